@@ -9,18 +9,21 @@ from collections import Counter, deque
 
 from jgroups_py.buckets.bucket import Bucket
 from jgroups_py.buckets.ends import Cep
-from jgroups_py.buckets.messages import Answer, Forward, Row
+from jgroups_py.buckets.messages import Answer, Forward, Row, Save
 from jgroups_py.buckets.transfer import Transfer
 
 
 class Copy:
-    """``sequence``: saves sent to, or taken from, the other copy in this epoch."""
+    """``sequence``: saves sent to, or taken from, the other copy in this epoch. ``unacknowledged``: those that the slave has not
+    acknowledged; they are sent again at ``repeat_at``."""
 
     def __init__(self, bucket: Bucket, row: Row) -> None:
         self.bucket = bucket
         self.row = row
         self.sequence = 0
         self.acknowledged = 0
+        self.unacknowledged: deque[Save] = deque()
+        self.repeat_at = 0.0
         self.locked = False
         self.held = False
         self.transfer: Transfer | None = None
@@ -33,6 +36,13 @@ class Copy:
         """Saves that the slave has not acknowledged."""
         return self.sequence - self.acknowledged
 
+    def acknowledge(self, sequence: int) -> None:
+        """The slave has all saves up to this one."""
+        if self.acknowledged < sequence <= self.sequence:
+            self.acknowledged = sequence
+            while self.unacknowledged and self.unacknowledged[0].sequence <= sequence:
+                self.unacknowledged.popleft()
+
     def lock(self) -> bool:
         """False: it is locked (LockBucket)."""
         if self.locked:
@@ -44,6 +54,7 @@ class Copy:
     def new_epoch(self, row: Row) -> None:
         self.row = row
         self.sequence = self.acknowledged = 0
+        self.unacknowledged.clear()
         self.held = False
 
     def ready(self) -> list[tuple[Cep, Answer]]:

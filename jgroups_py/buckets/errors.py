@@ -39,3 +39,7 @@ class Unavailable(BucketError):
 
 class Refused(BucketError):
     """An administrative operation cannot be done. Nothing was changed. The text says why."""
+
+
+class BucketsClosed(BucketError):
+    """The node is closed. The request was not sent; one that had been sent ended with OutcomeUnknown."""

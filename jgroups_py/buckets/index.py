@@ -19,7 +19,9 @@ from jgroups_py.buckets.ends import Cep
 from jgroups_py.buckets.errors import BucketError, Busy, Refused, Unavailable
 from jgroups_py.buckets.manager import index_copies
 from jgroups_py.buckets.messages import (
+    EMPTY,
     ComponentInfo,
+    Follow,
     IndexState,
     KnownManager,
     Lock,
@@ -31,6 +33,7 @@ from jgroups_py.buckets.messages import (
     Propose,
     Proposed,
     Row,
+    Rows,
     SetLocation,
     Told,
     Txn,
@@ -42,7 +45,8 @@ from jgroups_py.buckets.settings import InstanceSettings
 
 CHANGES_MAX = 1_000
 """Updates that wait at one copy. Beyond it they are refused, counted ``changes_full``."""
-EMPTY = IndexState(0, {}, {}, [])
+FOLLOWERS_MAX = 10_000
+"""Mirrors that follow one copy. Beyond it they are not told, counted ``followers_full``."""
 
 Compute = Callable[[IndexState], IndexState]
 """The new state from the old one, under the lock; the same object: nothing changes. Raises Refused."""
@@ -89,6 +93,8 @@ class IndexCopy:
         self._granted: dict[Cep, float] = {}
         self._granted_floor = port.now + settings.lease
         self._refused_leases: set[Cep] = set()
+        self._followers: dict[Cep, None] = {}
+        self._last: Unlock | None = None
 
     # --- what others ask
 
@@ -137,6 +143,8 @@ class IndexCopy:
                 self._on_set(frm, message)
             case Ping():
                 self._on_ping(frm, message)
+            case Follow():
+                self._on_follow(frm, message)
             case _:
                 self.counts["unexpected"] += 1
 
@@ -158,13 +166,21 @@ class IndexCopy:
 
     # --- view
 
-    def on_view(self) -> None:
-        """Members were lost or have said what they are."""
+    def on_view(self, merged: bool = False) -> None:
+        """Members were lost or have said what they are. ``merged``: messages of updates may be lost. An update of this copy begins anew, or it
+        says once more how its last one ended. The first copy makes an update in any case, because what it has may be old without a sign of that."""
+        self._followers = {c: None for c in self._followers if c.member in self.port.members}
+        if merged:
+            if self._update is not None:
+                self._release(self._update, again=True)
+            elif self._last is not None:
+                for cep in sorted(self._targets()):
+                    self.port.post(cep, self._last)
         if self.locked_by is not None and self.locked_by[0].member not in self.port.members:
             self.locked_by = None
         if self._update is not None:
             self._recount(self._update)
-        if self.leads and self._needs_settling():
+        if self.leads and (merged or self._needs_settling()):
             self.settle()
         self._begin()
 
@@ -389,9 +405,10 @@ class IndexCopy:
         """Unlock; with a decision, or because of a refusal."""
         self._update = None
         version = decided.version if decided is not None else 0
+        self._last = Unlock(update.txn, version)
         for cep in sorted(update.asked):
             if decided is not None or cep not in update.answers or update.answers[cep].granted:
-                self.port.post(cep, Unlock(update.txn, version))
+                self.port.post(cep, self._last)
         if decided is not None:
             changed = [r for b, r in decided.rows.items() if r != update.before.rows.get(b)]
             self._commit(decided)
@@ -483,7 +500,8 @@ class IndexCopy:
             agree()
 
     def _on_unlock(self, unlock: Unlock) -> None:
-        if self.locked_by != unlock.txn:
+        holder = self.locked_by
+        if holder is None or holder[0] != unlock.txn[0] or holder[1] > unlock.txn[1]:
             return
         self.locked_by = None
         if unlock.decided and self.proposed is not None and self.proposed.version == unlock.decided:
@@ -492,7 +510,9 @@ class IndexCopy:
     def _commit(self, state: IndexState) -> None:
         if state.version <= self.state.version:
             return
-        self.state = state
+        before, self.state = self.state, state
+        if self._followers:
+            self._tell_followers(before)
         if self.proposed is not None and self.proposed.version <= state.version:
             self.proposed = None
         known = {manager.cep for manager in state.managers}
@@ -504,6 +524,26 @@ class IndexCopy:
             job()
         if self.leads and self._needs_settling():
             self.port.after(0.0, self._settle_again)
+
+    # --- mirrors
+
+    def _on_follow(self, mirror: Cep, follow: Follow) -> None:
+        if mirror not in self._followers and len(self._followers) >= FOLLOWERS_MAX:
+            self.counts["followers_full"] += 1
+            return
+        self._followers[mirror] = None
+        if self.state.version > follow.version:
+            self.port.post(mirror, Rows(0, self._without_exempted(self.state.rows, whole=True)))
+
+    def _tell_followers(self, before: IndexState) -> None:
+        rows = {b: row for b, row in self.state.rows.items() if row != before.rows.get(b)}
+        message = Rows(before.version, self._without_exempted(rows, whole=not before.version))
+        for mirror in self._followers:
+            self.port.post(mirror, message)
+
+    def _without_exempted(self, rows: dict[int, Row], whole: bool) -> IndexState:
+        now = self.state
+        return IndexState(now.version, rows, now.copies, now.managers, whole=whole)
 
     # --- rows
 

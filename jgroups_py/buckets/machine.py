@@ -25,7 +25,9 @@ from jgroups_py.buckets.messages import (
     decode,
     encode,
 )
+from jgroups_py.buckets.mirror import IndexMirror
 from jgroups_py.buckets.plugin import Plugin
+from jgroups_py.buckets.port import Index
 from jgroups_py.buckets.proxies import ProxyManager
 from jgroups_py.buckets.router import Router
 from jgroups_py.buckets.settings import InstanceSettings
@@ -89,6 +91,7 @@ class Machine:
         self.infos: list[ComponentInfo] = []
         self.managers: dict[str, BucketManager] = {}
         self.indices: dict[str, IndexCopy] = {}
+        self.mirrors: dict[str, IndexMirror] = {}
         self.routers: dict[str, Router] = {}
         self.proxies: dict[str, ProxyManager] = {}
         self._timers: list[tuple[float, int, Callable[[], None]]] = []
@@ -124,7 +127,13 @@ class Machine:
         self.infos.append(info)
         return index
 
-    def add_router(self, name: str, plugin: Plugin, index: IndexCopy) -> Router:
+    def add_mirror(self, name: str) -> IndexMirror:
+        """What a router uses where no index copy is."""
+        port = MemberPort(self, Cep(self.member, name))
+        mirror = self.mirrors[name] = IndexMirror(port, self.settings)
+        return mirror
+
+    def add_router(self, name: str, plugin: Plugin, index: Index) -> Router:
         port = MemberPort(self, Cep(self.member, name))
         router = self.routers[name] = Router(
             port, plugin.classifier, self.settings, self._deliver, plugin.provider.read_at
@@ -140,14 +149,15 @@ class Machine:
 
     # --- in
 
-    def on_view(self, members: tuple[str, ...]) -> None:
-        """A view of the channel, with this member."""
+    def on_view(self, members: tuple[str, ...], *, merged: bool = False) -> None:
+        """A view of the channel, with this member. ``merged``: the group was split; what members of different parts have sent each other may be
+        lost."""
         self.members = members
         self.hellos = {m: hello for m, hello in self.hellos.items() if m in members}
         self.hellos[self.member] = Hello(self.infos)
         self._broadcast(Hello(self.infos))
         self.tell_findable()
-        self._members_changed()
+        self._members_changed(merged)
         early, self._early = self._early, deque()
         for sender, packet in early:
             if sender in members:
@@ -249,24 +259,27 @@ class Machine:
         if isinstance(message, Deliver):
             self._deliver(message.proxy, message.body)
             return
-        component = self.managers.get(to) or self.indices.get(to) or self.routers.get(to)
+        component = (
+            self.managers.get(to)
+            or self.indices.get(to)
+            or self.routers.get(to)
+            or self.mirrors.get(to)
+        )
         if component is None:
             self.counts["no_component"] += 1
             return
         component.handle(frm, message)
 
-    def _members_changed(self) -> None:
-        for index in self.indices.values():
-            index.on_view()
-        for manager in self.managers.values():
-            manager.on_view()
-        for router in self.routers.values():
-            router.on_view()
+    def _members_changed(self, merged: bool = False) -> None:
+        for kind in (self.indices, self.mirrors, self.managers, self.routers):
+            for component in kind.values():
+                component.on_view(merged)
         self._run()
 
     def _renew(self) -> None:
         for manager in self.managers.values():
             manager.lease.renew(index_copies(manager.port, self.settings))
+            manager.repeat_saves()
         self.after(self.settings.lease / 4, self._renew)
 
     def _deliver(self, proxy: ProxyId, body: bytes) -> bool:

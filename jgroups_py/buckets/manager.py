@@ -74,6 +74,7 @@ class BucketManager:
         self.slowest_lock = 0.0
         self._transfers = 0
         self._asks: dict[int, tuple[Copy, Transfer]] = {}
+        self._unsaved: dict[int, Copy] = {}
         self._findable: dict[Cep, list[tuple[ProxyId, Mapping[str, str]]]] = {}
 
     @property
@@ -118,9 +119,11 @@ class BucketManager:
             case _:
                 self.counts["unexpected"] += 1
 
-    def on_view(self) -> None:
-        """The view has changed."""
+    def on_view(self, merged: bool = False) -> None:
+        """The view has changed. ``merged``: messages may be lost, so moves are given up and saves are sent again."""
         members = set(self.port.members)
+        if merged:
+            self.repeat_saves(at_once=True)
         self._findable = {cep: p for cep, p in self._findable.items() if cep.member in members}
         for copy in list(self.copies.values()):
             transfer = copy.transfer
@@ -128,6 +131,8 @@ class BucketManager:
                 continue
             if transfer.move.to.member not in members:
                 self._give_up(copy, transfer, "the destination is lost")
+            elif merged:
+                self._give_up(copy, transfer, "messages of the move may be lost")
             else:
                 self._advance(copy, transfer)
 
@@ -255,6 +260,9 @@ class BucketManager:
         if copy.row.slave is not None:
             copy.sequence += 1
             save = Save(copy.bucket.id, copy.row.epoch, copy.sequence, change, kept)
+            copy.unacknowledged.append(save)
+            copy.repeat_at = self.port.now + self.settings.repeat_after
+            self._unsaved[copy.bucket.id] = copy
             self.port.post(copy.row.slave, save)
         if copy.transfer is not None:
             self._tail(copy, copy.transfer, change, kept)
@@ -316,6 +324,9 @@ class BucketManager:
             return
         if save.epoch > copy.row.epoch:
             self._on_row(Row(save.bucket, save.epoch, master, self.cep, self.info.version))
+        if copy.row.master == master and save.sequence <= copy.sequence:
+            self.port.post(master, Saved(save.bucket, save.epoch, copy.sequence))
+            return
         if copy.row.master != master or save.sequence != copy.sequence + 1:
             self.counts["gaps"] += 1
             return
@@ -326,13 +337,26 @@ class BucketManager:
         self.counts["saves"] += 1
         self.port.post(master, Saved(save.bucket, save.epoch, save.sequence))
 
+    def repeat_saves(self, at_once: bool = False) -> None:
+        """Send again what a slave should have acknowledged long ago, or all of it. A slave takes nothing twice."""
+        now, slow = self.port.now, self.settings.repeat_after
+        for bucket, copy in list(self._unsaved.items()):
+            slave = copy.row.slave
+            if not copy.unacknowledged or slave is None or self.copies.get(bucket) is not copy:
+                del self._unsaved[bucket]
+            elif (at_once or copy.repeat_at <= now) and slave.member in self.port.members:
+                copy.repeat_at = now + slow
+                self.counts["saves_repeated"] += len(copy.unacknowledged)
+                for save in copy.unacknowledged:
+                    self.port.post(slave, save)
+
     def _on_saved(self, slave: Cep, saved: Saved) -> None:
         copy = self.copies.get(saved.bucket)
         if copy is None or copy.row.epoch != saved.epoch or copy.row.slave != slave:
             self.counts["late_acknowledgements"] += 1
             return
-        if copy.acknowledged < saved.sequence <= copy.sequence:
-            copy.acknowledged = saved.sequence
+        copy.acknowledge(saved.sequence)
+        copy.repeat_at = self.port.now + self.settings.repeat_after
         for router, answer in copy.ready():
             self.port.post(router, answer)
         if copy.transfer is not None:

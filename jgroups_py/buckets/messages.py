@@ -240,6 +240,23 @@ class IndexState(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fi
     """False: ``rows`` are those that differ from the version before."""
 
 
+EMPTY: Final = IndexState(0, {}, {}, [])
+"""Nothing is decided yet."""
+
+
+class Follow(msgspec.Struct, frozen=True, tag="fol", array_like=True, forbid_unknown_fields=True):
+    """Mirror to index copy: I have this version; tell me what you have, and each change from now on."""
+
+    version: Number
+
+
+class Rows(msgspec.Struct, frozen=True, tag="row", array_like=True, forbid_unknown_fields=True):
+    """Index copy to mirror: what is decided. ``before``: the version that ``state`` is the difference to, if it is not whole."""
+
+    before: Number
+    state: IndexState
+
+
 class Lock(msgspec.Struct, frozen=True, tag="lck", array_like=True, forbid_unknown_fields=True):
     txn: Txn
     version: Number
@@ -302,7 +319,7 @@ class Pong(msgspec.Struct, frozen=True, tag="pon", array_like=True, forbid_unkno
 
 Message = (
     Hello | Forward | Answer | Deliver | Findable | Save | Saved | Fenced | Hold | Held | Move | Cancel | Told | Parcel | Taken | Drop
-    | Lock | LockAnswer | Propose | Proposed | Unlock | SetLocation | Placed | Ping | Pong
+    | Follow | Rows | Lock | LockAnswer | Propose | Proposed | Unlock | SetLocation | Placed | Ping | Pong
 )  # fmt: skip
 
 

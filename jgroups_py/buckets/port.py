@@ -1,4 +1,4 @@
-"""Port: what a component may use of its member: time, chance, timers, and sending."""
+"""Port: what a component may use of its member: time, chance, timers, and sending. Index: what a router looks buckets up in."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from jgroups_py.buckets.ends import Cep
-from jgroups_py.buckets.messages import Hello, Message
+from jgroups_py.buckets.messages import Hello, IndexState, Message, Row
 
 
 class Port(Protocol):
@@ -39,3 +39,14 @@ class Port(Protocol):
     def post(self, to: Cep, message: Message) -> None:
         """Send. Between two members messages arrive in their order, or the view changes."""
         ...
+
+
+class Index(Protocol):
+    """An index copy, or a mirror of one. ``on_rows``: called when ``state`` has changed."""
+
+    on_rows: list[Callable[[], None]]
+
+    @property
+    def state(self) -> IndexState: ...
+
+    def get_bucket_location(self, bucket: int) -> Row | None: ...

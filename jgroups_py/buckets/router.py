@@ -22,7 +22,6 @@ from jgroups_py.buckets.errors import (
     Refused,
     Unavailable,
 )
-from jgroups_py.buckets.index import IndexCopy
 from jgroups_py.buckets.messages import (
     Answer,
     Cancel,
@@ -37,7 +36,7 @@ from jgroups_py.buckets.messages import (
     Told,
 )
 from jgroups_py.buckets.plugin import BODY_MAX, ReadAt, Request, RequestClassifier
-from jgroups_py.buckets.port import Port
+from jgroups_py.buckets.port import Index, Port
 from jgroups_py.buckets.rows import find_a_bucket, find_recreatable_buckets, misplaced
 from jgroups_py.buckets.settings import InstanceSettings
 
@@ -96,20 +95,20 @@ class Router:
         self.read_at = read_at
         self.counts: Counter[str] = Counter()
         self._deliver = deliver
-        self._index: IndexCopy | None = None
+        self._index: Index | None = None
         self._pending: dict[RequestId, Pending] = {}
         self._moving: dict[int, Moving] = {}
         self._cancels: dict[int, Moved] = {}
         self._number = 0
         self._sweeping = False
 
-    def use_index(self, index: IndexCopy) -> None:
+    def use_index(self, index: Index) -> None:
         """Look buckets up in this copy (UseIndex)."""
         self._index = index
         index.on_rows.append(self._look_again)
 
     @property
-    def index(self) -> IndexCopy:
+    def index(self) -> Index:
         assert self._index is not None, "use_index comes first"
         return self._index
 
@@ -211,12 +210,17 @@ class Router:
             if row is not None and (lost or target is None or row.role_of(target) is None):
                 self._dispatch(pending)
 
-    def on_view(self) -> None:
+    def on_view(self, merged: bool = False) -> None:
         self._look_again()
         for ask, moving in list(self._moving.items()):
-            if moving.target is not None and moving.target.member not in self.port.members:
+            lost = moving.target is not None and moving.target.member not in self.port.members
+            if lost or merged:
                 del self._moving[ask]
-                moving.moved(OutcomeUnknown("the master's manager is lost"))
+                moving.moved(OutcomeUnknown("the master's manager is lost, or its answer"))
+        if merged:
+            cancels, self._cancels = self._cancels, {}
+            for ended in cancels.values():
+                ended(OutcomeUnknown("the answer may be lost"))
 
     def _on_answer(self, frm: Cep, answer: Answer) -> None:
         pending = self._pending.get(answer.id)

@@ -29,7 +29,11 @@ class InstanceSettings:
     request_timeout: float = 30.0
     """A router repeats a request for so long."""
     repeat_after: float = 3.0
-    """A request without an answer for so long is sent again."""
+    """A request without an answer for so long is sent again, and a change that the slave has not acknowledged."""
+    detection_max: float = 10.0
+    """A stack that may need longer to notice the loss of a member is refused (A2)."""
+    outbox_bytes_max: int = 64_000_000
+    """Bytes that wait at one member for others that take none. Beyond it new requests are refused there, counted ``outbox_full``."""
     backoff: float = 0.02
     """A router waits a random time up to this after "moved", twice as long each time, up to ``backoff_max``."""
     backoff_max: float = 0.5
@@ -57,6 +61,7 @@ class InstanceSettings:
             )
         for name in (
             "pipeline_max", "queue_max", "remembered_max", "pending_max", "transfers_max", "parcel_bytes", "parcels_max", "tail_max",
+            "outbox_bytes_max",
         ):  # fmt: skip
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name}: at least 1, not {getattr(self, name)}")
@@ -67,6 +72,7 @@ class InstanceSettings:
             "backoff",
             "backoff_max",
             "ask_timeout",
+            "detection_max",
         ):
             if not getattr(self, name) > 0:
                 raise ConfigError(f"{name}: more than 0 seconds, not {getattr(self, name)}")

@@ -37,9 +37,15 @@ def seed_settings(**changes: Any) -> InstanceSettings:
 class Instance:
     """The example in virtual time. Members have the names of their nodes."""
 
-    def __init__(self, seed: int = 1, plugin: Plugin | None = None, **settings: Any) -> None:
+    def __init__(
+        self,
+        seed: int = 1,
+        plugin: Plugin | None = None,
+        latency: tuple[float, float] = (0.0005, 0.003),
+        **settings: Any,
+    ) -> None:
         self.settings = seed_settings(**settings)
-        self.world = World(self.settings, seed)
+        self.world = World(self.settings, seed, latency=latency)
         self.plugin = plugin or ledger()
         for name in MASTERS:
             self.start(name)

@@ -13,6 +13,7 @@ from jgroups_py.buckets.door import DoorLimits
 from jgroups_py.buckets.http import HttpLimits
 from jgroups_py.buckets.items import ItemLimits
 from jgroups_py.buckets.memcached import PipelineLimits, TextLimits
+from jgroups_py.buckets.settings import InstanceSettings
 from jgroups_py.livebackup import LiveBackupSettings
 from jgroups_py.maps.tcp import TcpSettings
 from jgroups_py.protocols.discovery.dns_ping import DNS_PING
@@ -55,6 +56,7 @@ LIMITS: dict[str, Any] = {
     "RPC": RpcLimits,
     "maps over TCP": TcpSettings,
     "live and backup": LiveBackupSettings,
+    "bucket store": InstanceSettings,
     "bucket doors": DoorLimits,
     "HTTP": HttpLimits,
     "items": ItemLimits,

@@ -62,8 +62,9 @@ class Run:
 class Stage:
     """One schedule while it is played."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, *, blips: bool = False) -> None:
         self.random = random.Random(f"buckets/{seed}")
+        self.blips = blips
         placement = {
             bucket: (f"m/{NODES[bucket % 4]}", f"m/{NODES[(bucket + 1 + bucket // 4) % 4]}")
             for bucket in range(BUCKETS)
@@ -187,12 +188,15 @@ class Stage:
         alone = self.random.choice(members)
         self.busy = True
         self.run.cuts += 1
-        self.world.cut([[alone], [m for m in members if m != alone]])
+        unaware = [alone] if self.blips and self.random.random() < 0.5 else []
+        self.world.cut([[alone], [m for m in members if m != alone]], unaware)
         # Longer than detection: what a shorter cut loses, a channel sends again.
-        self.world.at(self.random.uniform(2.5, 6.0), self.heal)
+        seconds = self.random.uniform(2.05, 2.3) if self.blips else self.random.uniform(2.5, 6.0)
+        self.world.at(seconds, self.heal)
 
     def heal(self) -> None:
-        self.world.heal()
+        # In blips the group merges before or while it reacts to the loss.
+        self.world.heal((0.03, 0.8) if self.blips else None)
         self.world.at(4.0, self.mend)
 
     def move(self) -> None:
@@ -307,9 +311,9 @@ class Stage:
                 self.run.problems.append(f"the copies of bucket {row.bucket} differ")
 
 
-def play(seed: int) -> Run:
-    """Play one schedule and judge it."""
-    stage = Stage(seed)
+def play(seed: int, *, blips: bool = False) -> Run:
+    """Play one schedule and judge it. ``blips``: cuts are so short that the views of both sides hardly last."""
+    stage = Stage(seed, blips=blips)
     stage.clients()
     stage.faults()
     stage.world.run(SECONDS)

@@ -41,6 +41,7 @@ class World:
         self._incarnations: dict[str, int] = {}
         self._woken: dict[str, float] = {}
         self._order: list[str] = []
+        self._unaware: set[str] = set()
 
     # --- time
 
@@ -98,8 +99,9 @@ class World:
         self._order.remove(member)
         self.at(self.random.uniform(*self.detection), self._views)
 
-    def cut(self, groups: Iterable[Iterable[str]]) -> None:
-        """Members of different groups lose sight of each other."""
+    def cut(self, groups: Iterable[Iterable[str]], unaware: Iterable[str] = ()) -> None:
+        """Members of different groups lose sight of each other. ``unaware``: get no view before the merged one."""
+        self._unaware = set(unaware)
         for number, group in enumerate(groups):
             for member in group:
                 self._group[member] = number
@@ -109,22 +111,30 @@ class World:
         self.at(self.random.uniform(*self.detection), self._views)
         self.at(self.detection[1], self._views)
 
-    def heal(self) -> None:
+    def heal(self, within: tuple[float, float] | None = None) -> None:
+        """All see each other again; the merged view comes ``within`` so many seconds, at the least and at the most."""
         self.tell("the cut is healed")
         self._group = dict.fromkeys(self._group, 0)
-        self.at(self.random.uniform(*self.detection), self._views)
+        self._unaware = set()
+        delay = self.random.uniform(*(within or self.detection))
+        self.at(delay, lambda: self._views(merged=True))
 
-    def _views(self) -> None:
+    def _views(self, merged: bool = False) -> None:
         """Each member gets the view of its side, each at a moment of its own."""
         for member in list(self._order):
             view = tuple(m for m in self._order if self._group[m] == self._group[member])
-            self.at(self.random.uniform(0, 0.02), lambda m=member, v=view: self._view(m, v))  # type: ignore[misc]
+            self.at(
+                self.random.uniform(0, 0.02),
+                lambda m=member, v=view: self._view(m, v, merged),  # type: ignore[misc]
+            )
 
-    def _view(self, member: str, view: tuple[str, ...]) -> None:
+    def _view(self, member: str, view: tuple[str, ...], merged: bool) -> None:
         machine = self.machines.get(member)
-        if machine is not None and machine.members != view and member in view:
+        if machine is None or member not in view or (member in self._unaware and not merged):
+            return
+        if machine.members != view or merged:
             machine.advance(self.now)
-            machine.on_view(view)
+            machine.on_view(view, merged=merged)
             self.flush(member)
 
     # --- messages

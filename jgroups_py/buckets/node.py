@@ -1,0 +1,293 @@
+"""BucketNode: the components of one member, on a channel.
+
+The task that reads the channel feeds the machine with views and messages, a second one lets time pass. What the machine sends goes to posts.py.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import contextmanager
+from typing import Any, Generic, TypeVar
+
+import trio
+
+from jgroups_py.buckets.ends import Cep, ProxyId
+from jgroups_py.buckets.errors import (
+    BucketError,
+    BucketsClosed,
+    Busy,
+    OutcomeUnknown,
+    Refused,
+)
+from jgroups_py.buckets.machine import Machine
+from jgroups_py.buckets.messages import IndexState, KnownManager, Replies, Row
+from jgroups_py.buckets.plugin import Request
+from jgroups_py.buckets.posts import Posts
+from jgroups_py.buckets.proxies import ProxyManager
+from jgroups_py.buckets.router import Router
+from jgroups_py.channel.channel import Channel
+from jgroups_py.values.address import Address
+from jgroups_py.values.lost import Excluded
+from jgroups_py.values.message import Message
+from jgroups_py.values.view import MergeView, View
+
+T = TypeVar("T")
+_HERE = "the node itself"
+
+
+class BucketNode:
+    """Made by ``open_buckets``. A member of an instance: it holds copies, or is only a client."""
+
+    def __init__(self, channel: Channel, machine: Machine, nursery: trio.Nursery) -> None:
+        self._channel, self._machine = channel, machine
+        self._posts = Posts(channel, nursery)
+        self._addresses: dict[str, Address] = {}
+        self._changed = trio.Event()
+        self._timer = trio.CancelScope()
+        self._entered = 0
+        self._waiting: dict[_Waiter[Any], None] = {}
+        self._closed = False
+        self.router.index.on_rows.append(self._tell)
+        self._here = self.proxies.create_proxy(_HERE, lambda body: None, static="node")
+
+    # --- for users
+
+    @property
+    def channel(self) -> Channel:
+        return self._channel
+
+    @property
+    def machine(self) -> Machine:
+        """The components. Read them only; what changes them goes through the node."""
+        return self._machine
+
+    @property
+    def router(self) -> Router:
+        return next(iter(self._machine.routers.values()))
+
+    @property
+    def proxies(self) -> ProxyManager:
+        return next(iter(self._machine.proxies.values()))
+
+    @property
+    def state(self) -> IndexState:
+        """What the index has decided, as far as this member knows: rows, index copies, managers."""
+        return self.router.index.state
+
+    async def wait_ready(self) -> None:
+        """Wait until the instance exists and this member knows where its buckets are."""
+        await self.wait_until(lambda state: state.version > 0)
+
+    async def wait_until(self, holds: Callable[[IndexState], bool]) -> IndexState:
+        """Wait for a state of the index, such as one without pairs that lack a slave."""
+        while not holds(self.state):
+            self._check_open()
+            await self._changed.wait()
+        return self.state
+
+    async def request(self, request: Request, proxy: ProxyId | None = None) -> list[bytes]:
+        """Let an entry work on a request, and return what it has replied to the requestor. A caller that is cancelled waits no more; the request may be
+        carried out or not.
+
+        Args:
+            proxy: the requestor, whose replies are returned and delivered; by default the node itself.
+
+        Raises:
+            NotSensible, BadKey, Busy, Unavailable: no entry has seen the request.
+            EntryFailed: the entry raised. Nothing was changed.
+            OutcomeUnknown: no answer came in time. It may have been carried out or not.
+            BucketsClosed: the node is closed. Nothing was sent.
+        """
+        self._check_open()
+        if self._posts.waiting > self._machine.settings.outbox_bytes_max:
+            self._machine.counts["outbox_full"] += 1
+            raise Busy("outbox_bytes_max: other members take too little from this one")
+        requestor = proxy or self._here
+        waiter: _Waiter[Replies] = _Waiter()
+        with self._inside():
+            number = self.router.route_a_request(request, requestor, waiter.end)
+        try:
+            replies = await self._wait(waiter)
+        except trio.Cancelled:
+            if number is not None:
+                self.router.forget(number)
+            raise
+        return [body for to, body in replies if to == requestor]
+
+    # --- for administrators
+
+    def manager_at(self, where: str) -> Cep:
+        """The bucket manager of this name or on this node. Raises Refused: there is none, or more than one."""
+        found = [m.cep for m in self.state.managers if where in (m.cep.component, m.info.node)]
+        if len(found) != 1:
+            known = ", ".join(
+                sorted(f"{m.cep.component} on {m.info.node}" for m in self.state.managers)
+            )
+            problem = "more than one bucket manager" if found else "no bucket manager"
+            raise Refused(f"there is {problem} {where!r}; there are: {known or 'none'}")
+        return found[0]
+
+    @property
+    def managers(self) -> list[KnownManager]:
+        """Bucket managers that the index knows."""
+        return self.state.managers
+
+    async def migrate_master_bucket(
+        self, frm: Cep, to: Cep, *, bucket: int | None = None, lock_first: bool = False
+    ) -> Row:
+        """Move a master, any one or this one, between two managers (MigrateMasterBucket). Return the new row. A caller that is cancelled waits no more;
+        the move goes on.
+
+        Args:
+            lock_first: lock the bucket while it is copied, as the seed does.
+
+        Raises:
+            Refused: nothing was changed.
+            OutcomeUnknown: the master's manager is lost. The rows tell what has become of it.
+        """
+        router = self.router
+        return await self._do(router.migrate_master_bucket, frm, to, bucket, lock_first)
+
+    async def migrate_slave_bucket(
+        self, frm: Cep, to: Cep, *, bucket: int | None = None, lock_first: bool = False
+    ) -> Row:
+        """As above, a slave (MigrateSlaveBucket)."""
+        return await self._do(self.router.migrate_slave_bucket, frm, to, bucket, lock_first)
+
+    async def recreate_bucket(
+        self, at: Cep, *, bucket: int | None = None, lock_first: bool = False
+    ) -> Row:
+        """Make a missing slave at this manager (RecreateBucket). Returns and raises as above."""
+
+        def begin(ended: Callable[[Row | BucketError], None]) -> None:
+            self.router.recreate_bucket(at, ended, bucket=bucket, lock_first=lock_first)
+
+        return await self._ask(begin)
+
+    async def cancel_move(self, bucket: int) -> None:
+        """Give the move of this bucket up. After the index was asked the index decides, and both ends are possible. Raises Refused, OutcomeUnknown."""
+        await self._ask(lambda ended: self.router.cancel(bucket, ended))
+
+    async def _do(
+        self, migrate: Any, frm: Cep, to: Cep, bucket: int | None, lock_first: bool
+    ) -> Row:
+        return await self._ask(
+            lambda ended: migrate(frm, to, ended, bucket=bucket, lock_first=lock_first)
+        )
+
+    async def _ask(self, begin: Callable[[Callable[[Row | BucketError], None]], None]) -> Row:
+        self._check_open()
+        waiter: _Waiter[Row] = _Waiter()
+        with self._inside():
+            begin(waiter.end)
+        return await self._wait(waiter)
+
+    def statistics(self) -> Mapping[str, int]:
+        """Counters of this member; those of components begin with their name."""
+        machine = self._machine
+        found = dict(machine.counts)
+        for kind in (machine.managers, machine.indices, machine.mirrors, machine.routers):
+            for name, component in kind.items():
+                found |= {f"{name}.{count}": n for count, n in component.counts.items()}
+        return found | {"outbox_bytes": self._posts.waiting}
+
+    # --- the machine
+
+    @contextmanager
+    def _inside(self) -> Any:
+        """Around each use of the machine: time is right before, and what it has to send leaves after it."""
+        self._machine.advance(trio.current_time())
+        self._entered += 1
+        try:
+            yield
+        finally:
+            self._entered -= 1
+            if not self._entered:
+                self._flush()
+
+    def _flush(self) -> None:
+        machine, posts = self._machine, self._posts
+        for member, data in machine.take():
+            if member is not None:
+                if member in self._addresses:
+                    posts.send(data, self._addresses[member])
+                continue
+            # One by one, because members rely on the order of what comes from one of them.
+            for name, address in self._addresses.items():
+                if name != machine.member:
+                    posts.send(data, address)
+        due = machine.next_due
+        self._timer.deadline = math.inf if due is None else due
+
+    async def read(self) -> None:
+        """The task that reads the channel."""
+        items: AsyncIterator[Any] = self._channel
+        async for item in items:
+            match item:
+                case Message(sender=sender, payload=payload):
+                    if sender != self._channel.address:
+                        with self._inside():
+                            self._machine.receive(str(sender), payload or b"")
+                case View():
+                    self._on_view(item.members, merged=isinstance(item, MergeView))
+                case Excluded():
+                    # Others went on without this member. A merge brings it back.
+                    self._on_view((self._channel.address,), merged=False)
+
+    def _on_view(self, members: tuple[Address, ...], *, merged: bool) -> None:
+        self._addresses = {str(member): member for member in members}
+        self._posts.view(members)
+        with self._inside():
+            self._machine.on_view(tuple(self._addresses), merged=merged)
+        self._tell()
+
+    async def tick(self) -> None:
+        """The task that lets time pass."""
+        while True:
+            with self._inside():
+                pass
+            self._timer = trio.CancelScope(deadline=self._timer.deadline)
+            with self._timer:
+                await trio.sleep_forever()
+
+    # --- waiting
+
+    async def _wait(self, waiter: _Waiter[T]) -> T:
+        self._waiting[waiter] = None
+        try:
+            await waiter.done.wait()
+        finally:
+            del self._waiting[waiter]
+        if isinstance(waiter.value, BucketError):
+            raise waiter.value
+        assert waiter.value is not None
+        return waiter.value
+
+    def _tell(self) -> None:
+        self._changed.set()
+        self._changed = trio.Event()
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise BucketsClosed("the node is closed")
+
+    def close(self) -> None:
+        """End all that waits."""
+        self._closed = True
+        for waiter in list(self._waiting):
+            waiter.end(OutcomeUnknown("the node was closed"))
+        self._tell()
+
+
+class _Waiter(Generic[T]):
+    """One task that waits for the end of a request."""
+
+    def __init__(self) -> None:
+        self.done = trio.Event()
+        self.value: T | BucketError | None = None
+
+    def end(self, value: T | BucketError) -> None:
+        if not self.done.is_set():
+            self.value = value
+            self.done.set()

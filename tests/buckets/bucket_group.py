@@ -1,0 +1,104 @@
+"""Instances of the explorer's application on a network in memory: three or four nodes with nine pairs, and clients."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+import trio
+from seed_instance import PLACEMENT, seed_settings
+from split_network import SplitNetwork
+
+from jgroups_py.buckets import Request
+from jgroups_py.buckets.node import BucketNode
+from jgroups_py.buckets.opening import FAST_DETECTION, open_buckets
+from jgroups_py.buckets.parts import NodeParts
+from jgroups_py.buckets.plugin import Plugin
+from jgroups_py.testing.explorer.buckets.ledger import ledger
+
+
+class Group:
+    """Members on one network. ``kill`` is a crash for the others."""
+
+    def __init__(self, nursery: trio.Nursery, plugin: Plugin, **settings: Any) -> None:
+        self._nursery, self.plugin, self.settings = nursery, plugin, seed_settings(**settings)
+        self.network = SplitNetwork()
+        self.nodes: dict[str, BucketNode] = {}
+        self._scopes: dict[str, trio.CancelScope] = {}
+
+    async def start(self, name: str, *, client: bool = False) -> BucketNode:
+        parts = NodeParts(node=name) if client else NodeParts.of(name, self.settings)
+        await self._nursery.start(self._run, name, parts)
+        return self.nodes[name]
+
+    async def _run(
+        self, name: str, parts: NodeParts, *, task_status: trio.TaskStatus[None]
+    ) -> None:
+        with trio.CancelScope() as self._scopes[name]:
+            async with open_buckets(
+                "sim.xml",
+                cluster="test",
+                name=name,
+                plugin=self.plugin,
+                settings=self.settings,
+                parts=parts,
+                placement=PLACEMENT,
+                attributes=FAST_DETECTION,
+                transport=self.network,
+                wall=trio.current_time,
+            ) as node:
+                self.nodes[name] = node
+                task_status.started()
+                await trio.sleep_forever()
+
+    def cut(self, *names: str) -> None:
+        """These hear the others no more, nor the others them. Without names all hear each other again."""
+        self.network.side = {id(self.nodes[name].channel.driver) for name in names}
+
+    def kill(self, name: str) -> None:
+        self.nodes.pop(name).channel.driver.close_all()
+        self._scopes[name].cancel()
+
+    async def stop(self, name: str) -> None:
+        """Leave the group."""
+        self.nodes.pop(name)
+        self._scopes[name].cancel()
+        await trio.sleep(1)
+
+    async def whole(self) -> None:
+        """Each pair has both copies, and every member knows it."""
+        with trio.fail_after(300):
+            for node in self.nodes.values():
+                await node.wait_until(
+                    lambda state: bool(state.rows) and all(r.slave for r in state.rows.values())
+                )
+
+    def states(self, bucket: int) -> Mapping[str, Any]:
+        """What each member has of this bucket."""
+        return {
+            name: copy.bucket.state()
+            for name, node in self.nodes.items()
+            for manager in node.machine.managers.values()
+            if (copy := manager.copies.get(bucket)) is not None
+        }
+
+
+async def ask(node: BucketNode, key: str, body: str) -> str:
+    """One request, and its one reply."""
+    (reply,) = await node.request(Request(body.encode(), key))
+    return reply.decode()
+
+
+@asynccontextmanager
+async def bucket_group(
+    names: str = "n1 n2 n3", *, plugin: Plugin | None = None, **settings: Any
+) -> AsyncIterator[Group]:
+    async with trio.open_nursery() as nursery:
+        group = Group(nursery, plugin or ledger(), **settings)
+        for name in names.split():
+            await group.start(name)
+        if names:
+            await group.whole()
+        yield group
+        nursery.cancel_scope.cancel()
