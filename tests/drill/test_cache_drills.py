@@ -228,14 +228,14 @@ def test_workload_may_stand_in_the_lines_of_traffic() -> None:
     text = DRILL.format(timeline=CRASH, buddies=1, loss="0%", stop="3s")
     text = text.replace("workload: cache\n", "").replace("rate: 15/s", "workload: cache, rate: 1/s")
     drill = loader.loads(text)
-    assert drill.workload == "cache" and drill.traffic[0].cache is not None
+    assert drill.workload == "cache" and drill.traffic[0].asks is not None
 
 
 def test_parts_may_be_ranges_drawn_from_the_seed() -> None:
     text = DRILL.format(timeline=CRASH, buddies=1, loss="0%", stop="3s")
     text = text.replace("read_ratio: 60%", "read_ratio: 20..40%")
     loads = [plan.build(loader.loads(text), seed).loads for seed in (1, 2)]
-    drawn = [{load.cache.read_ratio for load in each if load.cache} for each in loads]
+    drawn = [{load.asks.read_ratio for load in each if load.asks} for each in loads]
     assert drawn[0] != drawn[1] and all(len(each) == 1 for each in drawn)
     assert all(0.2 <= part <= 0.4 for each in drawn for part in each)
-    assert all(load.cache and load.cache.stickiness == 0.8 for load in loads[0])
+    assert all(load.asks and load.asks.stickiness == 0.8 for load in loads[0])

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from jgroups_py.drill.file import values
+from jgroups_py.drill.run.requests import Load
 
 KEYS_MAX = 100_000
 VALUE_MIN, VALUE_MAX = 64, 10_000_000
@@ -44,4 +45,4 @@ READERS: Final[dict[str, Callable[[str], Any]]] = {
     **{name: lambda text: values.span(text, part) for name in PARTS},
     "value_size": value_size,
 }
-KEYS: Final = tuple(READERS)
+__all__ = ["PARTS", "READERS", "Load", "keys", "part", "value_size"]

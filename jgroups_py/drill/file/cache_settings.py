@@ -57,4 +57,4 @@ def check(plan: Plan) -> None:
 
 def keys_of(plan: Plan) -> int:
     """How many keys are asked for at most."""
-    return max((load.cache.keys for load in plan.loads if load.cache is not None), default=0)
+    return max((load.asks.keys for load in plan.loads if load.asks is not None), default=0)

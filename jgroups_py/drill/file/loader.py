@@ -21,17 +21,11 @@ from typing import TypeVar
 import yaml
 
 from jgroups_py.config.model import nearest
-from jgroups_py.drill.file import cache_keys, values
+from jgroups_py.drill.file import values
 from jgroups_py.drill.file.model import (
-    CACHE_COUNTS,
-    CACHE_FAULTS,
-    CACHE_TIMES,
-    COUNTS,
-    FAULTS,
+    MEMBERS_MAX,
     PRIMARY_ONLY,
     ROLES,
-    TIMES,
-    WORKLOADS,
     Bridge,
     Drill,
     Event,
@@ -44,19 +38,14 @@ from jgroups_py.drill.file.model import (
     Traffic,
 )
 from jgroups_py.drill.file.values import Span
+from jgroups_py.drill.file.workloads import DEFAULT, WORKLOADS, Workload
 from jgroups_py.drill.log import PAYLOAD_MIN
-from jgroups_py.drill.run.requests import Load
 from jgroups_py.errors import ConfigError
 
 FILE_BYTES_MAX = 1_000_000
-MEMBERS_MAX = 1_000
-"""Of all sites together."""
 RATE_MAX = 1_000_000.0
 SIZE_MAX = 10_000_000
 
-DEFAULT_STACK = "relay-udp.xml"
-DEFAULT_CACHE_STACK = "udp.xml"
-"""Of caches at one site."""
 DEFAULT_CACHE = "buddy.xml"
 DEFAULT_BRIDGE_STACK = "relay-bridge-tcp.xml"
 DEFAULT_SETTLE = Span(10.0, 10.0)
@@ -153,7 +142,7 @@ class _Reader:
     def __init__(self, file: str) -> None:
         self._file = file
         self._sites: dict[str, tuple[str, ...]] = {}
-        self._workload = WORKLOADS[0]
+        self._workload = DEFAULT
 
     # what every kind of value needs
 
@@ -246,10 +235,17 @@ class _Reader:
             "grace",
             "expect",
         ]
-        top = self._mapping(node, "", keys)
+        # Settings have the name of their workload, which may stand below them.
+        named = [name for name, one in WORKLOADS.items() if one.settings]
+        top = self._mapping(node, "", [*keys, *named])
         if "sites" not in top:
             raise self._error(node, "", "key 'sites' is missing")
-        self._workload = self._read_workload(top)
+        workload = self._workload = self._read_workload(top)
+        for name in named:
+            if name in top and name != workload.name:
+                problem = f"key {name!r} goes with 'workload: {name}' only, this is {workload.name}"
+                raise self._error(top[name][0], "", problem)
+        settings = self._settings(top[workload.name][1]) if workload.name in top else ()
         sites = self._read_sites(top["sites"][1])
         traffic = self._read_traffic(top["traffic"][1]) if "traffic" in top else ()
         timeline = self._read_timeline(top["timeline"][1]) if "timeline" in top else ()
@@ -257,7 +253,9 @@ class _Reader:
             name=self._text(top["name"][1], "name") if "name" in top else Path(self._file).stem,
             file=self._file,
             seed=self._value(top["seed"][1], "seed", _seed) if "seed" in top else 1,
-            primary=self._primary(top["primary"][1]) if "primary" in top else sites[0].name,
+            primary=self._primary(top["primary"][1])
+            if "primary" in top
+            else (None if workload.all_relay else sites[0].name),
             sites=sites,
             bridge=self._read_bridge(top["bridge"][1] if "bridge" in top else None, node),
             network=self._network(top["network"][1]) if "network" in top else Network(),
@@ -271,11 +269,21 @@ class _Reader:
             if "grace" in top
             else DEFAULT_GRACE,
             expect=self._read_expect(top["expect"][1]) if "expect" in top else (),
-            workload=self._workload,
+            workload=workload.name,
             primary_only=self._primary_only(top),
+            settings=settings,
         )
 
-    def _read_workload(self, top: dict[str, tuple[yaml.Node, yaml.Node]]) -> str:
+    def _settings(self, node: yaml.Node) -> tuple[tuple[str, object], ...]:
+        """Of the workload."""
+        name, readers = self._workload.name, self._workload.settings
+        found = self._mapping(node, name, readers)
+        return tuple(
+            (key, self._value(value, f"{name}.{key}", readers[key]))
+            for key, (_, value) in found.items()
+        )
+
+    def _read_workload(self, top: dict[str, tuple[yaml.Node, yaml.Node]]) -> Workload:
         """Said at the top, or in each line of traffic; one for the whole drill."""
         said: list[tuple[yaml.Node, str]] = []
         if "workload" in top:
@@ -285,7 +293,7 @@ class _Reader:
             for key, value in line.value if isinstance(line, yaml.MappingNode) else ():
                 if key.value == "workload":
                     said.append((value, f"traffic[{index}].workload"))
-        found = WORKLOADS[0]
+        found = DEFAULT.name
         for number, (node, where) in enumerate(said):
             text = self._text(node, where)
             if text not in WORKLOADS:
@@ -293,12 +301,15 @@ class _Reader:
             if number and text != found:
                 raise self._error(node, where, f"{text}, but the drill has {found} already")
             found = text
-        return found
+        return WORKLOADS[found]
 
     def _primary(self, node: yaml.Node) -> str | None:
         name = self._text(node, "primary")
         if name == "all":
             return None
+        if self._workload.all_relay:
+            problem = f"{name!r}, but every site relays what its {self._workload.name} writes: 'all'"
+            raise self._error(node, "primary", problem)
         if name not in self._sites:
             raise self._unknown(node, "primary", "site", name, [*self._sites, "all"])
         return name
@@ -317,14 +328,14 @@ class _Reader:
     def _read_sites(self, node: yaml.Node) -> tuple[Site, ...]:
         sites = []
         named = self._mapping(node, "sites", None)
-        alone = self._workload == "cache" and len(named) == 1
+        workload = self._workload
+        default = workload.stack_alone if len(named) == 1 else workload.stack
         for key, value in named.values():
             name = self._name(key, "sites")
             if name in ("all", "bridge"):
                 raise self._error(key, "sites", f"{name!r} is reserved")
             where = f"sites.{name}"
-            more = ("cache", "properties") if self._workload == "cache" else ()
-            found = self._mapping(value, where, ("members", "stack", "set", *more))
+            found = self._mapping(value, where, ("members", "stack", "set", *workload.site_keys))
             if "members" not in found:
                 raise self._error(key, where, "key 'members' is missing")
             members: list[str] = []
@@ -340,16 +351,22 @@ class _Reader:
             self._sites[name] = tuple(members)
             if sum(map(len, self._sites.values())) > MEMBERS_MAX:
                 raise self._error(value, where, f"more than {MEMBERS_MAX} members")
+            if sum(map(len, self._sites.values())) > workload.members_max:
+                problem = f"more than {workload.members_max} members: {workload.why}"
+                raise self._error(value, where, problem)
+            if len(self._sites) > workload.sites_max:
+                problem = f"more than {workload.sites_max} site: {workload.why}"
+                raise self._error(key, where, problem)
             sites.append(
                 Site(
                     name,
                     tuple(members),
                     self._text(found["stack"][1], f"{where}.stack")
                     if "stack" in found
-                    else (DEFAULT_CACHE_STACK if alone else DEFAULT_STACK),
+                    else default,
                     self._overrides(found["set"][1], f"{where}.set") if "set" in found else (),
                     self._place(found["stack"][1] if "stack" in found else key),
-                    self._cache(found, where) if self._workload == "cache" else "",
+                    self._cache(found, where) if "cache" in workload.site_keys else "",
                     self._properties(found["properties"][1], f"{where}.properties")
                     if "properties" in found
                     else (),
@@ -412,10 +429,8 @@ class _Reader:
         lines = []
         for index, item in enumerate(self._list(node, "traffic")):
             where = f"traffic[{index}]"
-            keys = cache_keys.KEYS if self._workload == "cache" else ("size",)
-            found = self._mapping(
-                item, where, ("site", "members", "rate", "start", "stop", "workload", *keys)
-            )
+            keys = ("site", "members", "rate", "start", "stop", "workload", *self._workload.traffic)
+            found = self._mapping(item, where, keys)
             for key in ("site", "rate"):
                 if key not in found:
                     raise self._error(item, where, f"key {key!r} is missing")
@@ -438,21 +453,24 @@ class _Reader:
                     if "stop" in found
                     else None,
                     self._place(item),
-                    *(self._load(found, where) if self._workload == "cache" else ()),
+                    *self._asks(found, where),
                 )
             )
         return tuple(lines)
 
-    def _load(
+    def _asks(
         self, found: dict[str, tuple[yaml.Node, yaml.Node]], where: str
-    ) -> tuple[Load, tuple[tuple[str, Span], ...]]:
+    ) -> tuple[object, tuple[tuple[str, Span], ...]]:
+        workload = self._workload
+        if workload.asks is None:
+            return None, ()
         given = {
             key: self._value(found[key][1], f"{where}.{key}", read)
-            for key, read in cache_keys.READERS.items()
+            for key, read in workload.traffic.items()
             if key in found
         }
-        drawn = tuple((name, given.pop(name)) for name in cache_keys.PARTS if name in given)
-        return Load(**given), drawn
+        drawn = tuple((name, given.pop(name)) for name in workload.parts if name in given)
+        return workload.asks(**given), drawn
 
     def _size(self, node: yaml.Node, where: str) -> int:
         size = self._value(node, where, values.size)
@@ -488,7 +506,7 @@ class _Reader:
         )
 
     def _event(self, node: yaml.Node, where: str) -> Event:
-        known = CACHE_FAULTS if self._workload == "cache" else FAULTS
+        known = self._workload.faults
         found = self._mapping(node, where, ("at", *known, "for", "gap", "order", "how"))
         faults = [name for name in found if name in known]
         if len(faults) != 1:
@@ -523,7 +541,7 @@ class _Reader:
                 raise self._error(target, inside, "one site expected")
             if fault == "bootstrap" and len(self._sites) == 1:
                 raise self._error(target, inside, f"no other site could send to {targets[0]}")
-            if fault == "promote" and self._workload == "cache" and len(self._sites) == 1:
+            if fault == "promote" and self._workload.name == "cache" and len(self._sites) == 1:
                 raise self._error(target, inside, f"there is no other site than {targets[0]}")
         else:
             targets = tuple(self._member(item, inside, fault) for item in self._items(target))
@@ -600,9 +618,7 @@ class _Reader:
 
     def _read_expect(self, node: yaml.Node) -> tuple[Expectation, ...]:
         expectations = []
-        counts, times = (
-            (CACHE_COUNTS, CACHE_TIMES) if self._workload == "cache" else (COUNTS, TIMES)
-        )
+        counts, times = self._workload.counts, self._workload.times
         for name, (_, value) in self._mapping(node, "expect", (*counts, *times)).items():
             where = f"expect.{name}"
             match = _COMPARE.fullmatch(self._text(value, where))

@@ -6,9 +6,12 @@ Nothing is drawn here: what may vary is a ``Span``. ``plan`` turns this and a se
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from jgroups_py.drill.file.values import Span
-from jgroups_py.drill.run.requests import Load
+
+MEMBERS_MAX = 1_000
+"""Of all sites together."""
 
 ROLES = ("coordinator", "relay", "standby", "newest", "any")
 """Selectors that are no names; a member cannot be called one of these."""
@@ -20,7 +23,6 @@ COUNTS = ("lost", "lost_inside", "duplicated", "out_of_order")
 TIMES = ("detection", "takeover", "unrelayed_at_site_failure")
 """The figures that may be expected: numbers of messages, and times."""
 
-WORKLOADS = ("messages", "cache")
 PRIMARY_ONLY = "primary only"
 """The values of ``relay`` in a drill file."""
 CACHE_FAULTS = (*FAULTS, "bootstrap")
@@ -90,16 +92,16 @@ class Traffic:
     site: str
     members: tuple[str, ...]
     rate: Span
-    """Messages, or requests to the cache, a second and member."""
+    """Messages, or requests, a second and member."""
     size: int
     start: Span
     stop: Span | None
     """``None``: until the last event is over."""
     place: Place
-    cache: Load | None = None
-    """Of caches: what is asked for; ``size`` means nothing then."""
+    asks: Any = None
+    """Of other workloads than messages: what is asked for (``Workload.asks``); ``size`` means nothing then."""
     drawn: tuple[tuple[str, Span], ...] = ()
-    """Parts of ``cache`` that were given, by name."""
+    """Parts of ``asks`` that were given, by name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +124,7 @@ class Selector:
 class Event:
     at: Span
     fault: str
-    """One of ``FAULTS``, of caches ``CACHE_FAULTS``."""
+    """One of the workload's faults."""
     targets: tuple[Selector, ...]
     groups: tuple[tuple[Selector, ...], ...]
     """Of a partition; ``targets`` is empty then."""
@@ -176,9 +178,11 @@ class Drill:
     grace: Span
     expect: tuple[Expectation, ...]
     workload: str = "messages"
-    """One of ``WORKLOADS``."""
+    """The name of one of ``workloads.WORKLOADS``."""
     primary_only: bool = False
     """``relay: primary only``: what other sites send is not meant to be relayed."""
+    settings: tuple[tuple[str, Any], ...] = ()
+    """Of the workload, by name."""
 
     def site(self, name: str) -> Site:
         return next(site for site in self.sites if site.name == name)

@@ -26,7 +26,6 @@ from jgroups_py.drill.file.model import (
 )
 from jgroups_py.drill.file.sealing import keys_of
 from jgroups_py.drill.file.values import Span, seconds_text
-from jgroups_py.drill.run.requests import Load as CacheLoad
 from jgroups_py.errors import ConfigError
 
 START_SECONDS_MAX = 30.0
@@ -71,7 +70,7 @@ class BridgePlan:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """One member's traffic: ``rate`` messages a second of ``size`` bytes, or requests of ``cache``."""
+    """One member's traffic: ``rate`` messages a second of ``size`` bytes, or requests as ``asks`` says."""
 
     site: str
     member: str
@@ -79,7 +78,7 @@ class Load:
     size: int
     start: float
     stop: float
-    cache: CacheLoad | None = None
+    asks: Any = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +127,8 @@ class Plan:
     workload: str = "messages"
     primary_only: bool = False
     """Messages of sites that do not relay are not counted as lost."""
+    settings: tuple[tuple[str, Any], ...] = ()
+    """Of the workload, by name."""
     seal: str = field(default="", repr=False)
     """The keys of SEAL, which all stacks have then. Empty: they are as their files say."""
 
@@ -248,6 +249,7 @@ def build(
         expect=drill.expect,
         workload=drill.workload,
         primary_only=drill.primary_only,
+        settings=drill.settings,
         seal=keys_of(seed) if seal else "",
     )
 
@@ -285,7 +287,7 @@ def unrelayed_senders(plan: Plan) -> list[str]:
             reigns.append((event.targets[0].site, event.at, plan.end))
     found: dict[str, None] = {}
     for load in plan.loads:
-        writes = load.cache is None or load.cache.read_ratio < 1
+        writes = load.asks is None or load.asks.read_ratio < 1
         failures = (
             event.at
             for event in plan.events
@@ -350,10 +352,10 @@ def _loads(line: Traffic, where: str, draw: _Draws, last_event: float) -> list[L
             column=line.place.column,
             where=where,
         )
-    cache = line.cache
-    if cache is not None:
+    asks = line.asks
+    if asks is not None:
         parts: dict[str, Any] = {name: draw(span, f"{where}.{name}") for name, span in line.drawn}
-        cache = replace(cache, **parts)
+        asks = replace(asks, **parts)
     return [
         Load(
             line.site,
@@ -362,7 +364,7 @@ def _loads(line: Traffic, where: str, draw: _Draws, last_event: float) -> list[L
             line.size,
             start,
             max(start, stop),
-            cache,
+            asks,
         )
         for name in line.members
     ]

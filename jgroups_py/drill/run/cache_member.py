@@ -10,7 +10,6 @@ it knows of other sites, changes, and ``looked`` when ``census``, ``look`` or ``
 from __future__ import annotations
 
 import random
-import time
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,8 @@ from jgroups_py.cache.settings_file import load_cache_settings
 from jgroups_py.drill.file.cache_settings import on_stack
 from jgroups_py.drill.file.stacks import Settings
 from jgroups_py.drill.run.cache_user import CacheUser
-from jgroups_py.drill.run.member import DrillMember, Traffic, _Lines, main
+from jgroups_py.drill.run.member import DrillMember, _Lines, main
+from jgroups_py.drill.run.requests import Load
 from jgroups_py.driver import SocketTransport
 
 
@@ -68,7 +68,7 @@ class CacheDrillMember(DrillMember):
         async with trio.open_nursery() as inner:
             inner.start_soon(self.user.watch)
             for traffic in task.traffic:
-                inner.start_soon(self._requests, self.user, traffic)
+                inner.start_soon(self._requests, self.user, Load(**traffic.asks), traffic)
             inner.start_soon(self._wait_leave, inner.cancel_scope)
 
     def _write(
@@ -78,13 +78,6 @@ class CacheDrillMember(DrillMember):
         if event == "buddies":
             linked = len(detail.get("reachable", ())) == len(self.task.site_names) - 1
             self.tell("protected", protected=detail["protected"] and linked)
-
-    async def _requests(self, user: CacheUser, traffic: Traffic) -> None:
-        await self._started.wait()
-        assert self.zero is not None and traffic.cache is not None
-        zero = trio.current_time() - (time.monotonic() - self.zero)
-        start = traffic.start + traffic.phase
-        await user.requests(traffic.cache, traffic.rate, start, traffic.stop, zero)
 
     async def obey(self, command: dict[str, Any]) -> None:
         if self.user is None:  # it joins still

@@ -9,21 +9,20 @@ nobody read before the next one.
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import trio
 
 from jgroups_py.cache import TreeCache
 from jgroups_py.drill.run.requests import Load, Request, Requests
+from jgroups_py.drill.run.user import Log, User
 from jgroups_py.errors import CacheError
 
 WATCH_SECONDS = 0.02
 """Between two looks at what the buddies say."""
 TELL_SECONDS = 1.0
 """After which they are logged though nothing changed."""
-UNDER_WAY_MAX = 1000
-"""Requests of one member that have no answer yet; further ones are counted as failed."""
 LOOKING = 0.5
 """The part of writes that say what they replace."""
 
@@ -31,17 +30,8 @@ Version = tuple[str, str, int]
 """Site, ``NAME#incarnation`` and number of who wrote a value."""
 
 
-class Log(Protocol):
-    """Where records go; the time is that of the call."""
-
-    def __call__(
-        self, event: str, origin: str | None = None, seqno: int | None = None, **detail: Any
-    ) -> None: ...
-
-
-class CacheUser:
-    """One member's requests. ``origin``: ``NAME#incarnation``. ``others``: other sites. ``awake``: does
-    the process run?"""
+class CacheUser(User[Load, Request]):
+    """One member's requests. ``others``: other sites."""
 
     def __init__(
         self,
@@ -52,17 +42,10 @@ class CacheUser:
         log: Log,
         others: Sequence[str] = (),
     ) -> None:
+        super().__init__(site, origin, chance, log)
         self._cache = cache
-        self._site = site
         self._others = others
-        self._origin = origin
-        self._name = origin.partition("#")[0]
-        self._chance = chance
-        self._log = log
-        self._seqno = 0
-        self._under_way = 0
         self._discarded = 0
-        self.awake = True
 
     @property
     def members(self) -> list[str]:
@@ -70,33 +53,18 @@ class CacheUser:
         cache = self._cache
         return [cache.name_of(m).partition("#")[0] for m in cache.buddies.members]
 
-    async def requests(
-        self, load: Load, rate: float, start: float, stop: float, zero: float
-    ) -> None:
-        """``rate`` a second from ``start`` to ``stop``, on trio's clock from ``zero`` on; returns when
-        all are answered."""
-        source = Requests(load, self._name, self._chance)
-        due = max(start, trio.current_time() - zero)
-        async with trio.open_nursery() as nursery:
-            while due < stop:
-                await trio.sleep_until(zero + due)
-                due += 1 / rate
-                if self.awake:  # who sleeps is asked for nothing
-                    request = source.next(self.members)
-                    if self._under_way >= UNDER_WAY_MAX:
-                        self._log("failed", key=request.key, why="too many requests under way")
-                    else:
-                        nursery.start_soon(self._one, request, load)
+    def source(self, load: Load) -> Callable[[], Request]:
+        requests = Requests(load, self._name, self._chance)
+        return lambda: requests.next(self.members)
 
-    async def _one(self, request: Request, load: Load) -> None:
-        self._under_way += 1
-        try:
-            if request.read:
-                await self.read(request.key)
-            else:
-                await self._write(request.key, load)
-        finally:
-            self._under_way -= 1
+    def refuse(self, request: Request, why: str) -> None:
+        self._log("failed", key=request.key, why=why)
+
+    async def do(self, request: Request, load: Load) -> None:
+        if request.read:
+            await self.read(request.key)
+        else:
+            await self._write(request.key, load)
 
     async def read(self, key: int, **detail: Any) -> None:
         """Reads a node wherever it is. The cache takes the node over if it is set to."""
@@ -165,7 +133,6 @@ class CacheUser:
             self._log("unsent", to=site, keys=keys)
 
     def last_words(self, *, backups: bool = False) -> None:
-        """The facts that must be known of a member that is about to fall, or was expelled."""
         self._tell_discarded()
         self.name_unsent(backups=backups)
 

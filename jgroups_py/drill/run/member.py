@@ -28,7 +28,7 @@ from jgroups_py.drill.file import stacks
 from jgroups_py.drill.file.plan import Figures
 from jgroups_py.drill.log import LogWriter, Payload, Record
 from jgroups_py.drill.run.port_faults import PortFaults
-from jgroups_py.drill.run.requests import Load
+from jgroups_py.drill.run.user import User
 from jgroups_py.driver import SocketTransport
 from jgroups_py.errors import ChannelClosed, Expelled, JGroupsError
 from jgroups_py.values.batch import Batch
@@ -48,7 +48,8 @@ class Traffic(msgspec.Struct):
     start: float
     stop: float
     phase: float
-    cache: Load | None = None
+    asks: dict[str, Any] = {}
+    """The fields of what a line of traffic asks for, of other workloads than messages."""
 
 
 class Task(msgspec.Struct):
@@ -78,6 +79,12 @@ class Task(msgspec.Struct):
     cache: str = ""
     """The cache file, of caches (cache_member.py)."""
     cache_properties: dict[str, str] = {}
+    identifier: int = 0
+    """Counted from 1, over all sites."""
+    folder: str = ""
+    """For what outlives a member: its next incarnation has the same."""
+    settings: dict[str, Any] = {}
+    """Of the workload."""
 
 
 class DrillMember:
@@ -159,6 +166,14 @@ class DrillMember:
                     inner.start_soon(self._wait_leave, inner.cancel_scope)
             self.tell("ended", how="left")
             nursery.cancel_scope.cancel()
+
+    async def _requests(self, user: User[Any, Any], load: Any, traffic: Traffic) -> None:
+        """The requests of a line of traffic, once the drill has begun."""
+        await self._started.wait()
+        assert self.zero is not None
+        zero = trio.current_time() - (time.monotonic() - self.zero)
+        start = traffic.start + traffic.phase
+        await user.requests(load, traffic.rate, start, traffic.stop, zero)
 
     async def _wait_leave(self, scope: trio.CancelScope) -> None:
         while not self.leaving:  # noqa: ASYNC110 - at most once a drill

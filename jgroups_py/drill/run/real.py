@@ -18,7 +18,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -259,7 +259,7 @@ class RealDrill(TrioCourse[Process]):
                     load.start,
                     load.stop,
                     index / len(names) / load.rate,
-                    load.cache,
+                    {} if load.asks is None else asdict(load.asks),
                 )
                 for load in plan.loads
                 if (load.site, load.member) == who and load.rate > 0
@@ -272,6 +272,9 @@ class RealDrill(TrioCourse[Process]):
             sample_seconds=self.sample_seconds,
             cache=plan.site(member.site).cache,
             cache_properties=dict(plan.site(member.site).properties),
+            identifier=self._index[who] + 1,
+            folder=str(self._folder / f"{member.site}.{member.name}"),
+            settings=dict(plan.settings),
         )
 
     async def _tell(self, member: Process, **command: Any) -> None:
