@@ -1,21 +1,27 @@
-"""A plan is run and judged: what the command, the page for many seeds and Spark have in common."""
+"""A plan is run and judged: what the command, the page for many seeds and Spark have in common.
+
+``_KINDS`` says of each workload how it is run and judged; what it needs is imported when it is asked for.
+"""
 
 from __future__ import annotations
 
+import importlib
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from jgroups_py.drill.file import stacks
 from jgroups_py.drill.file.plan import Plan
-from jgroups_py.drill.judge import cache_figures, cache_judge, cache_result
+from jgroups_py.drill.judge import cache_figures, cache_judge, cache_result, map_judge, map_result
 from jgroups_py.drill.judge import figures as operators
 from jgroups_py.drill.judge import verdict as judge
-from jgroups_py.drill.judge.cache_judge import CacheVerdict
 from jgroups_py.drill.judge.evidence import Evidence
 from jgroups_py.drill.judge.figures import Figures
+from jgroups_py.drill.judge.results import Verdicts
 from jgroups_py.drill.judge.rules import reigns
-from jgroups_py.drill.judge.verdict import Verdict
 from jgroups_py.drill.run.runner import Progress, RunLog, Runner
+
+Judged = tuple[Verdicts, Figures, dict[str, Any]]
 
 
 @dataclass
@@ -25,74 +31,104 @@ class Outcome:
     plan: Plan
     run: RunLog
     evidence: Evidence
-    verdict: Verdict | CacheVerdict
+    verdict: Verdicts
     figures: Figures
     result: dict[str, Any]
 
 
+def _of_messages(plan: Plan, evidence: Evidence, about: dict[str, Any]) -> Judged:
+    verdict = judge.judge(
+        evidence,
+        primary=plan.primary,
+        grace=plan.grace,
+        expect=plan.expect,
+        primary_only=plan.primary_only,
+    )
+    return verdict, operators.figures(evidence, verdict), judge.result(verdict, **about)
+
+
+def _of_caches(plan: Plan, evidence: Evidence, about: dict[str, Any]) -> Judged:
+    verdict = cache_judge.judge(evidence, expect=plan.expect)
+    directed = (
+        reigns(evidence.faults, evidence.sites, plan.primary, plan.grace)
+        if len(plan.sites) > 1
+        else []
+    )
+    asked = cache_figures.requests(evidence)
+    figures = cache_figures.figures(evidence, asked, directed)
+    result = {**cache_result.result(verdict, **about), "primary": plan.primary or "all"}
+    return verdict, figures, result
+
+
+def _of_maps(plan: Plan, evidence: Evidence, about: dict[str, Any]) -> Judged:
+    verdict = map_judge.judge(evidence, expect=plan.expect)
+    return verdict, map_judge.figures(verdict, evidence), map_result.result(verdict, **about)
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """How a workload is run and judged. ``simulated``, ``real``, ``check``: ``module:function``, below ``jgroups_py.drill``."""
+
+    judged: Callable[[Plan, Evidence, dict[str, Any]], Judged]
+    simulated: str
+    real: str
+    check: str = ""
+    """Raises ``ConfigError`` for files with which no member could start."""
+
+
+_KINDS: Final = {
+    "messages": _Kind(_of_messages, "run.simulated:run_simulated", "run.real:run_real"),
+    "cache": _Kind(
+        _of_caches,
+        "run.cache_simulated:run_cache_simulated",
+        "run.cache_real:run_cache_real",
+        "file.cache_settings:check",
+    ),
+    "map": _Kind(
+        _of_maps,
+        "run.map_simulated:run_map_simulated",
+        "run.map_real:run_map_real",
+        "file.map_settings:check",
+    ),
+}
+
+
+def _found(place: str) -> Any:
+    module, _, name = place.partition(":")
+    return getattr(importlib.import_module(f"jgroups_py.drill.{module}"), name)
+
+
 def runner(real: bool) -> Runner:
-    """The way to run a plan; imported when needed."""
-    if real:
-        from jgroups_py.drill.run.real import run_real
-
-        return run_real
-    from jgroups_py.drill.run.simulated import run_simulated
-
-    return run_simulated
+    """The way to run a plan of messages; imported when needed."""
+    kind = _KINDS["messages"]
+    found: Runner = _found(kind.real if real else kind.simulated)
+    return found
 
 
 def runner_of(plan: Plan, real: bool) -> Runner:
     """The way to run this plan."""
-    if plan.workload != "cache":
-        return runner(real)
-    if real:
-        from jgroups_py.drill.run.cache_real import run_cache_real
-
-        return run_cache_real
-    from jgroups_py.drill.run.cache_simulated import run_cache_simulated
-
-    return run_cache_simulated
+    kind = _KINDS[plan.workload]
+    found: Runner = _found(kind.real if real else kind.simulated)
+    return found
 
 
 def check(plan: Plan) -> None:
     """Raises ``ConfigError`` for files with which no member could start."""
     stacks.check(plan)
-    if plan.workload == "cache":
-        from jgroups_py.drill.file import cache_settings
-
-        cache_settings.check(plan)
+    if _KINDS[plan.workload].check:
+        _found(_KINDS[plan.workload].check)(plan)
 
 
 def run(plan: Plan, how: Runner, progress: Progress) -> Outcome:
     """Run and judge. Raises ``DrillError``, ``ConfigError``."""
     logged = how(plan, progress)
     evidence = Evidence.of(logged.records(), [site.name for site in plan.sites])
-    said: dict[str, Any] = {
+    about: dict[str, Any] = {
         "name": plan.name,
         "mode": logged.mode,
         "seed": plan.seed,
         "virtual_s": logged.virtual_s,
         "wall_s": logged.wall_s,
     }
-    verdict: Verdict | CacheVerdict
-    if plan.workload == "cache":
-        verdict = cache_judge.judge(evidence, expect=plan.expect)
-        directed = (
-            reigns(evidence.faults, evidence.sites, plan.primary, plan.grace)
-            if len(plan.sites) > 1
-            else []
-        )
-        asked = cache_figures.requests(evidence)
-        figures = cache_figures.figures(evidence, asked, directed)
-        result = {**cache_result.result(verdict, **said), "primary": plan.primary or "all"}
-    else:
-        verdict = judge.judge(
-            evidence,
-            primary=plan.primary,
-            grace=plan.grace,
-            expect=plan.expect,
-            primary_only=plan.primary_only,
-        )
-        figures = operators.figures(evidence, verdict)
-        result = judge.result(verdict, **said)
+    verdict, figures, result = _KINDS[plan.workload].judged(plan, evidence, about)
     return Outcome(plan, logged, evidence, verdict, figures, {**result, **figures.printed()})

@@ -14,7 +14,7 @@ A record on disk is one JSON object a line, ``{"t", "site", "member", "event", "
     buffer             a sample: messages, bytes, and running totals relayed, replayed,
                        duplicates_dropped, gaps
     fail_site          how; the crash or vanish records of its members carry by: fail_site
-    put, acked         of caches: key; `origin` and `seqno` are the value's. A write begins, is done.
+    put, acked         of caches and maps: key; `origin` and `seqno` are the value's. A write begins, is done.
                        removed: true for one that removes; nothing: true where nothing was there
     over               key, over: what that write is about to replace ([origin, seqno, site], or null)
     failed             key, why, definite (certainly nothing was changed); without origin: a read
@@ -22,7 +22,10 @@ A record on disk is one JSON object a line, ``{"t", "site", "member", "event", "
     buddies            protected, members, owned, gravitations (running total), adopted; with several
                        sites reachable, out_of_sync, under_way (site -> bootstrap, reconcile or repair),
                        bootstraps (running total of those complete)
-    census             at the end: members of the view, owned (key -> [origin, seqno, site])
+    seen               of maps: key; a host finds that it has another value than before, `origin` and
+                       `seqno` as above, null: none
+    census             at the end: members of the view, owned (key -> [origin, seqno, site]); of maps also when
+                       one is opened, with first: true
     unsent             to (site), keys (key -> number of the event): what that site has not
                        acknowledged; before the member falls, and at the end
     holds              when a site failed, and `grace` later: failed (that site), owned as above
@@ -76,6 +79,7 @@ EVENTS = [
     "holds",
     "bootstrap",
     "discarded",
+    "seen",
 ]
 
 RUNS = ("send", "deliver", "relay", "replay")

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter, deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Final
 
@@ -60,6 +60,10 @@ class MapChannel:
         self._unsent = 0
         self._wake = trio.Event()
         self._error: Exception | None = None
+        self.chance: Callable[[], int] = _chance
+        """Gives the numbers of links, from 1 to 2**32 - 1."""
+        self.on_view: Callable[[View], None] | None = None
+        """Called with each view, when the maps know it."""
 
     def network(self, name: str) -> ChannelNetwork:
         """What connects the map of this name to the members that serve it, too."""
@@ -70,7 +74,7 @@ class MapChannel:
     def add(self, name: str, host: LinkHost) -> _Served:
         if name in self._maps:
             raise ConfigError(f'the map "{name}" is served on this channel already')
-        links = GroupLinks(name, self.channel.address, _chance, self.settings)
+        links = GroupLinks(name, self.channel.address, self.chance, self.settings)
         served = self._maps[name] = _Served(self, links, host)
         links.view(self.channel.view.members, trio.current_time())
         served.carry_out()
@@ -142,6 +146,8 @@ class MapChannel:
         for served in self._maps.values():
             served.links.view(view.members, now)
             served.carry_out()
+        if self.on_view is not None:
+            self.on_view(view)
 
     def excluded(self, gone: tuple[Address, ...]) -> None:
         """The next view says it."""

@@ -28,9 +28,11 @@ from jgroups_py.maps.replica import (
     SendAll,
     SendTo,
     Sent,
+    Table,
     Told,
 )
 from jgroups_py.maps.shared import SharedFile
+from jgroups_py.maps.stamp import HybridClock
 from jgroups_py.maps.telling import Telling
 
 TAKEOVER_INTERVAL: Final = 0.2
@@ -47,12 +49,19 @@ class Network(Protocol):
         in use)."""
 
 
+class HostFile(Table, Protocol):
+    """The table of a host, with the clock that gives its changes their stamps."""
+
+    @property
+    def clock(self) -> HybridClock: ...
+
+
 class MapHost:
     """Made by ``replicate``. Its functions are called in its trio task tree."""
 
     def __init__(
         self,
-        file: SharedFile,
+        file: HostFile,
         settings: ReplicaSettings,
         watch: Callable[[MapEvent], None] | None = None,
     ) -> None:

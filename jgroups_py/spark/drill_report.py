@@ -60,15 +60,15 @@ def drill_report(
         target: a new folder for ``report.json``, ``report.svg`` and ``findings.parquet``.
 
     Raises:
-        ConfigError: there are no logs, ``target`` exists, the drill is of a cache, or a log cannot be read.
+        ConfigError: there are no logs, ``target`` exists, the drill is not of messages, or a log cannot be read.
     """
     files = _files(logs)
     if target is not None and Path(target).exists():
         raise ConfigError(f"{target} is there already")
     loaded = loader.load(drill)
     planned = plan.build(loaded, loaded.seed, ())
-    if planned.workload == "cache":
-        raise ConfigError(f"{drill} is a drill of a cache: only messages are analysed")
+    if planned.workload != "messages":
+        raise ConfigError(f"{drill} is a drill of a {planned.workload}: only messages are analysed")
     lines = _lines(spark, files)
     courses, events = _courses(lines, planned)
     found = _found(lines, courses).cache()

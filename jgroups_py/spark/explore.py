@@ -95,11 +95,12 @@ def _runner_of(loaded: Drill, settings: Sequence[Setting]) -> Any:
 
 def row_of(loaded: Drill, seed: int, settings: Sequence[Setting]) -> dict[str, Any]:
     """Run one seed, in this process."""
-    from jgroups_py.drill.judged import run, runner
+    from jgroups_py.drill.judged import run, runner_of
     from jgroups_py.drill.run.runner import Silent
 
     try:
-        result = run(plan.build(loaded, seed, settings), runner(False), Silent()).result
+        planned = plan.build(loaded, seed, settings)
+        result = run(planned, runner_of(planned, False), Silent()).result
     except (JGroupsError, OSError) as error:
         return _row(seed, error=str(error))
     except Exception as error:  # a bug that this seed found

@@ -22,8 +22,8 @@ import click
 from jgroups_py.drill import log
 from jgroups_py.drill.file import loader as drill_loader
 from jgroups_py.drill.file import plan as plans
-from jgroups_py.drill.file import stacks
-from jgroups_py.drill.file.model import CACHE_COUNTS, COUNTS, Drill
+from jgroups_py.drill.file import stacks, workloads
+from jgroups_py.drill.file.model import Drill
 from jgroups_py.drill.file.plan import Plan, Setting
 from jgroups_py.drill.judged import check, run, runner_of
 from jgroups_py.drill.report import table
@@ -289,6 +289,7 @@ def _tell_many(
         ("takeover_s", "take-over"),
         ("unprotected_s", "unprotected"),
         ("bootstrap_s", "bootstrap"),
+        ("healed_s", "healed"),
         ("rpo_s", "rpo"),
     ):
         found = [r[key] for r in runs if key in r]
@@ -299,7 +300,7 @@ def _tell_many(
             people.write(f"{what}: median {middle:.3f} s, longest {known[-1]:.3f} s\n")
     people.writelines(
         f"{name}: {sum(len(r[name]) for r in runs)}\n"
-        for name in (*COUNTS, *CACHE_COUNTS[1:])
+        for name in workloads.counts()
         if all(name in r for r in runs)
     )
     from jgroups_py.drill.report.seeds import not_recovered

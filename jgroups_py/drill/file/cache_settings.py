@@ -10,8 +10,9 @@ from jgroups_py.cache.settings_file import load_cache_settings
 from jgroups_py.config.file import load_stack
 from jgroups_py.config.model import with_attributes
 from jgroups_py.config.write import to_xml
+from jgroups_py.drill.file import stacks
 from jgroups_py.drill.file.plan import Plan
-from jgroups_py.drill.file.stacks import Settings, has_relay
+from jgroups_py.drill.file.stacks import Settings
 from jgroups_py.errors import ConfigError
 
 
@@ -47,12 +48,7 @@ def check(plan: Plan) -> None:
     """Raises ``ConfigError`` for files with which no member could start, or reach another site."""
     for site in plan.sites:
         load(plan, site.name)
-        if len(plan.sites) > 1:
-            known = {"relay.site": site.name, "relay.bridge": "bridge.xml"}
-            if not has_relay(load_stack(site.stack, known)):
-                raise ConfigError(
-                    "no RELAY: caches at several sites need it (relay-udp.xml)", file=site.stack
-                )
+    stacks.need_relay(plan, "caches")
 
 
 def keys_of(plan: Plan) -> int:

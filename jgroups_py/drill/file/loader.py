@@ -308,7 +308,9 @@ class _Reader:
         if name == "all":
             return None
         if self._workload.all_relay:
-            problem = f"{name!r}, but every site relays what its {self._workload.name} writes: 'all'"
+            problem = (
+                f"{name!r}, but every site relays what its {self._workload.name} writes: 'all'"
+            )
             raise self._error(node, "primary", problem)
         if name not in self._sites:
             raise self._unknown(node, "primary", "site", name, [*self._sites, "all"])

@@ -126,6 +126,18 @@ def check(plan: Plan) -> None:
             site_settings(plan, site.name, bind_addr=LOOPBACK, bridge_file=bridge)
 
 
+def need_relay(plan: Plan, what: str) -> None:
+    """Raises ``ConfigError`` for a stack without RELAY, if there are several sites. ``what``: of them."""
+    if len(plan.sites) == 1:
+        return
+    for site in plan.sites:
+        known = {"relay.site": site.name, "relay.bridge": "bridge.xml"}
+        if not has_relay(load_stack(site.stack, known)):
+            raise ConfigError(
+                f"no RELAY: {what} at several sites need it (relay-udp.xml)", file=site.stack
+            )
+
+
 def relay_limits(plan: Plan) -> str:
     """How much RELAY keeps, and what it does then, as text; of the first site that has it, or empty."""
     with tempfile.TemporaryDirectory(prefix="jgroups-drill-") as folder:

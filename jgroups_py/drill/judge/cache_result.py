@@ -5,50 +5,24 @@ from __future__ import annotations
 from typing import Any
 
 from jgroups_py.drill.judge.cache_judge import CacheVerdict, Key
+from jgroups_py.drill.judge.results import durations, rounded, said, times_of
 
 
-def result(
-    verdict: CacheVerdict,
-    *,
-    name: str,
-    mode: str,
-    seed: int,
-    virtual_s: float | None,
-    wall_s: float,
-) -> dict[str, Any]:
-    """The object that ``--json`` prints."""
-
+def result(verdict: CacheVerdict, **about: Any) -> dict[str, Any]:
+    """The object that ``--json`` prints. ``about``: see ``results.said``."""
     keys = [_shown(key) for key in verdict.keys]
     return {
-        "name": name,
-        "mode": mode,
-        "workload": "cache",
-        "seed": seed,
-        "verdict": "pass" if verdict.passed else "fail",
-        "expectations": [
-            {
-                "name": judged.expectation.name,
-                "limit": judged.expectation.text,
-                "measured": _seconds(judged.measured),
-                "holds": judged.holds,
-            }
-            for judged in verdict.expectations
-        ],
+        **said("cache", verdict, **about),
         "sites": {site: vars(numbers).copy() for site, numbers in verdict.sites.items()},
         "keys": keys,
         **_findings(verdict),
-        "detection_s": [_seconds(m.seconds) for m in verdict.detections],
-        "unprotected_s": [_seconds(m.seconds) for m in verdict.unprotected],
-        "bootstrap_s": [_seconds(m.seconds) for m in verdict.bootstraps],
+        "detection_s": times_of(verdict.detections),
+        "unprotected_s": times_of(verdict.unprotected),
+        "bootstrap_s": times_of(verdict.bootstraps),
         "takeover_s": [],
-        "rpo_s": _seconds(verdict.rpo),
-        "virtual_s": _seconds(virtual_s),
-        "wall_s": round(wall_s, 3),
+        "rpo_s": rounded(verdict.rpo),
+        **durations(about),
     }
-
-
-def _seconds(value: float | None) -> float | None:
-    return None if value is None else round(value, 6)
 
 
 def _findings(verdict: CacheVerdict) -> dict[str, Any]:
@@ -95,7 +69,7 @@ def _findings(verdict: CacheVerdict) -> dict[str, Any]:
                 "writes": entry.writes,
                 "origin": entry.last[1],
                 "seqno": entry.last[2],
-                "age_s": _seconds(entry.age),
+                "age_s": rounded(entry.age),
             }
             for entry in verdict.unrelayed
         ],

@@ -31,7 +31,7 @@ def of_messages(
         times = sorted(t for who, of in evidence.sent.items() if who.site == site for t in of)
         if times:
             css = f"{site_class(sites, site)} dashed"
-            sent.append(Series(f"sent at {site}", css, _while_any(rates(times, edges))))
+            sent.append(Series(f"sent at {site}", css, while_any(rates(times, edges))))
     for one in figures.flows:
         css, pair = site_class(sites, one.target), f"{one.origin} to {one.target}"
         # Two flows to one site: the second is told apart by its dashes.
@@ -41,14 +41,14 @@ def of_messages(
             Series(
                 f"new at {one.target} from {one.origin}",
                 css,
-                _while_any(rates(one.arrived, edges)),
+                while_any(rates(one.arrived, edges)),
             )
         )
         if len(figures.flows) <= MEDIANS_MAX:
             median = latencies(one, edges, 0.5)
             latency.append(Series(f"{pair}: half of all within", f"{css} thin", median))
         latency.append(Series(f"{pair}: 99 % within", css, latencies(one, edges, 0.99)))
-        lag.append(Series(pair, css, _while_any(lags(one, edges))))
+        lag.append(Series(pair, css, while_any(lags(one, edges))))
     found = [Panel("Messages a second", [*sent, *new], panels.as_rate)] if sent else []
     if latency:
         found.append(
@@ -59,7 +59,7 @@ def of_messages(
             )
         )
         found.append(Panel("Lag: age of the oldest message under way", lag, panels.as_seconds))
-    return [*found, *_buffers(evidence, edges, limit)]
+    return [*found, *buffers(evidence, edges, limit)]
 
 
 def of_caches(
@@ -82,13 +82,11 @@ def of_caches(
         reads = sorted(request.ended for request in own if not request.write)
         if writes:
             done.append(
-                Series(f"writes acknowledged at {site}", css, _while_any(rates(writes, edges)))
+                Series(f"writes acknowledged at {site}", css, while_any(rates(writes, edges)))
             )
         if reads:
             done.append(
-                Series(
-                    f"reads answered at {site}", f"{css} dashed", _while_any(rates(reads, edges))
-                )
+                Series(f"reads answered at {site}", f"{css} dashed", while_any(rates(reads, edges)))
             )
         began = [request.began for request in own]
         for part, words, how in ((0.5, "half of all within", "thin"), (0.99, "99 % within", "")):
@@ -108,10 +106,10 @@ def of_caches(
         found.append(
             Panel("How long requests took, by the time they began", took, panels.as_seconds)
         )
-    return [*found, *_buffers(evidence, edges, limit)]
+    return [*found, *buffers(evidence, edges, limit)]
 
 
-def _buffers(evidence: Evidence, edges: Sequence[float], limit: str) -> list[Panel]:
+def buffers(evidence: Evidence, edges: Sequence[float], limit: str) -> list[Panel]:
     """Of each site its fullest member, in per cent of the limit."""
     found: list[Series] = []
     for site in evidence.sites:
@@ -144,7 +142,7 @@ def _held(values: Sequence[float | None]) -> list[float | None]:
     return kept
 
 
-def _while_any(values: Sequence[float]) -> list[float | None]:
+def while_any(values: Sequence[float]) -> list[float | None]:
     """Nothing before the first value that is not zero, and after the last one."""
     places = [place for place, value in enumerate(values) if value]
     if not places:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
 from typing import Any
 
 import jinja2
@@ -11,38 +10,29 @@ from markupsafe import Markup
 
 from jgroups_py.drill.file.plan import Plan
 from jgroups_py.drill.judge import cache_figures
-from jgroups_py.drill.judge.cache_judge import CacheVerdict, Key
+from jgroups_py.drill.judge.cache_judge import CacheVerdict
 from jgroups_py.drill.judge.evidence import Evidence
 from jgroups_py.drill.judge.figures import Figures
+from jgroups_py.drill.judge.map_judge import MapVerdict
+from jgroups_py.drill.judge.results import Verdicts
 from jgroups_py.drill.judge.rules import Measured, Who, reigns
 from jgroups_py.drill.judge.verdict import SiteNumbers, Verdict
-from jgroups_py.drill.report import curves, picture
+from jgroups_py.drill.report import curves, map_report, picture
 from jgroups_py.drill.report.happenings import SHOWN_MAX, happenings
-from jgroups_py.drill.report.panels import Panel, as_duration, as_percent, as_seconds
+from jgroups_py.drill.report.panels import as_duration, as_percent, as_seconds
+from jgroups_py.drill.report.subject import Headline, Subject
 from jgroups_py.drill.report.table import (
     direction_notes,
-    event_text,
     judged_text,
     not_relayed_text,
     primary_text,
-    seconds,
     unrelayed_text,
 )
+from jgroups_py.drill.report.tables import event_text, seconds
 
 FINDINGS_SHOWN_MAX = 200
 FINDINGS_UNFOLDED_MAX = 20
 """Rows of a table that are seen at once; the others open with a click."""
-
-
-@dataclass(frozen=True)
-class Headline:
-    """``words`` says what the figure is; ``more`` what it comes from."""
-
-    name: str
-    value: str
-    words: str
-    more: str = ""
-    bad: bool = False
 
 
 def environment() -> jinja2.Environment:
@@ -63,7 +53,7 @@ def embedded(value: Any) -> Markup:
 def page(
     plan: Plan,
     evidence: Evidence,
-    verdict: Verdict | CacheVerdict,
+    verdict: Verdicts,
     figures: Figures,
     result: dict[str, Any],
     *,
@@ -86,7 +76,7 @@ def page(
             plan=plan,
             verdict=verdict,
             result=result,
-            headlines=headlines(plan, verdict, figures, limit),
+            headlines=subject.headlines,
             picture=Markup(drawing.svg),
             legend=[(Markup(picture.swatch(key)), text) for key, text in drawing.legend],
             curves=embedded(drawing.curves),
@@ -94,7 +84,8 @@ def page(
             more_happenings=max(0, len(told) - SHOWN_MAX),
             columns=[column for column in columns if column not in subject.left_out],
             events=[(f"{event.at:.3f} s", str(event), event.place.line) for event in plan.events],
-            measured=_measured(verdict, figures),
+            measured=subject.measured,
+            grids=subject.grids,
             judged=[(*judged_text(j), j.holds) for j in verdict.expectations],
             unfolded=FINDINGS_UNFOLDED_MAX,
             findings=findings[:FINDINGS_SHOWN_MAX],
@@ -104,7 +95,7 @@ def page(
             bootstraps=[
                 (event_text(m), seconds(m.seconds)) for m in getattr(verdict, "bootstraps", ())
             ],
-            then="unprotected for" if keys else "take-over",
+            then=subject.then,
             keys=keys[:FINDINGS_SHOWN_MAX],
             more_keys=max(0, len(keys) - FINDINGS_SHOWN_MAX),
             command=command,
@@ -114,29 +105,15 @@ def page(
     )
 
 
-@dataclass(frozen=True)
-class _Subject:
-    """The parts that differ between drills of messages and of caches."""
-
-    drawn: Verdict
-    """With what the picture needs."""
-    panels: list[Panel]
-    edges: list[float]
-    said: list[str]
-    left_out: list[str]
-    """Columns of the table of sites that say nothing here."""
-    keys: list[Key] = field(default_factory=list)
-    findings: list[tuple[str, str, int, str]] = field(default_factory=list)
-    unrelayed: list[tuple[str, ...]] = field(default_factory=list)
-
-
 def _subject(
     plan: Plan,
     evidence: Evidence,
-    verdict: Verdict | CacheVerdict,
+    verdict: Verdicts,
     figures: Figures,
     limit: str,
-) -> _Subject:
+) -> Subject:
+    if isinstance(verdict, MapVerdict):
+        return map_report.subject(plan, evidence, verdict, figures, limit)
     end = picture.span(evidence, plan.end)
     if isinstance(verdict, CacheVerdict):
         several = len(plan.sites) > 1
@@ -150,22 +127,28 @@ def _subject(
         )
         asked = cache_figures.requests(evidence)
         edges = picture.bins(end, len(asked))
-        return _Subject(
+        return Subject(
             drawn,
             curves.of_caches(evidence, asked, edges, limit),
             edges,
+            headlines(plan, verdict, figures, limit),
             [primary_text(drawn)],
             [] if several else ["diverged", "unrelayed"],
+            then="unprotected for" if verdict.keys else "take-over",
+            measured=_measured(verdict, figures),
             keys=sorted(verdict.keys, key=lambda key: (not key.bad, key.site, key.key)),
             unrelayed=[unrelayed_text(entry) for entry in verdict.unrelayed],
         )
+    assert isinstance(verdict, Verdict)
     edges = picture.bins(end, sum(map(len, evidence.sent.values())))
-    return _Subject(
+    return Subject(
         verdict,
         curves.of_messages(evidence, figures, edges, limit),
         edges,
+        headlines(plan, verdict, figures, limit),
         [primary_text(verdict), not_relayed_text(verdict)],
         [] if verdict.not_relayed else ["not_relayed"],
+        measured=_measured(verdict, figures),
         findings=[
             (kind.replace("_", " "), str(f.origin), f.seqno, ", ".join(map(str, f.at)))
             for kind in ("lost", "lost_inside", "duplicated", "out_of_order")

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import TextIO
 
 from rich.console import Console
 from rich.table import Table
 
-from jgroups_py.drill.file.model import CACHE_TIMES, TIMES
+from jgroups_py.drill.file import workloads
 from jgroups_py.drill.file.plan import Plan, unrelayed_senders
 from jgroups_py.drill.judge.cache_judge import CacheVerdict
 from jgroups_py.drill.judge.cache_sites import Unrelayed
-from jgroups_py.drill.judge.rules import Judged, Measured
+from jgroups_py.drill.judge.map_judge import MapVerdict
+from jgroups_py.drill.judge.results import Verdicts
+from jgroups_py.drill.judge.rules import Judged
 from jgroups_py.drill.judge.verdict import Verdict
+from jgroups_py.drill.report import map_report
+from jgroups_py.drill.report.tables import KEYS_SHOWN_MAX, event_text, seconds, show_sites
 
 WIDTH_OFF_TERMINAL = 100
-WIDTH_MAX = 1000
-"""Wider than any table."""
 
 
 def console(stream: TextIO) -> Console:
@@ -30,78 +32,33 @@ def console(stream: TextIO) -> Console:
     )
 
 
-def seconds(value: float | None) -> str:
-    return "-" if value is None else f"{value:.3f} s"
-
-
-def event_text(measured: Measured) -> str:
-    """``8.412 s crash NYC.E``."""
-    whom = measured.site if measured.who is None else str(measured.who).removesuffix("#1")
-    return f"{measured.t:.3f} s {measured.event} {whom}"
-
-
 def judged_text(judged: Judged) -> tuple[str, str, str]:
     """Name, limit, measured, for people."""
     expectation = judged.expectation
     if judged.measured is None:
         measured = "not measured"
-    elif expectation.name in (*TIMES, *CACHE_TIMES):
+    elif expectation.name in workloads.times():
         measured = seconds(judged.measured)
     else:
         measured = str(int(judged.measured))
     return expectation.name, expectation.text, measured
 
 
-KEYS_SHOWN_MAX = 20
-HEADINGS = {
-    "acknowledged": "acknow-\nledged",
-    "gravitations": "gravi-\ntations",
-    "diverged": "di-\nverged",
-    "unrelayed": "unre-\nlayed",
-}
-"""Of columns that would be too wide."""
-
-
-def show(
-    out: Console, title: str, verdict: Verdict | CacheVerdict, notes: Sequence[str] = ()
-) -> None:
+def show(out: Console, title: str, verdict: Verdicts, notes: Sequence[str] = ()) -> None:
     """Print what was measured, and the verdict last."""
     if isinstance(verdict, CacheVerdict):
         _show_caches(out, title, verdict)
+    elif isinstance(verdict, MapVerdict):
+        map_report.show(out, title, verdict)
     else:
+        assert isinstance(verdict, Verdict)
         _show_messages(out, title, verdict)
     _show_verdict(out, verdict, notes)
 
 
-def _show_sites(
-    out: Console,
-    title: str,
-    sites: Mapping[str, object],
-    columns: Sequence[str],
-    *,
-    collapse: bool = False,
-) -> None:
-    """A line for each site; where that is too wide, a line for each number."""
-    numbers = Table(title=title, title_justify="left", collapse_padding=collapse)
-    numbers.add_column("site")
-    for column in columns:
-        numbers.add_column(HEADINGS.get(column, column.replace("_", "\n")), justify="right")
-    for site, row in sites.items():
-        numbers.add_row(site, *(str(getattr(row, column)) for column in columns))
-    if out.measure(numbers, options=out.options.update(max_width=WIDTH_MAX)).maximum > out.width:
-        numbers = Table(title=title, title_justify="left")
-        numbers.add_column("")
-        for site in sites:
-            numbers.add_column(site, justify="right")
-        for column in columns:
-            values = [str(getattr(row, column)) for row in sites.values()]
-            numbers.add_row(column.replace("_", " "), *values)
-    out.print(numbers)
-
-
 def _show_caches(out: Console, title: str, verdict: CacheVerdict) -> None:
     columns = [column for column in cache_columns(verdict) if column != "discarded"]  # too wide
-    _show_sites(out, title, verdict.sites, columns, collapse=True)
+    show_sites(out, title, verdict.sites, columns, collapse=True)
     bad = [key for key in verdict.keys if key.bad]
     if bad:
         keys = Table(title=f"keys with something wrong ({len(bad)} of {len(verdict.keys)})")
@@ -228,7 +185,7 @@ def _show_messages(out: Console, title: str, verdict: Verdict) -> None:
         "unsent",
         "views",
     ]
-    _show_sites(out, title, verdict.sites, columns)
+    show_sites(out, title, verdict.sites, columns)
     for text in (primary_text(verdict), not_relayed_text(verdict)):
         if text:
             out.print(text, markup=False)
@@ -250,7 +207,7 @@ def _show_messages(out: Console, title: str, verdict: Verdict) -> None:
         )
 
 
-def _show_verdict(out: Console, verdict: Verdict | CacheVerdict, notes: Sequence[str]) -> None:
+def _show_verdict(out: Console, verdict: Verdicts, notes: Sequence[str]) -> None:
     for note in notes:
         out.print(f"note: {note}", markup=False)
     if verdict.expectations:

@@ -8,12 +8,9 @@ import trio
 
 from jgroups_py.drill.file.cache_settings import keys_of
 from jgroups_py.drill.file.plan import Plan
-from jgroups_py.drill.run.real import Process, RealDrill, run_drill
-from jgroups_py.drill.run.resolve import DrillError
+from jgroups_py.drill.run.real import AskedDrill, Process, run_drill
 from jgroups_py.drill.run.runner import Progress, RunLog
 
-LOOK_SECONDS = 30.0
-"""For all members together to say what they own, and again to read every key."""
 LAST_WORDS_SECONDS = 0.5
 """For one that is about to be killed, to say what other sites have not acknowledged."""
 
@@ -23,7 +20,7 @@ def run_cache_real(plan: Plan, progress: Progress) -> RunLog:
     return run_drill(plan, progress, CacheRealDrill)
 
 
-class CacheRealDrill(RealDrill):
+class CacheRealDrill(AskedDrill):
     """One run."""
 
     module = "jgroups_py.drill.run.cache_member"
@@ -31,14 +28,11 @@ class CacheRealDrill(RealDrill):
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
         self._protected: dict[Process, bool] = {}
-        self._looked: dict[Process, None] = {}
 
     def _heard(self, member: Process, told: dict[str, Any]) -> None:
         match told["what"]:
             case "protected":
                 self._protected[member] = told["protected"]
-            case "looked":
-                self._looked[member] = None
             case _:
                 super()._heard(member, told)
 
@@ -71,13 +65,3 @@ class CacheRealDrill(RealDrill):
                 mine = list(range(number, keys, len(living)))
                 commands[member] = {"do": "look", "keys": mine}
         await self._look(there, commands)
-
-    async def _look(self, there: list[Process], commands: dict[Process, dict[str, Any]]) -> None:
-        self._looked.clear()
-        for member, command in commands.items():
-            await self._tell(member, **command)
-        with trio.move_on_after(LOOK_SECONDS):
-            await self._until(lambda: all(m in self._looked or m.gone for m in there))
-            return
-        silent = ", ".join(str(m) for m in there if m not in self._looked)
-        raise DrillError(f"{self.plan.file}: {silent}: no answer after {LOOK_SECONDS:.0f} s")

@@ -88,9 +88,7 @@ class CacheSimulation(TrioSimulation[CacheMember]):
 
     def _ready(self) -> bool:
         return super()._ready() and all(
-            member.cache is not None
-            and member.cache.buddies.protected
-            and member.linked(self.plan)
+            member.cache is not None and member.cache.buddies.protected and member.linked(self.plan)
             for member in self._members.values()
         )
 

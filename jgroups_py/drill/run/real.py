@@ -36,6 +36,8 @@ from jgroups_py.drill.run.resolve import DrillError
 from jgroups_py.drill.run.runner import Progress, RunLog
 from jgroups_py.driver.multicast import probe_multicast
 
+LOOK_SECONDS = 30.0
+"""For all members together to say what they have, and again to read every key."""
 CLOSE_SECONDS = 5.0
 """How long members may take to end when the drill is over."""
 STDERR_LINES = 3
@@ -556,6 +558,30 @@ class RealDrill(TrioCourse[Process]):
             yield Record(
                 t, member.site, member.name, "view", None, None, detail, member.incarnation
             )
+
+
+class AskedDrill(RealDrill):
+    """A drill the members of which are asked, and tell ``looked`` when they have logged what they were asked for."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self._looked: dict[Process, None] = {}
+
+    def _heard(self, member: Process, told: dict[str, Any]) -> None:
+        if told["what"] == "looked":
+            self._looked[member] = None
+        else:
+            super()._heard(member, told)
+
+    async def _look(self, there: list[Process], commands: dict[Process, dict[str, Any]]) -> None:
+        self._looked.clear()
+        for member, command in commands.items():
+            await self._tell(member, **command)
+        with trio.move_on_after(LOOK_SECONDS):
+            await self._until(lambda: all(m in self._looked or m.gone for m in there))
+            return
+        silent = ", ".join(str(m) for m in there if m not in self._looked)
+        raise DrillError(f"{self.plan.file}: {silent}: no answer after {LOOK_SECONDS:.0f} s")
 
 
 def _last(member: Process) -> str:

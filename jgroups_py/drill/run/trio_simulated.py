@@ -184,6 +184,8 @@ class TrioSimulation(TrioCourse[M]):
                 await trio.sleep_until(self._zero + t)
             await self._last_look()
             self.ended = trio.current_time()
+            for member in self._members.values():
+                _forget_group(member)
             nursery.cancel_scope.cancel()
 
     async def _start_all(self) -> None:
@@ -385,6 +387,7 @@ class TrioSimulation(TrioCourse[M]):
             driver.kill() if how == "crash" else driver.vanish()
         if member.traffic is not None:
             member.traffic.cancel()
+        _forget_group(member)
         member.scope.cancel()
 
     async def _leave(self, member: M) -> None:
@@ -419,3 +422,9 @@ class TrioSimulation(TrioCourse[M]):
 
     async def _tell_relay(self, relay: M, what: str, site: str) -> None:
         raise AssertionError(f"{what} is no fault of this workload")
+
+
+def _forget_group(member: Member) -> None:
+    """It ends without a goodbye: nobody would answer."""
+    if member.channel is not None:
+        member.channel.driver_ended()

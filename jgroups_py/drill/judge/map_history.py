@@ -1,0 +1,266 @@
+"""All that happened to the keys of a map: who put what when, and what each host had when.
+
+    before(v, w)   v is surely older than w: one host put v before w, or v was acknowledged before w began, at another host
+
+All hosts of a drill have one clock, so the last writer is the one that wrote last. Puts that overlap in time, or are
+nearer than ``CLOCK_MARGIN``, may win in any order.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+from jgroups_py.drill.judge.evidence import Evidence
+from jgroups_py.drill.judge.rules import NEVER, Who
+from jgroups_py.drill.log import Record
+
+CLOCK_MARGIN: Final = 0.002
+"""Seconds between a put's stamp and the times that are logged around it, at most, as clocks go."""
+
+Version = tuple[str, str, int]
+"""The writer of a value: site, ``NAME#incarnation``, and its number of that writer."""
+
+
+@dataclass
+class Put:
+    """A put, or a removal."""
+
+    who: Who
+    seqno: int
+    began: float
+    removed: bool = False
+    acked: float = NEVER
+
+    @property
+    def version(self) -> Version:
+        return (self.who.site, self.who.origin, self.seqno)
+
+    @property
+    def life(self) -> tuple[int, int]:
+        """Its place among the puts of its host."""
+        return (self.who.incarnation, self.seqno)
+
+
+class Step(NamedTuple):
+    """From ``t`` on a host had this value; None: it had none."""
+
+    t: float
+    version: Version | None
+
+
+class Read(NamedTuple):
+    """What a host found; or, if it is its ``own`` put, what it knows from then on."""
+
+    t: float
+    version: Version | None
+    own: bool = False
+
+
+@dataclass
+class Key:
+    """``steps``: of each incarnation, by time. ``reads``: of each host (``SITE.NAME``), in the order of its log, with what it put and
+    saw."""
+
+    puts: dict[Version, Put] = field(default_factory=dict)
+    steps: dict[Who, list[Step]] = field(default_factory=dict)
+    reads: dict[str, list[Read]] = field(default_factory=dict)
+    ends: dict[Who, Version | None] = field(default_factory=dict)
+    """What each host has at the end. A host that is asked and has nothing is in ``Histories.asked`` only."""
+
+    def before(self, version: Version, other: Version) -> bool:
+        """Is ``version`` surely older than ``other``?"""
+        one, two = self.puts.get(version), self.puts.get(other)
+        if one is None or two is None:
+            return False
+        if one.who.place == two.who.place:
+            return one.life < two.life
+        return one.acked + CLOCK_MARGIN < two.began
+
+    def outdated(self, found: Version | None, among: Iterable[Version], by: float) -> list[Version]:
+        """Those ``among`` which are surely later than what was ``found`` at that time; of a value that nobody put, all."""
+        wanted = list(among)
+        if found is not None:
+            if found not in self.puts:
+                return wanted
+            return [version for version in wanted if self.before(found, version)]
+        if not wanted:
+            return []
+        # Nothing was put yet; or a removal, whichever is possible, has taken effect.
+        choices = [wanted] + [
+            [version for version in wanted if self.before(removal, version)]
+            for removal, put in self.puts.items()
+            if put.removed and put.began <= by
+        ]
+        return min(choices, key=len)
+
+    def reached(self, who: Who, put: Put) -> float | None:
+        """When a host first had ``put``, or something that replaced it for sure; None: it did not, or another put won."""
+        steps = self.steps.get(who, [])
+        for step in steps[bisect_left(steps, put.began, key=lambda one: one.t) :]:
+            if not self.outdated(step.version, [put.version], step.t):
+                newer = step.version is None or self.before(put.version, step.version)
+                return step.t if step.version == put.version or newer else None
+        return None
+
+
+class Histories:
+    """Of all keys."""
+
+    def __init__(self, evidence: Evidence) -> None:
+        self.keys: dict[int, Key] = {}
+        self.began: dict[Who, float] = {}
+        """When an incarnation had opened its map, and said what it has."""
+        self.asked: dict[Who, None] = {}
+        """The hosts that said at the end what they have."""
+        for record in evidence.marks:
+            if record.event == "census":
+                self._census(record)
+            elif record.event in ("put", "acked", "failed", "got", "seen"):
+                key = self.keys.setdefault((record.detail or {})["key"], Key())
+                _add(key, record, record.detail or {})
+
+    def _census(self, record: Record) -> None:
+        detail, who = record.detail or {}, who_of(record)
+        if detail.get("first"):
+            self.began[who] = record.t
+        else:
+            self.asked[who] = None
+        owned = {int(key): version_of(value) for key, value in detail["owned"].items()}
+        for number in owned:
+            self.keys.setdefault(number, Key())
+        for number, key in self.keys.items():
+            version = owned.get(number)
+            if number in owned or not detail.get("first"):
+                _step(key, who, record.t, version)
+            if not detail.get("first"):
+                key.ends[who] = version
+
+
+def _add(key: Key, record: Record, detail: dict[str, Any]) -> None:
+    who, version = who_of(record), None
+    if record.origin is not None and record.seqno is not None:
+        version = (detail.get("from", who.site), record.origin, record.seqno)
+    match record.event:
+        case "put":
+            assert version is not None
+            key.puts[version] = Put(who, version[2], record.t, bool(detail.get("removed")))
+        case "acked":
+            assert version is not None
+            if detail.get("nothing"):  # it changed nothing, but it has looked
+                del key.puts[version]
+                key.reads.setdefault(who.place, []).append(Read(record.t, None))
+            else:
+                put = key.puts[version]
+                put.acked = record.t
+                key.reads.setdefault(who.place, []).append(Read(record.t, version, own=True))
+                _step(key, who, record.t, None if put.removed else version, put=version)
+        case "failed":
+            if version is not None:
+                key.puts.pop(version, None)
+        case "got":
+            key.reads.setdefault(who.place, []).append(Read(record.t, version))
+        case "seen":
+            _step(key, who, record.t, version)
+
+
+def _step(
+    key: Key, who: Who, t: float, version: Version | None, *, put: Version | None = None
+) -> None:
+    """``put``: the own one that has made it, which may be a removal."""
+    steps = key.steps.setdefault(who, [])
+    if put is None:
+        key.reads.setdefault(who.place, []).append(Read(t, version))
+    if not steps or steps[-1].version != version or put is not None:
+        steps.append(Step(t, version))
+
+
+def who_of(record: Record) -> Who:
+    return Who(str(record.site), str(record.member), record.incarnation)
+
+
+def version_of(owned: Sequence[Any]) -> Version:
+    """As a census has it: origin, number, site."""
+    return (str(owned[2]), str(owned[0]), int(owned[1]))
+
+
+def text_of(version: Version | None) -> str | None:
+    """``NYC.A#1/17``."""
+    return None if version is None else f"{version[0]}.{version[1]}/{version[2]}"
+
+
+# --- what differs, and for how long
+
+
+class Difference(NamedTuple):
+    """A key that hosts had differently; ``end`` ``NEVER``: to the end."""
+
+    key: int
+    start: float
+    end: float
+
+
+class _Change(NamedTuple):
+    t: float
+    order: int
+    who: Who
+    what: str
+    """``set`` (a key has a value), ``up`` or ``down`` (a host)."""
+    key: int = 0
+    version: Version | None = None
+
+
+def differences(histories: Histories, evidence: Evidence) -> list[Difference]:
+    """Of hosts that run: from the drill's zero, or when a host comes, until the key is the same at all of them."""
+    has: dict[Who, dict[int, Version | None]] = {}
+    up: dict[Who, None] = {}
+    since: dict[int, float] = {}
+    found: list[Difference] = []
+
+    def compare(number: int, t: float) -> None:
+        values = {has[who].get(number) for who in up}
+        if len(values) > 1:
+            since.setdefault(number, max(t, 0.0))
+        elif number in since:
+            start = since.pop(number)
+            if t > start:
+                found.append(Difference(number, start, t))
+
+    changes = sorted(_changes(histories, evidence), key=lambda one: (one.t, one.order))
+    place = 0
+    while place < len(changes):
+        t, touched = changes[place].t, dict[int, None]()
+        while place < len(changes) and changes[place].t == t:
+            change = changes[place]
+            place += 1
+            own = has.setdefault(change.who, {})
+            if change.what == "set":
+                own[change.key] = change.version
+                touched[change.key] = None
+            else:
+                if change.what == "up":
+                    up[change.who] = None
+                else:
+                    up.pop(change.who, None)
+                touched.update(dict.fromkeys(histories.keys))
+        for number in touched:
+            compare(number, t)
+    return found + [Difference(number, start, NEVER) for number, start in since.items()]
+
+
+def _changes(histories: Histories, evidence: Evidence) -> Iterator[_Change]:
+    for number, key in histories.keys.items():
+        for who, steps in key.steps.items():
+            for step in steps:
+                yield _Change(step.t, 0, who, "set", number, step.version)
+    for who, t in histories.began.items():
+        yield _Change(t, 1, who, "up")
+        if evidence.ended(who) < NEVER:
+            yield _Change(evidence.ended(who), 2, who, "down")
+    for fault in evidence.faults:
+        if fault.who is not None and fault.event in ("pause", "resume"):
+            if fault.t < evidence.ended(fault.who):
+                what = "down" if fault.event == "pause" else "up"
+                yield _Change(fault.t, 1, fault.who, what)

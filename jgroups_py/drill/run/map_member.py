@@ -1,0 +1,136 @@
+"""One host of a real drill of maps: a process with a map in a file, on a channel, and requests to it.
+
+    python -m jgroups_py.drill.run.map_member    as jgroups_py.drill.run.member
+
+The file is in the task's ``folder``: the next incarnation opens it again, as after a kill. One more command, ``census``: it logs all that
+the host has, and tells ``looked``. It tells ``linked`` when that changes: with how many hosts.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable
+from typing import Any, Final
+
+import trio
+
+from jgroups_py.channel.channel import Channel
+from jgroups_py.channel.open import open_channel
+from jgroups_py.drill.file.map_keys import MapLoad
+from jgroups_py.drill.run.map_user import MapUser
+from jgroups_py.drill.run.member import JOIN_SECONDS_MAX, DrillMember, _Lines, main
+from jgroups_py.driver import SocketTransport
+from jgroups_py.maps.channel import MapChannel, open_map_channel
+from jgroups_py.maps.host import MapEvent
+from jgroups_py.maps.open import Map, open_map
+from jgroups_py.maps.opening import Replication
+
+MAP: Final = "drill"
+WATCH_SECONDS: Final = 0.02
+
+
+class OpenedMap:
+    """The map as its application sees it; see ``map_user.Keys``."""
+
+    def __init__(self, opened: Map[str, Any]) -> None:
+        self._map = opened
+
+    def read(self, key: str) -> Any:
+        return self._map.get(key)
+
+    def write(self, key: str, value: Any) -> bool:
+        if value is None:
+            return self._map.remove(key) is not None
+        self._map[key] = value
+        return True
+
+    def all_keys(self) -> Iterable[str]:
+        return list(self._map)
+
+
+class MapDrillMember(DrillMember):
+    """See the module's docstring."""
+
+    user: MapUser | None = None
+
+    async def run(self, commands: _Lines) -> None:
+        self.tell("ready")
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._obey, commands)
+            await self._joined.wait()
+            task = self.task
+            async with (
+                open_channel(
+                    task.stack,
+                    cluster=task.cluster,
+                    name=f"{task.name}#{task.incarnation}",
+                    attributes=task.attributes,
+                    properties=task.properties,
+                    transport=SocketTransport(faults=self.faults),
+                    join_timeout=JOIN_SECONDS_MAX,
+                    trace=self._on_trace,
+                ) as channel,
+                open_map_channel(channel) as carrier,
+            ):
+                await self._use(channel, carrier)
+            self.tell("ended", how="left")
+            nursery.cancel_scope.cancel()
+
+    async def _use(self, channel: Channel, carrier: MapChannel) -> None:
+        task = self.task
+        self.channel = channel
+        self.tell("joined", address=bytes(channel.address).hex())
+        self.log.write([self.record("join", incarnation=task.incarnation)])
+        self._on_view(channel.view)
+        carrier.on_view = self._on_view
+        channel.driver.before_flush.append(self._watch_bridge)
+        hosts = frozenset(range(1, sum(map(len, task.names)) + 1))
+        async with open_map(
+            task.folder,
+            name=MAP,
+            key=str,
+            value="json",
+            identifier=task.identifier,
+            network=carrier.network(MAP),
+            replication=Replication(peers=hosts, watch=self._on_event, **task.settings),
+        ) as opened:
+            chance = random.Random(f"{task.seed}:requests")
+            origin = f"{task.name}#{task.incarnation}"
+            self.user = MapUser(OpenedMap(opened), task.site, origin, chance, self._write)
+            self.user.census(first=True)
+            async with trio.open_nursery() as inner:
+                inner.start_soon(self.user.watch)
+                inner.start_soon(self._watch_links, opened)
+                inner.start_soon(self._sample, channel)
+                for traffic in task.traffic:
+                    load = MapLoad(**traffic.asks)
+                    inner.start_soon(self._requests, self.user, load, traffic)
+                inner.start_soon(self._wait_leave, inner.cancel_scope)
+
+    def _on_event(self, event: MapEvent) -> None:
+        if self.user is not None:
+            self.user.on_event(event)
+
+    def _write(
+        self, event: str, origin: str | None = None, seqno: int | None = None, **detail: Any
+    ) -> None:
+        self.log.write([self.record(event, origin, seqno, **detail)])
+
+    async def _watch_links(self, opened: Map[str, Any]) -> None:
+        told = -1
+        while True:
+            links = len(opened.statistics().peers)
+            if links != told:
+                told = links
+                self.tell("linked", links=links)
+            await trio.sleep(WATCH_SECONDS)
+
+    async def obey(self, command: dict[str, Any]) -> None:
+        if command["do"] == "census":
+            if self.user is not None:
+                self.user.census()
+            self.tell("looked")
+
+
+if __name__ == "__main__":
+    trio.run(main, MapDrillMember)

@@ -1,0 +1,45 @@
+"""A drill of maps for real: as real.py, with a map in each process."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jgroups_py.drill.file.plan import Plan
+from jgroups_py.drill.run.real import AskedDrill, Process, run_drill
+from jgroups_py.drill.run.runner import Progress, RunLog
+
+
+def run_map_real(plan: Plan, progress: Progress) -> RunLog:
+    """A ``Runner``. Raises ``DrillError``, ``ConfigError``."""
+    return run_drill(plan, progress, MapRealDrill)
+
+
+class MapRealDrill(AskedDrill):
+    """One run."""
+
+    module = "jgroups_py.drill.run.map_member"
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self._links: dict[Process, int] = {}
+
+    def _heard(self, member: Process, told: dict[str, Any]) -> None:
+        if told["what"] == "linked":
+            self._links[member] = told["links"]
+        else:
+            super()._heard(member, told)
+
+    def _settled(self) -> bool:
+        """All hosts of a site are linked, and first hosts with those of other sites."""
+        several = len(self.plan.sites) - 1
+        for member in self._everybody:
+            names = self.plan.site(member.site).members
+            wanted = len(names) - 1 + several * (member.name == names[0])
+            if self._links.get(member, 0) < wanted:
+                return False
+        return True
+
+    async def _last_look(self) -> None:
+        """All hosts say what they have."""
+        there = [m for m in self._members.values() if not (m.gone or m.paused)]
+        await self._look(there, {member: {"do": "census"} for member in there})
