@@ -54,11 +54,10 @@ class CacheDrillMember(DrillMember):
 
     async def _use(self, cache: TreeCache) -> None:
         task, channel = self.task, cache.buddies.channel
-        self.cache, self.channel = cache, channel
+        self.cache = cache
         channel.driver.machine.trace = self._on_trace
         channel.driver.before_flush.append(self._watch_bridge)
-        self.tell("joined", address=bytes(channel.address).hex())
-        self.log.write([self.record("join", incarnation=task.incarnation)])
+        self._has_joined(channel)
         self._on_view(cache.buddies.view)
         cache.buddies.on_view = self._on_view
         origin = f"{task.name}#{task.incarnation}"
@@ -74,7 +73,7 @@ class CacheDrillMember(DrillMember):
     def _write(
         self, event: str, origin: str | None = None, seqno: int | None = None, **detail: Any
     ) -> None:
-        self.log.write([self.record(event, origin, seqno, **detail)])
+        self.write(event, origin, seqno, **detail)
         if event == "buddies":
             linked = len(detail.get("reachable", ())) == len(self.task.site_names) - 1
             self.tell("protected", protected=detail["protected"] and linked)

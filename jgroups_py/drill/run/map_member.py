@@ -15,11 +15,9 @@ from typing import Any, Final
 import trio
 
 from jgroups_py.channel.channel import Channel
-from jgroups_py.channel.open import open_channel
 from jgroups_py.drill.file.map_keys import MapLoad
 from jgroups_py.drill.run.map_user import MapUser
-from jgroups_py.drill.run.member import JOIN_SECONDS_MAX, DrillMember, _Lines, main
-from jgroups_py.driver import SocketTransport
+from jgroups_py.drill.run.member import DrillMember, _Lines, main
 from jgroups_py.maps.channel import MapChannel, open_map_channel
 from jgroups_py.maps.host import MapEvent
 from jgroups_py.maps.open import Map, open_map
@@ -58,29 +56,14 @@ class MapDrillMember(DrillMember):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._obey, commands)
             await self._joined.wait()
-            task = self.task
-            async with (
-                open_channel(
-                    task.stack,
-                    cluster=task.cluster,
-                    name=f"{task.name}#{task.incarnation}",
-                    attributes=task.attributes,
-                    properties=task.properties,
-                    transport=SocketTransport(faults=self.faults),
-                    join_timeout=JOIN_SECONDS_MAX,
-                    trace=self._on_trace,
-                ) as channel,
-                open_map_channel(channel) as carrier,
-            ):
+            async with self._channel() as channel, open_map_channel(channel) as carrier:
                 await self._use(channel, carrier)
             self.tell("ended", how="left")
             nursery.cancel_scope.cancel()
 
     async def _use(self, channel: Channel, carrier: MapChannel) -> None:
         task = self.task
-        self.channel = channel
-        self.tell("joined", address=bytes(channel.address).hex())
-        self.log.write([self.record("join", incarnation=task.incarnation)])
+        self._has_joined(channel)
         self._on_view(channel.view)
         carrier.on_view = self._on_view
         channel.driver.before_flush.append(self._watch_bridge)
@@ -96,7 +79,7 @@ class MapDrillMember(DrillMember):
         ) as opened:
             chance = random.Random(f"{task.seed}:requests")
             origin = f"{task.name}#{task.incarnation}"
-            self.user = MapUser(OpenedMap(opened), task.site, origin, chance, self._write)
+            self.user = MapUser(OpenedMap(opened), task.site, origin, chance, self.write)
             self.user.census(first=True)
             async with trio.open_nursery() as inner:
                 inner.start_soon(self.user.watch)
@@ -110,11 +93,6 @@ class MapDrillMember(DrillMember):
     def _on_event(self, event: MapEvent) -> None:
         if self.user is not None:
             self.user.on_event(event)
-
-    def _write(
-        self, event: str, origin: str | None = None, seqno: int | None = None, **detail: Any
-    ) -> None:
-        self.log.write([self.record(event, origin, seqno, **detail)])
 
     async def _watch_links(self, opened: Map[str, Any]) -> None:
         told = -1

@@ -16,6 +16,7 @@ import os
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 import msgspec
@@ -121,6 +122,12 @@ class DrillMember:
         line = json.dumps({"what": what, "t": time.monotonic(), **details}) + "\n"
         os.write(1, line.encode())
 
+    def write(
+        self, event: str, origin: str | None = None, seqno: int | None = None, **detail: Any
+    ) -> None:
+        """A record of now, to the log."""
+        self.log.write([self.record(event, origin, seqno, **detail)])
+
     def record(
         self, event: str, origin: str | None = None, seqno: int | None = None, **detail: Any
     ) -> Record:
@@ -143,29 +150,35 @@ class DrillMember:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._obey, commands)
             await self._joined.wait()
-            task = self.task
-            async with open_channel(
-                task.stack,
-                cluster=task.cluster,
-                name=f"{task.name}#{task.incarnation}",
-                attributes=task.attributes,
-                properties=task.properties,
-                transport=SocketTransport(faults=self.faults),
-                join_timeout=JOIN_SECONDS_MAX,
-                trace=self._on_trace,
-            ) as channel:
-                self.channel = channel
-                self.tell("joined", address=bytes(channel.address).hex())
-                self.log.write([self.record("join", incarnation=task.incarnation)])
+            async with self._channel() as channel:
+                self._has_joined(channel)
                 channel.driver.before_flush.append(self._watch_bridge)
                 async with trio.open_nursery() as inner:
                     inner.start_soon(self._read, channel)
                     inner.start_soon(self._sample, channel)
-                    for traffic in task.traffic:
+                    for traffic in self.task.traffic:
                         inner.start_soon(self._load, channel, traffic)
                     inner.start_soon(self._wait_leave, inner.cancel_scope)
             self.tell("ended", how="left")
             nursery.cancel_scope.cancel()
+
+    def _channel(self) -> AbstractAsyncContextManager[Channel]:
+        task = self.task
+        return open_channel(
+            task.stack,
+            cluster=task.cluster,
+            name=f"{task.name}#{task.incarnation}",
+            attributes=task.attributes,
+            properties=task.properties,
+            transport=SocketTransport(faults=self.faults),
+            join_timeout=JOIN_SECONDS_MAX,
+            trace=self._on_trace,
+        )
+
+    def _has_joined(self, channel: Channel) -> None:
+        self.channel = channel
+        self.tell("joined", address=bytes(channel.address).hex())
+        self.log.write([self.record("join", incarnation=self.task.incarnation)])
 
     async def _requests(self, user: User[Any, Any], load: Any, traffic: Traffic) -> None:
         """The requests of a line of traffic, once the drill has begun."""
