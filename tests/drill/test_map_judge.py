@@ -257,6 +257,17 @@ def test_times_of_what_differs_and_heals() -> None:
     assert lags_by_time(verdict.lags, edges, 1.0)[1] == pytest.approx(2.4, abs=0.01)
 
 
+def test_an_older_value_that_comes_late_does_not_end_the_lag() -> None:
+    maps = Maps()
+    maps.put(1.0, "S1")
+    maps.put(1.5, "A1")
+    maps.seen(1.6, "B", "S1")
+    maps.seen(2.0, "B", "A1")
+    verdict = maps.end(A="A1", B="A1", S="A1")
+    lags = {lag.origin.name: lag.seconds for lag in verdict.lags if lag.target.name == "B"}
+    assert lags == {"S": pytest.approx(0.59), "A": pytest.approx(0.49)}
+
+
 def test_a_key_that_differs_to_the_end_is_not_healed() -> None:
     maps = Maps()
     maps.note(0.5, "partition", groups=SIDES)
