@@ -98,13 +98,6 @@ def _found(place: str) -> Any:
     return getattr(importlib.import_module(f"jgroups_py.drill.{module}"), name)
 
 
-def runner(real: bool) -> Runner:
-    """The way to run a plan of messages; imported when needed."""
-    kind = _KINDS["messages"]
-    found: Runner = _found(kind.real if real else kind.simulated)
-    return found
-
-
 def runner_of(plan: Plan, real: bool) -> Runner:
     """The way to run this plan."""
     kind = _KINDS[plan.workload]

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from jgroups_py.drill import judged
 from jgroups_py.drill.report.progress import TerminalProgress
 from jgroups_py.drill.run.runner import RunLog
 from jgroups_py.tools.cli import run
@@ -39,7 +38,7 @@ def drill(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, story: Any) -> Any:
         records = sorted(story.records, key=lambda record: record.t)
         return RunLog("simulated", lambda: iter(records), 0.5, 15.0)
 
-    monkeypatch.setattr(judged, "runner", lambda real: how)
+    monkeypatch.setattr(cli, "runner_of", lambda plan, real: how)
     monkeypatch.setattr(cli, "cores", lambda: 1)
     return lambda *args: run(["drill", str(path), *args])
 

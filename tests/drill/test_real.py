@@ -43,7 +43,8 @@ def real(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
     def go(timeline: str) -> Any:
         drill = loader.loads(HEAD + "timeline:\n" + timeline, str(tmp_path / "d.yaml"))
-        outcome = judged.run(plan.build(drill), judged.runner(True), Silent())
+        planned = plan.build(drill)
+        outcome = judged.run(planned, judged.runner_of(planned, True), Silent())
         assert not children()
         return outcome
 
