@@ -21,6 +21,7 @@ from jgroups_py.aio.channel import Channel, open_channel
 from jgroups_py.aio.rpc import Replies, Rpc, open_rpc
 
 if TYPE_CHECKING:
+    from jgroups_py.aio.buckets import open_buckets
     from jgroups_py.aio.maps import open_map
 
 __all__ = [
@@ -31,6 +32,7 @@ __all__ = [
     "Retried",
     "Rpc",
     "TreeCache",
+    "open_buckets",
     "open_channel",
     "open_map",
     "open_rpc",
@@ -43,4 +45,8 @@ def __getattr__(name: str) -> Any:
         from jgroups_py.aio.maps import open_map
 
         return open_map
+    if name == "open_buckets":
+        from jgroups_py.aio.buckets import open_buckets
+
+        return open_buckets
     raise AttributeError(f"module {__name__} has no attribute {name}")

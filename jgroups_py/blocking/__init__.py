@@ -22,6 +22,7 @@ from jgroups_py.blocking.export import ExportPort, open_export
 from jgroups_py.blocking.rpc import Replies, Rpc, open_rpc
 
 if TYPE_CHECKING:
+    from jgroups_py.blocking.buckets import open_buckets
     from jgroups_py.blocking.maps import open_map
 
 __all__ = [
@@ -33,6 +34,7 @@ __all__ = [
     "Retried",
     "Rpc",
     "TreeCache",
+    "open_buckets",
     "open_channel",
     "open_export",
     "open_map",
@@ -46,4 +48,8 @@ def __getattr__(name: str) -> Any:
         from jgroups_py.blocking.maps import open_map
 
         return open_map
+    if name == "open_buckets":
+        from jgroups_py.blocking.buckets import open_buckets
+
+        return open_buckets
     raise AttributeError(f"module {__name__} has no attribute {name}")

@@ -12,6 +12,7 @@ from jgroups_py.buckets.errors import (
     BadKey,
     BadPlugin,
     BucketError,
+    BucketsClosed,
     Busy,
     EntryFailed,
     NotSensible,
@@ -19,6 +20,9 @@ from jgroups_py.buckets.errors import (
     Refused,
     Unavailable,
 )
+from jgroups_py.buckets.node import BucketNode
+from jgroups_py.buckets.opening import FAST_DETECTION, open_buckets
+from jgroups_py.buckets.parts import NodeParts, Placement
 from jgroups_py.buckets.plugin import (
     Classification,
     Entry,
@@ -30,11 +34,15 @@ from jgroups_py.buckets.plugin import (
     RequestClassifier,
 )
 from jgroups_py.buckets.proxies import ProxyManager
+from jgroups_py.buckets.settings import InstanceSettings
 
 __all__ = [
+    "FAST_DETECTION",
     "BadKey",
     "BadPlugin",
     "BucketError",
+    "BucketNode",
+    "BucketsClosed",
     "Busy",
     "Cep",
     "Classification",
@@ -42,8 +50,11 @@ __all__ = [
     "EntryBehaviourProvider",
     "EntryBucket",
     "EntryFailed",
+    "InstanceSettings",
+    "NodeParts",
     "NotSensible",
     "OutcomeUnknown",
+    "Placement",
     "Plugin",
     "ProxyId",
     "ProxyManager",
@@ -54,4 +65,5 @@ __all__ = [
     "Unavailable",
     "bucket_of",
     "digest_of",
+    "open_buckets",
 ]

@@ -22,7 +22,7 @@ from jgroups_py.buckets.errors import (
 )
 from jgroups_py.buckets.machine import Machine
 from jgroups_py.buckets.messages import IndexState, KnownManager, Replies, Row
-from jgroups_py.buckets.plugin import Request
+from jgroups_py.buckets.plugin import Plugin, Request
 from jgroups_py.buckets.posts import Posts
 from jgroups_py.buckets.proxies import ProxyManager
 from jgroups_py.buckets.router import Router
@@ -39,8 +39,10 @@ _HERE = "the node itself"
 class BucketNode:
     """Made by ``open_buckets``. A member of an instance: it holds copies, or is only a client."""
 
-    def __init__(self, channel: Channel, machine: Machine, nursery: trio.Nursery) -> None:
-        self._channel, self._machine = channel, machine
+    def __init__(
+        self, channel: Channel, machine: Machine, plugin: Plugin, nursery: trio.Nursery
+    ) -> None:
+        self._channel, self._machine, self._plugin = channel, machine, plugin
         self._posts = Posts(channel, nursery)
         self._addresses: dict[str, Address] = {}
         self._changed = trio.Event()
@@ -56,6 +58,11 @@ class BucketNode:
     @property
     def channel(self) -> Channel:
         return self._channel
+
+    @property
+    def plugin(self) -> Plugin:
+        """The application."""
+        return self._plugin
 
     @property
     def machine(self) -> Machine:

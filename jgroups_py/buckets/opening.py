@@ -91,7 +91,7 @@ async def open_buckets(
                 wall_offset=wall() - now,
             )
             parts.build(machine, plugin, placement)
-            node = BucketNode(opened, machine, nursery)
+            node = BucketNode(opened, machine, plugin, nursery)
             nursery.start_soon(node.read)
             nursery.start_soon(node.tick)
             try:

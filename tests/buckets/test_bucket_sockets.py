@@ -1,0 +1,135 @@
+"""Nodes in processes of their own, killed under load; the clients are here. Real sockets."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import pytest
+import trio
+from bucket_group import ask
+from seed_instance import PAIRS, key_in, seed_settings
+
+from jgroups_py.buckets import (
+    FAST_DETECTION,
+    BucketNode,
+    NodeParts,
+    OutcomeUnknown,
+    Request,
+    open_buckets,
+)
+from jgroups_py.config.settings import load_stack
+from jgroups_py.testing.explorer.buckets.ledger import ledger
+from jgroups_py.tools.commands.mperf_ports import private_attributes
+
+pytestmark = [pytest.mark.sockets, pytest.mark.timeout(180)]
+PEER = str(Path(__file__).parent / "bucket_peer.py")
+
+
+class Processes:
+    """Node processes by name."""
+
+    def __init__(self, stack: str, attributes: dict[str, str]) -> None:
+        self._stack, self._attributes = stack, attributes
+        self.running: dict[str, trio.Process] = {}
+
+    async def start(self, name: str) -> None:
+        arguments = json.dumps([name, self._stack, self._attributes])
+        self.running[name] = await trio.lowlevel.open_process(
+            [sys.executable, PEER, arguments], stdout=subprocess.PIPE
+        )
+
+    async def ready(self, name: str) -> None:
+        out = self.running[name].stdout
+        assert out is not None
+        assert await out.receive_some(100) == b"ready\n"
+
+    async def kill(self, name: str) -> None:
+        process = self.running.pop(name)
+        process.kill()
+        await process.wait()
+
+    async def end(self) -> None:
+        with trio.CancelScope(shield=True):
+            for name in list(self.running):
+                await self.kill(name)
+
+
+class Load:
+    """Clients that add tokens. ``answered``: key -> tokens whose addition was answered. ``longest``: seconds between two answers."""
+
+    def __init__(self, node: BucketNode) -> None:
+        self._node = node
+        self.answered: dict[str, list[str]] = {}
+        self.longest = 0.0
+
+    async def client(self, number: int) -> None:
+        key = key_in(1 + number % PAIRS, number)
+        last = trio.current_time()
+        for n in range(1_000_000):
+            try:
+                await ask(self._node, key, f"+{n}")
+            except OutcomeUnknown:
+                continue
+            self.longest = max(self.longest, trio.current_time() - last)
+            last = trio.current_time()
+            self.answered.setdefault(key, []).append(str(n))
+            await trio.sleep(0.002)
+
+
+@pytest.mark.parametrize("stack", ["tcp.xml", "udp.xml"])
+async def test_nodes_are_killed_one_after_the_other_and_nothing_answered_is_lost(
+    stack: str,
+) -> None:
+    attributes = private_attributes(load_stack(stack), 4)
+    processes = Processes(stack, attributes)
+    settings = seed_settings()
+    try:
+        async with AsyncExitStack() as opened:
+            for name in ("n1", "n2", "n3"):
+                await processes.start(name)
+            node = await opened.enter_async_context(
+                open_buckets(
+                    stack,
+                    cluster="buckets",
+                    name="client",
+                    plugin=ledger(),
+                    settings=settings,
+                    parts=NodeParts(node="client"),
+                    attributes={**FAST_DETECTION, **attributes},
+                )
+            )
+            with trio.fail_after(120):
+                await node.wait_ready()
+                load = Load(node)
+                async with trio.open_nursery() as nursery:
+                    for number in range(18):
+                        nursery.start_soon(load.client, number)
+                    for name in ("n1", "n2"):
+                        await trio.sleep(1)
+                        await processes.kill(name)
+                        gone = node.manager_at(name)
+                        await node.wait_until(
+                            lambda s, gone=gone: all(  # type: ignore[misc]
+                                gone not in (r.master, r.slave) for r in s.rows.values()
+                            )
+                        )
+                        await processes.start(name)
+                        await processes.ready(name)
+                        await node.wait_until(lambda state: len(state.managers) == 3)
+                        back = node.manager_at(name)
+                        for bucket, row in node.state.rows.items():
+                            if row.slave is None:
+                                await node.recreate_bucket(back, bucket=bucket)
+                    await trio.sleep(0.5)
+                    nursery.cancel_scope.cancel()
+                for key, tokens in load.answered.items():
+                    (found,) = await node.request(Request(b"?", key))
+                    assert set(tokens) <= set(found.decode().split()), key
+                    assert len(set(found.split())) == len(found.split()), "nothing was done twice"
+                assert len(load.answered) == 18 and load.longest < 30.0
+    finally:
+        await processes.end()
