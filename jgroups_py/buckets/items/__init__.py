@@ -1,8 +1,9 @@
 """Items: values with flags and an expiry, as clients of memcached and of HTTP store them in a bucket store.
 
-A request is a value (requests.py), what it does to an item is a function without I/O (behaviour.py), and a store runs requests (store.py).
+A request is a value (requests.py), what it does to an item is a function without I/O (behaviour.py), and a store runs requests: in this process
+(store.py) or in a bucket store (bucket_items.py).
 
-May import: errors, stack and what is below.
+May import: buckets.node and what is below; all but bucket_items.py: errors, stack and what is below.
 Imported by: buckets.memcached, buckets.http, tools, users.
 """
 

@@ -1,7 +1,6 @@
 """Items in a bucket store: the plug-in, and the store that doors ask. Each change is on two nodes before the client hears of it.
 
-    item_plugin()        for open_buckets, at all members
-    BucketItems(node)    an ItemStore, at any member
+All members are opened with ``item_plugin()``. ``BucketItems(node)`` is an ItemStore at any of them.
 """
 
 from __future__ import annotations
