@@ -179,22 +179,14 @@ class BucketManager:
                 self._finish(copy, transfer, row)
             else:
                 self._give_up(copy, transfer, "the pair has changed")
-        if stays_master:
-            # Without a slave nobody else has the changes that still waited. With a new slave there are none.
-            for router, answer in [(router, answer) for _, router, answer in copy.answers]:
-                self.port.post(router, answer)
-            copy.answers.clear()
-        else:
-            self._turn_away(copy)
-        self._go_on(copy)
-
-    def _turn_away(self, copy: Copy) -> None:
         for _, router, answer in copy.answers:
-            self._answer(router, answer.id, "moved")
+            if stays_master:
+                # Without a slave nobody else has the changes that still waited. With a new slave there are none.
+                self.port.post(router, answer)
+            else:
+                self._answer(router, answer.id, "moved")
         copy.answers.clear()
-        for router, forward in copy.queue:
-            self._answer(router, forward.id, "moved")
-        copy.queue.clear()
+        self._go_on(copy)
 
     # --- requests
 
@@ -210,7 +202,7 @@ class BucketManager:
 
     def _serve(self, copy: Copy, router: Cep, forward: Forward) -> None:
         role = copy.row.role_of(self.cep)
-        if role != "master" and (forward.modifies or copy.held):
+        if role is None or (role != "master" and (forward.modifies or copy.held)):
             self._answer(router, forward.id, "moved")
         elif copy.locked or (forward.modifies and copy.outstanding >= self.settings.pipeline_max):
             copy.counts["found_locked"] += 1

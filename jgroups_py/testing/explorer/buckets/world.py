@@ -42,6 +42,8 @@ class World:
         self._woken: dict[str, float] = {}
         self._order: list[str] = []
         self._unaware: set[str] = set()
+        self.slow: dict[tuple[str, str], float] = {}
+        """Seconds more that a message takes from one member to another one."""
 
     # --- time
 
@@ -160,9 +162,8 @@ class World:
             self.flush(member)
 
     def _send(self, frm: str, to: str, data: bytes) -> None:
-        arrival = max(
-            self.now + self.random.uniform(*self.latency), self._arrival.get((frm, to), 0.0)
-        )
+        latency = self.random.uniform(*self.latency) + self.slow.get((frm, to), 0.0)
+        arrival = max(self.now + latency, self._arrival.get((frm, to), 0.0))
         self._arrival[frm, to] = arrival
         self.at(arrival - self.now, lambda: self._arrive(frm, to, data))
 

@@ -1,0 +1,102 @@
+"""What a move and a save must wait for, one rule at a time: links are slow and messages come late. Random schedules do not get there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from seed_instance import Instance, key_in
+
+from jgroups_py.buckets import Request
+from jgroups_py.buckets.messages import Change, Kept, Message, Placed, Row, Save
+
+KEY = key_in(4)
+"""Of bucket 3, whose master is on node 2 and whose slave is on node 3."""
+
+
+@pytest.mark.seed("A51", "A62")
+@pytest.mark.parametrize("seed", range(1, 7))
+def test_a_move_is_decided_after_the_slave_has_every_change(seed: int) -> None:
+    """The index decides in 10 ms, and the last change takes 50 to the slave. It would come to a slave that is in the next epoch already. Chance, the
+    seed, says which index copy decides."""
+    instance = Instance(seed)
+    instance.ask("n3", KEY, "+before")
+    instance.world.slow["n2.1", "n3.1"] = 0.05
+    changes: list[Any] = []
+    instance.world.request("n1.1", Request(b"+change", KEY), changes.append)
+    instance.world.run(0.0035)  # the master has it
+    moves: list[Any] = []
+    n1, n2 = instance.cep("n1"), instance.cep("n2")
+    instance.router("n2").migrate_master_bucket(n2, n1, moves.append, bucket=3)
+    instance.world.flush("n2.1")
+    assert instance.world.run(5.0, lambda: bool(moves and changes))
+    instance.world.run(0.2)
+    assert moves[0].master == n1 and changes[0][0][1] == b"1"
+    copies = [instance.manager(n).copies[3].bucket.state() for n in ("n1", "n3")]
+    assert copies[0] == copies[1] == {KEY: ({"": b"before change"}, 73)}
+
+
+@pytest.mark.seed("A50")
+def test_requests_that_waited_for_a_move_go_on_at_once_elsewhere() -> None:
+    instance = Instance()
+    instance.ask("n3", KEY, "+before")
+    instance.world.slow["n2.1", "n1.1"] = 0.05
+    moves: list[Any] = []
+    n1, n2 = instance.cep("n1"), instance.cep("n2")
+    router = instance.router("n2")
+    router.migrate_master_bucket(n2, n1, moves.append, bucket=3, lock_first=True)
+    instance.world.flush("n2.1")
+    instance.world.run(0.02)
+    changes: list[Any] = []
+    instance.world.request("n3.1", Request(b"+during", KEY), changes.append)
+    assert not instance.world.run(0.05, lambda: bool(changes)), "it waits in the locked bucket"
+    assert instance.world.run(5.0, lambda: bool(moves))
+    decided = instance.world.now
+    assert instance.world.run(5.0, lambda: bool(changes))
+    assert instance.world.now - decided < 0.5, "without an answer it would be repeated after 3 s"
+    assert instance.router("n3").counts["moved"] == 1
+
+
+class Slave:
+    """The slave of bucket 3, fed by hand."""
+
+    def __init__(self) -> None:
+        self.instance = Instance()
+        self.manager = self.instance.manager("n3")
+        self.master = self.instance.cep("n2")
+        self.said: list[Message] = []
+        self.manager.port.post = lambda to, message: self.said.append(message)
+
+    def save(self, epoch: int, sequence: int, text: str) -> Message | None:
+        """What the slave says to a save."""
+        change = Change(KEY, {"": text.encode()}, True, 73)
+        self.said.clear()
+        kept = Kept(("router", sequence), [])
+        self.manager.handle(self.master, Save(3, epoch, sequence, change, kept))
+        return self.said[0] if self.said else None
+
+    @property
+    def text(self) -> str:
+        pieces, _ = self.manager.copies[3].bucket.state()[KEY]
+        return str(pieces[""].decode())
+
+
+def test_a_slave_takes_no_change_behind_a_gap() -> None:
+    slave = Slave()
+    assert getattr(slave.save(1, 1, "first"), "sequence", 0) == 1
+    assert slave.save(1, 3, "third") is None and slave.text == "first"
+    assert slave.manager.counts["gaps"] == 1
+    assert getattr(slave.save(1, 2, "second"), "sequence", 0) == 2
+    assert getattr(slave.save(1, 3, "third"), "sequence", 0) == 3 and slave.text == "third"
+
+
+def test_a_slave_takes_no_change_of_an_epoch_that_is_over() -> None:
+    """The pair is the same after a move that was rolled back, so only the number tells."""
+    slave = Slave()
+    row = slave.instance.index("n1").state.rows[3]
+    after = Row(3, row.epoch + 1, row.master, row.slave, row.slave_version)
+    assert getattr(slave.save(1, 1, "before"), "sequence", 0) == 1
+    slave.manager.handle(slave.instance.cep("n1"), Placed([after]))
+    late = slave.save(1, 1, "late")
+    assert type(late).__name__ == "Fenced" and slave.text == "before"
+    assert getattr(slave.save(2, 1, "now"), "sequence", 0) == 1 and slave.text == "now"
