@@ -11,17 +11,24 @@ import random
 from collections import Counter, deque
 from collections.abc import Callable
 
+from jgroups_py.buckets.census import NAME as CENSUS
+from jgroups_py.buckets.census import Census
 from jgroups_py.buckets.ends import Cep, ProxyId
 from jgroups_py.buckets.index import IndexCopy
 from jgroups_py.buckets.manager import BucketManager, index_copies
 from jgroups_py.buckets.messages import (
+    AskStatistics,
     BadMessage,
+    BucketLoad,
+    ComponentCounts,
     ComponentInfo,
     Deliver,
     Findable,
     Hello,
     Message,
+    NodeStatistics,
     Packet,
+    Statistics,
     decode,
     encode,
 )
@@ -94,6 +101,7 @@ class Machine:
         self.mirrors: dict[str, IndexMirror] = {}
         self.routers: dict[str, Router] = {}
         self.proxies: dict[str, ProxyManager] = {}
+        self.census = Census(MemberPort(self, Cep(member, CENSUS)), self.statistics)
         self._timers: list[tuple[float, int, Callable[[], None]]] = []
         self._timer = 0
         self._out: list[tuple[str | None, bytes]] = []
@@ -230,6 +238,34 @@ class Machine:
                 for manager in self.managers.values():
                     manager.handle(proxies.cep, Findable(found))
 
+    def statistics(self, buckets: bool = False) -> NodeStatistics:
+        """What this member counts. ``buckets``: with a list of its copies."""
+        parts = [ComponentCounts("member", "member", {**self.counts, "members": len(self.members)})]
+        loads = []
+        for name, manager in self.managers.items():
+            parts.append(ComponentCounts(name, "manager", manager.statistics()))
+            if buckets:
+                loads += [
+                    BucketLoad(
+                        bucket,
+                        "master" if copy.row.master == manager.cep else "slave",
+                        copy.row.epoch,
+                        len(copy.bucket),
+                        copy.counts["requests"],
+                    )
+                    for bucket, copy in sorted(manager.copies.items())
+                ]
+        for name, index in self.indices.items():
+            sizes = {"version": index.state.version, "has_quorum": int(index.has_quorum)}
+            parts.append(ComponentCounts(name, "index", {**index.counts, **sizes}))
+        for name, router in self.routers.items():
+            counts = {**router.counts, "pending": router.pending}
+            parts.append(ComponentCounts(name, "router", counts))
+        for name, proxies in self.proxies.items():
+            counts = {**proxies.counts, "proxies": len(proxies)}
+            parts.append(ComponentCounts(name, "proxies", counts))
+        return NodeStatistics(self.node, self.zone, self.member, parts, loads)
+
     # --- own
 
     def _broadcast(self, message: Message, frm: str = ALL) -> None:
@@ -256,6 +292,9 @@ class Machine:
             for manager in self.managers.values():
                 manager.handle(frm, message)
             return
+        if isinstance(message, AskStatistics | Statistics):
+            self.census.handle(frm, message)
+            return
         if isinstance(message, Deliver):
             self._deliver(message.proxy, message.body)
             return
@@ -274,6 +313,7 @@ class Machine:
         for kind in (self.indices, self.mirrors, self.managers, self.routers):
             for component in kind.values():
                 component.on_view(merged)
+        self.census.on_view()
         self._run()
 
     def _renew(self) -> None:

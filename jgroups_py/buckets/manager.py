@@ -81,6 +81,19 @@ class BucketManager:
     def cep(self) -> Cep:
         return self.port.cep
 
+    def statistics(self) -> dict[str, int]:
+        """Counters and sizes. Entries are counted at their masters."""
+        masters = [c for c in self.copies.values() if c.row.master == self.cep]
+        return {
+            **self.counts,
+            "masters": len(masters),
+            "slaves": len(self.copies) - len(masters),
+            "entries": sum(len(copy.bucket) for copy in masters),
+            "moving": sum(copy.transfer is not None for copy in self.copies.values()),
+            "waiting": sum(len(copy.queue) for copy in self.copies.values()),
+            "has_lease": int(self.lease.holds()),
+        }
+
     # --- what comes
 
     def handle(self, frm: Cep, message: Message) -> None:

@@ -317,9 +317,56 @@ class Pong(msgspec.Struct, frozen=True, tag="pon", array_like=True, forbid_unkno
     sent: float
 
 
+# --- statistics
+
+
+class ComponentCounts(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """Counters and sizes of one component."""
+
+    name: Name
+    kind: Literal["manager", "index", "router", "proxies", "member"]
+    counts: dict[Name, int]
+
+
+class BucketLoad(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """One copy. ``requests``: that it has worked on since it came here."""
+
+    bucket: BucketId
+    role: Role
+    epoch: Number
+    entries: Number
+    requests: Number
+
+
+class NodeStatistics(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """What one member says of itself."""
+
+    node: Name
+    zone: Annotated[str, msgspec.Meta(max_length=200)]
+    member: Name
+    components: list[ComponentCounts]
+    buckets: list[BucketLoad] = []
+
+
+class AskStatistics(
+    msgspec.Struct, frozen=True, tag="ast", array_like=True, forbid_unknown_fields=True
+):
+    """To the census of each member. ``buckets``: with a list of copies."""
+
+    ask: Number
+    buckets: bool
+
+
+class Statistics(
+    msgspec.Struct, frozen=True, tag="sta", array_like=True, forbid_unknown_fields=True
+):
+    ask: Number
+    statistics: NodeStatistics
+
+
 Message = (
     Hello | Forward | Answer | Deliver | Findable | Save | Saved | Fenced | Hold | Held | Move | Cancel | Told | Parcel | Taken | Drop
-    | Follow | Rows | Lock | LockAnswer | Propose | Proposed | Unlock | SetLocation | Placed | Ping | Pong
+    | AskStatistics | Statistics | Follow | Rows | Lock | LockAnswer | Propose | Proposed | Unlock | SetLocation | Placed | Ping | Pong
 )  # fmt: skip
 
 

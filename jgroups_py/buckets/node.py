@@ -21,11 +21,12 @@ from jgroups_py.buckets.errors import (
     Refused,
 )
 from jgroups_py.buckets.machine import Machine
-from jgroups_py.buckets.messages import IndexState, KnownManager, Replies, Row
+from jgroups_py.buckets.messages import IndexState, KnownManager, NodeStatistics, Replies, Row
 from jgroups_py.buckets.plugin import Plugin, Request
 from jgroups_py.buckets.posts import Posts
 from jgroups_py.buckets.proxies import ProxyManager
 from jgroups_py.buckets.router import Router
+from jgroups_py.buckets.statistics import InstanceStatistics
 from jgroups_py.channel.channel import Channel
 from jgroups_py.values.address import Address
 from jgroups_py.values.lost import Excluded
@@ -192,12 +193,30 @@ class BucketNode:
 
     def statistics(self) -> Mapping[str, int]:
         """Counters of this member; those of components begin with their name."""
-        machine = self._machine
-        found = dict(machine.counts)
-        for kind in (machine.managers, machine.indices, machine.mirrors, machine.routers):
-            for name, component in kind.items():
-                found |= {f"{name}.{count}": n for count, n in component.counts.items()}
+        found = {
+            f"{part.name}.{count}": value
+            for part in self._machine.statistics().components
+            for count, value in part.counts.items()
+        }
         return found | {"outbox_bytes": self._posts.waiting}
+
+    async def instance_statistics(
+        self, *, buckets: bool = False, timeout: float = 3.0
+    ) -> InstanceStatistics:
+        """Counters of all members at three levels (A23). Members that do not answer within ``timeout`` seconds are listed as missing.
+
+        Args:
+            buckets: with entries and requests of each copy, for a picture of what is where.
+        """
+        self._check_open()
+        waiter: _Waiter[InstanceStatistics] = _Waiter()
+
+        def counted(nodes: list[NodeStatistics], missing: list[str]) -> None:
+            waiter.end(InstanceStatistics(nodes, missing, self.state.rows))
+
+        with self._inside():
+            self._machine.census.ask(counted, buckets=buckets, timeout=timeout)
+        return await self._wait(waiter)
 
     # --- the machine
 

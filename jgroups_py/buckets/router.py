@@ -108,6 +108,11 @@ class Router:
         index.on_rows.append(self._look_again)
 
     @property
+    def pending(self) -> int:
+        """Requests that are not answered."""
+        return len(self._pending)
+
+    @property
     def index(self) -> Index:
         assert self._index is not None, "use_index comes first"
         return self._index

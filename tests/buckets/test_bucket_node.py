@@ -193,7 +193,7 @@ async def test_members_that_take_nothing_let_new_requests_be_refused(autojump_cl
                 nursery.start_soon(fill)
                 await trio.sleep(0.1)
             assert refused and "outbox_bytes_max" in refused[0]
-            assert node.statistics()["outbox_full"] == len(refused)
+            assert node.statistics()["member.outbox_full"] == len(refused)
             assert 2_000_000 < node.statistics()["outbox_bytes"] < 4_100_000
             await group.stop("n1")
 
