@@ -27,6 +27,7 @@ from jgroups_py.tools.lazy_group import LazyGroup
 from jgroups_py.tools.options import examples
 
 COMMANDS: Final = {
+    "buckets": "jgroups_py.tools.commands.buckets:buckets",
     "cache": "jgroups_py.tools.commands.cache:cache",
     "chat": "jgroups_py.tools.commands.chat:chat",
     "decode": "jgroups_py.tools.commands.wire:decode",

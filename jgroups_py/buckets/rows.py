@@ -67,6 +67,12 @@ def misplaced(row: Row, managers: Iterable[KnownManager], *, zones: bool = True)
         return ""
     if master.node == slave.node:
         return f"both copies would be on node {master.node}"
-    if zones and master.zone and master.zone == slave.zone:
-        return f"both copies would be in zone {master.zone}"
+    common = set(zones_of(master.zone)) & set(zones_of(slave.zone)) if zones else set()
+    if common:
+        return f"both copies would be in zone {min(common)}"
     return ""
+
+
+def zones_of(text: str) -> list[str]:
+    """Causes of failure of a component: names with commas between them."""
+    return [name for name in text.split(",") if name]

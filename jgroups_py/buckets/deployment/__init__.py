@@ -1,0 +1,21 @@
+"""Deployment files: which nodes an instance of the bucket store has, what runs on them, and where its buckets are at the beginning.
+
+May import: the bucket store's values (digest, settings) and config. The bucket store's openers and the tools may import it.
+"""
+
+from __future__ import annotations
+
+from jgroups_py.buckets.deployment.distribution import Distribution, distribute
+from jgroups_py.buckets.deployment.findings import findings
+from jgroups_py.buckets.deployment.model import Deployment, Node
+from jgroups_py.buckets.deployment.reader import load_deployment, parse_deployment
+
+__all__ = [
+    "Deployment",
+    "Distribution",
+    "Node",
+    "distribute",
+    "findings",
+    "load_deployment",
+    "parse_deployment",
+]

@@ -1,0 +1,137 @@
+"""YamlReader: walks a YAML document. Every mistake is a ConfigError with file, line, column, key and value."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Final, TypeVar
+
+import yaml
+
+from jgroups_py.config.markup import MarkupSource, compose_yaml
+from jgroups_py.config.model import nearest
+from jgroups_py.errors import ConfigError
+
+T = TypeVar("T")
+KEY_SHOWN: Final = 200
+"""Characters of a key. Longer ones, and those that are not printable, are refused."""
+Place = tuple[int, int]
+"""Line and column, from 1."""
+
+
+def read_bounded(path: str | os.PathLike[str], bytes_max: int) -> MarkupSource:
+    """The content of a file. ConfigError: it cannot be read, or has more bytes than ``bytes_max``."""
+    name = os.fspath(path)
+    try:
+        with open(name, "rb") as file:
+            content = file.read(bytes_max + 1)
+    except OSError as error:
+        raise ConfigError(f"cannot be read: {error.strerror}", file=name) from None
+    if len(content) > bytes_max:
+        raise ConfigError(f"it has more than {bytes_max} bytes", file=name)
+    return MarkupSource(name, content, Path(name).parent)
+
+
+class YamlReader:
+    """``where``: the key as people write it, ``nodes.n1.buckets``. ``places`` remembers where each key stands."""
+
+    def __init__(self, source: MarkupSource) -> None:
+        self.source = source
+        self.places: dict[str, Place] = {}
+
+    def root(self) -> yaml.Node:
+        """The document. ConfigError: it is no YAML, or empty."""
+        root = compose_yaml(self.source)
+        if root is None:
+            raise ConfigError("the file is empty", file=self.source.name)
+        return root
+
+    def wrong(self, at: yaml.Node, where: str, problem: str) -> ConfigError:
+        line, column = place_of(at)
+        return ConfigError(
+            problem, file=self.source.name, line=line, column=column, where=where or None
+        )
+
+    def keys(
+        self, node: yaml.Node, where: str, known: Iterable[str] | None = None
+    ) -> dict[str, yaml.Node]:
+        """Key -> value. ``known``: the keys that are accepted; None: any."""
+        if not isinstance(node, yaml.MappingNode):
+            raise self.wrong(node, where, f"keys and values are wanted, not {shown(node)}")
+        found: dict[str, yaml.Node] = {}
+        for key, value in node.value:
+            name = self.text(key, where)
+            if not name.isprintable() or len(name) > KEY_SHOWN:
+                raise self.wrong(key, where, f"{name[:KEY_SHOWN]!a} is no key")
+            inner = f"{where}.{name}" if where else name
+            if known is not None and name not in known:
+                accepted = tuple(known)
+                raise self.wrong(
+                    key,
+                    inner,
+                    f"no such key{nearest(name, accepted)} (known: {', '.join(accepted)})",
+                )
+            if name in found:
+                first = self.places[inner][0]
+                raise self.wrong(key, inner, f"the key stands twice, first in line {first}")
+            found[name] = value
+            self.places[inner] = place_of(key)
+        return found
+
+    def items(self, node: yaml.Node, where: str) -> list[yaml.Node]:
+        """The values of a list; one value is a list of one."""
+        if isinstance(node, yaml.SequenceNode):
+            return list(node.value)
+        if isinstance(node, yaml.ScalarNode):
+            return [node]
+        raise self.wrong(node, where, f"a list is wanted, not {shown(node)}")
+
+    def text(self, node: yaml.Node, where: str) -> str:
+        if not isinstance(node, yaml.ScalarNode):
+            raise self.wrong(node, where, f"one value is wanted, not {shown(node)}")
+        text = str(node.value).strip()
+        if not text:
+            raise self.wrong(node, where, "a value is missing")
+        return text
+
+    def value(self, node: yaml.Node, where: str, read: Callable[[str], T]) -> T:
+        """What ``read`` makes of the text; its ValueError says what is wrong and what would be accepted."""
+        text = self.text(node, where)
+        try:
+            return read(text)
+        except ValueError as error:
+            raise self.wrong(node, where, str(error)) from None
+
+    def number(self, node: yaml.Node, where: str, least: int, most: int) -> int:
+        """A whole number in this range."""
+
+        def read(text: str) -> int:
+            if not (text.isascii() and text.isdigit() and len(text) < 20):
+                raise ValueError(f"{text!r} is not a whole number ({least} to {most})")
+            if not least <= int(text) <= most:
+                raise ValueError(f"{text} is not possible ({least} to {most})")
+            return int(text)
+
+        return self.value(node, where, read)
+
+    def one_of(self, node: yaml.Node, where: str, choices: tuple[str, ...]) -> str:
+        text = self.text(node, where)
+        if text not in choices:
+            raise self.wrong(
+                node, where, f"{text!r}{nearest(text, choices)} is not one of {', '.join(choices)}"
+            )
+        return text
+
+
+def place_of(node: yaml.Node) -> Place:
+    return node.start_mark.line + 1, node.start_mark.column + 1
+
+
+def shown(node: yaml.Node) -> str:
+    """A node in an error's text."""
+    if isinstance(node, yaml.MappingNode):
+        return "keys and values"
+    if isinstance(node, yaml.SequenceNode):
+        return "a list"
+    return repr(str(node.value)[:80])
