@@ -50,8 +50,8 @@ def test_a_file_says_nodes_components_causes_and_settings() -> None:
     assert (n4.components("p"), n4.components("m"), n4.components("i")) == (("p/n4",), (), ())
     assert found.pinned == {0: ("n1", "n2")}
     assert list(found.causes) == ["node n1", "node n2", "node n3", "node n4"], "racks of one node"
-    racks = parse_deployment(SEATS.replace("rack-c", "power-2"))
-    assert racks.causes["power-2"] == ("n2", "n3") and racks.causes["node n1"] == ("n1",)
+    racks = parse_deployment(SEATS.replace("buckets: 0", "fails_with: rack-a"))
+    assert racks.causes["rack-a"] == ("n1", "n4") and racks.causes["node n1"] == ("n1",)
 
 
 @pytest.mark.seed("A24")
