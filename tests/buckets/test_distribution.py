@@ -194,6 +194,15 @@ def test_overload_after_a_loss_and_copies_that_fail_together_are_told() -> None:
     assert "6!" in as_text(deployment, found)
 
 
+@pytest.mark.seed("A37")
+def test_slaves_are_spread_so_that_no_loss_overloads_a_node_if_that_is_possible() -> None:
+    masters = {"n0": 3, "n1": 6, "n2": 3, "n3": 2}
+    nodes = "".join(f"  {name}: {{masters: {most}}}\n" for name, most in masters.items())
+    deployment = parse_deployment(f"name: a\nbuckets: 8\nnodes:\n{nodes}")
+    found = distribute(deployment)
+    assert not findings(deployment, found) and not broken_rules(deployment, found)
+
+
 def test_what_breaks_a_rule_is_seen() -> None:
     deployment = parse_deployment(SEED)
     good = distribute(deployment)
