@@ -16,6 +16,7 @@ from pathlib import Path
 import click
 import pytest
 
+from jgroups_py.buckets.deployment import parse_deployment
 from jgroups_py.config.settings import load_stack
 from jgroups_py.drill.file.loader import loads
 from jgroups_py.maps import parse_cluster
@@ -70,7 +71,12 @@ def test_a_stack_loads(text: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", blocks("yaml"))
 def test_a_drill_or_a_cluster_file_loads(text: str) -> None:
-    assert parse_cluster(text).maps if "MapReplicationCfg" in text else loads(text).sites
+    if "MapReplicationCfg" in text:
+        assert parse_cluster(text).maps
+    elif "\nbuckets:" in text:
+        assert parse_deployment(text).nodes
+    else:
+        assert loads(text).sites
 
 
 @pytest.mark.parametrize("text", blocks("sh"))
