@@ -256,7 +256,7 @@ def _reads() -> dict[str, Callable[[str], Any]]:
             _time
             if setting.type == "float"
             else _size
-            if setting.name.endswith("_bytes")
+            if "_bytes" in setting.name
             else _count
         )
     return reads
