@@ -253,11 +253,7 @@ def _reads() -> dict[str, Callable[[str], Any]]:
         if setting.name in ("buckets", "index_copies"):
             continue
         reads[setting.name] = (
-            _time
-            if setting.type == "float"
-            else _size
-            if "_bytes" in setting.name
-            else _count
+            _time if setting.type == "float" else _size if "_bytes" in setting.name else _count
         )
     return reads
 
