@@ -16,6 +16,7 @@ name: seats
 buckets: 9
 application: shop.seats:PLUGIN
 stack: tcp.xml
+set: {FD_ALL3.timeout: 3s}
 settings: {lease: 1s, queue_max: 50, parcel_bytes: 64kb}
 nodes:
   n1: {fails_with: rack-a, buckets: 6, masters: 5}
@@ -40,11 +41,13 @@ def test_a_file_says_nodes_components_causes_and_settings() -> None:
     assert (found.settings.lease, found.settings.queue_max, found.settings.parcel_bytes) == (
         1.0, 50, 64_000,
     )  # fmt: skip
-    assert found.settings.buckets == 9
+    assert found.settings.buckets == 9 and found.attributes == {"FD_ALL3.timeout": "3s"}
     assert found.settings.index_copies == ("i/n1", "i/n2", "i/n3")
     n1, n2, n3, n4 = found.nodes
     assert n1 == Node(name="n1", causes=("rack-a",), buckets=6, masters=5)
-    assert (n2.zone, n2.address) == ("rack-b,power-2", "127.0.0.1")
+    assert (found.zone_of(n2), n2.address) == ("rack-b,power-2", "127.0.0.1")
+    relaxed = parse_deployment(f"separate: nodes\n{SEATS}")
+    assert relaxed.zone_of(relaxed.nodes[1]) == "", "a running index would refuse the pairs"
     assert n3.components("m") == ("m/n3", "m/n3/2") and n3.components("r") == ("r/n3", "r/n3/2")
     assert (n3.buckets, n3.masters, n3.proxies) == (9, 9, 0)
     assert (n4.components("p"), n4.components("m"), n4.components("i")) == (("p/n4",), (), ())
@@ -68,29 +71,29 @@ MISTAKES = [
     ("buckets: 9", "buckets: many", "2:10: buckets: 'many' is not a whole number (1 to 65536)"),
     ("buckets: 9", "bucket: 9", '2:1: bucket: no such key (did you mean "buckets"?) (known: name,'),
     ("shop.seats:PLUGIN", "shop.seats", "3:14: application: 'shop.seats' is not module:name"),
-    ("lease: 1s", "lease: 1", "5:19: settings.lease: '1' has no unit (a time with its unit, such as"),
-    ("lease: 1s", "lease: soon", "5:19: settings.lease: 'soon' is not a time"),
-    ("lease: 1s", "lease: 0s", "5:19: settings.lease: more than 0 seconds, not 0.0"),
-    ("lease: 1s", "leas: 1s", '5:12: settings.leas: no such key (did you mean "lease"?)'),
-    ("lease: 1s", "index_quorum: 4", "5:26: settings.index_quorum: 0 to 3 (the index copies), not 4"),
+    ("lease: 1s", "lease: 1", "6:19: settings.lease: '1' has no unit (a time with its unit, such as"),
+    ("lease: 1s", "lease: soon", "6:19: settings.lease: 'soon' is not a time"),
+    ("lease: 1s", "lease: 0s", "6:19: settings.lease: more than 0 seconds, not 0.0"),
+    ("lease: 1s", "leas: 1s", '6:12: settings.leas: no such key (did you mean "lease"?)'),
+    ("lease: 1s", "index_quorum: 4", "6:26: settings.index_quorum: 0 to 3 (the index copies), not 4"),
     ("queue_max: 50", "queue_max: -1", "settings.queue_max: '-1' is not a whole number"),
     ("64kb", "64 miles", "settings.parcel_bytes: '64 miles' is not a size (a size such as 60000"),
-    ("masters: 5}\n  n2", "masters: 7}\n  n2", "7:49: nodes.n1.masters: 7 are more than all its copies (nodes.n1.buckets: 6)"),
-    ("fails_with: rack-a", "fails_with: [a, a]", "7:20: nodes.n1.fails_with: 1 to 10 different causes are possible, not a, a"),
-    ("fails_with: rack-a", "fails_with: {a: b}", "7:20: nodes.n1.fails_with: a list is wanted, not keys and values"),
+    ("masters: 5}\n  n2", "masters: 7}\n  n2", "8:49: nodes.n1.masters: 7 are more than all its copies (nodes.n1.buckets: 6)"),
+    ("fails_with: rack-a", "fails_with: [a, a]", "8:20: nodes.n1.fails_with: 1 to 10 different causes are possible, not a, a"),
+    ("fails_with: rack-a", "fails_with: {a: b}", "8:20: nodes.n1.fails_with: a list is wanted, not keys and values"),
     ("127.0.0.1", "here", "nodes.n2.address: 'here' is not an address, such as 10.0.0.1 or ::1"),
-    ("managers: 2", "managers: 200", "11:28: nodes.n3.components.managers: 200 is not possible (0 to 100)"),
-    ("managers: 2", "manager: 2", '11:18: nodes.n3.components.manager: no such key (did you mean "managers"?)'),
-    ("0: [n1, n2]", "9: [n1, n2]", "16:6: placement.9: '9' is no bucket (0 to 8)"),
-    ("0: [n1, n2]", "00: [n1, n2]", "16:7: placement.00: a bucket is written without zeros: 0"),
-    ("0: [n1, n2]", "0: [n1, n9]", "16:11: placement.0: 'n9' is not one of n1, n2, n3, n4"),
-    ("0: [n1, n2]", "0: n1", "16:6: placement.0: two nodes are wanted, [master, slave], not 1"),
-    ("0: [n1, n2]", "0: [n1, n4]", "16:3: placement.0: node n4 has no bucket manager"),
-    ("0: [n1, n2]", "0: [n1, n1]", "16:3: placement.0: [n1, n1] fail together: node n1; master and slave must not"),
+    ("managers: 2", "managers: 200", "12:28: nodes.n3.components.managers: 200 is not possible (0 to 100)"),
+    ("managers: 2", "manager: 2", '12:18: nodes.n3.components.manager: no such key (did you mean "managers"?)'),
+    ("0: [n1, n2]", "9: [n1, n2]", "17:6: placement.9: '9' is no bucket (0 to 8)"),
+    ("0: [n1, n2]", "00: [n1, n2]", "17:7: placement.00: a bucket is written without zeros: 0"),
+    ("0: [n1, n2]", "0: [n1, n9]", "17:11: placement.0: 'n9' is not one of n1, n2, n3, n4"),
+    ("0: [n1, n2]", "0: n1", "17:6: placement.0: two nodes are wanted, [master, slave], not 1"),
+    ("0: [n1, n2]", "0: [n1, n4]", "17:3: placement.0: node n4 has no bucket manager"),
+    ("0: [n1, n2]", "0: [n1, n1]", "17:3: placement.0: [n1, n1] fail together: node n1; master and slave must not"),
     ("name: seats", "separate: racks\nname: seats", "1:11: separate: 'racks' is not one of causes, nodes"),
     ("name: seats", '"\\e[2J": 1', "1:1: '\\x1b[2J' is no key"),
     ("nodes:\n", "nodes: [\n", "not YAML: "),
-    ("settings: {lease: 1s, queue_max: 50, parcel_bytes: 64kb}", "settings: []", "5:11: settings: keys and values are wanted, not a list"),
+    ("settings: {lease: 1s, queue_max: 50, parcel_bytes: 64kb}", "settings: []", "6:11: settings: keys and values are wanted, not a list"),
     ("name: seats", "name: &a seats\nstack: *a", "2:8: not YAML: anchors and aliases are not accepted"),
 ]  # fmt: skip
 

@@ -10,7 +10,9 @@ from jgroups_py.tools.lazy_group import LazyGroup
 from jgroups_py.tools.options import examples
 
 COMMANDS: Final = {
+    "archive": "jgroups_py.tools.commands.buckets_archive:archive",
     "init": "jgroups_py.tools.commands.buckets_plan:init",
+    "repartition": "jgroups_py.tools.commands.buckets_archive:repartition",
     "validate": "jgroups_py.tools.commands.buckets_plan:validate",
 }
 """Name -> ``module:function``."""
@@ -22,6 +24,7 @@ COMMANDS: Final = {
     epilog=examples(
         "jgroups-py buckets validate seats.yaml",
         "jgroups-py buckets init seats.yaml",
+        "jgroups-py buckets repartition seats.jgb --to new.yaml --out new",
     ),
 )
 def buckets() -> None:

@@ -34,11 +34,6 @@ class Node:
     proxies: int = 1
     address: str = ""
 
-    @property
-    def zone(self) -> str:
-        """The causes as the store's components tell them."""
-        return ",".join(self.causes)
-
     def components(self, kind: str) -> tuple[str, ...]:
         """Names of the components: ``m/n1``, ``m/n1/2``; i: index copies, r: routers, p: proxy managers."""
         count = {"m": self.managers, "i": self.indices, "r": self.routers, "p": self.proxies}[kind]
@@ -49,7 +44,7 @@ class Node:
 @dataclass(frozen=True, kw_only=True)
 class Deployment:
     """``separate``: what the two copies of a bucket must not share: causes of failure (and nodes), or only nodes. ``pinned``: bucket ->
-    nodes of master and slave, as the file wants them. ``application``: module:name of the plug-in."""
+    nodes of master and slave, as the file wants them. ``application``: module:name of the plug-in. ``attributes``: PROTOCOL.attribute -> text, set in the stack."""
 
     name: str
     buckets: int
@@ -59,6 +54,7 @@ class Deployment:
     stack: str = "udp.xml"
     application: str = ""
     pinned: Mapping[int, tuple[str, str]] = field(default_factory=dict)
+    attributes: Mapping[str, str] = field(default_factory=dict)
     source: str = "<deployment>"
     places: Mapping[str, Place] = field(default_factory=dict, repr=False)
 
@@ -77,6 +73,11 @@ class Deployment:
         return {f"node {node.name}": (node.name,) for node in self.nodes} | {
             cause: tuple(names) for cause, names in found.items() if len(names) > 1
         }
+
+    def zone_of(self, node: Node) -> str:
+        """The node's causes as its components tell them: names with commas between them. A running index refuses pairs that share one, so it hears of
+        none where they may."""
+        return ",".join(node.causes) if self.separate == "causes" else ""
 
     def shared(self, one: str, other: str) -> str:
         """Why these two nodes can fail together, or ""."""

@@ -68,11 +68,11 @@ def as_text(deployment: Deployment, distribution: Distribution) -> str:
                 " ".join(parts) or "-",
                 f"{len(mine)} of {node.masters}",
                 f"{len(mine) + len(theirs)} of {node.buckets}",
-                f"{_ranges(mine)} ({_ranges(theirs)})",
+                f"{ranges(mine)} ({ranges(theirs)})",
             )
         )
-    lines += _table(rows)
-    lines += ["", *_table(_losses(deployment, distribution))]
+    lines += table(rows)
+    lines += ["", *table(_losses(deployment, distribution))]
     left_out = len(deployment.causes) - CAUSES_SHOWN
     if left_out > 0:
         lines.append(f"... and {left_out} more")
@@ -109,7 +109,7 @@ def _by_node(distribution: Distribution) -> tuple[dict[str, list[int]], dict[str
     return masters, slaves
 
 
-def _ranges(buckets: Iterable[int]) -> str:
+def ranges(buckets: Iterable[int]) -> str:
     """``0-3 7``, cut where it becomes too long."""
     ends: list[list[int]] = []
     for bucket in buckets:
@@ -126,7 +126,7 @@ def _ranges(buckets: Iterable[int]) -> str:
     return text or "-"
 
 
-def _table(rows: Sequence[Sequence[str]]) -> list[str]:
+def table(rows: Sequence[Sequence[str]]) -> list[str]:
     widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
     return [
         "  ".join(f"{cell:{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()

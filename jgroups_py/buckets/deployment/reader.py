@@ -4,6 +4,7 @@
     buckets: 9
     application: shop.seats:PLUGIN      # the plug-in, module:name
     stack: udp.xml
+    set: {FD_ALL3.timeout: 3s}          # attributes of the stack
     separate: causes                    # nodes: both copies may fail by one cause, but never by one node
     settings: {lease: 2s, queue_max: 1000}
     nodes:
@@ -51,7 +52,7 @@ _APPLICATION = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*", re.ASCII)
 _TIME_FORM: Final = "a time with its unit, such as 500ms, 2s"
 _KINDS: Final = ("managers", "indices", "routers", "proxies")
 _KEYS: Final = (
-    "name", "buckets", "application", "stack", "separate", "settings", "nodes", "placement",
+    "name", "buckets", "application", "stack", "set", "separate", "settings", "nodes", "placement",
 )  # fmt: skip
 _NODE_KEYS: Final = ("fails_with", "buckets", "masters", "components", "address")
 
@@ -105,6 +106,12 @@ class _DeploymentReader(YamlReader):
             if "application" in top
             else "",
             pinned=self._placement(top.get("placement"), buckets, [node.name for node in nodes]),
+            attributes={
+                name: self.text(value, f"set.{name}")
+                for name, value in self.keys(top["set"], "set").items()
+            }
+            if "set" in top
+            else {},
             source=self.source.name,
             places=self.places,
         )

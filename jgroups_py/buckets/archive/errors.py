@@ -1,0 +1,35 @@
+"""What is wrong with an archive."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from jgroups_py.buckets.errors import BucketError
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """A damaged stretch. ``offset``: where it begins; ``until``: where reading goes on, or None: nowhere. ``number``: records read before it;
+    ``after``: the last key before it. Keys between that one and the next one that is read may be lost."""
+
+    problem: str
+    offset: int
+    number: int
+    after: str
+    until: int | None = None
+
+    def __str__(self) -> str:
+        place = (
+            f"after entry {self.number} (key {self.after!r})" if self.number else "at the beginning"
+        )
+        return f"offset {self.offset}, {place}: {self.problem}"
+
+
+class BadArchive(BucketError):
+    """An archive cannot be read or written, or is damaged. The text names file, offset and what was read before. ``damage``: the place, if
+    it is one."""
+
+    def __init__(self, file: str, problem: str | Damage) -> None:
+        self.file = file
+        self.damage = problem if isinstance(problem, Damage) else None
+        super().__init__(f"{file}: {problem}")

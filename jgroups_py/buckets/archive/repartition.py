@@ -1,0 +1,152 @@
+"""Re-partition off line: the entries of archives, sorted into one archive for each node of another deployment (A22, A57).
+
+The new classifier chooses the bucket, so the old number of buckets does not matter. Each node gets every entry of which it is to have a copy, and loads
+its file when it starts.
+
+Source: 4.4.9. Differs: the seed sends each entry from the old instance to the new one; here files lie between them, so both need not run at the same time.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from jgroups_py.buckets.archive.errors import BadArchive
+from jgroups_py.buckets.archive.frames import Record
+from jgroups_py.buckets.archive.merge import merged
+from jgroups_py.buckets.archive.reader import ArchiveReader
+from jgroups_py.buckets.archive.writer import ArchiveWriter
+from jgroups_py.buckets.deployment.distribution import Distribution, distribute
+from jgroups_py.buckets.deployment.model import Deployment
+from jgroups_py.buckets.digest import DIGESTS, bucket_of, digest_of
+
+OUTAGE: Final = 3 * 3600.0
+"""Seconds of planned outage in a year (A21)."""
+
+
+@dataclass
+class Load:
+    """What there is of entries at one place."""
+
+    entries: int = 0
+    size: int = 0
+
+    def add(self, record: Record) -> None:
+        self.entries += 1
+        self.size += record.size
+
+
+@dataclass
+class Partition:
+    """What became of a re-partition. ``buckets``, ``nodes``: loads, a node's with both roles. ``seconds``: measured."""
+
+    deployment: Deployment
+    total: Load = field(default_factory=Load)
+    buckets: list[Load] = field(default_factory=list)
+    nodes: dict[str, Load] = field(default_factory=dict)
+    files: list[str] = field(default_factory=list)
+    seconds: float = 0.0
+
+    def projected(self, size: int) -> float:
+        """Seconds for so many bytes at the rate of this run; infinite if nothing was read."""
+        return size * self.seconds / self.total.size if self.total.size else float("inf")
+
+    def within(self, seconds: float) -> int:
+        """Bytes that this run's rate manages in so many seconds."""
+        return int(self.total.size * seconds / self.seconds) if self.seconds else 0
+
+    def as_json(self) -> dict[str, Any]:
+        counts = [load.entries for load in self.buckets]
+        sizes = [load.size for load in self.buckets]
+        return {
+            "name": self.deployment.name,
+            "buckets": len(self.buckets),
+            "entries": self.total.entries,
+            "bytes": self.total.size,
+            "seconds": round(self.seconds, 3),
+            "bytes_in_3h": self.within(OUTAGE),
+            "entries_of_a_bucket": _spread(counts),
+            "bytes_of_a_bucket": _spread(sizes),
+            "nodes": {
+                name: {"entries": load.entries, "bytes": load.size}
+                for name, load in self.nodes.items()
+            },
+            "files": self.files,
+        }
+
+
+def repartition(
+    archives: Sequence[ArchiveReader],
+    deployment: Deployment,
+    *,
+    clock: Callable[[], float],
+    created: float,
+    folder: str | Path | None = None,
+    digest: Callable[[str], int] = digest_of,
+) -> Partition:
+    """Sort the entries of ``archives`` by the buckets of ``deployment``.
+
+    Args:
+        clock: seconds, for the measured rate.
+        created: seconds since 1970, for the new files.
+        folder: gets NODE.jgb of each node with a bucket manager; None: only count.
+        digest: of the new classifier.
+
+    Raises:
+        BadArchive: one of them is damaged, or a file cannot be written. No file of the folder has changed.
+        ConfigError: the deployment has no distribution.
+    """
+    distribution = distribute(deployment)
+    found = Partition(
+        deployment,
+        buckets=[Load() for _ in range(deployment.buckets)],
+        nodes={node.name: Load() for node in deployment.nodes if node.managers},
+    )
+    began = clock()
+    with ExitStack() as files:
+        writers: dict[str, ArchiveWriter] = {}
+        if folder is not None:
+            application = archives[0].head.application if archives else ""
+            for name in found.nodes:
+                writer = ArchiveWriter(
+                    Path(folder) / f"{name}.jgb",
+                    instance=deployment.name,
+                    application=application,
+                    created=created,
+                    buckets=deployment.buckets,
+                )
+                writers[name] = files.enter_context(writer)
+                found.files.append(writer.file)
+        _sort(merged(archives), distribution, found, writers, digest)
+    found.seconds = clock() - began
+    return found
+
+
+def _sort(
+    records: Iterable[Record],
+    distribution: Distribution,
+    found: Partition,
+    writers: dict[str, ArchiveWriter],
+    digest: Callable[[str], int],
+) -> None:
+    for record in records:
+        number = digest(record.key)
+        if not 0 <= number < DIGESTS:
+            raise BadArchive(
+                "the classifier", f"its digest of {record.key!r} is {number}, not 0 to 2**64 - 1"
+            )
+        bucket = bucket_of(number, len(found.buckets))
+        found.total.add(record)
+        found.buckets[bucket].add(record)
+        for name in distribution.nodes[bucket]:
+            found.nodes[name].add(record)
+            if writers:
+                writers[name].add(record)
+
+
+def _spread(values: Sequence[int]) -> dict[str, float]:
+    return {"least": min(values), "median": statistics.median(values), "most": max(values)}
