@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any
 
 import trio
@@ -28,15 +28,16 @@ class LiveSide:
         self,
         term: int,
         space: Space,
-        counters: dict[str, int],
+        counters: Mapping[str, int],
         settings: LiveBackupSettings,
-        nursery: trio.Nursery,
+        start: Callable[[Callable[[], Awaitable[None]]], None],
         *,
         wall: Callable[[], float],
         chance: Callable[[], int],
         out: Outgoing[Address],
         awaited: Iterable[Address] = (),
     ) -> None:
+        """``start`` starts a task that lasts no longer than the term."""
         self.term = term
         self.space = space
         self.counters = Counters(counters.items())
@@ -48,7 +49,7 @@ class LiveSide:
         self.slowed = 0
         """How often an operation waited because a backup was too far behind."""
         self._settings = settings
-        self._nursery = nursery
+        self._start = start
         self._wall, self._chance = wall, chance
         self._under_way = 0
         self._pausing = 0
@@ -84,7 +85,7 @@ class LiveSide:
             finally:
                 done.set()
 
-        self._nursery.start_soon(job)
+        self._start(job)
         await done.wait()
         if not found:
             raise OutcomeUnknown(f"operation {name}: this node is not live any more")

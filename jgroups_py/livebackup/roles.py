@@ -72,3 +72,10 @@ class Election(Generic[M]):
             if member != best and self._stands[member].term == self._stands[best].term
         )
         return Decision(best, newest + 1, False, backups)
+
+
+def prevails(members: Sequence[M], one: M, its_term: int, other: M, other_term: int) -> bool:
+    """Whether of two live nodes ``one`` stays: the newer term, then the earlier one in the view."""
+    if its_term != other_term or one not in members or other not in members:
+        return its_term > other_term
+    return members.index(one) < members.index(other)

@@ -1,0 +1,160 @@
+"""Following: a node while it follows a live node. It asks for a snapshot if it has to, and runs the operations again."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Any, Final
+
+import trio
+
+from jgroups_py.livebackup.backup import BackupSide
+from jgroups_py.livebackup.errors import LiveBackupError
+from jgroups_py.livebackup.home import Held, Home
+from jgroups_py.livebackup.messages import Confirm, Here, Join, Op, Part, Ready, Whole
+from jgroups_py.livebackup.snapshots import RETRY_SECONDS, Arrival, BadSnapshot
+from jgroups_py.values.address import Address
+
+_log = logging.getLogger("jgroups_py.livebackup")
+
+CONFIRMS_MAX: Final = 1_000
+"""Numbers in one Confirm."""
+
+
+class Following:
+    """Of one live node, in one of its terms."""
+
+    def __init__(self, live: Address, term: int, home: Home, arrival: Arrival) -> None:
+        """``arrival`` is the node's for its whole life, so that no two asks have one number."""
+        self.live, self.term = live, term
+        self.side: BackupSide | None = None
+        """None: a snapshot is being waited for."""
+        self._home, self._arrival = home, arrival
+        self._confirms: list[int] = []
+        self._ended = False
+
+    # --- a snapshot
+
+    def ask(self) -> None:
+        """Begin anew, with a snapshot of the live node."""
+        self.side = None
+        self._home.space.clear()
+        self._home.counts["snapshots_asked"] += 1
+        self._home.become("joining")
+        ask = self._arrival.ask + 1
+        is_new = self._home.say(Join(self.term, ask), self.live)
+        self._arrival.begin(ask if is_new else self._arrival.ask)
+
+    def snapshot(self, message: Part | Whole) -> None:
+        """A part of it has come, or its end."""
+        if self.side is not None:
+            return
+        try:
+            if isinstance(message, Part):
+                self._arrival.part(message)
+                return
+            objects = self._arrival.whole(message)
+            if objects is None:
+                return
+            for key, _, state in objects:
+                self._load(key, state)
+        except BadSnapshot as error:
+            self._refuse(error)
+            return
+        self.back_up({key: number for key, number, _ in objects if number}, message.last)
+
+    def _load(self, key: str, state: Any) -> None:
+        try:
+            self._home.space.load(key, state)
+        except Exception as error:  # an unknown kind, or what a user's load raises
+            raise BadSnapshot(f"the state of {key} was refused with {error!r}") from error
+
+    def _refuse(self, error: BadSnapshot) -> None:
+        """Nothing of it stays. This node asks again after a while."""
+        self._home.counts["bad_snapshots"] += 1
+        self._home.space.clear()
+        if (left_out := self._home.lines.admit("snapshot")) is not None:
+            _log.error("%s cannot take a snapshot: %s%s", self._home.name, error, left_out)
+        self._home.nursery.start_soon(self._ask_later)
+
+    async def _ask_later(self) -> None:
+        await trio.sleep(RETRY_SECONDS)
+        if not self._ended and self.side is None:
+            self.ask()
+
+    # --- operations
+
+    def back_up(self, vector: Mapping[str, int], last: int) -> None:
+        """The objects are here, as they were after the live node's operation ``last``. The operations that came meanwhile follow."""
+        self.side = BackupSide(
+            self._home.space,
+            dict(vector),
+            last,
+            self._home.nursery,
+            on_confirmed=self._confirm,
+            on_diverged=self._on_diverged,
+        )
+        self._home.say(Ready(self.term, last), self.live)
+        for op in self._arrival.tail(last):
+            self.side.take(op)
+        self._home.become("backup")
+
+    def op(self, op: Op) -> None:
+        """An operation of the live node."""
+        if self.side is not None:
+            self.side.take(op)
+        elif not self._arrival.keep(op):
+            self._home.counts["tail_full"] += 1
+            self.ask()
+
+    def still_here(self) -> None:
+        """The view has changed, and the live node is still in it."""
+        if self.side is not None:
+            self._home.say(Here(self.term), self.live)
+
+    def _confirm(self, numbers: list[int]) -> None:
+        self._home.counts["operations_confirmed"] += len(numbers)
+        if not self._confirms:
+            self._home.nursery.start_soon(self._send_confirms)
+        self._confirms += numbers
+
+    async def _send_confirms(self) -> None:
+        """All that is confirmed in one turn of the loop is one message."""
+        await trio.lowlevel.checkpoint()
+        numbers, self._confirms = self._confirms, []
+        if not self._ended:
+            for start in range(0, len(numbers), CONFIRMS_MAX):
+                part = numbers[start : start + CONFIRMS_MAX]
+                self._home.say(Confirm(self.term, part), self.live)
+
+    # --- operations that differ
+
+    def _on_diverged(self, error: LiveBackupError) -> None:
+        """An operation is put aside: this backup begins anew."""
+        self._home.counts["diverged"] += 1
+        _log.error("%s begins anew: %s", self._home.name, error)
+        self._home.nursery.start_soon(self._begin_anew, self.side)
+
+    async def _begin_anew(self, side: BackupSide | None) -> None:
+        if self._ended or side is None or side is not self.side:
+            return
+        self.side = None
+        self._home.become("joining")
+        await side.cancel()
+        if not self._ended and self.side is None:
+            self.ask()
+
+    # --- the end
+
+    async def end(self) -> Held:
+        """The live node is gone, or another one is followed. What is not confirmed is reversed (P13)."""
+        self._ended = True
+        side, self.side = self.side, None
+        held = Held()
+        if side is not None:
+            failed = side.failed
+            given_up = await side.abandon(self._home.settings.abandon_timeout)
+            self._home.counts["operations_reversed"] += given_up
+            held = Held(side.applier.vector(), not failed and not side.torn)
+        self._arrival.clear()
+        return held

@@ -1,0 +1,157 @@
+"""Leading: a node while it is live. It keeps its backups, gives snapshots and starts the operations of timers."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from hashlib import sha256
+from typing import Any
+
+import trio
+
+from jgroups_py.livebackup.home import Held, Home
+from jgroups_py.livebackup.kinds import Operation
+from jgroups_py.livebackup.live import LiveSide
+from jgroups_py.livebackup.messages import Confirm, Here, Join, Lead, Ready, encode
+from jgroups_py.livebackup.outgoing import Outgoing
+from jgroups_py.livebackup.settings import Every
+from jgroups_py.livebackup.snapshots import Givings
+from jgroups_py.values.address import Address
+from jgroups_py.values.view import View
+
+_log = logging.getLogger("jgroups_py.livebackup")
+
+
+class Leading:
+    """In one term."""
+
+    def __init__(
+        self,
+        term: int,
+        vector: Mapping[str, int],
+        home: Home,
+        out: Outgoing[Address],
+        *,
+        send: Callable[[bytes, Address], Awaitable[None]],
+        timers: Sequence[tuple[str, Every]],
+        wall: Callable[[], float],
+        chance: Callable[[], int],
+        awaited: Iterable[Address] = (),
+    ) -> None:
+        """``vector``: of the objects as the term begins. ``send`` sends a part of a snapshot. ``timers``: each with the name of
+        its operation."""
+        self._home, self._send, self._timers = home, send, timers
+        self._digest = digest_of(vector)
+        self._givings: Givings[Address] = Givings()
+        self._scope = trio.CancelScope()
+        self._tasks: trio.Nursery | None = None
+        self.side = LiveSide(
+            term,
+            home.space,
+            vector,
+            home.settings,
+            self._start,
+            wall=wall,
+            chance=chance,
+            out=out,
+            awaited=awaited,
+        )
+
+    def _start(self, job: Callable[[], Awaitable[None]]) -> None:
+        assert self._tasks is not None, "the term has not begun"
+        self._tasks.start_soon(job)
+
+    async def stay(self, *, task_status: trio.TaskStatus[None]) -> None:
+        """The tasks of the term."""
+        with self._scope:
+            async with trio.open_nursery() as self._tasks:
+                for name, timer in self._timers:
+                    self._tasks.start_soon(self._repeat, name, timer)
+                task_status.started()
+                await trio.sleep_forever()
+
+    async def _repeat(self, name: str, timer: Every) -> None:
+        """An operation that the live node starts itself (P4)."""
+        while True:
+            await trio.sleep(timer.seconds)
+            try:
+                await self.run(name, timer.operation, timer.arguments)
+            except Exception as error:
+                self._home.counts["timer_failures"] += 1
+                _log.warning(
+                    "%s: operation %s, started by a timer: %r", self._home.name, name, error
+                )
+
+    async def run(self, name: str, operation: Operation, arguments: tuple[Any, ...]) -> Any:
+        """See ``LiveSide.run``."""
+        return await self.side.run(name, operation, arguments)
+
+    # --- the others
+
+    def lead(self, to: Address | None = None, *, anew: bool = False) -> None:
+        """Say that this node is live."""
+        self._home.say(Lead(self.side.term, self.side.last, self._digest, anew), to)
+
+    def on_view(self, view: View) -> None:
+        """Nobody waits for backups that have left."""
+        for backup in self.side.confirming.members:
+            if backup not in view:
+                self.side.answer(self.side.confirming.left(backup))
+        self.lead()
+        self._home.changed()
+
+    def hear(self, sender: Address, message: Confirm | Here | Join | Ready) -> None:
+        """A backup, or somebody who wants to be one, has said something."""
+        side = self.side
+        match message:
+            case Confirm() if message.term == side.term:
+                side.answer(side.confirming.confirmed(sender, message.numbers))
+            case Ready() if message.term == side.term:
+                side.answer(side.confirming.joined(sender, message.last))
+                self._home.changed()
+            case Here() if sender not in side.confirming.backups:
+                self.lead(sender, anew=True)
+            case Join() if self._givings.asked(sender, message.ask):
+                self._home.nursery.start_soon(self._give_snapshots, sender)
+
+    # --- snapshots
+
+    async def _give_snapshots(self, to: Address) -> None:
+        begins = True
+        while begins:
+            ask = self._givings.newest(to)
+            if not self.side.ended:
+                await self._give_snapshot(to, ask)
+            begins = self._givings.ended(to, ask)
+
+    async def _give_snapshot(self, to: Address, ask: int) -> None:
+        side = self.side
+        side.answer(side.confirming.left(to))
+        try:
+            parts = await side.snapshot(ask)
+        except trio.TooSlowError:
+            self._home.counts["snapshots_too_slow"] += 1
+            _log.warning("%s: operations run too long for a snapshot", self._home.name)
+            if not side.ended:
+                self.lead(to, anew=True)
+            return
+        self._home.counts["snapshots_given"] += 1
+        for part in parts:
+            await self._send(part, to)
+
+    # --- the end
+
+    async def end(self) -> Held:
+        """This node is not live any more: clients are told that they do not know."""
+        self.side.end()
+        with trio.move_on_after(self._home.settings.abandon_timeout):
+            await self.side.quiet()
+        complete = self.side.is_quiet
+        self._scope.cancel()
+        self._home.counts["terms_ended"] += 1
+        return Held(self.side.counters.vector(), complete, was_live=True)
+
+
+def digest_of(vector: Mapping[str, int]) -> bytes:
+    """The same for the same objects with the same counters."""
+    return sha256(encode(sorted(vector.items()))).digest()[:16]
