@@ -14,7 +14,7 @@ from jgroups_py.livebackup.errors import (
     OutcomeUnknown,
     OutsideOperation,
 )
-from jgroups_py.livebackup.kinds import Stateful, undone_by
+from jgroups_py.livebackup.kinds import Stateful, by_effects, undone_by
 from jgroups_py.livebackup.node import Node
 from jgroups_py.livebackup.opening import open_livebackup
 from jgroups_py.livebackup.settings import Every, LiveBackupSettings
@@ -32,6 +32,7 @@ __all__ = [
     "OutsideOperation",
     "Stateful",
     "Work",
+    "by_effects",
     "open_livebackup",
     "undone_by",
 ]

@@ -10,7 +10,7 @@ import trio
 
 from jgroups_py.livebackup.applier import Applier, Step
 from jgroups_py.livebackup.errors import BadOperation, Diverged, LiveBackupError
-from jgroups_py.livebackup.kinds import Outcome, Space
+from jgroups_py.livebackup.kinds import Space, outcome_of
 from jgroups_py.livebackup.messages import Op
 from jgroups_py.livebackup.tickets import Ticket
 from jgroups_py.livebackup.work import AloneWork, Work
@@ -23,6 +23,7 @@ class BackupWork(Work):
         super().__init__(op.name, op.now, op.seed)
         self._op, self._side = op, side
         self._made = 0
+        self._checksums = dict(op.checksums)
 
     async def make(self, key: str, method: str, arguments: tuple[Any, ...]) -> Any:
         side, number = self._side, self._op.number
@@ -33,10 +34,31 @@ class BackupWork(Work):
                 self._op, f"change {self._made + 1} is of {key}, not {ticket or 'the end'}"
             )
         await side.turn(number)
-        outcome, undo = await side.space.object(key).call_undoable(method, arguments)
-        side.made(Step(number, self._made, ticket), undo)
+        found, place = side.space.object(key), self._made
+        outcome, undo = await found.call_undoable(method, arguments)
+        if place in self._checksums:
+            outcome, checksum = found.checked(outcome)
+            if checksum != self._checksums[place]:
+                raise side.differs(
+                    self._op,
+                    f"change {place + 1}, {ticket} by {method}: the object is not what it is on the live node",
+                )
+        side.made(Step(number, place, ticket), undo)
         self._made += 1
         return outcome.unwrap()
+
+
+async def _repeat_effects(work: BackupWork, op: Op, side: BackupSide) -> None:
+    """Make the changes that the operation made on the live node, and run nothing else."""
+    for (method, arguments, expected), (key, number) in zip(
+        op.effects or (), op.record or (), strict=True
+    ):
+        outcome = await outcome_of(work.change(key, method, tuple(arguments)))
+        if outcome.raised != expected:
+            raise side.differs(
+                op,
+                f"{Ticket(key, number)} by {method} raised {outcome.raised or 'nothing'}, on the live node {expected or 'nothing'}",
+            )
 
 
 class BackupSide:
@@ -83,6 +105,9 @@ class BackupSide:
         if op.name not in self.space.catalogue.operations:
             self.differs(op, "there is no operation of that name")
             return
+        if op.effects is not None and len(op.effects) != len(op.record or ()):
+            self._fail(BadOperation(f"operation {op.number} has {len(op.effects)} effects"))
+            return
         if op.record is not None:
             try:
                 self.applier.add(op.number, [Ticket(*one) for one in op.record])
@@ -105,15 +130,18 @@ class BackupSide:
 
     async def _run_ordered(self, op: Op) -> None:
         work = BackupWork(op, self)
-        function = self.space.catalogue.operations[op.name]
-        outcome = await _outcome(work, function, op)
+        if op.effects is None:
+            function = self.space.catalogue.operations[op.name]
+            outcome = await outcome_of(work.run(function, tuple(op.arguments)))
+        else:
+            outcome = await outcome_of(work.run(_repeat_effects, (op, self)))
         if self.failed:
             return
-        raised = type(outcome.error).__name__ if outcome.error else ""
+        raised = outcome.raised
         rest = self.applier.next_ticket(op.number)
         if rest is not None:
             self.differs(op, f"it ended before {rest}, raising {raised or 'nothing'}")
-        elif raised != op.outcome:
+        elif raised != op.outcome and op.effects is None:
             self.differs(
                 op, f"it raised {raised or 'nothing'}, on the live node {op.outcome or 'nothing'}"
             )
@@ -128,7 +156,9 @@ class BackupSide:
         work = AloneWork(op.name, op.now, op.seed, self.space)
         done = False
         try:
-            await _outcome(work, self.space.catalogue.operations[op.name], op)
+            await outcome_of(
+                work.run(self.space.catalogue.operations[op.name], tuple(op.arguments))
+            )
             done = True
         finally:
             self.torn = self.torn or not done
@@ -199,10 +229,3 @@ class BackupSide:
             scope.cancel()
         while self._scopes:
             await trio.lowlevel.checkpoint()
-
-
-async def _outcome(work: Work, function: Any, op: Op) -> Outcome:
-    try:
-        return Outcome(await work.run(function, tuple(op.arguments)), None)
-    except Exception as error:
-        return Outcome(None, error)

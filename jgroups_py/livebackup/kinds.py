@@ -21,6 +21,7 @@ from typing import Any, ClassVar, Final, Literal, TypeVar
 import trio
 
 from jgroups_py.livebackup.errors import BadOperation
+from jgroups_py.livebackup.messages import checksum_of
 
 Where = Literal["task", "thread"]
 F = TypeVar("F", bound=Callable[..., Any])
@@ -66,6 +67,21 @@ def undone_by(name: str) -> Callable[[F], F]:
 
 Operation = Callable[..., Awaitable[Any]]
 """``async def operation(work, *arguments)``. The arguments and the value are plain data."""
+_EFFECTS: Final = "__livebackup_effects__"
+
+
+def by_effects(operation: F) -> F:
+    """Decorator of an operation: backups do not run it again, they repeat its calls of methods, with their arguments.
+
+    For operations that ask a clock, the system's chance or a foreign service. The arguments of their methods are plain data. The methods
+    themselves depend on the object and their arguments alone, as always.
+    """
+    setattr(operation, _EFFECTS, True)
+    return operation
+
+
+def is_by_effects(operation: Operation) -> bool:
+    return getattr(operation, _EFFECTS, False)
 
 
 @dataclass(frozen=True)
@@ -117,6 +133,15 @@ class Object:
     def method(self, name: str) -> Callable[..., Any]:
         return partial(method_of(type(self.state), name, self.key), self.state)
 
+    def checked(self, outcome: Outcome) -> tuple[Outcome, bytes]:
+        """The outcome of a change and the checksum of the object after it. When ``save`` gives what is not plain data, the change has
+        raised BadOperation, on both sides."""
+        try:
+            return outcome, checksum_of(self.state.save())
+        except TypeError as error:
+            problem = f"{self.key}: what save gives is not plain data: {error}"
+            return Outcome(None, BadOperation(problem)), b""
+
     async def call(self, name: str, arguments: tuple[Any, ...]) -> Any:
         method = self.method(name)
         if self.state.runs_in == "thread":
@@ -130,9 +155,7 @@ class Object:
         undo_name = None if inspect.iscoroutinefunction(method) else getattr(method, _UNDO, None)
         before = None if undo_name else copy.deepcopy(vars(self.state))
         try:
-            outcome = Outcome(await self.call(name, arguments), None)
-        except Exception as error:
-            outcome = Outcome(None, error)
+            outcome = await outcome_of(self.call(name, arguments))
         except BaseException:
             if before is not None:
                 self._restore(before)
@@ -162,10 +185,23 @@ class Outcome:
     value: Any
     error: Exception | None
 
+    @property
+    def raised(self) -> str:
+        """The name of the error, or nothing."""
+        return type(self.error).__name__ if self.error else ""
+
     def unwrap(self) -> Any:
         if self.error is not None:
             raise self.error
         return self.value
+
+
+async def outcome_of(running: Awaitable[Any]) -> Outcome:
+    """Errors become an outcome; a cancellation goes on."""
+    try:
+        return Outcome(await running, None)
+    except Exception as error:
+        return Outcome(None, error)
 
 
 def _nothing() -> None:

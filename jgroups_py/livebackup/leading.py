@@ -9,13 +9,14 @@ from typing import Any
 
 import trio
 
+from jgroups_py.livebackup.errors import BadOperation
 from jgroups_py.livebackup.home import Held, Home
 from jgroups_py.livebackup.kinds import Operation
 from jgroups_py.livebackup.live import LiveSide
 from jgroups_py.livebackup.messages import Confirm, Here, Join, Lead, Ready, encode
 from jgroups_py.livebackup.outgoing import Outgoing
 from jgroups_py.livebackup.settings import Every
-from jgroups_py.livebackup.snapshots import Givings
+from jgroups_py.livebackup.snapshots import RETRY_SECONDS, Givings
 from jgroups_py.values.address import Address
 from jgroups_py.values.view import View
 
@@ -132,6 +133,14 @@ class Leading:
         except trio.TooSlowError:
             self._home.counts["snapshots_too_slow"] += 1
             _log.warning("%s: operations run too long for a snapshot", self._home.name)
+            if not side.ended:
+                self.lead(to, anew=True)
+            return
+        except BadOperation as error:
+            self._home.counts["snapshots_failed"] += 1
+            if (left_out := self._home.lines.admit("failed")) is not None:
+                _log.error("%s cannot give a snapshot: %s%s", self._home.name, error, left_out)
+            await trio.sleep(RETRY_SECONDS)
             if not side.ended:
                 self.lead(to, anew=True)
             return

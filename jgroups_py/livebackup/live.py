@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any
 
+import msgspec
 import trio
 
 from jgroups_py.livebackup.confirming import Confirming
-from jgroups_py.livebackup.errors import NotLive, OutcomeUnknown
-from jgroups_py.livebackup.kinds import Operation, Outcome, Space
+from jgroups_py.livebackup.errors import BadOperation, NotLive, OutcomeUnknown
+from jgroups_py.livebackup.kinds import Operation, Outcome, Space, is_by_effects, outcome_of
 from jgroups_py.livebackup.messages import Op, Part, Whole, encode, plain
 from jgroups_py.livebackup.outgoing import Outgoing
 from jgroups_py.livebackup.settings import LiveBackupSettings
 from jgroups_py.livebackup.tickets import Counters
-from jgroups_py.livebackup.work import AloneWork, LiveWork
+from jgroups_py.livebackup.work import AloneWork, LiveWork, Work
 from jgroups_py.values.address import Address
 
 PART_BYTES = 256_000
@@ -92,13 +93,23 @@ class LiveSide:
         return found[0].unwrap()
 
     async def _parallel(self, name: str, operation: Operation, given: list[Any]) -> Outcome:
-        work = LiveWork(name, self._wall(), self._chance(), self.space, self.counters)
+        work = LiveWork(
+            name,
+            self._wall(),
+            self._chance(),
+            self.space,
+            self.counters,
+            checksum_every=self._settings.checksum_every,
+            by_effects=is_by_effects(operation),
+        )
         try:
-            outcome = await _outcome(work.run(operation, tuple(given)))
+            outcome = await outcome_of(work.run(operation, tuple(given)))
         finally:
             self._left()
-        record = [tuple(ticket) for ticket in work.record]
-        answer = self._sent(name, given, work.now, work.seed, record, outcome)
+        op = self._op(work, given, [tuple(ticket) for ticket in work.record], outcome.raised)
+        answer = self._sent(
+            msgspec.structs.replace(op, checksums=work.checksums, effects=work.effects)
+        )
         await answer.wait()
         return outcome
 
@@ -106,28 +117,23 @@ class LiveSide:
         try:
             async with self._one_at_a_time:
                 work = AloneWork(name, self._wall(), self._chance(), self.space)
-                answer = self._sent(name, given, work.now, work.seed, None, None)
+                answer = self._sent(self._op(work, given, None, ""))
                 await answer.wait()
-                return await _outcome(work.run(operation, tuple(given)))
+                return await outcome_of(work.run(operation, tuple(given)))
         finally:
             self._left()
 
-    def _sent(
-        self,
-        name: str,
-        given: list[Any],
-        now: float,
-        seed: int,
-        record: list[Any] | None,
-        outcome: Outcome | None,
-    ) -> trio.Event:
-        """Number it and hand it out. Returns the event of its confirmation."""
+    def _op(self, work: Work, given: list[Any], record: list[Any] | None, raised: str) -> Op:
+        """The operation with its number."""
         self.last += 1
-        raised = type(outcome.error).__name__ if outcome and outcome.error else ""
-        data = encode(Op(self.term, self.last, name, given, now, seed, record, raised))
-        answer = self._answers[self.last] = trio.Event()
+        return Op(self.term, self.last, work.name, given, work.now, work.seed, record, raised)
+
+    def _sent(self, op: Op) -> trio.Event:
+        """Hand it out. Returns the event of its confirmation."""
+        data = encode(op)
+        answer = self._answers[op.number] = trio.Event()
         self._out.operation(data)
-        self.answer(self.confirming.sent(self.last, len(data), trio.current_time()))
+        self.answer(self.confirming.sent(op.number, len(data), trio.current_time()))
         return answer
 
     def answer(self, numbers: list[int]) -> None:
@@ -182,7 +188,7 @@ class LiveSide:
         """The messages of a snapshot with the number ``ask``: all objects with their counters, at a moment at which no operation is
         under way.
 
-        Raises trio.TooSlowError after ``snapshot_wait``.
+        Raises trio.TooSlowError after ``snapshot_wait``, and BadOperation for an object whose ``save`` gives what is not plain data.
         """
         self._pausing += 1
         try:
@@ -200,7 +206,10 @@ class LiveSide:
         saved = self.space.saved()
         for key, state in saved.items():
             entry = (key, self.counters[key], state)
-            size += len(encode(entry))
+            try:
+                size += len(encode(entry))
+            except TypeError as error:
+                raise BadOperation(f"{key}: what save gives is not plain data: {error}") from error
             objects.append(entry)
             if size > PART_BYTES:
                 found.append(encode(Part(self.term, ask, objects)))
@@ -209,10 +218,3 @@ class LiveSide:
             found.append(encode(Part(self.term, ask, objects)))
         found.append(encode(Whole(self.term, ask, len(saved), self.last)))
         return found
-
-
-async def _outcome(running: Any) -> Outcome:
-    try:
-        return Outcome(await running, None)
-    except Exception as error:
-        return Outcome(None, error)

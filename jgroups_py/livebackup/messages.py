@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hashlib import blake2b
 from typing import Annotated, Any, Final
 
 import msgspec
@@ -17,7 +18,8 @@ Name = Annotated[str, msgspec.Meta(min_length=1, max_length=NAME_MAX)]
 
 class Op(msgspec.Struct, frozen=True, tag="o", array_like=True, forbid_unknown_fields=True):
     """An operation, from the live node to all. ``record``: None in the reference mode. ``outcome``: the name of the error it raised on
-    the live node, or nothing."""
+    the live node, or nothing. ``checksums``: of the object after some of the changes, which are counted from 0. ``effects``: for each
+    change the method, its arguments and the name of the error it raised; None: the backup runs the operation again."""
 
     term: Number
     number: Number
@@ -27,6 +29,8 @@ class Op(msgspec.Struct, frozen=True, tag="o", array_like=True, forbid_unknown_f
     seed: Number
     record: list[tuple[Key, Number]] | None
     outcome: str
+    checksums: list[tuple[Number, bytes]] = []
+    effects: list[tuple[Name, list[Any], str]] | None = None
 
 
 class Confirm(msgspec.Struct, frozen=True, tag="c", array_like=True, forbid_unknown_fields=True):
@@ -106,6 +110,11 @@ _decoder: Final[msgspec.msgpack.Decoder[Message]] = msgspec.msgpack.Decoder(Mess
 
 encode = _encoder.encode
 """A message as bytes; also the state of one object, to know its size."""
+
+
+def checksum_of(state: Any) -> bytes:
+    """The same for equal plain data; the order of a dictionary counts. Raises TypeError for what is not plain data."""
+    return blake2b(encode(state), digest_size=8).digest()
 
 
 class BadMessage(ValueError):

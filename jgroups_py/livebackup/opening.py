@@ -11,7 +11,8 @@ import trio
 
 from jgroups_py.channel.open import open_channel
 from jgroups_py.driver.unwrap import reraise
-from jgroups_py.livebackup.kinds import Catalogue, Operation, Stateful
+from jgroups_py.errors import ConfigError
+from jgroups_py.livebackup.kinds import Catalogue, Operation, Stateful, is_by_effects
 from jgroups_py.livebackup.node import Node
 from jgroups_py.livebackup.settings import Every, LiveBackupSettings
 
@@ -56,6 +57,12 @@ async def open_livebackup(
     for timer in timers:
         if timer.operation not in catalogue.names:
             raise TypeError(f"the operation of {timer!r} is not one of the operations")
+    settings = settings or LiveBackupSettings()
+    for operation in catalogue.names:
+        if is_by_effects(operation) and settings.mode != "parallel":
+            raise ConfigError(
+                f'mode must be "parallel" with operations by their effects such as {operation.__name__}, got "{settings.mode}"'
+            )
     options: dict[str, Any] = {"wall": wall} if wall is not None else {}
     try:
         async with (
@@ -65,7 +72,7 @@ async def open_livebackup(
             node = Node(
                 opened,
                 catalogue,
-                settings or LiveBackupSettings(),
+                settings,
                 timers,
                 nursery,
                 seed=seed,

@@ -32,6 +32,9 @@ class LiveBackupSettings:
     """Bytes of operations that the slowest backup may be behind."""
     lag_seconds: float = 10.0
     """How old the oldest operation may be that the slowest backup has not confirmed."""
+    checksum_every: int = 0
+    """At each so-many-th change of an object a backup compares the object's checksum with the live node's, which finds operations that do
+    something else there. Both sides write down the whole object for that. 1: at each change. 0: never."""
     abandon_timeout: float = 5.0
     """How long a backup that lost its live node waits for operations that still run (P13). Then they are cancelled and reversed."""
     snapshot_wait: float = 30.0
@@ -42,7 +45,11 @@ class LiveBackupSettings:
             raise ConfigError(f'confirm must be one of {", ".join(RULES)}, got "{self.confirm}"')
         if self.mode not in MODES:
             raise ConfigError(f'mode must be one of {", ".join(MODES)}, got "{self.mode}"')
-        for name in ("backups_min", "quorum"):
+        if self.checksum_every and self.mode != "parallel":
+            raise ConfigError(
+                f'checksum_every must be 0 with mode "{self.mode}", got {self.checksum_every}'
+            )
+        for name in ("backups_min", "quorum", "checksum_every"):
             if getattr(self, name) < 0:
                 raise ConfigError(f"{name} must be at least 0, got {getattr(self, name)}")
         for name in ("lag_operations", "lag_bytes"):

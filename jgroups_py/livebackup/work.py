@@ -15,7 +15,8 @@ from contextvars import ContextVar
 from typing import Any, Final
 
 from jgroups_py.livebackup.errors import BadOperation, OutsideOperation
-from jgroups_py.livebackup.kinds import Space, Stateful, key_of
+from jgroups_py.livebackup.kinds import Space, Stateful, key_of, outcome_of
+from jgroups_py.livebackup.messages import plain
 from jgroups_py.livebackup.tickets import Counters, Ticket
 
 CURRENT: Final[ContextVar[Work | None]] = ContextVar("jgroups_py.livebackup", default=None)
@@ -87,17 +88,41 @@ class Handle:
 class LiveWork(Work):
     """On the live node: each object is locked in turn and gives out its number (P6, P7)."""
 
-    def __init__(self, name: str, now: float, seed: int, space: Space, counters: Counters) -> None:
+    def __init__(
+        self,
+        name: str,
+        now: float,
+        seed: int,
+        space: Space,
+        counters: Counters,
+        *,
+        checksum_every: int = 0,
+        by_effects: bool = False,
+    ) -> None:
         super().__init__(name, now, seed)
         self._space, self._counters = space, counters
+        self._checksum_every = checksum_every
         self.record: list[Ticket] = []
+        self.checksums: list[tuple[int, bytes]] = []
+        """Place in the record, and the checksum of the object after that change."""
+        self.effects: list[tuple[str, list[Any], str]] | None = [] if by_effects else None
+        """Method, arguments and error of each change, for an operation that backups do not run again."""
 
     async def make(self, key: str, method: str, arguments: tuple[Any, ...]) -> Any:
         self._space.check(key, method)
+        if self.effects is not None:
+            arguments = tuple(plain(list(arguments)))
         found = self._space.object(key)
         async with found.lock:
-            self.record.append(self._counters.next(key))
-            return await found.call(method, arguments)
+            ticket = self._counters.next(key)
+            self.record.append(ticket)
+            outcome = await outcome_of(found.call(method, arguments))
+            if self._checksum_every and ticket.number % self._checksum_every == 0:
+                outcome, checksum = found.checked(outcome)
+                self.checksums.append((len(self.record) - 1, checksum))
+            if self.effects is not None:
+                self.effects.append((method, list(arguments), outcome.raised))
+            return outcome.unwrap()
 
 
 class AloneWork(Work):

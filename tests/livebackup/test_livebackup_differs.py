@@ -1,0 +1,249 @@
+"""Operations that do something else on the backup: found by checksums, and made the same by their effects. In virtual time."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import trio
+from livebackup_group import Queue, livebackup_group, put, put_both, states
+
+from jgroups_py.errors import ConfigError
+from jgroups_py.livebackup import (
+    BadOperation,
+    LiveBackupSettings,
+    Stateful,
+    Work,
+    by_effects,
+    open_livebackup,
+)
+from jgroups_py.livebackup.messages import Op, checksum_of, decode, encode
+from jgroups_py.livebackup.snapshots import RETRY_SECONDS
+
+NUMBERS: Iterator[int] = itertools.count()
+"""A foreign service: whoever asks gets another answer."""
+
+
+async def put_foreign(work: Work, queue: str) -> int:
+    number = next(NUMBERS)
+    await work.get(Queue, queue).put(number)
+    return number
+
+
+@by_effects
+async def put_foreign_once(work: Work, queue: str) -> int:
+    number = next(NUMBERS)
+    await work.get(Queue, queue).put((number, number))
+    return number
+
+
+@by_effects
+async def take_or_note(work: Work, queue: str, notes: str) -> None:
+    """A method that raises, and what is done then."""
+    try:
+        await work.get(Strict, queue).take()
+    except LookupError:
+        await work.get(Queue, notes).put(next(NUMBERS))
+
+
+class Strict(Stateful):
+    def __init__(self) -> None:
+        self.things: list[Any] = []
+
+    def add(self, thing: Any) -> None:
+        self.things.append(thing)
+
+    def add_object(self) -> None:
+        self.things.append(object())
+
+    def take(self) -> Any:
+        if not self.things:
+            raise LookupError("empty")
+        return self.things.pop()
+
+
+async def add_thing(work: Work, name: str, thing: Any) -> None:
+    await work.get(Strict, name).add(thing)
+
+
+async def add_object(work: Work, name: str) -> None:
+    await work.get(Strict, name).add_object()
+
+
+@by_effects
+async def add_object_by_effects(work: Work, name: str) -> None:
+    await work.get(Strict, name).add(object())
+
+
+OPERATIONS = (
+    *(put_foreign, put_foreign_once, take_or_note),
+    *(add_thing, add_object, add_object_by_effects),
+)
+
+
+def with_these(group: Any) -> Any:
+    group.also(kinds=(Strict,), operations=OPERATIONS)
+    return group
+
+
+# --- checksums
+
+
+async def test_without_checksums_an_operation_that_differs_in_its_values_is_not_found(
+    autojump_clock: Any,
+) -> None:
+    async with livebackup_group() as group:
+        live, backup = await with_these(group).start("AB")
+        await live.run(put_foreign, "q")
+        await group.settled()
+        assert backup.counts["diverged"] == 0 and states(live) != states(backup)
+
+
+async def test_with_checksums_it_is_found_named_and_mended(
+    autojump_clock: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with livebackup_group(checksum_every=1) as group:
+        live, backup = await with_these(group).start("AB")
+        await live.run(put, "q", "before")
+        await live.run(put_foreign, "q")
+        found = await group.equal()
+        assert len(found["Queue/q"]["messages"]) == 2
+        assert backup.counts["diverged"] == 1
+        assert "operation put_foreign (2): change 1, Queue/q(2) by put: the object is not" in (
+            caplog.text
+        )
+
+
+async def test_each_third_change_is_compared_when_asked_for(autojump_clock: Any) -> None:
+    async with livebackup_group(checksum_every=3) as group:
+        live, backup = await with_these(group).start("AB")
+        await live.run(put_foreign, "q")
+        await live.run(put, "q", 1)
+        await group.settled()
+        assert backup.counts["diverged"] == 0
+        await live.run(put, "q", 1)
+        await group.equal()
+        assert backup.counts["diverged"] == 1
+
+
+async def test_equal_operations_have_equal_checksums(autojump_clock: Any) -> None:
+    async with livebackup_group(checksum_every=1) as group:
+        live, backup = await with_these(group).start("AB")
+        async with trio.open_nursery() as nursery:
+            for n in range(20):
+                nursery.start_soon(live.run, put_both, f"q{n % 3}", f"q{n % 4}", n, 0.1 * (n % 5))
+        await group.equal()
+        assert backup.counts["diverged"] == 0 and backup.counts["operations_confirmed"] == 20
+
+
+def test_a_checksum_is_that_of_the_state_and_its_order() -> None:
+    assert checksum_of({"a": [1], "b": {2: b"3"}}) == checksum_of({"a": [1], "b": {2: b"3"}})
+    assert checksum_of([1, 2]) != checksum_of([2, 1])
+    with pytest.raises(TypeError):
+        checksum_of(object())
+
+
+async def test_a_state_that_is_not_plain_data_is_told_by_the_operation_on_both_sides(
+    autojump_clock: Any,
+) -> None:
+    async with livebackup_group(checksum_every=1) as group:
+        live, backup = await with_these(group).start("AB")
+        with pytest.raises(BadOperation, match="Strict/s: what save gives is not plain data"):
+            await live.run(add_object, "s")
+        await group.settled()
+        assert backup.counts["diverged"] == 0 and backup.counts["operations_confirmed"] == 1
+
+
+async def test_a_snapshot_of_what_is_not_plain_data_does_not_end_the_live_node(
+    autojump_clock: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with livebackup_group() as group:
+        (live,) = await with_these(group).start("A")
+        await live.run(add_object, "s")
+        joiner = await group.open("B")
+        await trio.sleep(3 * RETRY_SECONDS)
+        assert joiner.role == "joining" and 2 <= live.counts["snapshots_failed"] <= 4
+        assert "cannot give a snapshot: Strict/s: what save gives is not plain data" in caplog.text
+        live.space.object("Strict/s").state.load({"things": []})
+        await group.equal()
+
+
+# --- effects
+
+
+async def test_an_operation_by_its_effects_runs_once_and_is_the_same_on_all_nodes(
+    autojump_clock: Any,
+) -> None:
+    async with livebackup_group(checksum_every=1) as group:
+        live, *backups = await with_these(group).start("ABC")
+        before = next(NUMBERS)
+        values = [await live.run(put_foreign_once, "q") for _ in range(3)]
+        assert values == [before + 1, before + 2, before + 3], "nobody else asked"
+        found = await group.equal()
+        assert found["Queue/q"]["messages"] == [[value, value] for value in values]
+        assert [backup.counts["diverged"] for backup in backups] == [0, 0]
+
+
+async def test_effects_repeat_methods_that_raise(autojump_clock: Any) -> None:
+    async with livebackup_group(checksum_every=1) as group:
+        live, backup = await with_these(group).start("AB")
+        await live.run(take_or_note, "s", "notes")
+        await live.run(add_thing, "s", 1)
+        await live.run(take_or_note, "s", "notes")
+        found = await group.equal()
+        assert found["Strict/s"]["things"] == [] and len(found["Queue/notes"]["messages"]) == 1
+        assert backup.counts["diverged"] == 0
+
+
+async def test_a_method_that_raises_on_one_side_only_is_found_in_effects(
+    autojump_clock: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with livebackup_group() as group:
+        live, backup = await with_these(group).start("AB")
+        await live.run(add_thing, "s", 1)
+        backup.space.object("Strict/s").state.load({"things": []})
+        await live.run(take_or_note, "s", "notes")
+        await group.equal()
+        assert backup.counts["diverged"] == 1
+        assert "Strict/s(2) by take raised LookupError, on the live node nothing" in caplog.text
+
+
+async def test_effects_that_are_not_plain_data_are_refused_and_change_nothing(
+    autojump_clock: Any,
+) -> None:
+    async with livebackup_group() as group:
+        live, _ = await with_these(group).start("AB")
+        with pytest.raises(TypeError):
+            await live.run(add_object_by_effects, "s")
+        assert await group.equal() == {}
+
+
+async def test_effects_that_do_not_fit_their_list_are_refused(autojump_clock: Any) -> None:
+    async with livebackup_group() as group:
+        live, backup = await with_these(group).start("AB")
+        backup._following.side.take(
+            Op(live.term, 1, "put", [], 0.0, 1, [("Queue/q", 1)], "", [], [])
+        )
+        await group.equal()
+        assert backup.counts["diverged"] == 1
+
+
+def test_effects_and_checksums_travel_with_the_operation() -> None:
+    op = Op(1, 2, "put", [], 0.0, 1, [("Queue/q", 1)], "", [(0, b"12345678")], [("put", [1], "")])
+    assert decode(encode(op)) == op
+
+
+async def test_the_reference_refuses_what_needs_the_live_node_first(autojump_clock: Any) -> None:
+    with pytest.raises(ConfigError, match="checksum_every must be 0 with mode"):
+        LiveBackupSettings(checksum_every=1, mode="one_at_a_time")
+    with pytest.raises(ConfigError, match="effects such as put_foreign_once"):
+        async with open_livebackup(
+            "sim.xml",
+            cluster="test",
+            kinds=[Queue],
+            operations=[put_foreign_once],
+            settings=LiveBackupSettings(mode="one_at_a_time"),
+        ):
+            pass  # pragma: no cover
