@@ -6,14 +6,17 @@ May import: channel and what is below. The order itself (tickets, ledger, applie
 
 from __future__ import annotations
 
+from jgroups_py.livebackup.cut import Cut
 from jgroups_py.livebackup.errors import (
     BadOperation,
     Diverged,
     LiveBackupError,
     NotLive,
+    NotReadable,
     OutcomeUnknown,
     OutsideOperation,
 )
+from jgroups_py.livebackup.home import PutAside
 from jgroups_py.livebackup.kinds import Stateful, by_effects, undone_by
 from jgroups_py.livebackup.node import Node
 from jgroups_py.livebackup.opening import open_livebackup
@@ -22,14 +25,17 @@ from jgroups_py.livebackup.work import Work
 
 __all__ = [
     "BadOperation",
+    "Cut",
     "Diverged",
     "Every",
     "LiveBackupError",
     "LiveBackupSettings",
     "Node",
     "NotLive",
+    "NotReadable",
     "OutcomeUnknown",
     "OutsideOperation",
+    "PutAside",
     "Stateful",
     "Work",
     "by_effects",

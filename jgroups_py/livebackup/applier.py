@@ -88,6 +88,10 @@ class Applier:
         """The newest operation of the snapshot."""
         return self._contained
 
+    def unconfirmed(self) -> dict[int, Record]:
+        """Number -> record of the operations that are not confirmed."""
+        return {op: self._ledger.record(op) for op in self._ledger}
+
     def counter(self, name: str) -> int:
         """The number of the newest change of an object."""
         return self._counters[name]
@@ -184,8 +188,8 @@ class Applier:
             ready.append(Step(other, self._running[other].made, following))
         return ready
 
-    def ended(self, op: int) -> list[int]:
-        """All steps of ``op`` are made and its function has returned. Returns the operations that are confirmed by that."""
+    def ended(self, op: int) -> dict[int, Record]:
+        """All steps of ``op`` are made and its function has returned. Returns the operations that are confirmed by that, by number."""
         running = self._running[op]
         assert running.made == len(running.record), f"operation {op} has steps left"
         del self._running[op]
@@ -193,7 +197,7 @@ class Applier:
         for record in confirmed.values():
             for ticket in record:
                 del self._made[ticket]
-        return list(confirmed)
+        return confirmed
 
     # --- the live node is lost
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import trio
 
 from jgroups_py.livebackup.applier import Applier, Step
+from jgroups_py.livebackup.cut import Copies
 from jgroups_py.livebackup.errors import BadOperation, Diverged, LiveBackupError
 from jgroups_py.livebackup.kinds import Space, outcome_of
 from jgroups_py.livebackup.messages import Op
@@ -35,7 +37,8 @@ class BackupWork(Work):
             )
         await side.turn(number)
         found, place = side.space.object(key), self._made
-        outcome, undo = await found.call_undoable(method, arguments)
+        keep = None if side.copies is None else partial(side.copies.keep, ticket)
+        outcome, undo = await found.call_undoable(method, arguments, keep)
         if place in self._checksums:
             outcome, checksum = found.checked(outcome)
             if checksum != self._checksums[place]:
@@ -71,11 +74,14 @@ class BackupSide:
         last: int,
         nursery: trio.Nursery,
         *,
+        readable: bool = False,
         on_confirmed: Callable[[list[int]], None],
         on_diverged: Callable[[LiveBackupError], None],
     ) -> None:
         self.space = space
         self.applier = Applier(counters, last)
+        self.copies = Copies() if readable else None
+        """What readers need. None: nobody may read."""
         self._nursery = nursery
         self._on_confirmed, self._on_diverged = on_confirmed, on_diverged
         self._turns: dict[int, trio.Event] = {}
@@ -147,8 +153,10 @@ class BackupSide:
             )
         else:
             confirmed = self.applier.ended(op.number)
+            if self.copies is not None:
+                self.copies.confirmed(ticket for record in confirmed.values() for ticket in record)
             if confirmed:
-                self._on_confirmed(confirmed)
+                self._on_confirmed(list(confirmed))
 
     async def _run_alone(self, op: Op) -> None:
         while self._alone != op.number:
@@ -195,7 +203,9 @@ class BackupSide:
     # --- operations that differ
 
     def differs(self, op: Op, what: str) -> Diverged:
-        error = Diverged(f"operation {op.name} ({op.number}): {what}")
+        objects = tuple(dict.fromkeys(key for key, _ in op.record or ()))
+        text = f"operation {op.name} ({op.number}): {what}"
+        error = Diverged(text, op.name, op.number, objects)
         self._fail(error)
         return error
 

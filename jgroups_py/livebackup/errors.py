@@ -20,7 +20,16 @@ class LagFull(LiveBackupError):
 
 
 class Diverged(LiveBackupError):
-    """An operation did on the backup what it did not do on the live node. The text names operation, step and object."""
+    """An operation did on the backup what it did not do on the live node. The text names operation, step and object.
+
+    ``operation``, ``number``: its name, and its place in the term. ``objects``: the keys of the objects that it changed on the live node.
+    """
+
+    def __init__(
+        self, text: str, operation: str = "", number: int = 0, objects: tuple[str, ...] = ()
+    ) -> None:
+        super().__init__(text)
+        self.operation, self.number, self.objects = operation, number, objects
 
 
 class OutsideOperation(LiveBackupError):
@@ -37,3 +46,7 @@ class NotLive(LiveBackupError):
 
 class OutcomeUnknown(LiveBackupError):
     """This node ceased to be the live one before the operation was confirmed. The operation may have been done or not."""
+
+
+class NotReadable(LiveBackupError):
+    """This node is no backup that can be read, or not yet. Nothing was read."""

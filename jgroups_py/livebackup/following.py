@@ -9,8 +9,8 @@ from typing import Any, Final
 import trio
 
 from jgroups_py.livebackup.backup import BackupSide
-from jgroups_py.livebackup.errors import LiveBackupError
-from jgroups_py.livebackup.home import Held, Home
+from jgroups_py.livebackup.errors import Diverged, LiveBackupError
+from jgroups_py.livebackup.home import Held, Home, PutAside
 from jgroups_py.livebackup.messages import Confirm, Here, Join, Op, Part, Ready, Whole
 from jgroups_py.livebackup.snapshots import RETRY_SECONDS, Arrival, BadSnapshot
 from jgroups_py.values.address import Address
@@ -30,6 +30,10 @@ class Following:
         self.side: BackupSide | None = None
         """None: a snapshot is being waited for."""
         self._home, self._arrival = home, arrival
+        self.marked: tuple[str, ...] = ()
+        """Objects of operations that were put aside, until they are here again."""
+        self._kept: dict[str, int] | None = None
+        """Counters of the objects that stay while others are resynchronised. None: all objects are asked for."""
         self._confirms: list[int] = []
         self._ended = False
 
@@ -37,13 +41,17 @@ class Following:
 
     def ask(self) -> None:
         """Begin anew, with a snapshot of the live node."""
-        self.side = None
         self._home.space.clear()
+        self._kept, self.marked = None, ()
+        self._ask_since(0)
+
+    def _ask_since(self, since: int) -> None:
+        self.side = None
         self._home.counts["snapshots_asked"] += 1
         self._home.become("joining")
         ask = self._arrival.ask + 1
-        is_new = self._home.say(Join(self.term, ask), self.live)
-        self._arrival.begin(ask if is_new else self._arrival.ask)
+        is_new = self._home.say(Join(self.term, ask, since), self.live)
+        self._arrival.begin(ask if is_new else self._arrival.ask, since)
 
     def snapshot(self, message: Part | Whole) -> None:
         """A part of it has come, or its end."""
@@ -61,7 +69,8 @@ class Following:
         except BadSnapshot as error:
             self._refuse(error)
             return
-        self.back_up({key: number for key, number, _ in objects if number}, message.last)
+        vector = {key: number for key, number, _ in objects if number}
+        self.back_up({**(self._kept or {}), **vector}, message.last)
 
     def _load(self, key: str, state: Any) -> None:
         try:
@@ -73,6 +82,7 @@ class Following:
         """Nothing of it stays. This node asks again after a while."""
         self._home.counts["bad_snapshots"] += 1
         self._home.space.clear()
+        self._kept = None
         if (left_out := self._home.lines.admit("snapshot")) is not None:
             _log.error("%s cannot take a snapshot: %s%s", self._home.name, error, left_out)
         self._home.nursery.start_soon(self._ask_later)
@@ -86,11 +96,13 @@ class Following:
 
     def back_up(self, vector: Mapping[str, int], last: int) -> None:
         """The objects are here, as they were after the live node's operation ``last``. The operations that came meanwhile follow."""
+        self._kept, self.marked = None, ()
         self.side = BackupSide(
             self._home.space,
             dict(vector),
             last,
             self._home.nursery,
+            readable=self._home.settings.readable,
             on_confirmed=self._confirm,
             on_diverged=self._on_diverged,
         )
@@ -130,19 +142,39 @@ class Following:
     # --- operations that differ
 
     def _on_diverged(self, error: LiveBackupError) -> None:
-        """An operation is put aside: this backup begins anew."""
         self._home.counts["diverged"] += 1
-        _log.error("%s begins anew: %s", self._home.name, error)
-        self._home.nursery.start_soon(self._begin_anew, self.side)
+        self._home.nursery.start_soon(self._put_aside, error, self.side)
 
-    async def _begin_anew(self, side: BackupSide | None) -> None:
+    async def _put_aside(self, error: LiveBackupError, side: BackupSide | None) -> None:
+        """An operation differs. It, and what is not confirmed since, may have made its objects wrong: they are taken anew.
+
+        All operations before the oldest one that is not confirmed are complete, so the other objects are right.
+        """
         if self._ended or side is None or side is not self.side:
             return
         self.side = None
         self._home.become("joining")
         await side.cancel()
-        if not self._ended and self.side is None:
+        if self._ended or self.side is not None:
+            return
+        if not isinstance(error, Diverged) or not error.objects:
+            self._tell(error, ())
             self.ask()
+            return
+        records = side.applier.unconfirmed()
+        keys = [ticket.object for record in records.values() for ticket in record]
+        self.marked = tuple(sorted({*error.objects, *keys}))
+        self._kept = side.applier.vector()
+        self._tell(error, self.marked)
+        self._ask_since(min([error.number, *records]))
+
+    def _tell(self, error: LiveBackupError, marked: tuple[str, ...]) -> None:
+        name, number = (error.operation, error.number) if isinstance(error, Diverged) else ("", 0)
+        self._home.aside.append(PutAside(name, self.term, number, str(error), marked))
+        if (left_out := self._home.lines.admit(("aside", name))) is not None:
+            objects = ", ".join(marked[:10]) + (" ..." if len(marked) > 10 else "")
+            what = objects or "all objects"
+            _log.error("%s takes %s anew: %s%s", self._home.name, what, error, left_out)
 
     # --- the end
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Final, Literal, Protocol
 
 import trio
 
@@ -16,6 +16,22 @@ from jgroups_py.stack.log_limit import LogLimit
 from jgroups_py.values.address import Address
 
 Role = Literal["joining", "live", "backup", "fenced"]
+
+
+ASIDE_MAX: Final = 100
+"""Operations that were put aside, the newest ones, which a node remembers."""
+
+
+@dataclass(frozen=True)
+class PutAside:
+    """An operation that did something else on this backup. ``resynchronised``: the objects that were marked for that and taken anew from
+    the live node; empty: all objects were."""
+
+    operation: str
+    term: int
+    number: int
+    why: str
+    resynchronised: tuple[str, ...]
 
 
 class Say(Protocol):
@@ -37,6 +53,8 @@ class Home:
     """Which lines of the log are written, of those that others can cause."""
     say: Say
     become: Callable[[Role], None]
+    aside: deque[PutAside]
+    """The newest operations that were put aside, of at most ``ASIDE_MAX``."""
     changed: Callable[[], None]
     """Somebody who waits for the node may look again."""
 

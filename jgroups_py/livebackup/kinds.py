@@ -149,11 +149,19 @@ class Object:
         result = method(*arguments)
         return await result if inspect.isawaitable(result) else result
 
-    async def call_undoable(self, name: str, arguments: tuple[Any, ...]) -> tuple[Outcome, Undo]:
-        """Call, and return what came and what reverses it."""
+    async def call_undoable(
+        self,
+        name: str,
+        arguments: tuple[Any, ...],
+        keep: Callable[[dict[str, Any]], None] | None = None,
+    ) -> tuple[Outcome, Undo]:
+        """Call, and return what came and what reverses it. ``keep`` is given a copy of the attributes before the call."""
         method = getattr(type(self.state), name, None)
         undo_name = None if inspect.iscoroutinefunction(method) else getattr(method, _UNDO, None)
-        before = None if undo_name else copy.deepcopy(vars(self.state))
+        before = copy.deepcopy(vars(self.state)) if keep or not undo_name else None
+        if keep is not None:
+            assert before is not None
+            keep(before)
         try:
             outcome = await outcome_of(self.call(name, arguments))
         except BaseException:
@@ -225,6 +233,10 @@ class Space:
             found = self._objects[key] = Object(key, self._kind(key)())
         return found
 
+    def find(self, key: str) -> Object | None:
+        """The object, if it is there."""
+        return self._objects.get(key)
+
     def check(self, key: str, method: str) -> None:
         """Raises BadOperation when there is no such kind, or it has no such public method. Makes no object."""
         method_of(self._kind(key), method, key)
@@ -240,9 +252,9 @@ class Space:
     def drop(self, key: str) -> None:
         self._objects.pop(key, None)
 
-    def saved(self) -> dict[str, Any]:
-        """Key -> state, as plain data."""
-        return {key: found.state.save() for key, found in self._objects.items()}
+    def saved(self, wanted: Callable[[str], bool] = lambda key: True) -> dict[str, Any]:
+        """Key -> state, as plain data, of the objects whose keys are wanted."""
+        return {key: found.state.save() for key, found in self._objects.items() if wanted(key)}
 
     def load(self, key: str, state: Any) -> None:
         """Take a state from a snapshot. Raises BadOperation for an unknown kind, and whatever the kind raises."""

@@ -16,7 +16,7 @@ from jgroups_py.livebackup.live import LiveSide
 from jgroups_py.livebackup.messages import Confirm, Here, Join, Lead, Ready, encode
 from jgroups_py.livebackup.outgoing import Outgoing
 from jgroups_py.livebackup.settings import Every
-from jgroups_py.livebackup.snapshots import RETRY_SECONDS, Givings
+from jgroups_py.livebackup.snapshots import RETRY_SECONDS, Asked, Givings
 from jgroups_py.values.address import Address
 from jgroups_py.values.view import View
 
@@ -112,24 +112,28 @@ class Leading:
                 self._home.changed()
             case Here() if sender not in side.confirming.backups:
                 self.lead(sender, anew=True)
-            case Join() if self._givings.asked(sender, message.ask):
+            case Join() if self._givings.asked(sender, self._asked(message)):
                 self._home.nursery.start_soon(self._give_snapshots, sender)
 
     # --- snapshots
 
+    def _asked(self, join: Join) -> Asked:
+        """Operations of another term have other numbers."""
+        return Asked(join.ask, join.since if join.term == self.side.term else 0)
+
     async def _give_snapshots(self, to: Address) -> None:
         begins = True
         while begins:
-            ask = self._givings.newest(to)
+            asked = self._givings.newest(to)
             if not self.side.ended:
-                await self._give_snapshot(to, ask)
-            begins = self._givings.ended(to, ask)
+                await self._give_snapshot(to, asked)
+            begins = self._givings.ended(to, asked)
 
-    async def _give_snapshot(self, to: Address, ask: int) -> None:
+    async def _give_snapshot(self, to: Address, asked: Asked) -> None:
         side = self.side
         side.answer(side.confirming.left(to))
         try:
-            parts = await side.snapshot(ask)
+            parts = await side.snapshot(asked)
         except trio.TooSlowError:
             self._home.counts["snapshots_too_slow"] += 1
             _log.warning("%s: operations run too long for a snapshot", self._home.name)

@@ -14,6 +14,7 @@ from jgroups_py.livebackup.kinds import Operation, Outcome, Space, is_by_effects
 from jgroups_py.livebackup.messages import Op, Part, Whole, encode, plain
 from jgroups_py.livebackup.outgoing import Outgoing
 from jgroups_py.livebackup.settings import LiveBackupSettings
+from jgroups_py.livebackup.snapshots import Asked
 from jgroups_py.livebackup.tickets import Counters
 from jgroups_py.livebackup.work import AloneWork, LiveWork, Work
 from jgroups_py.values.address import Address
@@ -56,6 +57,8 @@ class LiveSide:
         self._pausing = 0
         self._moved = trio.Event()
         self._answers: dict[int, trio.Event] = {}
+        self._changed_by: dict[str, int] = {}
+        """Object -> the newest operation of the term that changed it."""
         self._one_at_a_time = trio.Lock()
         self.ended = False
         self._out = out
@@ -130,6 +133,8 @@ class LiveSide:
 
     def _sent(self, op: Op) -> trio.Event:
         """Hand it out. Returns the event of its confirmation."""
+        for key, _ in op.record or ():
+            self._changed_by[key] = op.number
         data = encode(op)
         answer = self._answers[op.number] = trio.Event()
         self._out.operation(data)
@@ -184,9 +189,8 @@ class LiveSide:
 
     # --- snapshots
 
-    async def snapshot(self, ask: int) -> list[bytes]:
-        """The messages of a snapshot with the number ``ask``: all objects with their counters, at a moment at which no operation is
-        under way.
+    async def snapshot(self, asked: Asked) -> list[bytes]:
+        """The messages of a snapshot: the objects that were asked for with their counters, at a moment at which no operation is under way.
 
         Raises trio.TooSlowError after ``snapshot_wait``, and BadOperation for an object whose ``save`` gives what is not plain data.
         """
@@ -194,16 +198,17 @@ class LiveSide:
         try:
             with trio.fail_after(self._settings.snapshot_wait):
                 await self.quiet()
-            return self._parts(ask)
+            return self._parts(asked)
         finally:
             self._pausing -= 1
             self.wake()
 
-    def _parts(self, ask: int) -> list[bytes]:
+    def _parts(self, asked: Asked) -> list[bytes]:
+        ask, since = asked
         found: list[bytes] = []
         objects: list[tuple[str, int, Any]] = []
         size = 0
-        saved = self.space.saved()
+        saved = self.space.saved(lambda key: self._changed_by.get(key, 0) >= since)
         for key, state in saved.items():
             entry = (key, self.counters[key], state)
             try:
@@ -216,5 +221,5 @@ class LiveSide:
                 objects, size = [], 0
         if objects:
             found.append(encode(Part(self.term, ask, objects)))
-        found.append(encode(Whole(self.term, ask, len(saved), self.last)))
+        found.append(encode(Whole(self.term, ask, len(saved), self.last, since)))
         return found

@@ -73,10 +73,12 @@ class Standing(msgspec.Struct, frozen=True, tag="s", array_like=True, forbid_unk
 
 
 class Join(msgspec.Struct, frozen=True, tag="j", array_like=True, forbid_unknown_fields=True):
-    """To the live node: send me a snapshot, and give it the number ``ask``. A newer ask replaces an older one."""
+    """To the live node: send me a snapshot, and give it the number ``ask``. A newer ask replaces an older one. ``since``: only the objects
+    that this operation or a later one of the term has changed; 0: all."""
 
     term: Number
     ask: Number
+    since: Number = 0
 
 
 class Part(msgspec.Struct, frozen=True, tag="p", array_like=True, forbid_unknown_fields=True):
@@ -88,12 +90,13 @@ class Part(msgspec.Struct, frozen=True, tag="p", array_like=True, forbid_unknown
 
 
 class Whole(msgspec.Struct, frozen=True, tag="w", array_like=True, forbid_unknown_fields=True):
-    """The snapshot had so many objects. It contains the operations up to ``last``."""
+    """The snapshot had so many objects. It contains the operations up to ``last``. ``since``: as in the Join that it answers."""
 
     term: Number
     snapshot: Number
     objects: Number
     last: Number
+    since: Number = 0
 
 
 class Ready(msgspec.Struct, frozen=True, tag="r", array_like=True, forbid_unknown_fields=True):

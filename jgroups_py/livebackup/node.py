@@ -13,17 +13,18 @@ from __future__ import annotations
 import logging
 import random
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 
 import trio
 
 from jgroups_py.channel.channel import Channel
-from jgroups_py.livebackup.errors import BadOperation, NotLive
+from jgroups_py.livebackup.cut import Cut
+from jgroups_py.livebackup.errors import BadOperation, NotLive, NotReadable
 from jgroups_py.livebackup.following import Following
-from jgroups_py.livebackup.home import Held, Home, Role
+from jgroups_py.livebackup.home import ASIDE_MAX, Held, Home, PutAside, Role
 from jgroups_py.livebackup.kinds import Catalogue, Operation, Space
 from jgroups_py.livebackup.leading import Leading, digest_of
 from jgroups_py.livebackup.messages import (
@@ -54,8 +55,10 @@ from jgroups_py.values.view import View
 
 _log = logging.getLogger("jgroups_py.livebackup")
 
-LOG_INTERVAL = 60.0
-"""Seconds between two lines about snapshots that cannot be taken."""
+P = ParamSpec("P")
+V = TypeVar("V")
+LOG_INTERVAL: Final = 60.0
+"""Seconds between two lines of the log about the same thing, of those that others can cause."""
 
 
 class Node:
@@ -91,6 +94,7 @@ class Node:
             counts=self.counts,
             lines=LogLimit(trio.current_time, interval=LOG_INTERVAL),
             say=self._say,
+            aside=deque(maxlen=ASIDE_MAX),
             become=self._become,
             changed=self._tell,
         )
@@ -121,6 +125,16 @@ class Node:
         """On the live node: the backups that have a snapshot and confirm."""
         return self._leading.side.confirming.backups if self._leading else ()
 
+    @property
+    def put_aside(self) -> tuple[PutAside, ...]:
+        """On a backup: the newest operations that did something else than on the live node."""
+        return tuple(self._home.aside)
+
+    @property
+    def marked(self) -> tuple[str, ...]:
+        """On a backup: objects of operations that were put aside, which are being resynchronised. Nothing of this node counts meanwhile."""
+        return self._following.marked if self._following is not None else ()
+
     async def run(self, operation: Operation, *arguments: Any) -> Any:
         """Run an operation; return its value when the backups have confirmed it.
 
@@ -139,6 +153,24 @@ class Node:
         if self._leading is None:
             raise NotLive(f"this node is {self.role}, not live", self.live)
         return await self._leading.run(name, operation, arguments)
+
+    def read(
+        self, function: Callable[Concatenate[Cut, P], V], *arguments: P.args, **more: P.kwargs
+    ) -> V:
+        """On a backup: call ``function(cut, ...)``, which reads copies of objects with ``cut.get(Kind, name)``. Return its value.
+
+        It sees all that this backup has confirmed and nothing else, so nothing of an operation that is half done or may be reversed. With
+        ``confirm="all"`` that is all that clients were told, and what they are about to be told.
+
+        Raises:
+            NotReadable: this node is not a backup, or ``readable`` is not set. On the live node run an operation.
+        """
+        side = self._following.side if self._following is not None else None
+        if side is None or side.copies is None:
+            why = f"this node is {self.role}, not backup" if side is None else "readable is not set"
+            raise NotReadable(why)
+        cut = Cut(self.space, side.copies, self.counts["operations_confirmed"])
+        return function(cut, *arguments, **more)
 
     async def wait_role(self, *roles: Role) -> Role:
         """Wait until this node has one of these roles."""
@@ -170,7 +202,7 @@ class Node:
 
     # --- what comes
 
-    async def read(self) -> None:
+    async def serve(self) -> None:
         """The node's own task: views and messages in their order."""
         async for item in self._channel:
             match item:

@@ -78,7 +78,7 @@ async def open_livebackup(
                 seed=seed,
                 **options,
             )
-            nursery.start_soon(node.read)
+            nursery.start_soon(node.serve)
             nursery.start_soon(node.out.run)
             yield node
             nursery.cancel_scope.cancel()

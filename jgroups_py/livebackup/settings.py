@@ -35,6 +35,8 @@ class LiveBackupSettings:
     checksum_every: int = 0
     """At each so-many-th change of an object a backup compares the object's checksum with the live node's, which finds operations that do
     something else there. Both sides write down the whole object for that. 1: at each change. 0: never."""
+    readable: bool = False
+    """Backups can be read (``Node.read``). They copy the object before each change for that, ``undone_by`` or not."""
     abandon_timeout: float = 5.0
     """How long a backup that lost its live node waits for operations that still run (P13). Then they are cancelled and reversed."""
     snapshot_wait: float = 30.0
@@ -49,6 +51,8 @@ class LiveBackupSettings:
             raise ConfigError(
                 f'checksum_every must be 0 with mode "{self.mode}", got {self.checksum_every}'
             )
+        if self.readable and self.mode != "parallel":
+            raise ConfigError(f'readable must be false with mode "{self.mode}"')
         for name in ("backups_min", "quorum", "checksum_every"):
             if getattr(self, name) < 0:
                 raise ConfigError(f"{name} must be at least 0, got {getattr(self, name)}")

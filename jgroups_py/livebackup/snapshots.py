@@ -1,6 +1,6 @@
 """Snapshots: how they come in parts, what a joiner keeps meanwhile, and who is being given one. Without I/O.
 
-A joiner asks the live node, keeps the operations that come, and takes the objects when all parts are there. It may ask anew before that.
+A joiner asks the live node for all objects, or for those that an operation or a later one has changed. It keeps the operations that come, and takes the objects when all parts are there. It may ask anew before that.
 Then it takes no answer to an older ask: the live node does not count it as a backup until the newest one is answered. A snapshot that it
 cannot take is thrown away, and it asks again after ``RETRY_SECONDS``.
 """
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Hashable
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from jgroups_py.livebackup.applier import OPERATIONS_MAX
 from jgroups_py.livebackup.errors import LiveBackupError
@@ -37,7 +37,7 @@ class Arrival:
     def __init__(self, *, tail_max: int = TAIL_MAX, objects_max: int = OBJECTS_MAX) -> None:
         self._tail: deque[Op] = deque()
         self._objects: Objects = []
-        self._ask = 0
+        self._ask = self._since = 0
         self._tail_max, self._objects_max = tail_max, objects_max
 
     @property
@@ -45,9 +45,9 @@ class Arrival:
         """The number of the newest ask."""
         return self._ask
 
-    def begin(self, ask: int) -> None:
-        """The joiner asks anew."""
-        self._ask = ask
+    def begin(self, ask: int, since: int = 0) -> None:
+        """The joiner asks anew. ``since``: for the objects that this operation or a later one has changed; 0: for all."""
+        self._ask, self._since = ask, since
         self.clear()
 
     def clear(self) -> None:
@@ -83,28 +83,37 @@ class Arrival:
         objects, self._objects = self._objects, []
         if len(objects) != whole.objects:
             raise BadSnapshot(f"{len(objects)} objects came, {whole.objects} were said")
+        if whole.since != self._since:
+            raise BadSnapshot(f"objects since {whole.since} came, and not since {self._since}")
         return objects
+
+
+class Asked(NamedTuple):
+    """``number``: of the ask. ``since``: as in ``Join``."""
+
+    number: int
+    since: int
 
 
 class Givings(Generic[A]):
     """Of a live node: who is being given a snapshot. Who asks meanwhile gets one more, however often it asks."""
 
     def __init__(self) -> None:
-        self._newest: dict[A, int] = {}
+        self._newest: dict[A, Asked] = {}
 
-    def asked(self, by: A, ask: int) -> bool:
+    def asked(self, by: A, asked: Asked) -> bool:
         """Returns whether to begin now."""
         begins = by not in self._newest
-        self._newest[by] = ask
+        self._newest[by] = asked
         return begins
 
-    def newest(self, by: A) -> int:
-        """The ask that the next snapshot answers."""
+    def newest(self, by: A) -> Asked:
+        """What the next snapshot answers."""
         return self._newest[by]
 
-    def ended(self, to: A, ask: int) -> bool:
+    def ended(self, to: A, asked: Asked) -> bool:
         """A snapshot was sent or given up. Returns whether to begin once more."""
-        if self._newest[to] != ask:
+        if self._newest[to] != asked:
             return True
         del self._newest[to]
         return False

@@ -238,17 +238,24 @@ class Group:
     async def settled(self) -> None:
         """One node is live, and all others confirm."""
         with trio.fail_after(300):
-            while True:
-                lives = [node for node in self.nodes.values() if node.role == "live"]
-                if len(lives) == 1 and len(lives[0].backups) == len(self.nodes) - 1:
-                    return
+            while not self._is_settled():  # noqa: ASYNC110
                 await trio.sleep(0.05)
+
+    def _is_settled(self) -> bool:
+        roles = sorted(node.role for node in self.nodes.values())
+        if roles != ["backup"] * (len(roles) - 1) + ["live"]:
+            return False
+        return len(self.live.backups) == len(roles) - 1
 
     async def equal(self) -> dict[str, Any]:
         """All that is done is confirmed, and all nodes have the same objects, which are returned."""
-        await self.settled()
         with trio.fail_after(300):
-            while any(n.statistics().get("unconfirmed") for n in self.nodes.values()):  # noqa: ASYNC110
+            while not self._is_settled() or any(  # noqa: ASYNC110
+                node.statistics().get("unconfirmed") for node in self.nodes.values()
+            ):
+                await trio.sleep(0.05)
+        with trio.move_on_after(5):  # an operation that nobody had to confirm may be on its way
+            while any(states(node) != states(self.live) for node in self.nodes.values()):  # noqa: ASYNC110
                 await trio.sleep(0.05)
         first, *others = [states(node) for node in self.nodes.values()]
         for other in others:
@@ -258,6 +265,22 @@ class Group:
 
 def states(node: Node) -> dict[str, Any]:
     return {key: dict(state) for key, state in sorted(node.space.saved().items())}
+
+
+def slow(node: Any, seconds: float) -> None:
+    """This node takes longer for each change."""
+    found = node.space.object("Queue/q")
+    usual = found.call_undoable
+
+    async def slower(*arguments: Any) -> Any:
+        await trio.sleep(seconds)
+        return await usual(*arguments)
+
+    class Slow(type(found)):  # type: ignore[misc]
+        __slots__ = ()
+        call_undoable = staticmethod(slower)
+
+    found.__class__ = Slow
 
 
 @asynccontextmanager

@@ -186,7 +186,7 @@ class World:
         assert not self.confirmed & set(confirmed), "confirmed twice"
         self.confirmed |= set(confirmed)
         if self.live_up:
-            self.confirms += confirmed
+            self.confirms += list(confirmed)
         self.check()
 
     def _begin_anew(self) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import itertools
+import random
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 import trio
-from livebackup_group import Queue, livebackup_group, put, put_both, states
+from livebackup_group import Queue, livebackup_group, put, put_both, slow_put, states
 
 from jgroups_py.errors import ConfigError
 from jgroups_py.livebackup import (
@@ -19,7 +20,8 @@ from jgroups_py.livebackup import (
     by_effects,
     open_livebackup,
 )
-from jgroups_py.livebackup.messages import Op, checksum_of, decode, encode
+from jgroups_py.livebackup.home import ASIDE_MAX
+from jgroups_py.livebackup.messages import Op, Part, checksum_of, decode, encode
 from jgroups_py.livebackup.snapshots import RETRY_SECONDS
 
 NUMBERS: Iterator[int] = itertools.count()
@@ -170,6 +172,125 @@ async def test_a_snapshot_of_what_is_not_plain_data_does_not_end_the_live_node(
         await group.equal()
 
 
+# --- operations that are put aside
+
+
+async def test_only_the_objects_of_an_operation_that_differs_are_taken_anew(
+    autojump_clock: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with livebackup_group(checksum_every=1) as group:
+        live, backup = await with_these(group).start("AB")
+        for n in range(20):
+            await live.run(put, f"q{n}", n)
+        sent: list[Any] = []
+        usual = live.channel.send
+
+        async def note(payload: Any, to: Any = None) -> None:
+            sent.append(decode(payload))
+            await usual(payload, to)
+
+        monkeypatch.setattr(live.channel, "send", note)
+        kept = backup.space.object("Queue/q1")
+        await live.run(put_foreign, "q3")
+        await group.equal()
+        (part,) = [message for message in sent if isinstance(message, Part)]
+        assert [key for key, _, _ in part.objects] == ["Queue/q3"]
+        assert backup.space.object("Queue/q1") is kept
+        (aside,) = backup.put_aside
+        assert (aside.operation, aside.number) == ("put_foreign", 21)
+        assert aside.resynchronised == ("Queue/q3",) and "Queue/q3(2) by put" in aside.why
+        assert backup.marked == ()
+        assert await live.run(put, "q1", 2) == 2, "the numbers of the others go on"
+        await group.equal()
+        assert backup.counts["diverged"] == 1
+
+
+async def test_objects_are_marked_while_they_are_taken_anew(
+    autojump_clock: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with livebackup_group(checksum_every=1) as group:
+        live, backup = await with_these(group).start("AB")
+        await live.run(put, "a", 1)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(live.run, slow_put, "b", 2, 5.0)
+            await trio.sleep(0.1)
+            await live.run(put_foreign, "a")
+            await trio.sleep(0.1)
+            assert backup.marked == ("Queue/a",) and backup.role == "joining"
+        await group.equal()
+        assert backup.marked == () and backup.counts["snapshots_asked"] == 2
+
+
+async def test_what_is_not_confirmed_is_taken_anew_with_the_operation_that_differs(
+    autojump_clock: Any,
+) -> None:
+    """Operation 1 is still under way on the backup when operation 2 differs."""
+    async with livebackup_group(checksum_every=1) as group:
+        live, backup = await with_these(group).start("AB")
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(live.run, slow_put, "slow", 1, 5.0)
+            await trio.sleep(5.5)
+            nursery.start_soon(live.run, put_foreign, "a")
+        found = await group.equal()
+        assert found["Queue/slow"]["messages"] == [1]
+        assert backup.put_aside[0].resynchronised == ("Queue/a", "Queue/slow")
+
+
+async def test_a_backup_that_takes_objects_anew_does_not_become_live(autojump_clock: Any) -> None:
+    async with livebackup_group(checksum_every=1) as group:
+        live, first, second = await with_these(group).start("ABC")
+        usual = first.space.object("Queue/a").state
+        await live.run(put, "a", 1)
+        usual.load({"messages": [], "consumers": []})
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(live.run, slow_put, "b", 2, 5.0)
+            await trio.sleep(0.1)
+            await live.run(put, "a", 2)
+            await trio.sleep(0.1)
+            assert first.marked == ("Queue/a",) and second.marked == ()
+            group.kill(live.channel.name)
+            nursery.cancel_scope.cancel()
+        found = await group.equal()
+        assert group.live is second and found["Queue/a"]["messages"] == [1, 2]
+
+
+async def test_a_node_remembers_the_newest_operations_that_were_put_aside(
+    autojump_clock: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with livebackup_group(checksum_every=1) as group:
+        live, backup = await with_these(group).start("AB")
+        for n in range(2 * ASIDE_MAX + 20):
+            await live.run(put_foreign, f"q{n % 3}")
+        await group.equal()
+        assert backup.counts["diverged"] > ASIDE_MAX
+        assert len(backup.put_aside) == ASIDE_MAX
+        assert caplog.text.count("takes Queue/q") < 5, "one line a minute"
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_under_load_with_operations_that_differ_all_nodes_have_the_same_at_the_end(
+    seed: int, autojump_clock: Any
+) -> None:
+    chance = random.Random(seed)
+    async with livebackup_group(checksum_every=1) as group:
+        live, *backups = await with_these(group).start("ABC")
+
+        async def client() -> None:
+            for n in range(30):
+                first, second = f"q{chance.randrange(5)}", f"q{chance.randrange(5)}"
+                await live.run(put_both, first, second, n, chance.random() / 10)
+                if not chance.randrange(6):
+                    await live.run(put_foreign, f"q{chance.randrange(5)}")
+
+        async with trio.open_nursery() as nursery:
+            for _ in range(4):
+                nursery.start_soon(client)
+        found = await group.equal()
+        assert sum(len(queue["messages"]) for queue in found.values()) > 240
+        assert all(backup.counts["diverged"] > 3 for backup in backups)
+        assert all(backup.counts["bad_snapshots"] == 0 for backup in backups)
+
+
 # --- effects
 
 
@@ -220,13 +341,16 @@ async def test_effects_that_are_not_plain_data_are_refused_and_change_nothing(
         assert await group.equal() == {}
 
 
-async def test_effects_that_do_not_fit_their_list_are_refused(autojump_clock: Any) -> None:
+@pytest.mark.parametrize("effects", [[], [("put", [1], ""), ("put", [2], "")]])
+async def test_effects_that_do_not_fit_their_list_are_refused(
+    effects: list[Any], autojump_clock: Any
+) -> None:
     async with livebackup_group() as group:
         live, backup = await with_these(group).start("AB")
         backup._following.side.take(
-            Op(live.term, 1, "put", [], 0.0, 1, [("Queue/q", 1)], "", [], [])
+            Op(live.term, 1, "put", [], 0.0, 1, [("Queue/q", 1)], "", [], effects)
         )
-        await group.equal()
+        assert await group.equal() == {}
         assert backup.counts["diverged"] == 1
 
 

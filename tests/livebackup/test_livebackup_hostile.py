@@ -12,7 +12,7 @@ from jgroups_py.livebackup import BadOperation, Stateful, Work, undone_by
 from jgroups_py.livebackup.kinds import Catalogue, Object, Space
 from jgroups_py.livebackup.messages import Here, Join, Op, Part, Standing, Whole, decode, encode
 from jgroups_py.livebackup.outgoing import Outgoing
-from jgroups_py.livebackup.snapshots import RETRY_SECONDS, Arrival, BadSnapshot, Givings
+from jgroups_py.livebackup.snapshots import RETRY_SECONDS, Arrival, Asked, BadSnapshot, Givings
 from jgroups_py.livebackup.tickets import Counters
 from jgroups_py.livebackup.work import AloneWork, LiveWork
 
@@ -61,7 +61,9 @@ async def test_a_joiner_takes_the_next_snapshot_when_one_was_bad(
         await live.run(put, "q", 1)
         usual = live.space.saved
         bad: list[dict[str, Any]] = [{"Queue/q": 17}, {"Nothing/q": {}}]
-        monkeypatch.setattr(live.space, "saved", lambda: bad.pop() if bad else usual())
+        monkeypatch.setattr(
+            live.space, "saved", lambda *wanted: bad.pop() if bad else usual(*wanted)
+        )
         await group.start("B")
         assert (await group.equal())["Queue/q"]["messages"] == [1]
         assert group.nodes["B"].counts["bad_snapshots"] == 2
@@ -88,11 +90,21 @@ def test_a_joiner_takes_no_answer_to_an_older_ask() -> None:
 
 def test_who_asks_again_while_it_is_given_a_snapshot_gets_one_more() -> None:
     givings: Givings[str] = Givings()
-    assert givings.asked("B", 1) and givings.newest("B") == 1
-    assert not givings.asked("B", 2) and not givings.asked("B", 3)
-    assert givings.asked("C", 1)
-    assert givings.ended("B", 1) and givings.newest("B") == 3
-    assert not givings.ended("B", 3) and givings.asked("B", 4)
+    first, second, third = (Asked(n, 0) for n in (1, 2, 3))
+    assert givings.asked("B", first) and givings.newest("B") == first
+    assert not givings.asked("B", second) and not givings.asked("B", third)
+    assert givings.asked("C", first)
+    assert givings.ended("B", first) and givings.newest("B") == third
+    assert not givings.ended("B", third) and givings.asked("B", first)
+
+
+def test_a_joiner_takes_no_part_of_the_objects_for_all_of_them() -> None:
+    arrival = Arrival()
+    arrival.begin(1)
+    with pytest.raises(BadSnapshot, match="objects since 7 came, and not since 0"):
+        arrival.whole(Whole(1, 1, 0, 9, 7))
+    arrival.begin(2, 7)
+    assert arrival.whole(Whole(1, 2, 0, 9, 7)) == []
 
 
 def test_a_joiner_keeps_no_more_operations_than_it_may_and_skips_what_the_snapshot_contains() -> (

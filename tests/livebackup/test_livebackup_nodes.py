@@ -20,6 +20,7 @@ from livebackup_group import (
     put_both,
     require,
     send,
+    slow,
     slow_put,
     states,
 )
@@ -335,22 +336,6 @@ async def test_who_must_have_confirmed(confirm: str, slowest: float, autojump_cl
         began = trio.current_time()
         await live.run(put, "q", 1)
         assert slowest <= trio.current_time() - began < slowest + 0.9
-
-
-def slow(node: Any, seconds: float) -> None:
-    """This node takes longer for each change."""
-    found = node.space.object("Queue/q")
-    usual = found.call_undoable
-
-    async def slower(*arguments: Any) -> Any:
-        await trio.sleep(seconds)
-        return await usual(*arguments)
-
-    class Slow(type(found)):  # type: ignore[misc]
-        __slots__ = ()
-        call_undoable = staticmethod(slower)
-
-    found.__class__ = Slow
 
 
 async def test_a_live_node_without_enough_backups_answers_nobody(autojump_clock: Any) -> None:

@@ -60,9 +60,9 @@ def test_the_pair_in_a_circle_ends_and_is_confirmed_together() -> None:
     ready = backup.done(b)
     assert ready == [Step(2, 1, Ticket("S1", 13)), Step(1, 1, Ticket("Q1", 102))]
     backup.done(ready[1])
-    assert backup.ended(1) == [], "it depends on the other one, which is not complete"
+    assert backup.ended(1) == {}, "it depends on the other one, which is not complete"
     backup.done(ready[0])
-    assert backup.ended(2) == [1, 2]
+    assert list(backup.ended(2)) == [1, 2]
     assert len(backup) == 0
 
 
@@ -81,8 +81,8 @@ def test_half_an_operation_is_reversed_with_what_depends_on_it() -> None:
     make(backup.add(1, read_record("Q1(101), S1(13)")))  # S1(12) never comes
     make(backup.add(2, read_record("Q1(102)")))
     make(backup.add(3, read_record("S2(1)")))
-    assert backup.ended(2) == [], "it has seen what operation 1 did"
-    assert backup.ended(3) == [3]
+    assert backup.ended(2) == {}, "it has seen what operation 1 did"
+    assert list(backup.ended(3)) == [3]
     assert backup.abandon() == [
         Reversal(Step(2, 0, Ticket("Q1", 102)), "undo Q1(102)"),
         Reversal(Step(1, 0, Ticket("Q1", 101)), "undo Q1(101)"),
