@@ -12,8 +12,9 @@ import trio
 from jgroups_py.livebackup.applier import Applier, Step
 from jgroups_py.livebackup.cut import Copies
 from jgroups_py.livebackup.errors import BadOperation, Diverged, LiveBackupError
-from jgroups_py.livebackup.kinds import Space, outcome_of
+from jgroups_py.livebackup.kinds import outcome_of
 from jgroups_py.livebackup.messages import Op
+from jgroups_py.livebackup.objects import Space
 from jgroups_py.livebackup.tickets import Ticket
 from jgroups_py.livebackup.work import AloneWork, Work
 
@@ -40,7 +41,7 @@ class BackupWork(Work):
         keep = None if side.copies is None else partial(side.copies.keep, ticket)
         outcome, undo = await found.call_undoable(method, arguments, keep)
         if place in self._checksums:
-            outcome, checksum = found.checked(outcome)
+            outcome, checksum = await found.checked(outcome)
             if checksum != self._checksums[place]:
                 raise side.differs(
                     self._op,
@@ -228,7 +229,7 @@ class BackupSide:
             if inspect.isawaitable(done):
                 await done
             if not self.applier.counter(reversal.step.ticket.object):
-                self.space.drop(reversal.step.ticket.object)
+                await self.space.drop(reversal.step.ticket.object)
         return given_up
 
     async def cancel(self) -> None:

@@ -11,7 +11,8 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
-from jgroups_py.livebackup.kinds import Space, Stateful, key_of
+from jgroups_py.livebackup.kinds import Stateful, key_of
+from jgroups_py.livebackup.objects import Space
 from jgroups_py.livebackup.tickets import Ticket
 
 S = TypeVar("S", bound=Stateful)

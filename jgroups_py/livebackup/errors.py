@@ -50,3 +50,7 @@ class OutcomeUnknown(LiveBackupError):
 
 class NotReadable(LiveBackupError):
     """This node is no backup that can be read, or not yet. Nothing was read."""
+
+
+class WorkerLost(LiveBackupError):
+    """A process that owned objects is gone. The node ends with it, as after a crash: another one goes on."""

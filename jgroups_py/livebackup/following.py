@@ -53,7 +53,7 @@ class Following:
         is_new = self._home.say(Join(self.term, ask, since), self.live)
         self._arrival.begin(ask if is_new else self._arrival.ask, since)
 
-    def snapshot(self, message: Part | Whole) -> None:
+    async def snapshot(self, message: Part | Whole) -> None:
         """A part of it has come, or its end."""
         if self.side is not None:
             return
@@ -65,16 +65,16 @@ class Following:
             if objects is None:
                 return
             for key, _, state in objects:
-                self._load(key, state)
+                await self._load(key, state)
         except BadSnapshot as error:
             self._refuse(error)
             return
         vector = {key: number for key, number, _ in objects if number}
         self.back_up({**(self._kept or {}), **vector}, message.last)
 
-    def _load(self, key: str, state: Any) -> None:
+    async def _load(self, key: str, state: Any) -> None:
         try:
-            self._home.space.load(key, state)
+            await self._home.space.load(key, state)
         except Exception as error:  # an unknown kind, or what a user's load raises
             raise BadSnapshot(f"the state of {key} was refused with {error!r}") from error
 

@@ -9,8 +9,8 @@ from typing import Final, Literal, Protocol
 
 import trio
 
-from jgroups_py.livebackup.kinds import Space
 from jgroups_py.livebackup.messages import Message
+from jgroups_py.livebackup.objects import Space
 from jgroups_py.livebackup.settings import LiveBackupSettings
 from jgroups_py.stack.log_limit import LogLimit
 from jgroups_py.values.address import Address

@@ -11,19 +11,15 @@ class Queue(Stateful):
 
 from __future__ import annotations
 
-import copy
 import inspect
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, ClassVar, Final, Literal, TypeVar
 
-import trio
-
 from jgroups_py.livebackup.errors import BadOperation
-from jgroups_py.livebackup.messages import checksum_of
 
-Where = Literal["task", "thread"]
+Where = Literal["task", "thread", "process"]
+WHERE: Final[tuple[Where, ...]] = ("task", "thread", "process")
 F = TypeVar("F", bound=Callable[..., Any])
 
 _UNDO: Final = "__livebackup_undo__"
@@ -39,7 +35,9 @@ class Stateful:
     """
 
     runs_in: ClassVar[Where] = "task"
-    """"thread": methods are not async and run in a worker thread, for work that holds the processor outside of the interpreter."""
+    """"thread": methods are not async and run in a worker thread, for work that holds the processor outside of the interpreter.
+    "process": they are not async, and the object lives in a process of its node, for work that holds the interpreter. Arguments, values and
+    the attributes go through a pipe. The class stands in a module, not in a function."""
 
     def save(self) -> Any:
         """The state as plain data (what msgpack has), for a snapshot. The default is all attributes."""
@@ -99,6 +97,13 @@ class Catalogue:
         for kind in kinds:
             if not (isinstance(kind, type) and issubclass(kind, Stateful)):
                 raise TypeError(f"a kind is a class that derives from Stateful, got {kind!r}")
+            if kind.runs_in not in WHERE:
+                raise TypeError(
+                    f"{kind.__name__}.runs_in is one of {', '.join(WHERE)}, got {kind.runs_in!r}"
+                )
+            for name, method in inspect.getmembers(kind, inspect.iscoroutinefunction):
+                if kind.runs_in != "task" and not name.startswith("_"):
+                    raise TypeError(f"{method.__qualname__} is async and runs in a {kind.runs_in}")
             if kind.__name__ in by_kind:
                 raise TypeError(f"two kinds are named {kind.__name__}")
             by_kind[kind.__name__] = kind
@@ -112,78 +117,18 @@ class Catalogue:
         return Catalogue(by_kind, by_name, {op: name for name, op in by_name.items()})
 
 
+def undo_of(kind: type[Stateful], name: str) -> str | None:
+    """The name of the method that reverses this one. None for an async method, which may be cancelled half-way."""
+    method = getattr(kind, name, None)
+    return None if inspect.iscoroutinefunction(method) else getattr(method, _UNDO, None)
+
+
 def method_of(kind: type[Stateful], name: str, key: str) -> Callable[..., Any]:
     """The public method of a kind. Raises BadOperation, which names the object ``key``."""
     found = getattr(kind, name, None)
     if name.startswith("_") or name in _OWN or not inspect.isfunction(found):
         raise BadOperation(f"{key} has no public method {name}")
     return found
-
-
-class Object:
-    """A stateful object with its lock."""
-
-    __slots__ = ("key", "lock", "state")
-
-    def __init__(self, key: str, state: Stateful) -> None:
-        self.key = key
-        self.state = state
-        self.lock = trio.Lock()
-
-    def method(self, name: str) -> Callable[..., Any]:
-        return partial(method_of(type(self.state), name, self.key), self.state)
-
-    def checked(self, outcome: Outcome) -> tuple[Outcome, bytes]:
-        """The outcome of a change and the checksum of the object after it. When ``save`` gives what is not plain data, the change has
-        raised BadOperation, on both sides."""
-        try:
-            return outcome, checksum_of(self.state.save())
-        except TypeError as error:
-            problem = f"{self.key}: what save gives is not plain data: {error}"
-            return Outcome(None, BadOperation(problem)), b""
-
-    async def call(self, name: str, arguments: tuple[Any, ...]) -> Any:
-        method = self.method(name)
-        if self.state.runs_in == "thread":
-            return await trio.to_thread.run_sync(method, *arguments)
-        result = method(*arguments)
-        return await result if inspect.isawaitable(result) else result
-
-    async def call_undoable(
-        self,
-        name: str,
-        arguments: tuple[Any, ...],
-        keep: Callable[[dict[str, Any]], None] | None = None,
-    ) -> tuple[Outcome, Undo]:
-        """Call, and return what came and what reverses it. ``keep`` is given a copy of the attributes before the call."""
-        method = getattr(type(self.state), name, None)
-        undo_name = None if inspect.iscoroutinefunction(method) else getattr(method, _UNDO, None)
-        before = copy.deepcopy(vars(self.state)) if keep or not undo_name else None
-        if keep is not None:
-            assert before is not None
-            keep(before)
-        try:
-            outcome = await outcome_of(self.call(name, arguments))
-        except BaseException:
-            if before is not None:
-                self._restore(before)
-            raise
-        if undo_name is None:
-            assert before is not None
-            return outcome, partial(self._restore, before)
-        if outcome.error is not None:
-            return (
-                outcome,
-                _nothing,
-            )  # a method that raises must leave no change when it has an undo
-        return outcome, partial(self.method(undo_name), outcome.value, *arguments)
-
-    def _restore(self, before: dict[str, Any]) -> None:
-        vars(self.state).clear()
-        vars(self.state).update(before)
-
-
-Undo = Callable[[], Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,58 +155,6 @@ async def outcome_of(running: Awaitable[Any]) -> Outcome:
         return Outcome(await running, None)
     except Exception as error:
         return Outcome(None, error)
-
-
-def _nothing() -> None:
-    pass
-
-
-class Space:
-    """All objects of a node, by key: ``Queue/orders``."""
-
-    def __init__(self, catalogue: Catalogue) -> None:
-        self.catalogue = catalogue
-        self._objects: dict[str, Object] = {}
-
-    def __len__(self) -> int:
-        return len(self._objects)
-
-    def object(self, key: str) -> Object:
-        """The object, which is made if it is not there. Raises BadOperation for an unknown kind."""
-        found = self._objects.get(key)
-        if found is None:
-            found = self._objects[key] = Object(key, self._kind(key)())
-        return found
-
-    def find(self, key: str) -> Object | None:
-        """The object, if it is there."""
-        return self._objects.get(key)
-
-    def check(self, key: str, method: str) -> None:
-        """Raises BadOperation when there is no such kind, or it has no such public method. Makes no object."""
-        method_of(self._kind(key), method, key)
-
-    def _kind(self, key: str) -> type[Stateful]:
-        kind = key.partition("/")[0]
-        if kind not in self.catalogue.kinds:
-            raise BadOperation(
-                f"{key}: no kind {kind}; there are {', '.join(sorted(self.catalogue.kinds))}"
-            )
-        return self.catalogue.kinds[kind]
-
-    def drop(self, key: str) -> None:
-        self._objects.pop(key, None)
-
-    def saved(self, wanted: Callable[[str], bool] = lambda key: True) -> dict[str, Any]:
-        """Key -> state, as plain data, of the objects whose keys are wanted."""
-        return {key: found.state.save() for key, found in self._objects.items() if wanted(key)}
-
-    def load(self, key: str, state: Any) -> None:
-        """Take a state from a snapshot. Raises BadOperation for an unknown kind, and whatever the kind raises."""
-        self.object(key).state.load(state)
-
-    def clear(self) -> None:
-        self._objects.clear()
 
 
 def key_of(kind: type[Stateful], name: str) -> str:

@@ -10,8 +10,9 @@ import trio
 
 from jgroups_py.livebackup.confirming import Confirming
 from jgroups_py.livebackup.errors import BadOperation, NotLive, OutcomeUnknown
-from jgroups_py.livebackup.kinds import Operation, Outcome, Space, is_by_effects, outcome_of
+from jgroups_py.livebackup.kinds import Operation, Outcome, is_by_effects, outcome_of
 from jgroups_py.livebackup.messages import Op, Part, Whole, encode, plain
+from jgroups_py.livebackup.objects import Space
 from jgroups_py.livebackup.outgoing import Outgoing
 from jgroups_py.livebackup.settings import LiveBackupSettings
 from jgroups_py.livebackup.snapshots import Asked
@@ -198,17 +199,17 @@ class LiveSide:
         try:
             with trio.fail_after(self._settings.snapshot_wait):
                 await self.quiet()
-            return self._parts(asked)
+            return await self._parts(asked)
         finally:
             self._pausing -= 1
             self.wake()
 
-    def _parts(self, asked: Asked) -> list[bytes]:
+    async def _parts(self, asked: Asked) -> list[bytes]:
         ask, since = asked
         found: list[bytes] = []
         objects: list[tuple[str, int, Any]] = []
         size = 0
-        saved = self.space.saved(lambda key: self._changed_by.get(key, 0) >= since)
+        saved = await self.space.saved(lambda key: self._changed_by.get(key, 0) >= since)
         for key, state in saved.items():
             entry = (key, self.counters[key], state)
             try:

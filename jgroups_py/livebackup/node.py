@@ -25,7 +25,7 @@ from jgroups_py.livebackup.cut import Cut
 from jgroups_py.livebackup.errors import BadOperation, NotLive, NotReadable
 from jgroups_py.livebackup.following import Following
 from jgroups_py.livebackup.home import ASIDE_MAX, Held, Home, PutAside, Role
-from jgroups_py.livebackup.kinds import Catalogue, Operation, Space
+from jgroups_py.livebackup.kinds import Catalogue, Operation
 from jgroups_py.livebackup.leading import Leading, digest_of
 from jgroups_py.livebackup.messages import (
     BadMessage,
@@ -43,7 +43,9 @@ from jgroups_py.livebackup.messages import (
     decode,
     encode,
 )
+from jgroups_py.livebackup.objects import Space
 from jgroups_py.livebackup.outgoing import Outgoing
+from jgroups_py.livebackup.processes import Workers
 from jgroups_py.livebackup.roles import Decision, Election, Stand, prevails
 from jgroups_py.livebackup.settings import Every, LiveBackupSettings
 from jgroups_py.livebackup.snapshots import Arrival
@@ -74,13 +76,16 @@ class Node:
         *,
         wall: Callable[[], float] = time.time,
         seed: int | None = None,
+        workers: Workers | None = None,
     ) -> None:
         self._channel = channel
         self._catalogue, self._settings = catalogue, settings
         self._timers = [(catalogue.names[timer.operation], timer) for timer in timers]
         self._nursery = nursery
         self._wall, self._random = wall, random.Random(seed)
-        self.space = Space(catalogue)
+        self.space = Space(catalogue, workers)
+        self.worker_pids: tuple[int, ...] = workers.pids if workers is not None else ()
+        """The processes that own objects. The node ends with each of them."""
         self.role: Role = "joining"
         self.term = 0
         self.counts: Counter[str] = Counter()
@@ -242,7 +247,7 @@ class Node:
             case Op():
                 following.op(message)
             case Part() | Whole():
-                following.snapshot(message)
+                await following.snapshot(message)
             case Gone():
                 await self._stand()
 

@@ -14,6 +14,7 @@ from jgroups_py.driver.unwrap import reraise
 from jgroups_py.errors import ConfigError
 from jgroups_py.livebackup.kinds import Catalogue, Operation, Stateful, is_by_effects
 from jgroups_py.livebackup.node import Node
+from jgroups_py.livebackup.processes import open_workers
 from jgroups_py.livebackup.settings import Every, LiveBackupSettings
 
 
@@ -63,9 +64,11 @@ async def open_livebackup(
             raise ConfigError(
                 f'mode must be "parallel" with operations by their effects such as {operation.__name__}, got "{settings.mode}"'
             )
+    _check_processes(catalogue, settings)
     options: dict[str, Any] = {"wall": wall} if wall is not None else {}
     try:
         async with (
+            open_workers(catalogue.kinds, settings.processes) as workers,
             open_channel(stack, cluster=cluster, name=name, seed=seed, **channel) as opened,
             trio.open_nursery() as nursery,
         ):
@@ -76,11 +79,28 @@ async def open_livebackup(
                 timers,
                 nursery,
                 seed=seed,
+                workers=workers,
                 **options,
             )
+            if workers is not None:
+                nursery.start_soon(workers.watch)
             nursery.start_soon(node.serve)
             nursery.start_soon(node.out.run)
             yield node
             nursery.cancel_scope.cancel()
     except BaseExceptionGroup as group:
         reraise(group)
+
+
+def _check_processes(catalogue: Catalogue, settings: LiveBackupSettings) -> None:
+    for kind in catalogue.kinds.values():
+        if kind.runs_in != "process":
+            continue
+        if settings.readable:
+            raise ConfigError(
+                f"readable must be false with kinds that run in a process such as {kind.__name__}"
+            )
+        if "<locals>" in kind.__qualname__:
+            raise ConfigError(
+                f"{kind.__name__} stands in a function; a kind that runs in a process stands in a module"
+            )

@@ -37,6 +37,8 @@ class LiveBackupSettings:
     something else there. Both sides write down the whole object for that. 1: at each change. 0: never."""
     readable: bool = False
     """Backups can be read (``Node.read``). They copy the object before each change for that, ``undone_by`` or not."""
+    processes: int = 0
+    """Processes that own the objects of kinds with ``runs_in = "process"``. 0: one for each processor."""
     abandon_timeout: float = 5.0
     """How long a backup that lost its live node waits for operations that still run (P13). Then they are cancelled and reversed."""
     snapshot_wait: float = 30.0
@@ -53,7 +55,7 @@ class LiveBackupSettings:
             )
         if self.readable and self.mode != "parallel":
             raise ConfigError(f'readable must be false with mode "{self.mode}"')
-        for name in ("backups_min", "quorum", "checksum_every"):
+        for name in ("backups_min", "quorum", "checksum_every", "processes"):
             if getattr(self, name) < 0:
                 raise ConfigError(f"{name} must be at least 0, got {getattr(self, name)}")
         for name in ("lag_operations", "lag_bytes"):

@@ -15,8 +15,9 @@ from contextvars import ContextVar
 from typing import Any, Final
 
 from jgroups_py.livebackup.errors import BadOperation, OutsideOperation
-from jgroups_py.livebackup.kinds import Space, Stateful, key_of, outcome_of
+from jgroups_py.livebackup.kinds import Stateful, key_of, outcome_of
 from jgroups_py.livebackup.messages import plain
+from jgroups_py.livebackup.objects import Space
 from jgroups_py.livebackup.tickets import Counters, Ticket
 
 CURRENT: Final[ContextVar[Work | None]] = ContextVar("jgroups_py.livebackup", default=None)
@@ -118,7 +119,7 @@ class LiveWork(Work):
             self.record.append(ticket)
             outcome = await outcome_of(found.call(method, arguments))
             if self._checksum_every and ticket.number % self._checksum_every == 0:
-                outcome, checksum = found.checked(outcome)
+                outcome, checksum = await found.checked(outcome)
                 self.checksums.append((len(self.record) - 1, checksum))
             if self.effects is not None:
                 self.effects.append((method, list(arguments), outcome.raised))

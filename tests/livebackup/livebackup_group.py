@@ -264,7 +264,8 @@ class Group:
 
 
 def states(node: Node) -> dict[str, Any]:
-    return {key: dict(state) for key, state in sorted(node.space.saved().items())}
+    found = sorted(node.space.objects, key=lambda one: one.key)
+    return {one.key: dict(one.state.save()) for one in found}
 
 
 def slow(node: Any, seconds: float) -> None:

@@ -9,8 +9,9 @@ import trio
 from livebackup_group import KINDS, OPERATIONS, Queue, livebackup_group, put, put_both, states
 
 from jgroups_py.livebackup import BadOperation, Stateful, Work, undone_by
-from jgroups_py.livebackup.kinds import Catalogue, Object, Space
+from jgroups_py.livebackup.kinds import Catalogue
 from jgroups_py.livebackup.messages import Here, Join, Op, Part, Standing, Whole, decode, encode
+from jgroups_py.livebackup.objects import Object, Space
 from jgroups_py.livebackup.outgoing import Outgoing
 from jgroups_py.livebackup.snapshots import RETRY_SECONDS, Arrival, Asked, BadSnapshot, Givings
 from jgroups_py.livebackup.tickets import Counters
@@ -61,9 +62,11 @@ async def test_a_joiner_takes_the_next_snapshot_when_one_was_bad(
         await live.run(put, "q", 1)
         usual = live.space.saved
         bad: list[dict[str, Any]] = [{"Queue/q": 17}, {"Nothing/q": {}}]
-        monkeypatch.setattr(
-            live.space, "saved", lambda *wanted: bad.pop() if bad else usual(*wanted)
-        )
+
+        async def saved(*wanted: Any) -> Any:
+            return bad.pop() if bad else await usual(*wanted)
+
+        monkeypatch.setattr(live.space, "saved", saved)
         await group.start("B")
         assert (await group.equal())["Queue/q"]["messages"] == [1]
         assert group.nodes["B"].counts["bad_snapshots"] == 2

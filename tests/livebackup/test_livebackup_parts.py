@@ -12,7 +12,7 @@ from livebackup_group import KINDS, OPERATIONS, Queue, put_both
 
 from jgroups_py.livebackup.confirming import RULES, Confirming, Lag, Rule
 from jgroups_py.livebackup.errors import BadOperation, OutsideOperation
-from jgroups_py.livebackup.kinds import Catalogue, Space
+from jgroups_py.livebackup.kinds import Catalogue
 from jgroups_py.livebackup.messages import (
     MESSAGE_MAX,
     BadMessage,
@@ -22,6 +22,7 @@ from jgroups_py.livebackup.messages import (
     encode,
     plain,
 )
+from jgroups_py.livebackup.objects import Space
 from jgroups_py.livebackup.roles import Decision, Election, Stand
 from jgroups_py.livebackup.tickets import Counters, write_record
 from jgroups_py.livebackup.work import LiveWork, Work

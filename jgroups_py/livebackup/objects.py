@@ -1,0 +1,203 @@
+"""Objects: the stateful objects of a node, with their locks, in this process or in a worker's."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import trio
+
+from jgroups_py.livebackup.errors import BadOperation
+from jgroups_py.livebackup.kinds import Catalogue, Outcome, Stateful, method_of, outcome_of, undo_of
+from jgroups_py.livebackup.messages import checksum_of
+from jgroups_py.livebackup.processes import Workers
+
+Undo = Callable[[], Any]
+
+
+class Object:
+    """A stateful object with its lock."""
+
+    __slots__ = ("key", "lock", "state")
+
+    def __init__(self, key: str, state: Stateful) -> None:
+        self.key = key
+        self.state = state
+        self.lock = trio.Lock()
+
+    def method(self, name: str) -> Callable[..., Any]:
+        return partial(method_of(type(self.state), name, self.key), self.state)
+
+    async def checked(self, outcome: Outcome) -> tuple[Outcome, bytes]:
+        """The outcome of a change and the checksum of the object after it. When ``save`` gives what is not plain data, the change has
+        raised BadOperation, on both sides."""
+        try:
+            return outcome, checksum_of(await self.save())
+        except TypeError as error:
+            problem = f"{self.key}: what save gives is not plain data: {error}"
+            return Outcome(None, BadOperation(problem)), b""
+
+    async def save(self) -> Any:
+        """The state as plain data."""
+        return self.state.save()
+
+    async def load(self, state: Any) -> None:
+        """Take a state. Raises whatever the kind raises."""
+        self.state.load(state)
+
+    async def forget(self) -> None:
+        """The object is not there any more."""
+
+    async def call(self, name: str, arguments: tuple[Any, ...]) -> Any:
+        method = self.method(name)
+        if self.state.runs_in == "thread":
+            return await trio.to_thread.run_sync(method, *arguments)
+        result = method(*arguments)
+        return await result if inspect.isawaitable(result) else result
+
+    async def call_undoable(
+        self,
+        name: str,
+        arguments: tuple[Any, ...],
+        keep: Callable[[dict[str, Any]], None] | None = None,
+    ) -> tuple[Outcome, Undo]:
+        """Call, and return what came and what reverses it. ``keep`` is given a copy of the attributes before the call."""
+        undo_name = undo_of(type(self.state), name)
+        before = copy.deepcopy(vars(self.state)) if keep or not undo_name else None
+        if keep is not None:
+            assert before is not None
+            keep(before)
+        try:
+            outcome = await outcome_of(self.call(name, arguments))
+        except BaseException:
+            if before is not None:
+                self._restore(before)
+            raise
+        if undo_name is None:
+            assert before is not None
+            return outcome, partial(self._restore, before)
+        if outcome.error is not None:
+            return outcome, _nothing  # such a method that raises has changed nothing
+        return outcome, partial(self.method(undo_name), outcome.value, *arguments)
+
+    def _restore(self, before: dict[str, Any]) -> None:
+        vars(self.state).clear()
+        vars(self.state).update(before)
+
+
+class OwnedObject(Object):
+    """One that lives in a process of its node. ``state`` is a blank one, of which only the class counts.
+
+    A call that has begun goes on to its end, also when its operation is cancelled.
+    """
+
+    __slots__ = ("_workers",)
+
+    def __init__(self, key: str, state: Stateful, workers: Workers) -> None:
+        super().__init__(key, state)
+        self._workers = workers
+
+    async def call(self, name: str, arguments: tuple[Any, ...]) -> Any:
+        reply = await self._workers.ask("call", self.key, name, *arguments)
+        return Outcome(reply.value, reply.error).unwrap()
+
+    async def call_undoable(
+        self,
+        name: str,
+        arguments: tuple[Any, ...],
+        keep: Callable[[dict[str, Any]], None] | None = None,
+    ) -> tuple[Outcome, Undo]:
+        undo_name = undo_of(type(self.state), name)
+        ask = self._workers.ask
+        reply = await ask("call" if undo_name else "undoable", self.key, name, *arguments)
+        outcome = Outcome(reply.value, reply.error)
+        if undo_name is None:
+            return outcome, partial(ask, "restore", self.key, "", reply.before)
+        if outcome.error is not None:
+            return outcome, _nothing
+        return outcome, partial(ask, "call", self.key, undo_name, outcome.value, *arguments)
+
+    async def save(self) -> Any:
+        reply = await self._workers.ask("save", self.key)
+        return Outcome(reply.value, reply.error).unwrap()
+
+    async def load(self, state: Any) -> None:
+        reply = await self._workers.ask("load", self.key, "", state)
+        Outcome(None, reply.error).unwrap()
+
+    async def forget(self) -> None:
+        await self._workers.ask("drop", self.key)
+
+
+def _nothing() -> None:
+    pass
+
+
+class Space:
+    """All objects of a node, by key: ``Queue/orders``."""
+
+    def __init__(self, catalogue: Catalogue, workers: Workers | None = None) -> None:
+        """``workers``: for kinds that run in a process."""
+        self.catalogue = catalogue
+        self._workers = workers
+        self._objects: dict[str, Object] = {}
+
+    def __len__(self) -> int:
+        return len(self._objects)
+
+    def object(self, key: str) -> Object:
+        """The object, which is made if it is not there. Raises BadOperation for an unknown kind."""
+        found = self._objects.get(key)
+        if found is None:
+            found = self._objects[key] = self._made(key, self._kind(key)())
+        return found
+
+    def _made(self, key: str, state: Stateful) -> Object:
+        if state.runs_in != "process":
+            return Object(key, state)
+        assert self._workers is not None, "the node has no processes"
+        return OwnedObject(key, state, self._workers)
+
+    @property
+    def objects(self) -> tuple[Object, ...]:
+        return tuple(self._objects.values())
+
+    def find(self, key: str) -> Object | None:
+        """The object, if it is there."""
+        return self._objects.get(key)
+
+    def check(self, key: str, method: str) -> None:
+        """Raises BadOperation when there is no such kind, or it has no such public method. Makes no object."""
+        method_of(self._kind(key), method, key)
+
+    def _kind(self, key: str) -> type[Stateful]:
+        kind = key.partition("/")[0]
+        if kind not in self.catalogue.kinds:
+            raise BadOperation(
+                f"{key}: no kind {kind}; there are {', '.join(sorted(self.catalogue.kinds))}"
+            )
+        return self.catalogue.kinds[kind]
+
+    async def drop(self, key: str) -> None:
+        """The object, if it is there, is not there any more."""
+        found = self._objects.pop(key, None)
+        if found is not None:
+            await found.forget()
+
+    async def saved(self, wanted: Callable[[str], bool] = lambda key: True) -> dict[str, Any]:
+        """Key -> state, as plain data, of the objects whose keys are wanted. No operation is under way meanwhile."""
+        chosen = [found for found in self._objects.values() if wanted(found.key)]
+        return {found.key: await found.save() for found in chosen}
+
+    async def load(self, key: str, state: Any) -> None:
+        """Take a state from a snapshot. Raises BadOperation for an unknown kind, and whatever the kind raises."""
+        await self.object(key).load(state)
+
+    def clear(self) -> None:
+        """No object is there. No operation is under way."""
+        self._objects.clear()
+        if self._workers is not None:
+            self._workers.clear()

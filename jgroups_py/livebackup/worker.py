@@ -1,0 +1,112 @@
+"""Worker: a process that owns objects and changes them. Its node asks through a pipe; both are one program on one machine."""
+
+from __future__ import annotations
+
+import copy
+import signal
+from collections.abc import Callable, Mapping
+from multiprocessing.connection import Connection
+from typing import Any, Final, Literal, NamedTuple
+
+from jgroups_py.livebackup.kinds import Stateful
+
+Verb = Literal["call", "undoable", "save", "load", "restore", "drop"]
+
+
+class Request(NamedTuple):
+    """``kind`` and ``key`` name the object, which is made if it is not there. ``what``: a method, or nothing. A request of a newer
+    ``generation`` than those before it finds no objects."""
+
+    generation: int
+    verb: Verb
+    kind: str
+    key: str
+    what: str
+    arguments: tuple[Any, ...]
+
+
+class Reply(NamedTuple):
+    """``before``: the attributes before the call, when ``undoable`` was asked for."""
+
+    value: Any
+    error: Exception | None
+    before: dict[str, Any] | None
+
+
+class Owner:
+    """The objects of one worker."""
+
+    def __init__(self, kinds: Mapping[str, type[Stateful]]) -> None:
+        self._kinds = kinds
+        self._objects: dict[str, Stateful] = {}
+        self._generation = 0
+        self._verbs: Final[dict[Verb, Callable[[Request], Reply]]] = {
+            "call": self._call,
+            "undoable": self._undoable,
+            "save": lambda request: Reply(self._object(request).save(), None, None),
+            "load": self._load,
+            "restore": self._restore,
+            "drop": self._drop,
+        }
+
+    def answer(self, request: Request) -> Reply:
+        """Errors of a kind's own methods are part of the reply."""
+        if request.generation != self._generation:
+            self._generation = request.generation
+            self._objects.clear()
+        try:
+            return self._verbs[request.verb](request)
+        except Exception as error:
+            return Reply(None, error, None)
+
+    def _object(self, request: Request) -> Stateful:
+        found = self._objects.get(request.key)
+        if found is None:
+            found = self._objects[request.key] = self._kinds[request.kind]()
+        return found
+
+    def _call(self, request: Request) -> Reply:
+        method = getattr(self._object(request), request.what)
+        return Reply(method(*request.arguments), None, None)
+
+    def _undoable(self, request: Request) -> Reply:
+        before = copy.deepcopy(vars(self._object(request)))
+        try:
+            return Reply(self._call(request).value, None, before)
+        except Exception as error:
+            return Reply(None, error, before)
+
+    def _load(self, request: Request) -> Reply:
+        self._object(request).load(*request.arguments)
+        return Reply(None, None, None)
+
+    def _restore(self, request: Request) -> Reply:
+        attributes = vars(self._object(request))
+        attributes.clear()
+        attributes.update(*request.arguments)
+        return Reply(None, None, None)
+
+    def _drop(self, request: Request) -> Reply:
+        self._objects.pop(request.key, None)
+        return Reply(None, None, None)
+
+
+def work(pipe: Connection, kinds: Mapping[str, type[Stateful]]) -> None:
+    """The process. It ends with its node."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the node decides when it ends
+    owner = Owner(kinds)
+    while True:
+        try:
+            request = pipe.recv()
+        except (EOFError, OSError):
+            return
+        reply = owner.answer(request)
+        try:
+            pipe.send(reply)
+        except (BrokenPipeError, ConnectionResetError):
+            return
+        except Exception as error:  # a value or an error that cannot be sent
+            problem = TypeError(
+                f"{request.key}.{request.what}: it cannot leave its process: {error}"
+            )
+            pipe.send(Reply(None, problem, reply.before))
