@@ -1,14 +1,18 @@
 """What the parallel backup gains over one operation at a time, by the number of independent objects, and what the order costs.
 
     python -m jgroups_py.tools.bench.livebackup --operations 400 --objects 1,2,8,64
+    python -m jgroups_py.tools.bench.livebackup --operations 100 --cpu 5
 
 A live node and a backup in one process, on a network in memory, real time. Each operation makes one change, of an object in turn, and the
-change waits for 1 ms as if for a disk (``--io``). 64 clients. Printed for each number of objects, operations a second:
+change waits for 1 ms as if for a disk (``--io``). With ``--cpu`` it computes for so long instead, in the processes of its node, two for each.
+64 clients. Printed for each number of objects, operations a second:
 
     one at a time   the reference (P1)
     parallel        with the backup that confirms
-    limit           the critical path: the changes of the busiest object one after the other, once more for the last one on the backup
+    limit           the critical path: the changes of the busiest object one after the other, once more for the last one on the backup;
+                    with --cpu also what the processors can do, as both sides compute
     live alone      parallel, without a backup: what replication costs
+    lag             milliseconds that the backup was behind at most, while the live node was saturated
 
 At the end: what the order itself costs for one operation (``Applier``), without nodes.
 """
@@ -17,9 +21,11 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 import time
-from typing import Any, Final
+from dataclasses import dataclass, replace
+from typing import Any, Final, NamedTuple
 
 import trio
 
@@ -29,6 +35,10 @@ from jgroups_py.livebackup.applier import Applier
 from jgroups_py.livebackup.tickets import Ticket
 
 CLIENTS: Final = 64
+PROCESSES: Final = 2
+"""Of each node."""
+LOOK_EVERY: Final = 0.005
+"""Seconds between two looks at the lag."""
 
 
 class Disk(Stateful):
@@ -48,9 +58,47 @@ async def write(work: Work, disk: str, seconds: float) -> int:
     return number
 
 
-async def rate(mode: Any, operations: int, objects: int, seconds: float, *, backup: bool) -> float:
-    """Operations a second."""
-    settings = LiveBackupSettings(mode=mode, quorum=2 if backup else 0)
+class Engine(Stateful):
+    """An object whose changes compute."""
+
+    runs_in = "process"
+
+    def __init__(self) -> None:
+        self.changes = 0
+
+    def turn(self, seconds: float) -> int:
+        end = time.process_time() + seconds
+        while time.process_time() < end:
+            pass
+        self.changes += 1
+        return self.changes
+
+
+async def turn(work: Work, engine: str, seconds: float) -> int:
+    number: int = await work.get(Engine, engine).turn(seconds)
+    return number
+
+
+@dataclass(frozen=True)
+class Load:
+    """What is run. ``cpu``: the changes compute, otherwise they wait."""
+
+    operations: int
+    objects: int
+    seconds: float
+    cpu: bool = False
+
+
+class Rate(NamedTuple):
+    """Operations a second; how far the backup was behind at most, in seconds."""
+
+    rate: float
+    lag: float
+
+
+async def rate(mode: Any, load: Load, *, backup: bool) -> Rate:
+    """Of one mode, with or without a backup."""
+    settings = LiveBackupSettings(mode=mode, quorum=2 if backup else 0, processes=PROCESSES)
     network = MemoryNetwork()
 
     def node(name: str) -> Any:
@@ -58,8 +106,8 @@ async def rate(mode: Any, operations: int, objects: int, seconds: float, *, back
             "sim.xml",
             cluster="bench",
             name=name,
-            kinds=[Disk],
-            operations=[write],
+            kinds=[Engine if load.cpu else Disk],
+            operations=[turn if load.cpu else write],
             settings=settings,
             transport=network,
         )
@@ -67,33 +115,46 @@ async def rate(mode: Any, operations: int, objects: int, seconds: float, *, back
     async with node("A") as first:
         if not backup:
             await first.wait_role("live")
-            return await _run(first, operations, objects, seconds)
+            return await _run(first, load)
         async with node("B") as second:
             for one in (first, second):
                 await one.wait_role("live", "backup")
             live = first if first.role == "live" else second
             await live.wait_backups(1)
-            return await _run(live, operations, objects, seconds)
+            return await _run(live, load)
 
 
-async def _run(live: Any, operations: int, objects: int, seconds: float) -> float:
-    numbers = iter(range(operations))
+async def _run(live: Any, load: Load) -> Rate:
+    numbers = iter(range(load.operations))
+    operation = turn if load.cpu else write
+    lag = 0.0
 
     async def client() -> None:
         for n in numbers:
-            await live.run(write, f"d{n % objects}", seconds)
+            await live.run(operation, f"d{n % load.objects}", load.seconds)
+
+    async def watch() -> None:
+        nonlocal lag
+        while True:
+            lag = max(lag, live.statistics()["lag_seconds"])
+            await trio.sleep(LOOK_EVERY)
 
     began = time.perf_counter()
-    async with trio.open_nursery() as nursery:
-        for _ in range(CLIENTS):
-            nursery.start_soon(client)
-    return operations / (time.perf_counter() - began)
+    async with trio.open_nursery() as watching:
+        watching.start_soon(watch)
+        async with trio.open_nursery() as nursery:
+            for _ in range(CLIENTS):
+                nursery.start_soon(client)
+        watching.cancel_scope.cancel()
+    return Rate(load.operations / (time.perf_counter() - began), lag)
 
 
-def limit(operations: int, objects: int, seconds: float) -> float:
-    """Operations a second when only the order of each object's changes counts."""
-    path = max(-(-operations // objects), -(-operations // CLIENTS) * 2) + 1
-    return operations / (path * seconds)
+def limit(load: Load, processors: int) -> float:
+    """Operations a second when only the order of each object's changes counts, and the processors if changes compute."""
+    path = max(-(-load.operations // load.objects), -(-load.operations // CLIENTS) * 2) + 1
+    seconds = max(load.seconds, 1e-6)
+    found = load.operations / (path * seconds)
+    return min(found, processors / (2 * seconds)) if load.cpu else found
 
 
 def order_cost(operations: int, objects: int) -> float:
@@ -116,30 +177,36 @@ def order_cost(operations: int, objects: int) -> float:
     return (time.perf_counter() - began) / operations * 1e6
 
 
-def measure(operations: int, objects: list[int], seconds: float) -> dict[str, Any]:
+def measure(
+    operations: int, objects: list[int], seconds: float, cpu: bool = False
+) -> dict[str, Any]:
     rows = []
     for number in objects:
-        alone = trio.run(_kind, "parallel", operations, number, seconds, False)
-        single = trio.run(_kind, "one_at_a_time", max(50, operations // 8), number, seconds, True)
-        parallel = trio.run(_kind, "parallel", operations, number, seconds, True)
-        most = limit(operations, number, max(seconds, 1e-6))
+        load = Load(operations, number, seconds, cpu)
+        alone = trio.run(_kind, "parallel", load, False)
+        single = trio.run(
+            _kind, "one_at_a_time", replace(load, operations=max(50, operations // 8)), True
+        )
+        parallel = trio.run(_kind, "parallel", load, True)
+        most = limit(load, os.cpu_count() or 1)
         rows.append(
             {
                 "objects": number,
-                "one_at_a_time": round(single),
-                "parallel": round(parallel),
-                "speed_up": round(parallel / single, 1),
+                "one_at_a_time": round(single.rate),
+                "parallel": round(parallel.rate),
+                "speed_up": round(parallel.rate / single.rate, 1),
                 "limit": round(most),
-                "share_of_limit": round(parallel / most, 2),
-                "live_alone": round(alone),
-                "cost_of_replication": round(1 - parallel / alone, 2),
+                "share_of_limit": round(parallel.rate / most, 2),
+                "live_alone": round(alone.rate),
+                "cost_of_replication": round(1 - parallel.rate / alone.rate, 2),
+                "lag_ms": round(parallel.lag * 1000, 1),
             }
         )
     return {"rows": rows, "order_us": round(order_cost(20_000, 64), 1)}
 
 
-async def _kind(mode: str, operations: int, objects: int, seconds: float, backup: bool) -> float:
-    return await rate(mode, operations, objects, seconds, backup=backup)
+async def _kind(mode: str, load: Load, backup: bool) -> Rate:
+    return await rate(mode, load, backup=backup)
 
 
 def main() -> int:
@@ -148,18 +215,21 @@ def main() -> int:
     )
     parser.add_argument("--operations", type=int, default=2_000)
     parser.add_argument("--objects", default="1,2,8,64", help="numbers of independent objects")
-    parser.add_argument("--io", type=float, default=1.0, help="milliseconds of one change")
+    parser.add_argument("--io", type=float, default=1.0, help="milliseconds that one change waits")
+    parser.add_argument("--cpu", type=float, help="milliseconds that one change computes instead")
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
-    found = measure(given.operations, [int(n) for n in given.objects.split(",")], given.io / 1000)
+    objects = [int(n) for n in given.objects.split(",")]
+    milliseconds = given.io if given.cpu is None else given.cpu
+    found = measure(given.operations, objects, milliseconds / 1000, given.cpu is not None)
     if given.json:
         print(json.dumps(found))
         return 0
-    print("objects  one at a time  parallel  speed-up   limit  share  live alone  cost")
+    print("objects  one at a time  parallel  speed-up   limit  share  live alone  cost  lag ms")
     for row in found["rows"]:
         print(
             f"{row['objects']:7}  {row['one_at_a_time']:13}  {row['parallel']:8}  {row['speed_up']:8}  {row['limit']:6}"
-            f"  {row['share_of_limit']:5}  {row['live_alone']:10}  {row['cost_of_replication']:4}"
+            f"  {row['share_of_limit']:5}  {row['live_alone']:10}  {row['cost_of_replication']:4}  {row['lag_ms']:6}"
         )
     print(f"the order: {found['order_us']} us an operation")
     return 0
