@@ -97,7 +97,8 @@ async def test_every_cut_has_both_halves_of_each_operation_under_load(
         for backup in backups:
             found = backup.read(messages, "q0")
             assert found == [states(backup)["Queue/q0"]["messages"]]
-            assert len(backup._following.side.copies) == 0, "nothing is kept for confirmed changes"
+            side: Any = backup._following
+            assert len(side.side.copies) == 0, "nothing is kept for confirmed changes"
 
 
 async def test_a_reader_gets_copies(autojump_clock: Any) -> None:
