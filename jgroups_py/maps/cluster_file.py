@@ -19,8 +19,8 @@ from typing import Any, Final
 import yaml
 
 from jgroups_py.errors import ConfigError
+from jgroups_py.maps.file_settings import DURABILITIES
 from jgroups_py.maps.rules import RULES
-from jgroups_py.maps.shared import DURABILITIES
 from jgroups_py.maps.stamp import WIDE_IDENTIFIER_MAX
 from jgroups_py.units import parse_bytes, parse_seconds
 

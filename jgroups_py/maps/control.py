@@ -12,6 +12,7 @@ from __future__ import annotations
 import fcntl
 import mmap
 import os
+import sys
 from pathlib import Path
 from struct import Struct
 from typing import Final
@@ -62,6 +63,19 @@ class Control:
     def mark(self) -> bytes:
         """Differs when anything was written or merged."""
         return self._map[_GENERATION * 8 : _MERGED * 8]
+
+    def marked(self, mark: bytes, slot: int, written: int) -> bytes:
+        """``mark`` as it is when nothing has happened since but this."""
+        at = (_WRITTEN - _GENERATION + slot) * 8
+        return b"".join((mark[:at], written.to_bytes(8, sys.byteorder), mark[at + 8 :]))
+
+    def all_written(self) -> list[int]:
+        """By slot, how far its inbox is written."""
+        return self._numbers[_WRITTEN : _WRITTEN + SLOTS].tolist()
+
+    def all_merged(self) -> list[int]:
+        """By slot, how far its inbox is merged."""
+        return self._numbers[_MERGED : _MERGED + SLOTS].tolist()
 
     def generation(self) -> int:
         return self._numbers[_GENERATION]

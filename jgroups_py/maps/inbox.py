@@ -16,8 +16,8 @@ from struct import Struct
 from typing import Final
 from zlib import crc32
 
-from jgroups_py.maps.control import Control
-from jgroups_py.maps.errors import MapFull
+from jgroups_py.maps.control import SLOTS, Control
+from jgroups_py.maps.errors import MapFileError, MapFull
 
 SKIP: Final = 0
 CHANGE: Final = 1
@@ -75,6 +75,38 @@ class InboxFile:
                 return  # another processor does not see all of it yet, or it is damaged
             begin += HEAD + length
             yield begin, kind, data
+
+
+class InboxFiles:
+    """The rings of all slots of a map, opened when they are asked for."""
+
+    def __init__(self, folder: Path, size: int) -> None:
+        self._folder, self._size = folder, size
+        self._files: dict[int, InboxFile] = {}
+
+    def of(self, slot: int) -> InboxFile:
+        file = self._files.get(slot)
+        if file is None:
+            file = self._files[slot] = self._opened(slot)
+        return file
+
+    def take(self) -> int:
+        """A slot whose ring nobody writes. It is this process' until the ring is closed. MapFileError: there is none."""
+        for slot in range(SLOTS):
+            file = self._opened(slot)
+            if file.lock():
+                self._files[slot] = file
+                return slot
+            file.close()
+        raise MapFileError(f"{self._folder} is open in {SLOTS} processes already")
+
+    def _opened(self, slot: int) -> InboxFile:
+        return InboxFile(self._folder / f"inbox.{slot}", self._size)
+
+    def close(self) -> None:
+        for file in self._files.values():
+            file.close()
+        self._files = {}
 
 
 class Inbox:

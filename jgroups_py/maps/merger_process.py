@@ -10,8 +10,9 @@ import time
 from pathlib import Path
 
 from jgroups_py.maps.control import Control
+from jgroups_py.maps.file_settings import DEFAULTS, FileSettings
+from jgroups_py.maps.merger import Merged, Merger
 from jgroups_py.maps.rules import RULES
-from jgroups_py.maps.shared import DEFAULTS, FileSettings, Merged, Merger
 from jgroups_py.maps.stamp import HybridClock
 from jgroups_py.maps.store import Store
 

@@ -20,8 +20,9 @@ import pytest
 from jgroups_py.maps.control import Control
 from jgroups_py.maps.entry import Entry, origin_of
 from jgroups_py.maps.errors import MapBusy, MapClosed, MapError, MapFileError, MapFull
+from jgroups_py.maps.file_settings import FileSettings
 from jgroups_py.maps.rules import PnCounter
-from jgroups_py.maps.shared import FileSettings, SharedFile
+from jgroups_py.maps.shared import SharedFile
 from jgroups_py.maps.stamp import Stamp
 
 SIZE = 1 << 28
@@ -30,7 +31,8 @@ SIZE = 1 << 28
 PROCESS = """
 import sys
 from pathlib import Path
-from jgroups_py.maps.shared import FileSettings, SharedFile
+from jgroups_py.maps.file_settings import FileSettings
+from jgroups_py.maps.shared import SharedFile
 shared = SharedFile(Path(sys.argv[1]), FileSettings(max_bytes=1 << 28))
 for line in sys.stdin:
     word, *rest = line.split()
@@ -161,7 +163,8 @@ def test_a_child_of_a_fork_writes_with_a_slot_of_its_own(tmp_path: Path) -> None
     code = f"""
 import os
 from pathlib import Path
-from jgroups_py.maps.shared import FileSettings, SharedFile
+from jgroups_py.maps.file_settings import FileSettings
+from jgroups_py.maps.shared import SharedFile
 shared = SharedFile(Path({str(tmp_path / "map")!r}), FileSettings(max_bytes=1 << 28))
 shared.write(b"before", b"1")
 pid = os.fork()
@@ -340,7 +343,7 @@ def test_a_merge_that_fails_is_told_once_and_tried_again(
 ) -> None:
     with opened(tmp_path) as shared:
         with monkeypatch.context() as patch:
-            patch.setattr("jgroups_py.maps.shared._carry_out", lambda *_: 1 // 0)
+            patch.setattr("jgroups_py.maps.merger._carry_out", lambda *_: 1 // 0)
             shared.write(b"key", b"value")
             assert not shared.wait_merged(0.2)
             assert shared.get(b"key") == b"value"

@@ -12,10 +12,11 @@ import pytest
 import trio
 
 from jgroups_py.maps.errors import MapFull
+from jgroups_py.maps.file_settings import FileSettings
 from jgroups_py.maps.host import MapEvent, MapHost, replicate
 from jgroups_py.maps.memory import MemoryLinks
 from jgroups_py.maps.replica import ReplicaSettings, Told
-from jgroups_py.maps.shared import FileSettings, SharedFile
+from jgroups_py.maps.shared import SharedFile
 
 SIZE = 1 << 28
 

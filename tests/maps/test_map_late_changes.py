@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from jgroups_py.maps.entry import Entry
+from jgroups_py.maps.file_settings import FileSettings
 from jgroups_py.maps.rules import LAST_WRITER
-from jgroups_py.maps.shared import FileSettings, SharedFile
+from jgroups_py.maps.shared import SharedFile
 from jgroups_py.maps.stamp import TICKS_PER_S, Stamp
 from jgroups_py.maps.table import MemoryTable
 

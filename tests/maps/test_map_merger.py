@@ -13,8 +13,12 @@ from pathlib import Path
 
 import pytest
 
+from jgroups_py.maps.entry import Entry
 from jgroups_py.maps.errors import MapError
-from jgroups_py.maps.shared import FileSettings, SharedFile
+from jgroups_py.maps.file_settings import FileSettings
+from jgroups_py.maps.inbox import CHANGE, Inbox, InboxFiles, keyed
+from jgroups_py.maps.shared import SharedFile
+from jgroups_py.maps.stamp import Stamp
 
 SIZE = 1 << 28
 PROCESS = FileSettings(max_bytes=SIZE, merger="process")
@@ -59,7 +63,8 @@ def test_the_process_that_merges_ends_when_its_parent_is_killed(tmp_path: Path) 
     code = f"""
 import sys
 from pathlib import Path
-from jgroups_py.maps.shared import FileSettings, SharedFile
+from jgroups_py.maps.file_settings import FileSettings
+from jgroups_py.maps.shared import SharedFile
 shared = SharedFile(Path(sys.argv[1]), FileSettings(max_bytes={SIZE}, merger="process"))
 shared.write(b"a", b"1")
 assert shared.wait_merged(40)
@@ -133,3 +138,24 @@ def test_no_call_forgets_more_than_its_share_of_what_was_merged(tmp_path: Path) 
         assert shared.get(b"k0") == b"v"
         assert before - len(shared._overlay) <= 500
         until(lambda: shared.get(b"k1199") == b"v" and not shared._overlay)
+
+
+def test_a_put_does_not_hide_what_another_process_has_put_just_before_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with closing(SharedFile(tmp_path / "m", FileSettings(max_bytes=SIZE))) as shared:
+        inboxes = InboxFiles(shared.folder, shared.inbox_bytes)
+        slot = inboxes.take()
+        other, mine = Inbox(inboxes.of(slot), shared.control, slot), shared._inbox.append
+        entry = Entry(b"theirs", Stamp(shared.clock.next(), 1))
+
+        def append(kind: int, data: bytes) -> int:
+            other.append(CHANGE, keyed(b"other", entry.encode()))
+            return mine(kind, data)
+
+        with shared._merger.lock:
+            assert shared.get(b"other") is None
+            monkeypatch.setattr(shared._inbox, "append", append)
+            shared.write(b"key", b"value")
+            assert shared.get(b"other") == b"theirs"
+        inboxes.close()

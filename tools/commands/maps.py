@@ -281,7 +281,8 @@ class _Found:
 
 @contextmanager
 def _opened(folder: str) -> Iterator[_Found]:
-    from jgroups_py.maps.shared import FileSettings, SharedFile
+    from jgroups_py.maps.file_settings import FileSettings
+    from jgroups_py.maps.shared import SharedFile
 
     if not (Path(folder) / "data.mdb").exists():
         raise ConfigError("there is no map in this folder", file=folder)

@@ -1,0 +1,89 @@
+"""Settings of a map's file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from jgroups_py.maps.errors import MapError
+from jgroups_py.maps.rules import LAST_WRITER, ConflictRule
+from jgroups_py.maps.stamp import IDENTIFIER_MAX, WIDE_IDENTIFIER_MAX
+
+DEFAULTS: Final = {
+    "identifier": "1",
+    "rule": LAST_WRITER.name,
+    "hybrid": "True",
+    "name": "",
+    "key": "bytes",
+    "value": "bytes",
+}
+"""Of a new file, what all its processes must agree on."""
+DURABILITIES: Final = ("process", "interval", "sync")
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileSettings:
+    """Of a map's file. What all processes of a host must agree on may be None: then it is what the file says."""
+
+    identifier: int | None = None
+    """1..127, unique among hosts; with ``wide_identifiers`` up to 65,535. A single host may leave it (K15); a new file has 1 then."""
+    wide_identifiers: bool = False
+    rule: ConflictRule | None = None
+    """The default of a new file is the last writer."""
+    hybrid: bool | None = None
+    """Hybrid logical clock, the default of a new file; False: the wall clock alone."""
+    name: str | None = None
+    """Of the map; a new file has that of its folder."""
+    key: str | None = None
+    value: str | None = None
+    """Names of codecs, ``bytes`` in a new file."""
+    max_bytes: int = 16 * 1024**3
+    """How large the file may get. The file is sparse: it takes what it needs."""
+    inbox_bytes: int = 16 * 1024**2
+    """Of each process: what may wait to be merged."""
+    durability: str = "process"
+    """When a put survives: "process": the process' death at any time; "interval": also the loss of power, ``sync_interval`` later;
+    "sync": also the loss of power, at once (the put waits for the disk)."""
+    sync_interval: float = 1.0
+    merger: str = "thread"
+    """Who merges, if this process is the one that does: a "thread" of it, or a "process" that it starts. A thread may keep a put waiting for some
+    milliseconds. A rule of your own is always merged by a thread."""
+    merge_interval: float = 0.005
+    """Seconds between looks for something to merge."""
+    lock_timeout: float = 5.0
+    """How long ``update`` and its kind wait for somebody who changes the same key."""
+
+    def __post_init__(self) -> None:
+        most = WIDE_IDENTIFIER_MAX if self.wide_identifiers else IDENTIFIER_MAX
+        if self.identifier is not None and not 1 <= self.identifier <= most:
+            hint = "" if self.wide_identifiers else ", or up to 65535 with wide_identifiers"
+            raise MapError(f"identifier must be from 1 to {most}{hint}, got {self.identifier}")
+        if self.durability not in DURABILITIES:
+            raise MapError(
+                f'durability must be one of {", ".join(DURABILITIES)}, got "{self.durability}"'
+            )
+        if self.merger not in ("thread", "process"):
+            raise MapError(f'merger must be thread or process, got "{self.merger}"')
+        if self.max_bytes < 1024**2 or self.inbox_bytes < 4096:
+            raise MapError(
+                f"max_bytes must be at least 1 MB and inbox_bytes at least 4 KB, got {self.max_bytes} and {self.inbox_bytes}"
+            )
+        for name in ("sync_interval", "merge_interval", "lock_timeout"):
+            if not getattr(self, name) > 0:
+                raise MapError(f"{name} must be more than 0 seconds, got {getattr(self, name)}")
+
+    def agreed(self) -> dict[str, str | None]:
+        """What all processes of a host must agree on, as the file keeps it. None: it was not given."""
+        rule = None if self.rule is None else self.rule.name
+        return {
+            "identifier": _text(self.identifier),
+            "rule": rule,
+            "hybrid": _text(self.hybrid),
+            "name": self.name,
+            "key": self.key,
+            "value": self.value,
+        }
+
+
+def _text(value: object) -> str | None:
+    return None if value is None else str(value)

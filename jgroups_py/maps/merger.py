@@ -1,0 +1,171 @@
+"""Merger: moves what the inboxes of all processes have into the file, in one transaction after the other.
+
+One process at a time does it, whoever has the lock on the file ``merger``. How far each inbox is merged is in the same transaction, so a merger
+that is killed leaves nothing half done, and another one goes on from there.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import logging
+import os
+import threading
+import time
+from pathlib import Path
+from struct import Struct
+from typing import Any, Final, Protocol
+
+from jgroups_py.maps.control import Control
+from jgroups_py.maps.entry import decode_entry
+from jgroups_py.maps.file_settings import FileSettings
+from jgroups_py.maps.inbox import ADVANCE, ANEW, CHANGE, ENTRY, FORGET, InboxFiles, split_keyed
+from jgroups_py.maps.rules import ConflictRule
+from jgroups_py.maps.stamp import HybridClock
+from jgroups_py.maps.store import Store
+
+LOG: Final = logging.getLogger("jgroups_py.maps")
+RECORDS_MAX: Final = 20_000
+"""Records that one transaction merges."""
+BURY_INTERVAL: Final = 0.5
+"""Seconds between looks for entries whose time has passed."""
+
+_DOT: Final = Struct("<QQ")
+
+
+class Merged(Protocol):
+    """What a merger needs of a file."""
+
+    folder: Path
+    settings: FileSettings
+    store: Store
+    control: Control
+    rule: ConflictRule
+    clock: HybridClock
+    closing: threading.Event
+    problem: Exception | None
+
+
+class Merger:
+    """Merges the inboxes of all processes, as long as no other process does. ``handle``: of a file that is locked by the one who merges."""
+
+    def __init__(self, shared: Merged, handle: int | None = None) -> None:
+        self._shared = shared
+        if handle is None:
+            handle = os.open(shared.folder / "merger", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        self._handle = handle
+        self._mine = False
+        self.lock = threading.Lock()
+        """Held while anything is merged."""
+        self._inboxes = InboxFiles(shared.folder, shared.control.inbox_bytes)
+        self._synced = self._bury_at = time.monotonic()
+
+    def release(self) -> None:
+        self._inboxes.close()
+        os.close(self._handle)
+
+    def run(self) -> None:
+        shared = self._shared
+        pause = shared.settings.merge_interval
+        while True:
+            closing = shared.closing.is_set()
+            try:
+                with self.lock:
+                    worked = self._merge() if self._take() else False
+                shared.problem = None
+            except (
+                Exception
+            ) as error:  # the inboxes keep what they have: others, or the next try, may merge it
+                if type(error) is not type(shared.problem):
+                    LOG.error("the map %s cannot be merged: %s", shared.folder, error)
+                shared.problem = error
+                worked = False
+            if closing and not worked:
+                break
+            if not worked:
+                shared.closing.wait(pause)
+        if self._mine:
+            fcntl.flock(self._handle, fcntl.LOCK_UN)
+
+    def _take(self) -> bool:
+        if self._mine:
+            return True
+        try:
+            fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            return False
+        control = self._shared.control
+        for (
+            slot,
+            offset,
+        ) in self._shared.store.merged().items():  # a merger may have died between both
+            if control.merged(slot) < offset:
+                control.set_merged(slot, offset)
+        control.next_generation()
+        self._mine = True
+        return True
+
+    def _merge(self) -> bool:
+        shared, control = self._shared, self._shared.control
+        buried = self._bury()
+        slots = control.waiting()
+        if not slots:
+            self._sync()
+            return buried
+        left = RECORDS_MAX
+        ends: dict[int, int] = {}
+        with shared.store.merging(shared.rule) as merging:
+            for slot in slots:
+                file = self._inboxes.of(slot)
+                for end, kind, data in file.records(control.merged(slot), control.written(slot)):
+                    _carry_out(merging, kind, data)
+                    ends[slot] = end
+                    left -= 1
+                    if left <= 0:
+                        break
+                if slot in ends:
+                    merging.merged(slot, ends[slot])
+                if left <= 0:
+                    break
+        for slot, end in ends.items():
+            control.set_merged(slot, end)
+        control.next_generation()
+        self._sync()
+        return bool(ends)
+
+    def _bury(self) -> bool:
+        """Entries whose time has passed become tombstones."""
+        now = time.monotonic()
+        if now < self._bury_at:
+            return False
+        store, ticks = self._shared.store, self._shared.clock.wall_time()
+        buried = 0
+        if store.has_ended(ticks):
+            with store.merging(self._shared.rule) as merging:
+                buried = merging.bury(ticks, RECORDS_MAX)
+            self._shared.control.next_generation()
+        if buried < RECORDS_MAX:
+            self._bury_at = now + BURY_INTERVAL
+        return buried > 0
+
+    def _sync(self) -> None:
+        settings = self._shared.settings
+        now = time.monotonic()
+        if settings.durability != "process" and now - self._synced >= settings.sync_interval:
+            self._synced = now
+            self._shared.store.sync()
+
+
+def _carry_out(merging: Any, kind: int, data: bytes) -> None:
+    if kind == CHANGE:
+        key, encoded = split_keyed(data)
+        merging.change(key, decode_entry(encoded))
+    elif kind == ENTRY:
+        key, encoded = split_keyed(data)
+        merging.join(key, decode_entry(encoded))
+    elif kind == ADVANCE:
+        merging.advance(*_DOT.unpack(data))
+    elif kind == FORGET:
+        key, encoded = split_keyed(data)
+        merging.forget(key, decode_entry(encoded))
+    elif kind == ANEW:
+        merging.begin_anew(dict(_DOT.iter_unpack(data)))

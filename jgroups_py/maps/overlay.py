@@ -1,0 +1,186 @@
+"""Overlay: what the inboxes have and the snapshot of this process has not, joined by key.
+
+Whoever calls it has the lock of the map's file.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from jgroups_py.maps.control import SLOTS, Control
+from jgroups_py.maps.entry import Entry, decode_entry
+from jgroups_py.maps.inbox import CHANGE, ENTRY, InboxFiles, split_keyed
+from jgroups_py.maps.rules import ConflictRule, LastWriter, merged
+from jgroups_py.maps.stamp import HybridClock
+from jgroups_py.maps.store import Store
+
+CATCH_UPS: Final = 10
+"""How often one call reads the inboxes again because they were merged meanwhile."""
+PRUNED_AT_ONCE: Final = 500
+"""Merged records that one call forgets; the rest are forgotten by the next ones, so that no put waits for all of them."""
+
+
+@dataclass(slots=True)
+class _Waiting:
+    """What the inboxes have of a key, joined."""
+
+    entry: Entry
+    slot: int
+    end: int
+
+
+class Overlay:
+    """``changed`` is called with each change that is read or noted, once. ``observed``: the clock, if it is hybrid."""
+
+    def __init__(
+        self,
+        store: Store,
+        control: Control,
+        inboxes: InboxFiles,
+        rule: ConflictRule,
+        observed: HybridClock | None,
+        changed: Callable[[bytes, Entry], None],
+    ) -> None:
+        self._store = store
+        self._control = control
+        self._inboxes = inboxes
+        self._rule = rule
+        self._last_writer = isinstance(rule, LastWriter)
+        self._observed = observed
+        self._changed = changed
+        self._waiting: dict[bytes, _Waiting] = {}
+        self._pending: dict[int, deque[tuple[int, bytes]]] = {}
+        self._read_to = [0] * SLOTS
+        self._merged_to = [0] * SLOTS
+        self._behind = False
+        self._mark = b""
+        self._generation = -1
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def __contains__(self, key: bytes) -> bool:
+        return key in self._waiting
+
+    def __iter__(self) -> Iterator[bytes]:
+        return iter(self._waiting)
+
+    def entry(self, key: bytes, base: bytes | None) -> Entry | None:
+        """What a key has whose entry in the snapshot is ``base``."""
+        waiting = self._waiting.get(key)
+        if waiting is None:
+            return None if base is None else decode_entry(base)
+        return waiting.entry if base is None else self._joined(decode_entry(base), waiting.entry)
+
+    def between(self, after: bytes, last: bytes | None) -> list[bytes]:
+        """Keys above one and up to another; None: to the end."""
+        return [key for key in self._waiting if key > after and (last is None or key <= last)]
+
+    # --- what is new
+
+    def begin_anew(self) -> None:
+        """The snapshot has ended; the next look takes another one."""
+        self._generation, self._mark = -1, b""
+
+    def look(self) -> None:
+        """Reads what is new in the inboxes and in the file, if anything is."""
+        if self._control.mark() != self._mark:
+            self._catch_up()
+
+    def note(self, key: bytes, entry: Entry, slot: int, end: int) -> None:
+        """A record of an inbox, up to ``end``."""
+        if self._observed is not None:
+            self._observed.observe(entry.stamp.time)
+        waiting = self._waiting.get(key)
+        pending = self._pending.get(slot)
+        if pending is None:
+            pending = self._pending[slot] = deque()
+        pending.append((end, key))
+        if waiting is None:
+            self._waiting[key] = _Waiting(entry, slot, end)
+        else:
+            joined = self._joined(waiting.entry, entry)
+            if joined is not waiting.entry:
+                self._waiting[key] = _Waiting(joined, slot, end)
+        self._changed(key, entry)
+
+    def wrote(self, slot: int, end: int) -> None:
+        """This process has written a record of its own up to ``end``, and need not read it."""
+        self._read_to[slot] = end
+        if self._mark:
+            # What others have written since the last look is not in it, so the next look sees that.
+            self._mark = self._control.marked(self._mark, slot, end)
+
+    def _catch_up(self) -> None:
+        """Reads what others have written, and forgets what was merged."""
+        control = self._control
+        for _ in range(CATCH_UPS):
+            mark = control.mark()
+            if self._behind or control.generation() != self._generation:
+                self._behind = False
+                self._generation = control.generation()
+                # Before the snapshot, so that it has all of that.
+                self._merged_to = control.all_merged()
+                self._store.refresh()
+                if self._observed is not None:
+                    # A change of this host may have got a later time when it was merged.
+                    self._observed.observe(self._store.last_time())
+            complete = self._prune()
+            read_to, merged_to = self._read_to, self._merged_to
+            for slot, written in enumerate(control.all_written()):
+                if read_to[slot] >= written or merged_to[slot] >= written:
+                    continue
+                begin = max(read_to[slot], merged_to[slot])
+                read_to[slot] = self._read(slot, begin, written)
+                complete = complete and read_to[slot] >= written
+            self._mark = mark if complete else b""
+            if not self._behind:
+                return
+
+    def _prune(self) -> bool:
+        """Forgets records that the snapshot has. Whether none is left."""
+        left = PRUNED_AT_ONCE
+        for slot, pending in self._pending.items():
+            merged_to = self._merged_to[slot]
+            while pending and pending[0][0] <= merged_to:
+                if left <= 0:
+                    return False
+                left -= 1
+                end, key = pending.popleft()
+                waiting = self._waiting.get(key)
+                if waiting is not None and (waiting.slot, waiting.end) == (slot, end):
+                    del self._waiting[key]
+        return True
+
+    def _read(self, slot: int, begin: int, written: int) -> int:
+        for end, kind, data in self._inboxes.of(slot).records(begin, written):
+            if self._control.merged(slot) > begin:
+                break
+            begin = end
+            if kind in (CHANGE, ENTRY):
+                key, encoded = split_keyed(data)
+                self.note(key, decode_entry(encoded), slot, end)
+        if self._control.merged(slot) > begin:
+            self._behind = True  # it is in the file, and may have been overwritten here
+        return begin
+
+    def _joined(self, base: Entry, new: Entry) -> Entry:
+        if new.life > base.life:
+            return new
+        if self._last_writer:
+            return new if new.stamp.is_newer(base.stamp) or new.stamp == base.stamp else base
+        if base.life > new.life:
+            return base
+        if base.value is None or new.value is None:
+            return base if new.value is None else new
+        newer = new if new.stamp.is_newer(base.stamp) else base
+        return Entry(
+            merged(self._rule, base.value, new.value)[0],
+            newer.stamp,
+            base.dots,
+            max(base.expires, new.expires),
+            base.life,
+        )
