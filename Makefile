@@ -15,6 +15,8 @@ SPACE  := $(subst ,, )
 MUTANTS ?=
 
 export IP_MULTICAST_IF ?= 127.0.0.1
+# Without compiled files each worker compiles all tests anew, and each process that a test starts the whole package: a third of the time.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:

@@ -4,9 +4,9 @@ import ast
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
-
-import pytest
+from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -80,7 +80,7 @@ def modules() -> Iterator[tuple[str, Path]]:
             yield (prefix + ".".join(parts)).removesuffix(".__init__"), file
 
 
-MODULES = [pytest.param(name, file, id=name or "jgroups_py") for name, file in modules()]
+MODULES = list(modules())
 
 
 def floor(name: str) -> str:
@@ -92,50 +92,67 @@ def floor(name: str) -> str:
     return ""
 
 
-def imports(file: Path) -> Iterator[tuple[str, ast.stmt]]:
-    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+class Import(NamedTuple):
+    """``names``: what ``from target import`` names."""
+
+    target: str
+    line: int
+    names: tuple[str, ...] = ()
+
+
+@cache
+def imports(file: Path) -> tuple[Import, ...]:
+    """All imports of a file, also those that are for types only."""
+    return tuple(_imports(ast.parse(file.read_text(encoding="utf-8")), file))
+
+
+def _imports(tree: ast.AST, file: Path) -> Iterator[Import]:
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             for alias in node.names:
-                yield alias.name, node
+                yield Import(alias.name, node.lineno)
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{file}:{node.lineno} relative import"
+            names = tuple(alias.name for alias in node.names)
             if node.module == "jgroups_py":
-                for alias in node.names:
-                    yield f"jgroups_py.{alias.name}", node
+                for name in names:
+                    yield Import(f"jgroups_py.{name}", node.lineno, names)
             elif node.module:
-                yield node.module, node
+                yield Import(node.module, node.lineno, names)
 
 
-@pytest.mark.parametrize(("name", "file"), MODULES)
-def test_imports_point_downwards(name: str, file: Path) -> None:
+def test_imports_point_downwards() -> None:
     """Also those that are for types only."""
-    mine = floor(name)
-    for target, node in imports(file):
-        if not target.startswith("jgroups_py."):
-            continue
-        other = target.removeprefix("jgroups_py.")
-        if (name, other.partition(".")[0]) in LATE:
-            continue
-        allowed = FLOORS.index(floor(other)) <= FLOORS.index(mine)
-        assert allowed, f"{file.name}:{node.lineno} {mine} imports {target} ({floor(other)})"
+    upwards = []
+    for name, file in MODULES:
+        mine = floor(name)
+        for target, line, _ in imports(file):
+            other = target.removeprefix("jgroups_py.")
+            if other == target or (name, other.partition(".")[0]) in LATE:
+                continue
+            if FLOORS.index(floor(other)) > FLOORS.index(mine):
+                upwards.append(f"{file}:{line} {mine} imports {target} ({floor(other)})")
+    assert upwards == []
 
 
 def test_modules_import_each_other_in_one_direction() -> None:
     """Imports that are there for types count, too: a part gets what it needs, not the whole."""
-    names = {name for name, _ in modules()}
-    edges = {name: set(_targets(file, names)) - {name} for name, file in modules()}
+    names = {name for name, _ in MODULES}
+    edges = {name: set(_targets(file, names)) - {name} for name, file in MODULES}
     assert [sorted(circle) for circle in _circles(edges)] == []
 
 
 def _targets(file: Path, names: set[str]) -> Iterator[str]:
-    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Import):
-            yield from (a.name.removeprefix("jgroups_py.") for a in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            module = node.module.removeprefix("jgroups_py").removeprefix(".")
-            for alias in node.names:
-                full = f"{module}.{alias.name}"
-                yield full if full in names else module
+    for target, _, imported in imports(file):
+        module = target.removeprefix("jgroups_py").removeprefix(".")
+        if module in imported:  # from jgroups_py import name
+            yield ""
+            continue
+        if not imported:
+            yield module
+        for name in imported:
+            full = f"{module}.{name}"
+            yield full if full in names else module
 
 
 def _circles(edges: dict[str, set[str]]) -> list[set[str]]:
@@ -161,7 +178,7 @@ def _circles(edges: dict[str, set[str]]) -> list[set[str]]:
 
 SHARED_BY_PROTOCOLS = {
     name
-    for name, file in modules()
+    for name, file in MODULES
     if name.startswith("protocols.") and not file.read_text().count("    protocol_id")
 }
 """Modules in protocols/ that hold no protocol: what several of them have in common."""
@@ -177,7 +194,7 @@ OF_ITS_OWN = (
 
 def test_a_protocol_imports_no_other_protocol() -> None:
     """It may be made from another one, as a subclass; it may not look for one in its stack."""
-    for name, file in modules():
+    for name, file in MODULES:
         if not name.startswith("protocols.") or name == "protocols.registry":
             continue
         tree = ast.parse(file.read_text(encoding="utf-8"))
@@ -187,34 +204,42 @@ def test_a_protocol_imports_no_other_protocol() -> None:
             if isinstance(node, ast.ClassDef)
             for base in node.bases
         }
-        for target, node in imports(file):
+        for target, line, imported in imports(file):
             other = target.removeprefix("jgroups_py.")
             if not other.startswith("protocols.") or other in SHARED_BY_PROTOCOLS:
                 continue
             if any(name.startswith(own) and other.startswith(own) for own in OF_ITS_OWN):
                 continue  # a part of that protocol, in a file of its own
-            imported = {alias.name for alias in getattr(node, "names", ())}
-            assert imported <= bases, f"{file.name}:{node.lineno} imports {target}"
+            assert set(imported) <= bases, f"{file.name}:{line} imports {target}"
 
 
-@pytest.mark.parametrize(("name", "file"), MODULES)
-def test_the_sans_io_part_reads_no_clock_and_no_chance(name: str, file: Path) -> None:
-    if floor(name) not in SANS_IO:
-        return
-    tree = ast.parse(file.read_text(encoding="utf-8"))
-    for target, node in imports(file):
-        top = target.partition(".")[0]
-        if top != "random":  # its type is welcome; calls are looked at below
-            assert top not in BANNED, f"{file.name}:{node.lineno} imports {top}: {BANNED[top]}"
-    aliases = {
-        alias.asname or alias.name
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Import)
-        for alias in node.names
-        if alias.name == "random"
-    }
-    for use in random_calls(tree, aliases):
-        raise AssertionError(f"{file.name}:{use.lineno} {ast.unparse(use)}: {BANNED['random']}")
+def test_the_sans_io_part_reads_no_clock_and_no_chance() -> None:
+    found = []
+    for name, file in MODULES:
+        if floor(name) not in SANS_IO:
+            continue
+        tops = [(target.partition(".")[0], line) for target, line, _ in imports(file)]
+        found += [
+            f"{file}:{line} imports {top}: {BANNED[top]}"
+            for top, line in tops
+            if top in BANNED and top != "random"  # its type is welcome; calls are looked at below
+        ]
+        text = file.read_text(encoding="utf-8")
+        if "import random" not in text:
+            continue
+        tree = ast.parse(text)
+        aliases = {
+            alias.asname or alias.name
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Import)
+            for alias in node.names
+            if alias.name == "random"
+        }
+        found += [
+            f"{file}:{use.lineno} {ast.unparse(use)}: {BANNED['random']}"
+            for use in random_calls(tree, aliases)
+        ]
+    assert found == []
 
 
 def random_calls(tree: ast.AST, aliases: set[str]) -> Iterator[ast.Attribute]:
@@ -231,15 +256,15 @@ def random_calls(tree: ast.AST, aliases: set[str]) -> Iterator[ast.Attribute]:
 def test_the_kit_for_users_needs_hypothesis_for_strategies_only() -> None:
     needing = {
         name
-        for name, file in modules()
-        if any(target.partition(".")[0] == "hypothesis" for target, _ in imports(file))
+        for name, file in MODULES
+        if any(used.target.partition(".")[0] == "hypothesis" for used in imports(file))
     }
     assert needing == {"testing.needs"}, "which says what to install"
     parts = ("stateful", "strategies", "strategies_headers", "strategies_values")
     needing |= {f"testing.{part}" for part in parts}
-    for name, file in modules():
+    for name, file in MODULES:
         if name.startswith("testing") and name not in needing:
-            targets = {target for target, _ in imports(file)}
+            targets = {used.target for used in imports(file)}
             if name == "testing.conflict_rules":  # in a function, for who has given a strategy
                 targets.remove("jgroups_py.testing.needs")
             assert not targets & {f"jgroups_py.{other}" for other in needing}, file.name
@@ -257,13 +282,13 @@ def test_a_user_without_hypothesis_is_told_what_to_install() -> None:
 
 def test_no_module_uses_asyncio_or_pickle() -> None:
     """``jgroups_py.aio`` is for asyncio programs, and nothing of ours imports it."""
-    for name, file in modules():
+    for name, file in MODULES:
         inside = name.partition(".")[0] == "aio"
-        for target, node in imports(file):
+        for target, line, _ in imports(file):
             top = target.partition(".")[0]
-            assert top not in ("pickle", "marshal", "shelve"), f"{file}:{node.lineno}"
-            assert inside or top != "asyncio", f"{file}:{node.lineno}"
-            assert inside or not target.startswith("jgroups_py.aio"), f"{file}:{node.lineno}"
+            assert top not in ("pickle", "marshal", "shelve"), f"{file}:{line}"
+            assert inside or top != "asyncio", f"{file}:{line}"
+            assert inside or not target.startswith("jgroups_py.aio"), f"{file}:{line}"
 
 
 def test_importing_the_package_imports_the_core_only() -> None:
