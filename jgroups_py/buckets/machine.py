@@ -155,6 +155,22 @@ class Machine:
         self.infos.append(ComponentInfo(name, "proxies", self.node, self.zone))
         return proxies
 
+    def create_index(self, name: str) -> IndexCopy:
+        """Add a copy of the index while the member runs (CreateIndex, A55). The first copy registers it. Routers of this member use it as soon as
+        it has rows."""
+        index = self.add_index(name)
+
+        def use() -> None:
+            for router in self.routers.values():
+                if router.index is not index:
+                    router.use_index(index)
+
+        index.on_rows.append(use)
+        self.hellos[self.member] = Hello(self.infos)
+        self._broadcast(Hello(self.infos))
+        self._members_changed()
+        return index
+
     # --- in
 
     def on_view(self, members: tuple[str, ...], *, merged: bool = False) -> None:

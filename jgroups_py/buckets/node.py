@@ -21,6 +21,7 @@ from jgroups_py.buckets.errors import (
     Refused,
 )
 from jgroups_py.buckets.machine import Machine
+from jgroups_py.buckets.manager import index_copies
 from jgroups_py.buckets.messages import IndexState, KnownManager, NodeStatistics, Replies, Row
 from jgroups_py.buckets.plugin import Plugin, Request
 from jgroups_py.buckets.posts import Posts
@@ -171,7 +172,7 @@ class BucketNode:
         def begin(ended: Callable[[Row | BucketError], None]) -> None:
             self.router.recreate_bucket(at, ended, bucket=bucket, lock_first=lock_first)
 
-        return await self._ask(begin)
+        return await self._seen(await self._ask(begin))
 
     async def cancel_move(self, bucket: int) -> None:
         """Give the move of this bucket up. After the index was asked the index decides, and both ends are possible. Raises Refused, OutcomeUnknown."""
@@ -180,9 +181,17 @@ class BucketNode:
     async def _do(
         self, migrate: Any, frm: Cep, to: Cep, bucket: int | None, lock_first: bool
     ) -> Row:
-        return await self._ask(
-            lambda ended: migrate(frm, to, ended, bucket=bucket, lock_first=lock_first)
+        return await self._seen(
+            await self._ask(
+                lambda ended: migrate(frm, to, ended, bucket=bucket, lock_first=lock_first)
+            )
         )
+
+    async def _seen(self, row: Row) -> Row:
+        """Wait until this member knows the new row, too, so that the next order builds on it; at most for the time in which another index copy would be asked."""
+        with trio.move_on_after(self._machine.settings.ask_timeout):
+            await self.wait_until(lambda state: state.rows[row.bucket].epoch >= row.epoch)
+        return row
 
     async def _ask(self, begin: Callable[[Callable[[Row | BucketError], None]], None]) -> Row:
         self._check_open()
@@ -190,6 +199,28 @@ class BucketNode:
         with self._inside():
             begin(waiter.end)
         return await self._wait(waiter)
+
+    async def create_index(self, name: str) -> None:
+        """Become the index copy of this name, whose former holder has left (CreateIndex). Return when it is registered and has all rows.
+
+        Raises:
+            Refused: the name is not in the static set, or a member has this copy. Nothing was changed.
+        """
+        self._check_open()
+        if name not in self._machine.settings.index_copies:
+            known = ", ".join(self._machine.settings.index_copies)
+            raise Refused(f"{name!r} is not one of the index copies: {known}")
+        await self.wait_ready()
+        holder = self.state.copies.get(name)
+        said = index_copies(self.router.port, self._machine.settings)
+        if any(cep.component == name for cep in said) or (
+            holder is not None and holder.member in self._machine.members
+        ):
+            raise Refused(f"another member has the index copy {name!r}")
+        with self._inside():
+            index = self._machine.create_index(name)
+            index.on_rows.append(self._tell)
+        await self.wait_until(lambda state: name in index.state.copies)
 
     def statistics(self) -> Mapping[str, int]:
         """Counters of this member; those of components begin with their name."""

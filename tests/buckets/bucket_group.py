@@ -27,20 +27,33 @@ class Group:
         self.nodes: dict[str, BucketNode] = {}
         self._scopes: dict[str, trio.CancelScope] = {}
 
-    async def start(self, name: str, *, client: bool = False) -> BucketNode:
-        parts = NodeParts(node=name) if client else NodeParts.of(name, self.settings)
-        await self._nursery.start(self._run, name, parts)
+    async def start(
+        self,
+        name: str,
+        *,
+        client: bool = False,
+        parts: NodeParts | None = None,
+        plugin: Plugin | None = None,
+    ) -> BucketNode:
+        """``parts``, ``plugin``: others than usual, such as another version beside the old one."""
+        usual = NodeParts(node=name) if client else NodeParts.of(name, self.settings)
+        await self._nursery.start(self._run, name, parts or usual, plugin or self.plugin)
         return self.nodes[name]
 
     async def _run(
-        self, name: str, parts: NodeParts, *, task_status: trio.TaskStatus[None]
+        self,
+        name: str,
+        parts: NodeParts,
+        plugin: Plugin,
+        *,
+        task_status: trio.TaskStatus[None],
     ) -> None:
         with trio.CancelScope() as self._scopes[name]:
             async with open_buckets(
                 "sim.xml",
                 cluster="test",
                 name=name,
-                plugin=self.plugin,
+                plugin=plugin,
                 settings=self.settings,
                 parts=parts,
                 placement=PLACEMENT,

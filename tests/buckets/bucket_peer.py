@@ -1,4 +1,5 @@
-"""A node of the explorer's application in a process of its own. Its argument is (node, stack, attributes) as JSON. It prints "ready"."""
+"""A node of the explorer's application in a process of its own. Its argument is (node, stack, attributes, version, beside) as JSON. With ``beside`` it is
+the new version beside the old one: a manager first, the index copy when the old process has left it. It prints "ready"."""
 
 from __future__ import annotations
 
@@ -12,28 +13,37 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from seed_instance import PLACEMENT, seed_settings
 
-from jgroups_py.buckets import FAST_DETECTION, NodeParts, open_buckets
+from jgroups_py.buckets import FAST_DETECTION, NodeParts, Refused, open_buckets
 from jgroups_py.testing.explorer.buckets.ledger import ledger
 
 LIFETIME = 120.0  # seconds
 
 
 async def main() -> None:
-    name, stack, attributes = json.loads(sys.argv[1])
+    name, stack, attributes, version, beside = json.loads(sys.argv[1])
     settings = seed_settings()
+    parts = NodeParts.of(name, settings)
+    if beside:
+        parts = NodeParts(node=name, managers=(f"m/{name}-{version}",))
     with trio.move_on_after(LIFETIME):
         async with open_buckets(
             stack,
             cluster="buckets",
-            name=name,
-            plugin=ledger(),
+            name=f"{name}-{version}",
+            plugin=ledger(version),
             settings=settings,
-            parts=NodeParts.of(name, settings),
+            parts=parts,
             placement=PLACEMENT,
             attributes={**FAST_DETECTION, **attributes},
         ) as node:
             await node.wait_ready()
             print("ready", flush=True)
+            while beside:
+                try:
+                    await node.create_index(f"i/{name}")
+                    beside = False
+                except Refused:
+                    await trio.sleep(0.2)
             await trio.sleep_forever()
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -21,8 +22,9 @@ from jgroups_py.buckets import (
     Request,
     open_buckets,
 )
+from jgroups_py.buckets.upgrade import move_all
 from jgroups_py.config.settings import load_stack
-from jgroups_py.testing.explorer.buckets.ledger import ledger
+from jgroups_py.testing.explorer.buckets.ledger import NEW, OLD, ledger
 from jgroups_py.tools.commands.mperf_ports import private_attributes
 
 pytestmark = [pytest.mark.sockets, pytest.mark.timeout(180)]
@@ -36,11 +38,14 @@ class Processes:
         self._stack, self._attributes = stack, attributes
         self.running: dict[str, trio.Process] = {}
 
-    async def start(self, name: str) -> None:
-        arguments = json.dumps([name, self._stack, self._attributes])
+    async def start(self, name: str, version: int = OLD, *, beside: bool = False) -> str:
+        """Returns the name of the process."""
+        arguments = json.dumps([name, self._stack, self._attributes, version, beside])
+        name = f"{name}-{version}" if beside else name
         self.running[name] = await trio.lowlevel.open_process(
             [sys.executable, PEER, arguments], stdout=subprocess.PIPE
         )
+        return name
 
     async def ready(self, name: str) -> None:
         out = self.running[name].stdout
@@ -80,28 +85,42 @@ class Load:
             await trio.sleep(0.002)
 
 
+@asynccontextmanager
+async def opened_client(
+    stack: str, attributes: dict[str, str], processes: Processes
+) -> AsyncIterator[BucketNode]:
+    """Three nodes in processes, and a client here."""
+    for name in ("n1", "n2", "n3"):
+        await processes.start(name)
+    async with open_buckets(
+        stack,
+        cluster="buckets",
+        name="client",
+        plugin=ledger(),
+        settings=seed_settings(),
+        parts=NodeParts(node="client"),
+        attributes={**FAST_DETECTION, **attributes},
+    ) as node:
+        yield node
+
+
+async def check(node: BucketNode, load: Load) -> None:
+    """What was answered is there, once."""
+    for key, tokens in load.answered.items():
+        (found,) = await node.request(Request(b"?", key))
+        assert set(tokens) <= set(found.decode().split()), key
+        assert len(set(found.split())) == len(found.split()), "nothing was done twice"
+    assert len(load.answered) == 18 and load.longest < 30.0
+
+
 @pytest.mark.parametrize("stack", ["tcp.xml", "udp.xml"])
 async def test_nodes_are_killed_one_after_the_other_and_nothing_answered_is_lost(
     stack: str,
 ) -> None:
     attributes = private_attributes(load_stack(stack), 4)
     processes = Processes(stack, attributes)
-    settings = seed_settings()
     try:
-        async with AsyncExitStack() as opened:
-            for name in ("n1", "n2", "n3"):
-                await processes.start(name)
-            node = await opened.enter_async_context(
-                open_buckets(
-                    stack,
-                    cluster="buckets",
-                    name="client",
-                    plugin=ledger(),
-                    settings=settings,
-                    parts=NodeParts(node="client"),
-                    attributes={**FAST_DETECTION, **attributes},
-                )
-            )
+        async with opened_client(stack, attributes, processes) as node:
             with trio.fail_after(120):
                 await node.wait_ready()
                 load = Load(node)
@@ -126,10 +145,41 @@ async def test_nodes_are_killed_one_after_the_other_and_nothing_answered_is_lost
                                 await node.recreate_bucket(back, bucket=bucket)
                     await trio.sleep(0.5)
                     nursery.cancel_scope.cancel()
-                for key, tokens in load.answered.items():
-                    (found,) = await node.request(Request(b"?", key))
-                    assert set(tokens) <= set(found.decode().split()), key
-                    assert len(set(found.split())) == len(found.split()), "nothing was done twice"
-                assert len(load.answered) == 18 and load.longest < 30.0
+                await check(node, load)
+    finally:
+        await processes.end()
+
+
+async def test_a_process_with_the_new_version_takes_over_from_the_old_one() -> None:
+    attributes = private_attributes(load_stack("tcp.xml"), 5)
+    processes = Processes("tcp.xml", attributes)
+    try:
+        async with opened_client("tcp.xml", attributes, processes) as node:
+            with trio.fail_after(120):
+                await node.wait_ready()
+                load = Load(node)
+                async with trio.open_nursery() as nursery:
+                    for number in range(18):
+                        nursery.start_soon(load.client, number)
+                    new_one = await processes.start("n1", NEW, beside=True)
+                    await processes.ready(new_one)
+                    await node.wait_until(lambda state: len(state.managers) == 4)
+                    old, new = node.manager_at("m/n1"), node.manager_at("m/n1-81")
+                    few = await move_all(node, old, new, at_most=3)
+                    await trio.sleep(0.5)
+                    back = await move_all(node, new, old)
+                    assert few.moved == back.moved and len(few.moved) == 3
+                    rest = await move_all(node, old, new)
+                    assert len(rest.moved) == 6 and not rest.refused
+                    await processes.kill("n1")
+                    await node.wait_until(
+                        lambda state: len(state.managers) == 3 and len(state.copies) == 3
+                    )
+                    await trio.sleep(0.5)
+                    nursery.cancel_scope.cancel()
+                versions = {m.cep.component: m.info.version for m in node.managers}
+                assert versions == {"m/n1-81": NEW, "m/n2": OLD, "m/n3": OLD}
+                assert all(row.slave is not None for row in node.state.rows.values())
+                await check(node, load)
     finally:
         await processes.end()

@@ -1,0 +1,95 @@
+"""An upgrade, or a fallback, of software: the buckets of one manager go to another one with another version of the plug-in (A39).
+
+    start a member with the new version on the same node; its manager is empty
+    move_all(node, old, new, at_most=3)         a few buckets; look at them
+    move_all(node, new, old)                    back, if they do not please: the new version writes for the old one
+    move_all(node, old, new)                    the rest
+    stop the old member; let the new one create its index copy (create_index)
+
+Clients go on meanwhile. A bucket is moved at most once, and is locked for a round trip (transfer.py). The provider of the newer version converts, up and down.
+
+Source: 4.2.5, 4.4.3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+import trio
+
+from jgroups_py.buckets.ends import Cep
+from jgroups_py.buckets.errors import BucketError, OutcomeUnknown, Refused
+from jgroups_py.buckets.messages import Row
+from jgroups_py.buckets.node import BucketNode
+
+ATTEMPTS_MAX: Final = 5
+"""How often a bucket is asked for that is locked, or whose pair has changed meanwhile."""
+AGAIN_AFTER: Final = 0.2
+"""Seconds between two attempts."""
+
+
+@dataclass
+class Moves:
+    """What was done. ``refused``: buckets that stayed, and why."""
+
+    moved: list[int] = field(default_factory=list)
+    refused: dict[int, str] = field(default_factory=dict)
+
+
+async def move_all(
+    node: BucketNode,
+    frm: Cep,
+    to: Cep,
+    *,
+    at_most: int | None = None,
+    pause: float = 0.0,
+    on_move: Callable[[Row], None] | None = None,
+) -> Moves:
+    """Move the buckets of one manager to another one, masters and slaves, one after the other, in the order of their numbers.
+
+    A caller that is cancelled leaves the move under way to go on; those that were made stay. Called again, it goes on with the rest.
+
+    Args:
+        at_most: so many buckets; None: all.
+        pause: seconds between two buckets, for the load.
+        on_move: called with each new row.
+
+    Raises:
+        Refused: there is no such manager. Nothing was changed. A bucket that is refused is in the result, and the next one is tried.
+    """
+    for cep in (frm, to):
+        if all(manager.cep != cep for manager in node.managers):
+            raise Refused(f"there is no bucket manager {cep}")
+    done = Moves()
+    rows = [row for _, row in sorted(node.state.rows.items()) if row.role_of(frm) is not None]
+    for row in rows[:at_most]:
+        try:
+            moved = await _move(node, row.bucket, frm, to)
+        except BucketError as error:
+            done.refused[row.bucket] = str(error)
+            continue
+        done.moved.append(row.bucket)
+        if on_move is not None:
+            on_move(moved)
+        if pause:
+            await trio.sleep(pause)
+    return done
+
+
+async def _move(node: BucketNode, bucket: int, frm: Cep, to: Cep) -> Row:
+    """Move one bucket. Its row says what has become of an attempt whose answer was lost."""
+    for attempt in range(1, ATTEMPTS_MAX + 1):
+        row = node.state.rows[bucket]
+        role = row.role_of(frm)
+        if role is None and row.role_of(to) is not None:
+            return row
+        migrate = node.migrate_master_bucket if role == "master" else node.migrate_slave_bucket
+        try:
+            return await migrate(frm, to, bucket=bucket)
+        except (Refused, OutcomeUnknown):
+            if attempt == ATTEMPTS_MAX:
+                raise
+            await trio.sleep(AGAIN_AFTER)
+    raise AssertionError("the last attempt returns or raises")
