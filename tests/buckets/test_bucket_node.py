@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AsyncExitStack
 from typing import Any
 
 import pytest
@@ -18,6 +19,8 @@ from jgroups_py.buckets import (
     Request,
     Unavailable,
 )
+from jgroups_py.buckets.deployed import open_deployed, parts_of
+from jgroups_py.buckets.deployment import parse_deployment
 from jgroups_py.buckets.opening import open_buckets
 from jgroups_py.buckets.parts import NodeParts
 from jgroups_py.errors import ConfigError
@@ -220,3 +223,33 @@ def test_parts_are_checked() -> None:
         NodeParts(node="n", managers=("a", "a"))
     with pytest.raises(ConfigError, match="1 to 200 characters"):
         NodeParts(node="")
+
+
+FILE = """
+name: seats
+buckets: 9
+nodes: {n1: {fails_with: a}, n2: {fails_with: b}, n3: {fails_with: c, components: {managers: 0, indices: 1, routers: 1}}, n4: {}}
+stack: sim.xml
+"""
+
+
+@pytest.mark.seed("A24", "A66")
+async def test_members_are_opened_as_a_deployment_file_says(autojump_clock: Any) -> None:
+    deployment = parse_deployment(FILE)
+    assert parts_of(deployment, "n3").managers == () and parts_of(deployment, "n1").zone == "a"
+    network = MemoryNetwork()
+    async with AsyncExitStack() as opened:
+        for name in ("n1", "n2", "n3", "n4", None):
+            member = open_deployed(deployment, name, plugin=ledger(), transport=network)
+            client = await opened.enter_async_context(member)
+        with trio.fail_after(60):
+            await client.wait_ready()
+        assert client.channel.cluster == "seats"
+        assert sorted(m.cep.component for m in client.managers) == ["m/n1", "m/n2", "m/n4"]
+        assert await ask(client, "k", "+x") == "0"
+
+
+async def test_a_node_that_the_file_lacks_is_refused() -> None:
+    with pytest.raises(ConfigError, match="no node 'n9', but n1, n2, n3, n4"):
+        async with open_deployed(parse_deployment(FILE), "n9", plugin=ledger()):
+            pass

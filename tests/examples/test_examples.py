@@ -19,6 +19,7 @@ EXPECTED = {
     "own_protocol_property.py": "replayed, it is the same: True\nwith MENDED it holds: True",
     "replicated_dict.py": "all three have the same: True large",
     "tree_cache.py": "49 of 3 in memory\nafter a restart there are 100",
+    "seats.py": "LH400/1A is taken by Ann Lee\n10 moves while 120 seats were booked; nothing is lost: True",
     "shared_map.py": "host 1 counts 400, host 2 counts 400\nthe sessions are the same: True",
     "rpc.py": "together 8\nC says KeyError: 'milk'\nthe first to deliver: tea",
     "two_sites.py": "U in SFO received 100 messages in order: True",
