@@ -12,7 +12,15 @@ from typing import Any, Final
 
 from jgroups_py.drill.file import stacks
 from jgroups_py.drill.file.plan import Plan
-from jgroups_py.drill.judge import cache_figures, cache_judge, cache_result, map_judge, map_result
+from jgroups_py.drill.judge import (
+    cache_figures,
+    cache_judge,
+    cache_result,
+    live_judge,
+    live_result,
+    map_judge,
+    map_result,
+)
 from jgroups_py.drill.judge import figures as operators
 from jgroups_py.drill.judge import verdict as judge
 from jgroups_py.drill.judge.evidence import Evidence
@@ -65,6 +73,11 @@ def _of_maps(plan: Plan, evidence: Evidence, about: dict[str, Any]) -> Judged:
     return verdict, map_judge.figures(verdict, evidence), map_result.result(verdict, **about)
 
 
+def _of_live(plan: Plan, evidence: Evidence, about: dict[str, Any]) -> Judged:
+    verdict = live_judge.judge(evidence, expect=plan.expect)
+    return verdict, live_judge.figures(verdict), live_result.result(verdict, **about)
+
+
 @dataclass(frozen=True)
 class _Kind:
     """How a workload is run and judged. ``simulated``, ``real``, ``check``: ``module:function``, below ``jgroups_py.drill``."""
@@ -89,6 +102,9 @@ _KINDS: Final = {
         "run.map_simulated:run_map_simulated",
         "run.map_real:run_map_real",
         "file.map_settings:check",
+    ),
+    "livebackup": _Kind(
+        _of_live, "run.live_simulated:run_live_simulated", "run.live_real:run_live_real"
     ),
 }
 

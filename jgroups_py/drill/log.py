@@ -24,6 +24,8 @@ A record on disk is one JSON object a line, ``{"t", "site", "member", "event", "
                        bootstraps (running total of those complete)
     seen               of maps: key; a host finds that it has another value than before, `origin` and
                        `seqno` as above, null: none
+    role               of live and backup: role, term of a node; its operations are put, acked (at: where each of
+                       their entries stands, and the entry before it) and failed, with keys (the logs)
     census             at the end: members of the view, owned (key -> [origin, seqno, site]); of maps also when
                        one is opened, with first: true
     unsent             to (site), keys (key -> number of the event): what that site has not
@@ -80,6 +82,7 @@ EVENTS = [
     "bootstrap",
     "discarded",
     "seen",
+    "role",
 ]
 
 RUNS = ("send", "deliver", "relay", "replay")

@@ -89,6 +89,8 @@ class Node:
         self.role: Role = "joining"
         self.term = 0
         self.counts: Counter[str] = Counter()
+        self.on_view: Callable[[View], None] | None = None
+        """Called with each view when this node knows it, before it acts on it."""
         self.out: Outgoing[Address] = Outgoing(self._send, self._on_sent)
         self._changed = trio.Event()
         self._home = Home(
@@ -254,6 +256,8 @@ class Node:
     # --- views, terms and roles
 
     async def _on_view(self, view: View) -> None:
+        if self.on_view is not None:
+            self.on_view(view)
         self._view = view
         self._election = Election(view.members, self._settings.quorum)
         self._standings = {m: s for m, s in self._standings.items() if m in view}

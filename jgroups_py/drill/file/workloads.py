@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from jgroups_py.drill.file import cache_keys, map_keys, values
+from jgroups_py.drill.file import cache_keys, live_keys, map_keys, values
 from jgroups_py.drill.file.model import (
     CACHE_COUNTS,
     CACHE_FAULTS,
@@ -83,6 +83,18 @@ WORKLOADS: Final = {
             all_relay=True,
             members_max=map_keys.HOSTS_MAX,
             why=f"hosts of a map have identifiers from 1 to {map_keys.HOSTS_MAX}",
+        ),
+        Workload(
+            "livebackup",
+            tuple(fault for fault in _NO_PRIMARY if fault != "fail_site"),
+            live_keys.COUNTS,
+            live_keys.TIMES,
+            asks=live_keys.LiveLoad,
+            traffic=live_keys.READERS,
+            settings=live_keys.SETTINGS,
+            stack_alone="udp.xml",
+            sites_max=1,
+            why="a live node and its backups are of one site",
         ),
     )
 }

@@ -13,11 +13,12 @@ from jgroups_py.drill.file import workloads
 from jgroups_py.drill.file.plan import Plan, unrelayed_senders
 from jgroups_py.drill.judge.cache_judge import CacheVerdict
 from jgroups_py.drill.judge.cache_sites import Unrelayed
+from jgroups_py.drill.judge.live_judge import LiveVerdict
 from jgroups_py.drill.judge.map_judge import MapVerdict
 from jgroups_py.drill.judge.results import Verdicts
 from jgroups_py.drill.judge.rules import Judged
 from jgroups_py.drill.judge.verdict import Verdict
-from jgroups_py.drill.report import map_report
+from jgroups_py.drill.report import live_report, map_report
 from jgroups_py.drill.report.tables import KEYS_SHOWN_MAX, event_text, seconds, show_sites
 
 WIDTH_OFF_TERMINAL = 100
@@ -50,6 +51,8 @@ def show(out: Console, title: str, verdict: Verdicts, notes: Sequence[str] = ())
         _show_caches(out, title, verdict)
     elif isinstance(verdict, MapVerdict):
         map_report.show(out, title, verdict)
+    elif isinstance(verdict, LiveVerdict):
+        live_report.show(out, title, verdict)
     else:
         assert isinstance(verdict, Verdict)
         _show_messages(out, title, verdict)

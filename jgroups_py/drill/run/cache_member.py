@@ -20,7 +20,7 @@ from jgroups_py.cache.settings_file import load_cache_settings
 from jgroups_py.drill.file.cache_settings import on_stack
 from jgroups_py.drill.file.stacks import Settings
 from jgroups_py.drill.run.cache_user import CacheUser
-from jgroups_py.drill.run.member import DrillMember, _Lines, main
+from jgroups_py.drill.run.member import DrillMember, main
 from jgroups_py.drill.run.requests import Load
 from jgroups_py.driver import SocketTransport
 
@@ -31,26 +31,20 @@ class CacheDrillMember(DrillMember):
     user: CacheUser | None = None
     cache: TreeCache | None = None
 
-    async def run(self, commands: _Lines) -> None:
-        self.tell("ready")
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._obey, commands)
-            await self._joined.wait()
-            task = self.task
-            settings = on_stack(
-                load_cache_settings(task.cache, properties=task.cache_properties),
-                Settings(task.stack, task.attributes, task.properties),
-                Path(task.log).with_suffix(".xml"),
-            )
-            async with open_tree_cache(
-                settings,
-                cluster=task.cluster,
-                name=f"{task.name}#{task.incarnation}",
-                transport=SocketTransport(faults=self.faults),
-            ) as cache:
-                await self._use(cache)
-            self.tell("ended", how="left")
-            nursery.cancel_scope.cancel()
+    async def live(self) -> None:
+        task = self.task
+        settings = on_stack(
+            load_cache_settings(task.cache, properties=task.cache_properties),
+            Settings(task.stack, task.attributes, task.properties),
+            Path(task.log).with_suffix(".xml"),
+        )
+        async with open_tree_cache(
+            settings,
+            cluster=task.cluster,
+            name=f"{task.name}#{task.incarnation}",
+            transport=SocketTransport(faults=self.faults),
+        ) as cache:
+            await self._use(cache)
 
     async def _use(self, cache: TreeCache) -> None:
         task, channel = self.task, cache.buddies.channel

@@ -17,7 +17,7 @@ import trio
 from jgroups_py.channel.channel import Channel
 from jgroups_py.drill.file.map_keys import MapLoad
 from jgroups_py.drill.run.map_user import MapUser
-from jgroups_py.drill.run.member import DrillMember, _Lines, main
+from jgroups_py.drill.run.member import DrillMember, main
 from jgroups_py.maps.channel import MapChannel, open_map_channel
 from jgroups_py.maps.host import MapEvent
 from jgroups_py.maps.open import Map, open_map
@@ -51,15 +51,9 @@ class MapDrillMember(DrillMember):
 
     user: MapUser | None = None
 
-    async def run(self, commands: _Lines) -> None:
-        self.tell("ready")
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._obey, commands)
-            await self._joined.wait()
-            async with self._channel() as channel, open_map_channel(channel) as carrier:
-                await self._use(channel, carrier)
-            self.tell("ended", how="left")
-            nursery.cancel_scope.cancel()
+    async def live(self) -> None:
+        async with self._channel() as channel, open_map_channel(channel) as carrier:
+            await self._use(channel, carrier)
 
     async def _use(self, channel: Channel, carrier: MapChannel) -> None:
         task = self.task

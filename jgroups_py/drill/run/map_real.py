@@ -38,8 +38,3 @@ class MapRealDrill(AskedDrill):
             if self._links.get(member, 0) < wanted:
                 return False
         return True
-
-    async def _last_look(self) -> None:
-        """All hosts say what they have."""
-        there = [m for m in self._members.values() if not (m.gone or m.paused)]
-        await self._look(there, {member: {"do": "census"} for member in there})

@@ -150,30 +150,37 @@ class DrillMember:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._obey, commands)
             await self._joined.wait()
-            async with self._channel() as channel:
-                self._has_joined(channel)
-                channel.driver.before_flush.append(self._watch_bridge)
-                async with trio.open_nursery() as inner:
-                    inner.start_soon(self._read, channel)
-                    inner.start_soon(self._sample, channel)
-                    for traffic in self.task.traffic:
-                        inner.start_soon(self._load, channel, traffic)
-                    inner.start_soon(self._wait_leave, inner.cancel_scope)
+            await self.live()
             self.tell("ended", how="left")
             nursery.cancel_scope.cancel()
 
+    async def live(self) -> None:
+        """Join, and do what the task says until the member is to leave."""
+        async with self._channel() as channel:
+            self._has_joined(channel)
+            channel.driver.before_flush.append(self._watch_bridge)
+            async with trio.open_nursery() as inner:
+                inner.start_soon(self._read, channel)
+                inner.start_soon(self._sample, channel)
+                for traffic in self.task.traffic:
+                    inner.start_soon(self._load, channel, traffic)
+                inner.start_soon(self._wait_leave, inner.cancel_scope)
+
     def _channel(self) -> AbstractAsyncContextManager[Channel]:
         task = self.task
-        return open_channel(
-            task.stack,
-            cluster=task.cluster,
-            name=f"{task.name}#{task.incarnation}",
-            attributes=task.attributes,
-            properties=task.properties,
-            transport=SocketTransport(faults=self.faults),
-            join_timeout=JOIN_SECONDS_MAX,
-            trace=self._on_trace,
-        )
+        return open_channel(task.stack, cluster=task.cluster, **self.channel_options())
+
+    def channel_options(self) -> dict[str, Any]:
+        """The arguments of ``open_channel`` for this member, besides stack and cluster."""
+        task = self.task
+        return {
+            "name": f"{task.name}#{task.incarnation}",
+            "attributes": task.attributes,
+            "properties": task.properties,
+            "transport": SocketTransport(faults=self.faults),
+            "join_timeout": JOIN_SECONDS_MAX,
+            "trace": self._on_trace,
+        }
 
     def _has_joined(self, channel: Channel) -> None:
         self.channel = channel

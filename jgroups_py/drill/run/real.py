@@ -561,7 +561,8 @@ class RealDrill(TrioCourse[Process]):
 
 
 class AskedDrill(RealDrill):
-    """A drill the members of which are asked, and tell ``looked`` when they have logged what they were asked for."""
+    """A drill the members of which are asked, and tell ``looked`` when they have logged what they were asked for: at the end
+    all that they have."""
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
@@ -572,6 +573,10 @@ class AskedDrill(RealDrill):
             self._looked[member] = None
         else:
             super()._heard(member, told)
+
+    async def _last_look(self) -> None:
+        there = [m for m in self._members.values() if not (m.gone or m.paused)]
+        await self._look(there, {member: {"do": "census"} for member in there})
 
     async def _look(self, there: list[Process], commands: dict[Process, dict[str, Any]]) -> None:
         self._looked.clear()

@@ -1,0 +1,68 @@
+"""One node of a real drill of live and backup: a process that is live or a backup, and its clients.
+
+    python -m jgroups_py.drill.run.live_member    as jgroups_py.drill.run.member
+
+One more command, ``census``: it logs all that the node has, and tells ``looked``. It tells ``role`` when that changes.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import trio
+
+from jgroups_py.drill.file.live_keys import LiveLoad
+from jgroups_py.drill.run.live_user import KINDS, OPERATIONS, LiveUser
+from jgroups_py.drill.run.member import DrillMember, main
+from jgroups_py.livebackup import LiveBackupSettings, Node, open_livebackup
+
+
+class LiveDrillMember(DrillMember):
+    """See the module's docstring."""
+
+    user: LiveUser | None = None
+
+    async def live(self) -> None:
+        task = self.task
+        async with open_livebackup(
+            task.stack,
+            cluster=task.cluster,
+            kinds=KINDS,
+            operations=OPERATIONS,
+            settings=LiveBackupSettings(**task.settings),
+            **self.channel_options(),
+        ) as node:
+            await self._use(node)
+
+    async def _use(self, node: Node) -> None:
+        task = self.task
+        self._has_joined(node.channel)
+        self._on_view(node.channel.view)
+        node.on_view = self._on_view
+        origin = f"{task.name}#{task.incarnation}"
+        chance = random.Random(f"{task.seed}:requests")
+        self.user = LiveUser(node, task.site, origin, chance, self._write)
+        async with trio.open_nursery() as inner:
+            inner.start_soon(self.user.watch)
+            for traffic in task.traffic:
+                load = LiveLoad(**traffic.asks)
+                inner.start_soon(self._requests, self.user, load, traffic)
+            inner.start_soon(self._wait_leave, inner.cancel_scope)
+
+    def _write(
+        self, event: str, origin: str | None = None, seqno: int | None = None, **detail: Any
+    ) -> None:
+        self.write(event, origin, seqno, **detail)
+        if event == "role":
+            self.tell("role", role=detail["role"])
+
+    async def obey(self, command: dict[str, Any]) -> None:
+        if command["do"] == "census":
+            if self.user is not None:
+                self.user.census()
+            self.tell("looked")
+
+
+if __name__ == "__main__":
+    trio.run(main, LiveDrillMember)
