@@ -19,7 +19,7 @@ from jgroups_py.driver import probe_multicast
 from jgroups_py.errors import ConfigError
 from jgroups_py.livebackup.applier import Applier
 from jgroups_py.livebackup.confirming import Confirming
-from jgroups_py.livebackup.kinds import Space
+from jgroups_py.livebackup.objects import Space
 from jgroups_py.tools.cli import run
 
 DRILL = """\
@@ -132,8 +132,8 @@ def test_a_backup_that_reverses_nothing_shows_operations_by_half(
 def test_a_snapshot_without_an_object_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     load = Space.load
 
-    def forget(self: Space, key: str, state: Any) -> None:
-        load(self, key, {"entries": []} if key == "DrillLog/0" else state)
+    async def forget(self: Space, key: str, state: Any) -> None:
+        await load(self, key, {"entries": []} if key == "DrillLog/0" else state)
 
     monkeypatch.setattr(Space, "load", forget)
     verdict, found = played(KILL_BACKUP)

@@ -77,6 +77,7 @@ SETTINGS: Final[dict[str, Callable[[str], Any]]] = {
     "mode": one_of(MODES),
     "backups_min": whole(0, 1000),
     "quorum": whole(0, 1000),
+    "checksum_every": whole(0, 1_000_000),
     "lag_operations": whole(1, 1_000_000),
     "lag_seconds": seconds,
     "abandon_timeout": seconds,

@@ -60,7 +60,7 @@ class LiveDrillMember(DrillMember):
     async def obey(self, command: dict[str, Any]) -> None:
         if command["do"] == "census":
             if self.user is not None:
-                self.user.census()
+                await self.user.census()
             self.tell("looked")
 
 

@@ -83,4 +83,4 @@ class LiveSimulation(TrioSimulation[LiveMember]):
 
     async def _last_look(self) -> None:
         for member in self._there():
-            member.asked.census()
+            await member.asked.census()

@@ -101,14 +101,14 @@ class LiveUser(User[LiveLoad, Append]):
             role = self._node.role
             if role != self.role:
                 if role == "live":
-                    self.census(first=True)
+                    await self.census(first=True)
                 self.role = role
                 self._log("role", role=role, term=self._node.term)
             await trio.sleep(LOOK_SECONDS)
 
-    def census(self, **more: Any) -> None:
+    async def census(self, **more: Any) -> None:
         """Logs all that this node has."""
         owned: dict[str, list[list[Any]]] = {}
-        for key, state in self._node.space.saved().items():
+        for key, state in (await self._node.space.saved()).items():
             owned[key.partition("/")[2]] = [list(entry) for entry in state["entries"]]
         self._log("census", owned=owned, role=self._node.role, **more)
