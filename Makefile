@@ -22,7 +22,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .DELETE_ON_ERROR:
 .PHONY: help venv test test-long durations test-slow test-java test-spark test-memcached demo-spark docs check format drill drill-short drill-seeds requirements \
         bench bench-quick bench-rates bench-sim bench-scale memory fuzz fuzz-short mutants mutants-short long-life maps-kills encrypted-hours \
-        simulate simulate-short histories histories-short buddy-explore buddy-explore-short map-explore livebackup-explore buckets-explore bounds clean
+        simulate simulate-short histories histories-short buddy-explore buddy-explore-short map-explore livebackup-explore broker-kills buckets-explore bounds clean
 
 help:
 	@sed -n 's/^# //p' Makefile | head -4
@@ -44,6 +44,7 @@ help:
 	@echo "make buddy-explore  100,000 random schedules of buddy replication's logic, 2,000 clusters (-short: few)"
 	@echo "make map-explore    10,000 random histories of maps each: links, a shared medium, whole clusters; a put's bytes at 127 hosts"
 	@echo "make livebackup-explore  100,000 random orders of operations on live and backup, with crashes of both"
+	@echo "make broker-kills  the live broker of examples/broker is killed 50 times under load: is what clients were told so?"
 	@echo "make buckets-explore  5,000 random schedules of a bucket store: kills, cuts and moves under load"
 	@echo "make histories  10,000 histories of concurrent callers of caches, each linearizable? (-short: some)"
 	@echo "make bounds     are the worst-case times of validate ever exceeded? 6,000 simulated faults, and as many take-overs"
@@ -254,6 +255,9 @@ bounds: $(STAMP)
 
 livebackup-explore: $(STAMP)
 	$(BIN)/python tests/livebackup/explore_orders.py --schedules 100000
+
+broker-kills: $(STAMP)
+	$(BIN)/python tests/broker/kill_brokers.py --kills 50
 
 buckets-explore: $(STAMP)
 	$(BIN)/python -m jgroups_py.testing.explorer.buckets --seeds 1..5000

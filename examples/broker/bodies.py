@@ -1,0 +1,106 @@
+"""Where a queue's messages wait: the oldest ones in memory, the others of a deep queue in SQLite.
+
+The file holds what this process has no room for and is no store: what must survive is on the other nodes. So it is not synchronised, and it
+is gone with the process.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from functools import cache
+from itertools import count
+
+import msgspec
+
+from examples.broker.message import Message
+
+IN_MEMORY = 10_000
+"""Messages of a queue that are kept in memory. Further ones are paged."""
+PAGE = 1_000
+"""Messages that are read at once."""
+
+_sections = count(1)
+
+
+@cache
+def _file() -> sqlite3.Connection:
+    """One file of this process, without a name (SQLite removes it when the process ends, however that is)."""
+    found = sqlite3.connect("", isolation_level=None, check_same_thread=False)
+    found.execute("PRAGMA journal_mode = OFF")
+    found.execute("PRAGMA synchronous = OFF")
+    found.execute(
+        "CREATE TABLE body (section INTEGER, number INTEGER, data BLOB, PRIMARY KEY (section, number)) WITHOUT ROWID"
+    )
+    return found
+
+
+class Bodies:
+    """Number -> message, of one queue."""
+
+    def __init__(self) -> None:
+        self._section = next(_sections)
+        self._memory: dict[int, Message] = {}
+        self.paged = 0
+        """How many are in the file."""
+
+    def __len__(self) -> int:
+        return len(self._memory) + self.paged
+
+    def __getitem__(self, number: int) -> Message:
+        found = self._memory.get(number)
+        if found is None:
+            self._depage(number)
+            found = self._memory[number]
+        return found
+
+    def __setitem__(self, number: int, message: Message) -> None:
+        if len(self._memory) < IN_MEMORY:
+            self._memory[number] = message
+            return
+        data = msgspec.msgpack.encode(message.save())
+        _file().execute("INSERT INTO body VALUES (?, ?, ?)", (self._section, number, data))
+        self.paged += 1
+
+    def __delitem__(self, number: int) -> None:
+        if self._memory.pop(number, None) is None:
+            _file().execute(
+                "DELETE FROM body WHERE section = ? AND number = ?", (self._section, number)
+            )
+            self.paged -= 1
+
+    def __iter__(self) -> Iterator[tuple[int, Message]]:
+        """All of them, without keeping those of the file."""
+        yield from list(self._memory.items())
+        last = -1
+        while True:
+            rows = self._rows(last + 1)
+            for number, message in rows:
+                yield number, message
+                last = number
+            if not rows:
+                return
+
+    def clear(self) -> None:
+        self._memory.clear()
+        _file().execute("DELETE FROM body WHERE section = ?", (self._section,))
+        self.paged = 0
+
+    def _depage(self, first: int) -> None:
+        """Read a page, beginning with this message. Raises KeyError when it is not there."""
+        rows = self._rows(first)
+        if not rows or rows[0][0] != first:
+            raise KeyError(first)
+        _file().execute(
+            "DELETE FROM body WHERE section = ? AND number BETWEEN ? AND ?",
+            (self._section, first, rows[-1][0]),
+        )
+        self.paged -= len(rows)
+        self._memory.update(rows)
+
+    def _rows(self, first: int) -> list[tuple[int, Message]]:
+        rows = _file().execute(
+            "SELECT number, data FROM body WHERE section = ? AND number >= ? ORDER BY number LIMIT ?",
+            (self._section, first, PAGE),
+        )
+        return [(number, Message.load(msgspec.msgpack.decode(data))) for number, data in rows]

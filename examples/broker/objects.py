@@ -1,0 +1,242 @@
+"""The kinds of objects: Queue, Session, PostOffice (the seed's Q, S and P).
+
+What a method of a queue returns is a Change: its ``answer`` is for the operation, its steps are for who takes it back.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from examples.broker.bodies import Bodies
+from examples.broker.changes import (
+    Add,
+    Change,
+    Contents,
+    Fly,
+    GiveBack,
+    Land,
+    Remove,
+    Subscribe,
+    Unsubscribe,
+    WaitNoMore,
+)
+from examples.broker.message import Delivery, Message, Subscription
+from jgroups_py.livebackup import Stateful, undone_by
+
+DEPTH_MAX: Final = 1_000_000
+"""Messages of a queue."""
+QUEUES_MAX: Final = 5_000
+EXPIRE_MAX: Final = 1_000
+"""Messages of a queue that expire at once. The others wait for the next time."""
+
+
+class Refused(Exception):
+    """A client asks for what cannot be. Nothing was changed."""
+
+
+class Queue(Stateful):
+    """Messages in the order in which they came. Each goes to one subscription, and is gone when that has acknowledged it."""
+
+    def __init__(self) -> None:
+        self._contents = Contents()
+
+    # --- changes
+
+    @undone_by("nothing")
+    def look(self) -> tuple[int, bool]:
+        """How many messages there are, and whether nobody has sent anything here before."""
+        return len(self._contents.bodies), self._contents.next == 1
+
+    @undone_by("undo")
+    def put(self, message: Message, now: float) -> Change:
+        """Answers the deliveries that come of it."""
+        change = Change(self._contents)
+        change.do(Add(message))
+        return self._assigned(change, now)
+
+    @undone_by("undo")
+    def offer(self, message: Message, now: float) -> Change:
+        """Like put, but a full queue does not take the message."""
+        if len(self._contents.bodies) < DEPTH_MAX:
+            return self.put(message, now)
+        return Change(self._contents, answer=[])
+
+    @undone_by("undo")
+    def subscribe(self, key: str, prefetch: int, now: float) -> Change:
+        """Answers deliveries."""
+        change = Change(self._contents)
+        change.do(Subscribe(key, prefetch))
+        return self._assigned(change, now)
+
+    @undone_by("undo")
+    def unsubscribe(self, key: str, now: float) -> Change:
+        """What it has not acknowledged waits again, before what came later. Answers deliveries to others. Nothing, if there is none."""
+        change = Change(self._contents)
+        if key in self._contents.subscriptions:
+            for turn, number in list(self._contents.subscriptions[key].flying.items()):
+                change.do(Land(key, turn))
+                change.do(GiveBack(number))
+            change.do(Unsubscribe(key))
+        return self._assigned(change, now)
+
+    @undone_by("undo")
+    def acknowledge(self, key: str, turns: list[int], now: float) -> Change:
+        """These messages are done with. Answers deliveries."""
+        change = Change(self._contents)
+        for number in self._landed(change, key, turns):
+            change.do(Remove(number))
+        return self._assigned(change, now)
+
+    @undone_by("undo")
+    def refuse(self, key: str, turns: list[int], now: float) -> Change:
+        """The client does not want these messages. Answers them, and deliveries."""
+        change = Change(self._contents)
+        refused: list[Message] = []
+        for number in self._landed(change, key, turns):
+            refused.append(self._contents.bodies[number])
+            change.do(Remove(number))
+        change = self._assigned(change, now)
+        change.answer = (refused, change.answer)
+        return change
+
+    @undone_by("undo")
+    def expire(self, now: float) -> Change:
+        """Messages that wait and are too old are gone. Answers how many."""
+        change = Change(self._contents)
+        contents = self._contents
+        old = [
+            n for n in contents.expiring if n in contents.waiting and contents.is_expired(n, now)
+        ]
+        for number in old[:EXPIRE_MAX]:
+            change.do(WaitNoMore(number))
+            change.do(Remove(number))
+        change.answer = len(old[:EXPIRE_MAX])
+        return change
+
+    @undone_by("undo")
+    def empty(self) -> Change:
+        """All messages that wait are gone."""
+        change = Change(self._contents)
+        for number in sorted(self._contents.waiting):
+            change.do(WaitNoMore(number))
+            change.do(Remove(number))
+        return change
+
+    def undo(self, change: Change, *_arguments: Any) -> None:
+        change.undo()
+
+    def nothing(self, _looked: Any) -> None:
+        """What takes a look back."""
+
+    def _landed(self, change: Change, key: str, turns: list[int]) -> list[int]:
+        subscription = self._contents.subscriptions.get(key)
+        if subscription is None:
+            return []
+        there = [turn for turn in dict.fromkeys(turns) if turn in subscription.flying]
+        numbers = [subscription.flying[turn] for turn in there]
+        for turn in there:
+            change.do(Land(key, turn))
+        return numbers
+
+    def _assigned(self, change: Change, now: float) -> Change:
+        """Who has room gets what waits, the oldest first."""
+        contents = self._contents
+        deliveries: list[Delivery] = []
+        while True:
+            key = next((k for k, s in contents.subscriptions.items() if s.has_room), None)
+            number = contents.first()
+            if key is None or number is None:
+                change.answer = deliveries
+                return change
+            change.do(WaitNoMore(number))
+            if contents.is_expired(number, now):
+                change.do(Remove(number))
+                continue
+            message, again = contents.bodies[number], number in contents.again
+            change.do(Fly(key, number))
+            turn = contents.subscriptions[key].turns
+            deliveries.append(Delivery(key, turn, number, message, again))
+
+    # --- snapshots
+
+    def save(self) -> Any:
+        contents = self._contents
+        return [
+            contents.next,
+            [[number, message.save()] for number, message in contents.bodies],
+            sorted(contents.waiting),
+            sorted(contents.again),
+            [[key, one.save()] for key, one in contents.subscriptions.items()],
+        ]
+
+    def load(self, state: Any) -> None:
+        next_number, messages, waiting, again, subscriptions = state
+        self._contents.bodies.clear()
+        contents = self._contents = Contents(Bodies(), next=next_number)
+        for number, saved in sorted(messages):
+            message = contents.bodies[number] = Message.load(saved)
+            if message.expires:
+                contents.expiring[number] = message.expires
+        contents.waiting, contents.order = set(waiting), sorted(waiting)
+        contents.again = set(again)
+        contents.subscriptions = {key: Subscription.load(saved) for key, saved in subscriptions}
+
+
+class Session(Stateful):
+    """A client's subscriptions: key -> name of the queue, and the topic if the queue is the subscription's own."""
+
+    def __init__(self) -> None:
+        self.subscriptions: dict[str, tuple[str, str]] = {}
+
+    def subscribed(self, key: str, queue: str, address: str) -> None:
+        self.subscriptions[key] = (queue, address)
+
+    def unsubscribed(self, key: str) -> tuple[str, str] | None:
+        found = self.subscriptions.pop(key, None)
+        return None if found is None else (found[0], found[1])
+
+    def closed(self) -> dict[str, tuple[str, str]]:
+        """It ends. Returns what it had."""
+        found, self.subscriptions = self.subscriptions, {}
+        return {key: (queue, address) for key, (queue, address) in found.items()}
+
+
+class PostOffice(Stateful):
+    """Which queues there are, which queues of subscribers get what is sent to a topic, and which sessions are open."""
+
+    def __init__(self) -> None:
+        self.queues: dict[str, None] = {}
+        self.bindings: dict[str, list[str]] = {}
+        self.sessions: dict[str, None] = {}
+
+    def opened(self, session: str) -> None:
+        self.sessions[session] = None
+
+    def closed(self, session: str) -> None:
+        self.sessions.pop(session, None)
+
+    def open_sessions(self) -> list[str]:
+        return list(self.sessions)
+
+    def all_queues(self) -> list[str]:
+        return list(self.queues)
+
+    def create(self, queue: str) -> None:
+        """Raises Refused when there are too many."""
+        if queue not in self.queues and len(self.queues) >= QUEUES_MAX:
+            raise Refused(f"there are {QUEUES_MAX} queues, and no more are made")
+        self.queues[queue] = None
+
+    def bind(self, address: str, queue: str) -> None:
+        """What is sent to the address goes to this queue, too."""
+        self.bindings.setdefault(address, []).append(queue)
+
+    def unbind(self, address: str, queue: str) -> None:
+        bound = [one for one in self.bindings.get(address, []) if one != queue]
+        if bound:
+            self.bindings[address] = bound
+        else:
+            self.bindings.pop(address, None)
+
+    def route(self, address: str) -> list[str]:
+        return list(self.bindings.get(address, []))

@@ -1,0 +1,139 @@
+"""What clients start, and what the broker starts itself. Each runs on the live node and again on its backups.
+
+Arguments are plain data; a message is ``[headers, body, expires]``. What an operation returns are deliveries: the live node sends them when
+they are confirmed.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from examples.broker.message import Delivery, Message
+from examples.broker.objects import DEPTH_MAX, PostOffice, Queue, Refused, Session
+from jgroups_py.livebackup import Work
+
+OFFICE: Final = "main"
+REFUSED_QUEUE: Final = "/queue/DLQ"
+"""Where messages go that a client refused (NACK)."""
+
+
+async def connect(work: Work, session: str) -> None:
+    """Objects stay for ever, so names of sessions and of their queues are used again."""
+    await work.get(PostOffice, OFFICE).opened(session)
+
+
+async def send(work: Work, sendings: list[Any]) -> list[Delivery]:
+    """``[[destination, message], ...]``, in order. Raises Refused before anything is sent: a queue is full, or there are too many."""
+    for destination in dict.fromkeys(destination for destination, _ in sendings):
+        if is_queue(destination):
+            depth, is_new = await work.get(Queue, destination).look()
+            if depth >= DEPTH_MAX:
+                raise Refused(f"{destination} has {depth} messages, and takes no more")
+            if is_new:
+                await work.get(PostOffice, OFFICE).create(destination)
+    found: list[Delivery] = []
+    for destination, saved in sendings:
+        found += await _put(work, destination, Message.load(saved))
+    return found
+
+
+async def _put(work: Work, destination: str, message: Message) -> list[Delivery]:
+    if is_queue(destination):
+        return list((await work.get(Queue, destination).put(message, work.now)).answer)
+    found: list[Delivery] = []
+    for queue in await work.get(PostOffice, OFFICE).route(destination):
+        # A topic does not wait for a subscriber that is too slow.
+        found += (await work.get(Queue, queue).offer(message, work.now)).answer
+    return found
+
+
+def is_queue(destination: str) -> bool:
+    return destination.startswith("/queue/")
+
+
+async def commit(work: Work, sendings: list[Any], acks: list[Any]) -> list[Delivery]:
+    """A transaction: ``acks`` are ``[queue, key, turns]``. Raises Refused before anything is done."""
+    found = await send(work, sendings)
+    for queue, key, turns in acks:
+        found += await acknowledge(work, queue, key, turns)
+    return found
+
+
+async def subscribe(
+    work: Work, session: str, key: str, destination: str, queue: str, prefetch: int
+) -> list[Delivery]:
+    """``queue``: the destination, or the subscription's own queue for a topic. Raises Refused when there are too many queues."""
+    topic = "" if queue == destination else destination
+    if topic:
+        await work.get(PostOffice, OFFICE).bind(topic, queue)
+    else:
+        await work.get(PostOffice, OFFICE).create(queue)
+    await work.get(Session, session).subscribed(key, queue, topic)
+    change = await work.get(Queue, queue).subscribe(key, prefetch, work.now)
+    return list(change.answer)
+
+
+async def unsubscribe(work: Work, session: str, key: str) -> list[Delivery]:
+    found = await work.get(Session, session).unsubscribed(key)
+    return [] if found is None else await _end(work, key, *found)
+
+
+async def disconnect(work: Work, session: str) -> list[Delivery]:
+    """The session ends. What it has not acknowledged goes to others."""
+    found: list[Delivery] = []
+    for key, (queue, topic) in (await work.get(Session, session).closed()).items():
+        found += await _end(work, key, queue, topic)
+    await work.get(PostOffice, OFFICE).closed(session)
+    return found
+
+
+async def _end(work: Work, key: str, queue: str, topic: str) -> list[Delivery]:
+    change = await work.get(Queue, queue).unsubscribe(key, work.now)
+    if topic:
+        await work.get(PostOffice, OFFICE).unbind(topic, queue)
+        await work.get(Queue, queue).empty()
+    return list(change.answer)
+
+
+async def acknowledge(work: Work, queue: str, key: str, turns: list[int]) -> list[Delivery]:
+    change = await work.get(Queue, queue).acknowledge(key, turns, work.now)
+    return list(change.answer)
+
+
+async def refuse(work: Work, queue: str, key: str, turns: list[int]) -> list[Delivery]:
+    """Refused messages go to a queue of their own."""
+    change = await work.get(Queue, queue).refuse(key, turns, work.now)
+    refused, found = change.answer
+    if refused:
+        await work.get(PostOffice, OFFICE).create(REFUSED_QUEUE)
+    for message in refused:
+        found += await _put(work, REFUSED_QUEUE, message)
+    return list(found)
+
+
+async def expire(work: Work) -> int:
+    """Started by a timer. Returns how many messages are gone."""
+    gone = 0
+    for queue in await work.get(PostOffice, OFFICE).all_queues():
+        gone += (await work.get(Queue, queue).expire(work.now)).answer
+    return gone
+
+
+async def sessions(work: Work) -> list[str]:
+    found: list[str] = await work.get(PostOffice, OFFICE).open_sessions()
+    return found
+
+
+OPERATIONS: Final = (
+    connect,
+    send,
+    commit,
+    subscribe,
+    unsubscribe,
+    disconnect,
+    acknowledge,
+    refuse,
+    expire,
+    sessions,
+)
+KINDS: Final = (PostOffice, Queue, Session)

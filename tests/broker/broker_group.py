@@ -1,0 +1,134 @@
+"""Brokers whose nodes share a network in memory, and a client of STOMP. Clients come over real sockets."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+
+import trio
+from split_network import SplitNetwork
+
+from examples.broker.frames import Frame, Parser
+from examples.broker.operations import KINDS, OPERATIONS
+from examples.broker.server import Broker
+from jgroups_py.livebackup import LiveBackupSettings, open_livebackup
+
+ANSWERS = frozenset({"CONNECTED", "MESSAGE", "RECEIPT", "ERROR"})
+
+
+class Client:
+    """Speaks to a broker. What comes out of its turn is kept for who asks for it."""
+
+    def __init__(self, stream: trio.SocketStream) -> None:
+        self.stream = stream
+        self._parser = Parser(ANSWERS)
+        self._frames: list[Frame] = []
+        self._receipts = 0
+
+    async def say(self, command: str, body: bytes = b"", **headers: str) -> None:
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        await self.stream.send_all(Frame(command, named, body).encode())
+
+    async def done(self, command: str, body: bytes = b"", **headers: str) -> None:
+        """Say it, and wait for its receipt."""
+        self._receipts += 1
+        await self.say(command, body, receipt=f"r{self._receipts}", **headers)
+        found = await self.get("RECEIPT", "ERROR")
+        assert found.headers.get("receipt-id") == f"r{self._receipts}", found
+
+    async def get(self, *commands: str) -> Frame:
+        with trio.fail_after(60):
+            while True:
+                for frame in self._frames:
+                    if frame.command in commands:
+                        self._frames.remove(frame)
+                        return frame
+                data = await self.stream.receive_some(65536)
+                assert data, f"the broker hung up; there were {self._frames}"
+                self._frames += self._parser.feed(data)
+
+    async def bodies(self, number: int) -> list[str]:
+        return [(await self.get("MESSAGE")).body.decode() for _ in range(number)]
+
+    async def refused(self) -> str:
+        """The reason. The broker hangs up after it."""
+        frame = await self.get("ERROR")
+        with trio.fail_after(60):
+            while await self.stream.receive_some(65536):
+                pass
+        return frame.headers["message"]
+
+
+class Brokers:
+    def __init__(self, nursery: trio.Nursery) -> None:
+        self._nursery = nursery
+        self._network = SplitNetwork()
+        self._scopes: dict[str, trio.CancelScope] = {}
+        self.brokers: dict[str, Broker] = {}
+        self.clients: list[Client] = []
+
+    async def start(self, name: str) -> Broker:
+        broker: Broker = await self._nursery.start(self._run, name)
+        return broker
+
+    async def _run(self, name: str, *, task_status: trio.TaskStatus[Broker]) -> None:
+        with trio.CancelScope() as self._scopes[name]:
+            async with open_livebackup(
+                "sim.xml",
+                cluster="broker",
+                name=name,
+                kinds=KINDS,
+                operations=OPERATIONS,
+                settings=LiveBackupSettings(),
+                transport=self._network,
+            ) as node:
+                await node.wait_role("live", "backup")
+                broker = self.brokers[name] = Broker(node, 0)
+                task_status.started(broker)
+                await broker.serve()
+
+    def kill(self, name: str) -> None:
+        """No goodbye."""
+        self.brokers.pop(name).node.channel.driver.close_all()
+        self._scopes[name].cancel()
+
+    async def client(self, **headers: str) -> Client:
+        """Of the live broker. It has connected."""
+        client = await self.stranger()
+        await client.say("CONNECT", accept_version="1.1,1.2", host="x", **headers)
+        await client.get("CONNECTED")
+        return client
+
+    async def stranger(self) -> Client:
+        """One that has not connected."""
+        live = await self.live()
+        client = Client(await trio.open_tcp_stream("127.0.0.1", live.port))
+        self.clients.append(client)
+        return client
+
+    async def live(self) -> Broker:
+        with trio.fail_after(60):
+            while True:
+                for broker in self.brokers.values():
+                    if broker.is_listening:
+                        return broker
+                await trio.sleep(0.01)
+
+    async def without_clients(self) -> None:
+        with trio.fail_after(60):
+            while any(broker.clients for broker in self.brokers.values()):  # noqa: ASYNC110
+                await trio.sleep(0.01)
+
+
+@asynccontextmanager
+async def open_brokers(names: Iterable[str] = "A") -> AsyncIterator[Brokers]:
+    async with trio.open_nursery() as nursery:
+        brokers = Brokers(nursery)
+        for name in names:
+            await brokers.start(name)
+        try:
+            yield brokers
+        finally:
+            for client in brokers.clients:
+                client.stream.socket.close()
+            nursery.cancel_scope.cancel()

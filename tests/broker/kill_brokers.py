@@ -1,0 +1,281 @@
+"""Kill the live broker under load of stomp.py clients, again and again, and look at what they were told.
+
+Promises: a message whose receipt came is delivered; a message whose acknowledgement has a receipt is not delivered again; what one client
+sent to a queue comes in its order, apart from what comes again.
+
+python tests/broker/kill_brokers.py --kills 50
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import defaultdict
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import stomp
+from stomp.exception import StompException
+
+ROOT = Path(__file__).resolve().parents[2]
+PAIRS = 4
+"""Senders, and as many receivers; each pair has a queue."""
+PATIENCE = 90.0
+
+
+class Failed(Exception):
+    """A broker is not there, or a client was told what was not so."""
+
+
+class Node:
+    """A broker in a process of its own."""
+
+    def __init__(self, name: str, port: int, log: Path) -> None:
+        self.name, self.port, self._log = name, port, log
+        self.start()
+
+    def start(self) -> None:
+        options = ["--name", self.name, "--port", str(self.port), "--backups-min", "1"]
+        with self._log.open("ab") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "examples.broker", *options],
+                cwd=ROOT,
+                stdout=log,
+                stderr=log,
+            )
+
+    def kill(self) -> None:
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+
+
+class Client(stomp.ConnectionListener):  # type: ignore[misc]
+    """A connection that is made again when it is lost. Everything is done with a receipt."""
+
+    def __init__(self, ports: list[int]) -> None:
+        self._hosts = [("127.0.0.1", port) for port in ports]
+        self._receipts: set[str] = set()
+        self._changed = threading.Condition()
+        self._number = 0
+        self.inbox: list[Any] = []
+        self.generation = 0
+        """Which connection this is."""
+        self.connect()
+
+    def connect(self) -> None:
+        until = time.monotonic() + PATIENCE
+        while True:
+            self.connection = stomp.StompConnection12(self._hosts, reconnect_attempts_max=1)
+            self.connection.set_listener("", self)
+            with self._changed:
+                self.lost = False
+                self.inbox.clear()
+                self._receipts.clear()
+            try:
+                self.connection.connect(wait=True)
+                self.generation += 1
+                return
+            except StompException:
+                if time.monotonic() > until:
+                    raise Failed("no broker is live") from None
+                time.sleep(0.1)
+
+    def done(self, action: Any, *arguments: Any, **headers: Any) -> bool:
+        """Do it and wait for the receipt. False: the connection was lost before it came."""
+        self._number += 1
+        receipt = f"r{self._number}"
+        try:
+            action(*arguments, receipt=receipt, **headers)
+        except (StompException, OSError):
+            return False
+        return self._wait(lambda: receipt in self._receipts)
+
+    def message(self) -> Any:
+        """The next one. None: the connection was lost."""
+        return self.inbox.pop(0) if self._wait(lambda: bool(self.inbox), 1.0) else None
+
+    def _wait(self, condition: Any, patience: float = PATIENCE) -> bool:
+        with self._changed:
+            self._changed.wait_for(lambda: condition() or self.lost, patience)
+            return bool(condition())
+
+    def on_message(self, frame: Any) -> None:
+        with self._changed:
+            self.inbox.append(frame)
+            self._changed.notify_all()
+
+    def on_receipt(self, frame: Any) -> None:
+        with self._changed:
+            self._receipts.add(frame.headers["receipt-id"])
+            self._changed.notify_all()
+
+    def on_disconnected(self) -> None:
+        with self._changed:
+            self.lost = True
+            self._changed.notify_all()
+
+
+class Run:
+    """What clients were told."""
+
+    def __init__(self, ports: list[int]) -> None:
+        self._ports = ports
+        self.ending = threading.Event()
+        self.all_sent = threading.Event()
+        self.sent: dict[int, int] = defaultdict(int)
+        """Queue -> the newest message whose receipt came."""
+        self.acknowledged: dict[int, set[int]] = defaultdict(set)
+        self.seen: dict[int, int] = defaultdict(int)
+        """Queue -> the newest message that was delivered."""
+        self.problems: list[str] = []
+        self.redelivered = 0
+
+    def _client(self, run: Any, pair: int) -> None:
+        try:
+            run(pair)
+        except Exception as error:
+            self.problems.append(f"{run.__name__} {pair}: {error!r}")
+
+    def threads(self, run: Any) -> list[threading.Thread]:
+        """Clients, one for each queue. They have begun."""
+        found = [
+            threading.Thread(target=self._client, args=(run, pair), daemon=True)
+            for pair in range(PAIRS)
+        ]
+        for thread in found:
+            thread.start()
+        return found
+
+    def send(self, pair: int) -> None:
+        client, number = Client(self._ports), 1
+        while not self.ending.is_set():
+            if client.done(client.connection.send, f"/queue/{pair}", str(number)):
+                self.sent[pair] = number
+                number += 1
+            else:
+                client.connect()  # and send it again: nobody knows whether it is there
+        with suppress(Exception):
+            client.connection.disconnect()
+
+    def receive(self, pair: int) -> None:
+        client, subscribed = Client(self._ports), 0
+        while not self._is_all(pair):
+            if subscribed != client.generation:
+                if not client.done(
+                    client.connection.subscribe, f"/queue/{pair}", 1, ack="client-individual"
+                ):
+                    client.connect()
+                    continue
+                subscribed = client.generation
+            frame = client.message()
+            if frame is None:
+                if client.lost:
+                    client.connect()
+                continue
+            self._take(pair, int(frame.body), "redelivered" in frame.headers)
+            if client.done(client.connection.ack, frame.headers["ack"]):
+                self.acknowledged[pair].add(int(frame.body))
+
+    def _take(self, pair: int, number: int, again: bool) -> None:
+        self.redelivered += again
+        # A sender that lost its connection sends a message again, so that it may be there twice: the last one before the connection was lost.
+        if number in self.acknowledged[pair] and number != self.seen[pair]:
+            self.problems.append(f"queue {pair}: {number} came again after its acknowledgement")
+        if number > self.seen[pair] + 1:
+            self.problems.append(f"queue {pair}: {number} came after {self.seen[pair]}")
+        self.seen[pair] = max(number, self.seen[pair])
+
+    def _is_all(self, pair: int) -> bool:
+        return self.all_sent.is_set() and self.seen[pair] >= self.sent[pair]
+
+
+def run(kills: int, load: int, ports: list[int], log: Path) -> dict[str, Any]:
+    """``load``: messages with receipts between two kills. Returns figures; ``problems`` is empty when all promises were kept."""
+    nodes = [Node(name, port, log) for name, port in zip("AB", ports, strict=True)]
+    watched = Run(ports)
+    outages: list[float] = []
+    try:
+        senders, receivers = watched.threads(watched.send), watched.threads(watched.receive)
+        for kill in range(kills + 1):
+            begun = time.monotonic()
+            _more(watched, 1)
+            if kill:
+                outages.append(time.monotonic() - begun)
+            _more(watched, load)
+            if kill == kills:
+                break
+            live = _live(nodes)
+            live.kill()
+            live.start()
+            print(f"kill {kill + 1} of {kills}: {sum(watched.sent.values())} sent", file=sys.stderr)
+        watched.ending.set()
+        for thread in senders:
+            thread.join(PATIENCE)
+        watched.all_sent.set()
+        for thread in receivers:
+            thread.join(PATIENCE)
+    finally:
+        for node in nodes:
+            node.kill()
+    for pair in range(PAIRS):
+        if watched.seen[pair] < watched.sent[pair]:
+            watched.problems.append(
+                f"queue {pair}: {watched.sent[pair]} were confirmed, {watched.seen[pair]} came"
+            )
+    return {
+        "kills": kills,
+        "sent": sum(watched.sent.values()),
+        "acknowledged": sum(map(len, watched.acknowledged.values())),
+        "redelivered": watched.redelivered,
+        "longest_outage_seconds": round(max(outages, default=0.0), 2),
+        "problems": watched.problems,
+    }
+
+
+def _more(watched: Run, number: int) -> None:
+    """Wait for so many more confirmed messages."""
+    goal, until = sum(watched.sent.values()) + number, time.monotonic() + PATIENCE
+    while sum(watched.sent.values()) < goal:
+        if time.monotonic() > until or watched.problems:
+            raise Failed(f"nothing is confirmed any more; {watched.problems}")
+        time.sleep(0.02)
+
+
+def _live(nodes: list[Node]) -> Node:
+    """The one that takes connections."""
+    for node in nodes:
+        probe = stomp.StompConnection12([("127.0.0.1", node.port)], reconnect_attempts_max=1)
+        with suppress(StompException):
+            probe.connect(wait=True)
+            probe.disconnect()
+            return node
+    raise Failed("no broker is live")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--kills", type=int, default=50)
+    parser.add_argument("--load", type=int, default=200, help="messages between two kills")
+    parser.add_argument("--ports", type=int, nargs=2, default=[16613, 16614])
+    parser.add_argument("--log", type=Path, default=ROOT / "build" / "broker-kills.log")
+    parser.add_argument("--nodes-port", type=int, default=16600, help="for nodes among themselves")
+    options = parser.parse_args()
+    os.environ["JGROUPS_BIND_PORT"] = str(options.nodes_port)
+    os.environ["JGROUPS_TCPPING_INITIAL_HOSTS"] = f"localhost[{options.nodes_port}]"
+    logging.getLogger("stomp.py").setLevel(logging.CRITICAL)
+    options.log.parent.mkdir(parents=True, exist_ok=True)
+    found = run(options.kills, options.load, options.ports, options.log)
+    print(json.dumps(found, indent=2))
+    sys.exit(bool(found["problems"]))
+
+
+if __name__ == "__main__":
+    main()

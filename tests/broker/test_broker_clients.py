@@ -1,0 +1,243 @@
+"""Clients of one broker: what STOMP 1.2 says that they may do, and what they may not."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+from broker_group import open_brokers
+
+from examples.broker import connection, objects
+
+pytestmark = [pytest.mark.sockets, pytest.mark.timeout(120)]
+
+
+async def test_messages_of_a_queue_go_to_one_subscriber_each_in_order() -> None:
+    async with open_brokers() as brokers:
+        sender, one = await brokers.client(), await brokers.client()
+        await one.done("SUBSCRIBE", id="7", destination="/queue/a", ack="client-individual")
+        for n in range(20):
+            await sender.say("SEND", b"%d" % n, destination="/queue/a", colour="red:dark")
+        first = await one.get("MESSAGE")
+        assert {**first.headers} == {
+            "destination": "/queue/a",
+            "colour": "red:dark",
+            "subscription": "7",
+            "message-id": "/queue/a-1",
+            "content-length": "1",
+            "ack": "1-1",
+        }
+        assert await one.bodies(19) == [f"{n}" for n in range(1, 20)]
+
+
+async def test_a_client_that_goes_leaves_what_it_did_not_acknowledge_to_others() -> None:
+    async with open_brokers() as brokers:
+        sender, one, two = [await brokers.client() for _ in range(3)]
+        for n in range(5):
+            await sender.done("SEND", b"%d" % n, destination="/queue/a")
+        await one.done(
+            "SUBSCRIBE", id="1", destination="/queue/a", ack="client", prefetch_count="4"
+        )
+        frames = [await one.get("MESSAGE") for _ in range(4)]
+        await one.done("ACK", id=frames[1].headers["ack"])  # with the one before it
+        await one.done("DISCONNECT")
+        await two.done("SUBSCRIBE", id="1", destination="/queue/a", ack="client")
+        frames = [await two.get("MESSAGE") for _ in range(3)]
+        assert [f.body for f in frames] == [b"2", b"3", b"4"]
+        assert ["redelivered" in f.headers for f in frames][:2] == [True, True]
+
+
+async def test_without_acknowledgements_the_broker_has_at_most_prefetch_on_the_way() -> None:
+    async with open_brokers() as brokers:
+        sender, one = await brokers.client(), await brokers.client()
+        await one.done("SUBSCRIBE", id="1", destination="/queue/a", prefetch_count="2")
+        for n in range(10):
+            await sender.say("SEND", b"%d" % n, destination="/queue/a")
+        assert await one.bodies(10) == [
+            f"{n}" for n in range(10)
+        ]  # auto: acknowledged as they leave
+        await one.done("UNSUBSCRIBE", id="1")
+        await sender.done("SEND", b"later", destination="/queue/a")
+        await one.done("SUBSCRIBE", id="1", destination="/queue/a")
+        assert await one.bodies(1) == ["later"]
+
+
+async def test_a_topic_reaches_all_who_subscribe_and_is_forgotten_without_them() -> None:
+    async with open_brokers() as brokers:
+        sender, one, two = [await brokers.client() for _ in range(3)]
+        await sender.done("SEND", b"before", destination="/topic/t")
+        for client in (one, two):
+            await client.done("SUBSCRIBE", id="1", destination="/topic/t")
+        await sender.done("SEND", b"x", destination="/topic/t")
+        assert await one.bodies(1) == await two.bodies(1) == ["x"]
+        await one.done("DISCONNECT")
+        await sender.done("SEND", b"y", destination="/topic/t")
+        assert await two.bodies(1) == ["y"]
+
+
+async def test_a_transaction_is_done_at_its_commit_or_never() -> None:
+    async with open_brokers() as brokers:
+        one = await brokers.client()
+        await one.done("SEND", b"task", destination="/queue/in")
+        await one.done("SUBSCRIBE", id="1", destination="/queue/in", ack="client-individual")
+        await one.done("SUBSCRIBE", id="2", destination="/queue/out")
+        task = (await one.get("MESSAGE")).headers["ack"]
+        for end in ("ABORT", "COMMIT"):
+            await one.done("BEGIN", transaction="t")
+            await one.done("ACK", id=task, transaction="t")
+            await one.done("SEND", end.encode(), destination="/queue/out", transaction="t")
+            await one.done(end, transaction="t")
+        assert await one.bodies(1) == ["COMMIT"]
+        await one.done("DISCONNECT")
+        other = await brokers.client()
+        await other.done("SUBSCRIBE", id="1", destination="/queue/in")
+        await other.done("SEND", b"next", destination="/queue/in")
+        assert await other.bodies(1) == ["next"]
+
+
+async def test_refused_messages_go_to_a_queue_of_their_own() -> None:
+    async with open_brokers() as brokers:
+        one = await brokers.client()
+        await one.done("SUBSCRIBE", id="1", destination="/queue/a", ack="client")
+        await one.done("SEND", b"poison", destination="/queue/a")
+        await one.done("NACK", id=(await one.get("MESSAGE")).headers["ack"])
+        await one.done("SUBSCRIBE", id="2", destination="/queue/DLQ")
+        found = await one.get("MESSAGE")
+        assert (found.body, found.headers["destination"]) == (b"poison", "/queue/a")
+
+
+async def test_a_message_with_a_time_that_is_over_reaches_nobody() -> None:
+    async with open_brokers() as brokers:
+        one = await brokers.client()
+        await one.done("SEND", b"old", destination="/queue/a", expires="1000")
+        await one.done("SEND", b"new", destination="/queue/a", expires="99999999999999")
+        await one.done("SUBSCRIBE", id="1", destination="/queue/a")
+        assert await one.bodies(1) == ["new"]
+
+
+@pytest.mark.parametrize(
+    ("said", "reason"),
+    [
+        ([("SEND", {})], "SEND needs the header destination"),
+        ([("SEND", {"destination": "a"})], "a destination is /queue/NAME or /topic/NAME, got a"),
+        ([("SEND", {"destination": "/queue/" + "x" * 200})], "up to 200 letters"),
+        ([("SEND", {"destination": "/queue/a", "expires": "-1"})], "expires must be milliseconds"),
+        ([("SUBSCRIBE", {"id": "1", "destination": "/queue/a", "ack": "x"})], "ack must be auto"),
+        (
+            [("SUBSCRIBE", {"id": "1", "destination": "/queue/a", "prefetch-count": "0"})],
+            "prefetch-count must be 1 to 1000, got 0",
+        ),
+        ([("SUBSCRIBE", {"id": "1", "destination": "/queue/a"})] * 2, "a subscription with id 1"),
+        ([("UNSUBSCRIBE", {"id": "9"})], "no subscription with id 9"),
+        ([("ACK", {"id": "1-1"})], "ACK: no message has the ack 1-1"),
+        ([("COMMIT", {"transaction": "t"})], "no transaction t"),
+        ([("BEGIN", {"transaction": "t"})] * 2, "transaction t has begun"),
+        ([("CONNECT", {})], "CONNECT comes once"),
+        ([("HELLO", {})], "no command 'HELLO'"),
+    ],
+)
+async def test_what_cannot_be_is_told_and_ends_the_connection(
+    said: list[tuple[str, dict[str, str]]], reason: str
+) -> None:
+    async with open_brokers() as brokers:
+        one = await brokers.client()
+        for command, headers in said:
+            await one.say(command, **{k.replace("-", "_"): v for k, v in headers.items()})
+        assert reason in await one.refused()
+        await (await brokers.client()).done("SEND", b"x", destination="/queue/a")
+
+
+async def test_who_does_not_greet_or_speaks_another_version_is_sent_away() -> None:
+    async with open_brokers() as brokers:
+        stranger = await brokers.stranger()
+        await stranger.say("SEND", destination="/queue/a")
+        assert await stranger.refused() == "CONNECT comes first, and not SEND"
+        old = await brokers.stranger()
+        await old.say("CONNECT", accept_version="1.0,1.1")
+        assert "speaks STOMP 1.2, the client 1.0,1.1" in await old.refused()
+        noise = await brokers.stranger()
+        await noise.stream.send_all(b"\xff" * 20_000)
+        assert "have more than 16384 bytes" in await noise.refused()
+
+
+async def test_a_full_queue_refuses_before_anything_is_sent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("examples.broker.operations.DEPTH_MAX", 2)
+    monkeypatch.setattr(objects, "QUEUES_MAX", 2)
+    async with open_brokers() as brokers:
+        one, two = await brokers.client(), await brokers.client()
+        for _ in range(2):
+            await one.done("SEND", destination="/queue/a")
+        await one.say("SEND", destination="/queue/a")
+        assert await one.refused() == "/queue/a has 2 messages, and takes no more"
+        await two.done("SEND", destination="/queue/b")
+        await two.say("SEND", destination="/queue/c")
+        assert await two.refused() == "there are 2 queues, and no more are made"
+
+
+async def test_a_client_that_reads_nothing_is_sent_away_and_its_messages_go_to_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(connection, "WRITE_TIMEOUT", 0.2)
+    async with open_brokers() as brokers:
+        deaf, sender = await brokers.client(), await brokers.client()
+        await deaf.done("SUBSCRIBE", id="1", destination="/queue/a", prefetch_count="1000")
+        for _ in range(20):
+            await sender.done("SEND", b"x" * 900_000, destination="/queue/a")
+        await sender.done("SUBSCRIBE", id="1", destination="/queue/a", ack="client")
+        await sender.get("MESSAGE")
+        assert (await brokers.live()).counts["not_read"] == 1
+
+
+async def test_a_client_that_leaves_its_receipts_is_read_no_more_until_it_takes_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(connection, "RECEIPTS_MAX", 0)
+    async with open_brokers() as brokers:
+        one = await brokers.client()
+        for n in range(200):
+            await one.say("SEND", destination="/queue/a", receipt=f"{n}")
+        assert [(await one.get("RECEIPT")).headers["receipt-id"] for _ in range(200)] == [
+            f"{n}" for n in range(200)
+        ]
+
+
+async def test_signs_of_life_go_both_ways() -> None:
+    async with open_brokers() as brokers:
+        one = await brokers.client(heart_beat="100,100")
+        with trio.fail_after(60):
+            assert await one.stream.receive_some(10) == b"\n"
+            while await one.stream.receive_some(1000):  # it says nothing itself
+                pass
+        assert (await brokers.live()).counts["silent"] == 1
+
+
+async def test_a_backup_goes_on_and_clients_find_there_what_was_not_acknowledged() -> None:
+    async with open_brokers("AB") as brokers:
+        live = await brokers.live()
+        await live.node.wait_backups(1)
+        one, two = await brokers.client(), await brokers.client()
+        await one.done("SUBSCRIBE", id="1", destination="/queue/a", ack="client-individual")
+        for n in range(5):
+            await two.done("SEND", b"%d" % n, destination="/queue/a")
+        frames = [await one.get("MESSAGE") for _ in range(5)]
+        await one.done("ACK", id=frames[1].headers["ack"])
+        await one.done("SUBSCRIBE", id="2", destination="/topic/t")
+        brokers.kill(live.node.channel.name)
+        other = await brokers.client()
+        assert await brokers.live() is not live
+        await other.done("SUBSCRIBE", id="1", destination="/queue/a", ack="client")
+        assert await other.bodies(4) == ["0", "2", "3", "4"]
+        office = brokers.brokers["B"].node.space.object("PostOffice/main").state
+        assert office.bindings == {} and list(office.sessions) == ["0"]
+
+
+async def test_names_are_used_again_so_what_clients_leave_behind_does_not_grow() -> None:
+    async with open_brokers() as brokers:
+        for _ in range(5):
+            client = await brokers.client()
+            await client.done("SUBSCRIBE", id="1", destination="/topic/t")
+            await client.done("DISCONNECT")
+            await client.stream.aclose()
+            await brokers.without_clients()
+        assert len((await brokers.live()).node.space) == 3  # post office, session, its queue

@@ -1,0 +1,19 @@
+"""The live broker's process is killed under load of stomp.py's clients (make broker-kills: 50 times)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from kill_brokers import run
+
+from jgroups_py.tools.commands.mperf_ports import free_block
+
+pytestmark = [pytest.mark.sockets, pytest.mark.timeout(200)]
+
+
+@pytest.mark.seed("P9", "P13")
+def test_what_clients_were_told_holds_when_the_live_broker_is_killed(tmp_path: Path) -> None:
+    first = free_block(2)
+    found = run(2, 50, [first, first + 1], tmp_path / "log")
+    assert found["problems"] == [] and found["sent"] >= 150

@@ -1,0 +1,173 @@
+"""A broker's queue: each message goes to one subscription, in order; whatever a change was, it can be taken back (P13)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from examples.broker import bodies, objects
+from examples.broker.changes import Change
+from examples.broker.message import Delivery, Message
+from examples.broker.objects import Queue
+
+
+def message(text: str, expires: float = 0) -> Message:
+    return Message((("n", text),), text.encode(), expires)
+
+
+def texts(change: Change) -> list[str]:
+    return [delivery.message.body.decode() for delivery in change.answer]
+
+
+KEYS = st.sampled_from(["a", "b", "c"])
+TURNS = st.lists(st.integers(1, 4), max_size=3, unique=True)
+EXPIRES = st.sampled_from([0.0, 5.0, 15.0])
+CALLS = st.one_of(
+    st.tuples(st.just("put"), st.tuples(st.builds(message, st.just("m"), EXPIRES))),
+    st.tuples(st.just("subscribe"), st.tuples(KEYS, st.integers(1, 2))),
+    st.tuples(st.just("unsubscribe"), st.tuples(KEYS)),
+    st.tuples(st.just("acknowledge"), st.tuples(KEYS, TURNS)),
+    st.tuples(st.just("refuse"), st.tuples(KEYS, TURNS)),
+    st.tuples(st.just("expire"), st.just(())),
+    st.tuples(st.just("empty"), st.just(())),
+)
+HISTORIES = st.lists(st.tuples(CALLS, st.sampled_from([1.0, 10.0, 20.0])), max_size=20)
+
+
+@pytest.fixture(autouse=True)
+def small_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that short histories page."""
+    monkeypatch.setattr(bodies, "IN_MEMORY", 2)
+    monkeypatch.setattr(bodies, "PAGE", 2)
+
+
+def play(queue: Queue, history: list[Any]) -> list[tuple[Callable[[], None], Any]]:
+    """Returns what reverses each change, and the state before it."""
+    found: list[tuple[Callable[[], None], Any]] = []
+    for (name, arguments), now in history:
+        if name == "subscribe" and arguments[0] in dict(queue.save()[4]):
+            continue  # a key is used once
+        before = queue.save()
+        times = () if name == "empty" else (now,)
+        change = getattr(queue, name)(*arguments, *times)
+        found.append((change.undo, before))
+    return found
+
+
+def normal(state: Any) -> Any:
+    next_number, messages, *rest = state
+    return [next_number, sorted(messages), *rest]
+
+
+@pytest.mark.seed("P13")
+@given(HISTORIES)
+def test_changes_are_taken_back_newest_first(history: list[Any]) -> None:
+    queue = Queue()
+    for undo, before in reversed(play(queue, history)):
+        undo()
+        assert normal(queue.save()) == normal(before)
+
+
+@given(HISTORIES, HISTORIES)
+def test_a_queue_that_took_changes_back_goes_on_like_one_that_never_made_them(
+    first: list[Any], second: list[Any]
+) -> None:
+    queue, other = Queue(), Queue()
+    for undo, _ in reversed(play(queue, first)):
+        undo()
+    play(queue, second)
+    play(other, second)
+    assert normal(queue.save()) == normal(other.save())
+
+
+@given(HISTORIES)
+def test_a_loaded_queue_goes_on_like_the_one_that_was_saved(history: list[Any]) -> None:
+    queue, other = Queue(), Queue()
+    half = len(history) // 2
+    play(queue, history[:half])
+    other.load(queue.save())
+    play(queue, history[half:])
+    play(other, history[half:])
+    assert normal(queue.save()) == normal(other.save())
+
+
+@given(HISTORIES)
+def test_a_message_is_in_one_place(history: list[Any]) -> None:
+    queue = Queue()
+    play(queue, history)
+    _, messages, waiting, _again, subscriptions = queue.save()
+    flying = [number for _, (_, _, turns) in subscriptions for _, number in turns]
+    assert sorted([*waiting, *flying]) == sorted(number for number, _ in messages)
+    assert all(len(turns) <= prefetch for _, (prefetch, _, turns) in subscriptions)
+
+
+def test_two_subscribers_take_turns_and_have_what_they_can_take() -> None:
+    queue = Queue()
+    queue.subscribe("a", 2, 0)
+    queue.subscribe("b", 1, 0)
+    got = [d for n in range(5) for d in queue.put(message(f"{n}"), 0).answer]
+    assert [(d.subscription, d.turn, d.message.body) for d in got] == [
+        ("a", 1, b"0"),
+        ("b", 1, b"1"),
+        ("a", 2, b"2"),
+    ]
+    assert texts(queue.acknowledge("b", [1], 0)) == ["3"]
+    assert texts(queue.acknowledge("a", [2, 2, 7], 0)) == ["4"]
+
+
+def test_what_was_not_acknowledged_comes_again_first_and_is_marked() -> None:
+    queue = Queue()
+    for n in range(4):
+        queue.put(message(f"{n}"), 0)
+    queue.subscribe("a", 2, 0)
+    queue.unsubscribe("a", 0)
+    change = queue.subscribe("b", 9, 0)
+    assert texts(change) == ["0", "1", "2", "3"]
+    assert [d.redelivered for d in change.answer] == [True, True, False, False]
+
+
+def test_refused_messages_are_given_out() -> None:
+    queue = Queue()
+    queue.put(message("poison"), 0)
+    queue.subscribe("a", 1, 0)
+    refused, deliveries = queue.refuse("a", [1], 0).answer
+    assert [m.body for m in refused] == [b"poison"] and deliveries == []
+    assert queue.look() == (0, False)
+
+
+def test_an_expired_message_reaches_nobody() -> None:
+    queue = Queue()
+    queue.put(message("old", 10), 0)
+    queue.put(message("new", 30), 0)
+    assert texts(queue.subscribe("a", 5, 20)) == ["new"]
+    queue.put(message("x", 40), 0)
+    queue.put(message("y", 90), 0)
+    queue.unsubscribe("a", 0)
+    assert queue.expire(50).answer == 2
+    assert texts(queue.subscribe("b", 5, 50)) == ["y"]
+
+
+def test_a_deep_queue_is_paged_and_keeps_its_order() -> None:
+    queue = Queue()
+    for n in range(50):
+        queue.put(message(f"{n}"), 0)
+    assert queue._contents.bodies.paged == 48
+    got: list[Delivery] = queue.subscribe("a", 1, 0).answer
+    while len(got) < 50:
+        assert len(queue._contents.bodies._memory) <= 4
+        got += queue.acknowledge("a", [got[-1].turn], 0).answer
+    assert [d.message.body.decode() for d in got] == [f"{n}" for n in range(50)]
+    queue.acknowledge("a", [50], 0)
+    assert len(queue._contents.bodies) == queue._contents.bodies.paged == 0
+
+
+def test_a_full_queue_of_a_topic_takes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(objects, "DEPTH_MAX", 1)
+    queue = Queue()
+    queue.offer(message("1"), 0)
+    assert queue.offer(message("2"), 0).answer == []
+    assert queue.look() == (1, False)
