@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import trio
 from broker_group import open_brokers
 
 from examples.broker import connection, objects
+from examples.broker.message import Delivery, Message
 
 pytestmark = [pytest.mark.sockets, pytest.mark.timeout(120)]
 
@@ -200,6 +203,27 @@ async def test_a_client_that_leaves_its_receipts_is_read_no_more_until_it_takes_
         assert [(await one.get("RECEIPT")).headers["receipt-id"] for _ in range(200)] == [
             f"{n}" for n in range(200)
         ]
+
+
+async def test_a_message_is_acknowledged_once() -> None:
+    async with open_brokers() as brokers:
+        one = await brokers.client()
+        await one.done("SUBSCRIBE", id="1", destination="/queue/a", ack="client")
+        await one.done("SEND", destination="/queue/a")
+        ack = (await one.get("MESSAGE")).headers["ack"]
+        await one.done("ACK", id=ack)
+        await one.say("ACK", id=ack)
+        assert await one.refused() == "ACK: 1-1 was acknowledged, or was never sent"
+
+
+def test_deliveries_leave_in_the_order_of_the_queue_whichever_is_confirmed_first() -> None:
+    here: Any = None
+    served = connection.Connection(here, "0", here)
+    served._consumers["k"] = connection.Consumer("1", "k", "/queue/a", "auto")
+    for turn in (2, 3, 1):
+        message = Message((), b"%d" % turn)
+        served.deliver(Delivery("k", turn, turn, message, redelivered=False))
+    assert [frame.body for frame, _, _ in served._unsent] == [b"1", b"2", b"3"]
 
 
 async def test_signs_of_life_go_both_ways() -> None:
