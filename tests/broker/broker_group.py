@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 
 import trio
@@ -27,7 +27,10 @@ class Client:
 
     async def say(self, command: str, body: bytes = b"", **headers: str) -> None:
         named = {name.replace("_", "-"): value for name, value in headers.items()}
-        await self.stream.send_all(Frame(command, named, body).encode())
+        await self.say_frame(Frame(command, named, body))
+
+    async def say_frame(self, frame: Frame) -> None:
+        await self.stream.send_all(frame.encode())
 
     async def done(self, command: str, body: bytes = b"", **headers: str) -> None:
         """Say it, and wait for its receipt."""
@@ -92,10 +95,11 @@ class Brokers:
         self.brokers.pop(name).node.channel.driver.close_all()
         self._scopes[name].cancel()
 
-    async def client(self, **headers: str) -> Client:
+    async def client(self, headers: Mapping[str, str] | None = None) -> Client:
         """Of the live broker. It has connected."""
         client = await self.stranger()
-        await client.say("CONNECT", accept_version="1.1,1.2", host="x", **headers)
+        connect = {"accept-version": "1.1,1.2", "host": "x", **(headers or {})}
+        await client.say_frame(Frame("CONNECT", connect))
         await client.get("CONNECTED")
         return client
 

@@ -9,6 +9,7 @@ import trio
 from broker_group import open_brokers
 
 from examples.broker import connection, objects
+from examples.broker.frames import Frame
 from examples.broker.message import Delivery, Message
 
 pytestmark = [pytest.mark.sockets, pytest.mark.timeout(120)]
@@ -144,7 +145,7 @@ async def test_what_cannot_be_is_told_and_ends_the_connection(
     async with open_brokers() as brokers:
         one = await brokers.client()
         for command, headers in said:
-            await one.say(command, **{k.replace("-", "_"): v for k, v in headers.items()})
+            await one.say_frame(Frame(command, headers))
         assert reason in await one.refused()
         await (await brokers.client()).done("SEND", b"x", destination="/queue/a")
 
@@ -228,7 +229,7 @@ def test_deliveries_leave_in_the_order_of_the_queue_whichever_is_confirmed_first
 
 async def test_signs_of_life_go_both_ways() -> None:
     async with open_brokers() as brokers:
-        one = await brokers.client(heart_beat="100,100")
+        one = await brokers.client({"heart-beat": "100,100"})
         with trio.fail_after(60):
             assert await one.stream.receive_some(10) == b"\n"
             while await one.stream.receive_some(1000):  # it says nothing itself
@@ -253,6 +254,7 @@ async def test_a_backup_goes_on_and_clients_find_there_what_was_not_acknowledged
         await other.done("SUBSCRIBE", id="1", destination="/queue/a", ack="client")
         assert await other.bodies(4) == ["0", "2", "3", "4"]
         office = brokers.brokers["B"].node.space.object("PostOffice/main").state
+        assert isinstance(office, objects.PostOffice)
         assert office.bindings == {} and list(office.sessions) == ["0"]
 
 

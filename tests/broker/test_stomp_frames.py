@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from examples.broker.frames import BODY_MAX, HEAD_MAX, HEADERS_MAX, Frame, Parser
 
-TEXT = st.text(st.characters(blacklist_characters="\0", blacklist_categories=("Cs",)), max_size=20)
+TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=20)
 NAME = TEXT.filter(lambda name: name not in ("", "content-length"))
 HEADERS = st.dictionaries(NAME, TEXT, max_size=5)
 
