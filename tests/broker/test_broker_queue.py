@@ -121,6 +121,17 @@ def test_two_subscribers_take_turns_and_have_what_they_can_take() -> None:
     assert texts(queue.acknowledge("a", [2, 2, 7], 0)) == ["4"]
 
 
+@pytest.mark.seed("P13")
+def test_subscribers_keep_their_turn_when_a_change_is_taken_back() -> None:
+    queue = Queue()
+    for key in "abc":
+        queue.subscribe(key, 2, 0)
+    before = normal(queue)
+    for undo in (queue.put(message("0"), 0).undo, queue.unsubscribe("b", 0).undo):
+        undo()
+        assert normal(queue) == before
+
+
 def test_what_was_not_acknowledged_comes_again_first_and_is_marked() -> None:
     queue = Queue()
     for n in range(4):
