@@ -5,6 +5,7 @@ What a method of a queue returns is a Change: its ``answer`` is for the operatio
 
 from __future__ import annotations
 
+from operator import itemgetter
 from typing import Any, Final
 
 from examples.broker.bodies import Bodies
@@ -160,10 +161,14 @@ class Queue(Stateful):
     # --- snapshots
 
     def save(self) -> Any:
+        """The same at all nodes, whatever each of them has in memory."""
         contents = self._contents
         return [
             contents.next,
-            [[number, message.save()] for number, message in contents.bodies],
+            [
+                [number, message.save()]
+                for number, message in sorted(contents.bodies, key=itemgetter(0))
+            ],
             sorted(contents.waiting),
             sorted(contents.again),
             [[key, one.save()] for key, one in contents.subscriptions.items()],
@@ -173,7 +178,7 @@ class Queue(Stateful):
         next_number, messages, waiting, again, subscriptions = state
         self._contents.bodies.clear()
         contents = self._contents = Contents(Bodies(), next=next_number)
-        for number, saved in sorted(messages):
+        for number, saved in messages:
             message = contents.bodies[number] = Message.load(saved)
             if message.expires:
                 contents.expiring[number] = message.expires
