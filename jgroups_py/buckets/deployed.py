@@ -15,7 +15,6 @@ from jgroups_py.buckets.node import BucketNode
 from jgroups_py.buckets.opening import FAST_DETECTION, open_buckets
 from jgroups_py.buckets.parts import NodeParts
 from jgroups_py.buckets.plugin import Plugin
-from jgroups_py.errors import ConfigError
 
 
 def parts_of(deployment: Deployment, node: str) -> NodeParts:
@@ -23,7 +22,7 @@ def parts_of(deployment: Deployment, node: str) -> NodeParts:
     found = deployment.by_name.get(node)
     if found is None:
         known = ", ".join(deployment.by_name)
-        raise ConfigError(f"{deployment.source}: there is no node {node!r}, but {known}")
+        raise deployment.wrong("nodes", f"there is no node {node!r}, but {known}")
     return NodeParts(
         node=node,
         zone=deployment.zone_of(found),

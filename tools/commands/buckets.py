@@ -11,8 +11,15 @@ from jgroups_py.tools.options import examples
 
 COMMANDS: Final = {
     "archive": "jgroups_py.tools.commands.buckets_archive:archive",
+    "exempt": "jgroups_py.tools.commands.buckets_admin:exempt",
     "init": "jgroups_py.tools.commands.buckets_plan:init",
+    "migrate": "jgroups_py.tools.commands.buckets_admin:migrate",
+    "node": "jgroups_py.tools.commands.buckets_admin:node",
+    "recreate": "jgroups_py.tools.commands.buckets_admin:recreate",
+    "rehearse": "jgroups_py.tools.commands.buckets_rehearse:rehearse",
     "repartition": "jgroups_py.tools.commands.buckets_archive:repartition",
+    "restore": "jgroups_py.tools.commands.buckets_admin:restore",
+    "top": "jgroups_py.tools.commands.buckets_admin:top",
     "validate": "jgroups_py.tools.commands.buckets_plan:validate",
 }
 """Name -> ``module:function``."""
@@ -24,6 +31,9 @@ COMMANDS: Final = {
     epilog=examples(
         "jgroups-py buckets validate seats.yaml",
         "jgroups-py buckets init seats.yaml",
+        "jgroups-py buckets rehearse seats.yaml",
+        "jgroups-py buckets node seats.yaml n1",
+        "jgroups-py buckets top seats.yaml",
         "jgroups-py buckets repartition seats.jgb --to new.yaml --out new",
     ),
 )

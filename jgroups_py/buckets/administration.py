@@ -1,0 +1,90 @@
+"""An administrator: a member with nothing but a router, who looks and gives orders."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+import trio
+
+from jgroups_py.buckets.deployed import open_deployed
+from jgroups_py.buckets.deployment.model import Deployment
+from jgroups_py.buckets.errors import BucketError
+from jgroups_py.buckets.messages import Row
+from jgroups_py.buckets.node import BucketNode
+from jgroups_py.buckets.orders import Order
+from jgroups_py.buckets.plugin import (
+    NOT_SENSIBLE,
+    Classification,
+    Entry,
+    EntryBehaviourProvider,
+    Plugin,
+    Request,
+    RequestClassifier,
+)
+from jgroups_py.errors import WaitTimeout
+
+
+@asynccontextmanager
+async def open_administrator(deployment: Deployment, **options: Any) -> AsyncIterator[BucketNode]:
+    """Join an instance. Its application is not needed. Raises as ``open_deployed``."""
+    name = f"administrator-{os.getpid()}"
+    async with open_deployed(
+        deployment, plugin=_NOTHING, client=name, name=name, **options
+    ) as node:
+        yield node
+
+
+async def wait_for_instance(node: BucketNode, seconds: float) -> None:
+    """Wait until this member knows where buckets are. Raises WaitTimeout."""
+    with trio.move_on_after(seconds):
+        await node.wait_ready()
+        return
+    view = node.channel.view
+    raise WaitTimeout(
+        f"no instance after {seconds:g} s; it exists when all index copies and bucket managers of the file have been there"
+        f" (members now, with this one: {len(view.members) if view is not None else 0})"
+    )
+
+
+async def carry_out(
+    node: BucketNode, orders: Sequence[Order], told: Callable[[Order], None], *, pause: float = 0.0
+) -> None:
+    """Give orders, one after the other. ``told``: called after each. ``pause``: seconds between two of them.
+
+    Raises BucketError: an order was refused, or nobody knows its end. Those before it stand."""
+    for number, order in enumerate(orders):
+        if number and pause:
+            await trio.sleep(pause)
+        try:
+            await _give(node, order)
+        except BucketError as error:
+            raise type(error)(f"{order}: {error}") from None
+        told(order)
+
+
+async def _give(node: BucketNode, order: Order) -> Row:
+    if order.kind == "recreate":
+        return await node.recreate_bucket(order.to, bucket=order.bucket)
+    assert order.frm is not None
+    if order.kind == "master":
+        return await node.migrate_master_bucket(order.frm, order.to, bucket=order.bucket)
+    return await node.migrate_slave_bucket(order.frm, order.to, bucket=order.bucket)
+
+
+class _NoEntries(EntryBehaviourProvider):
+    application = "administrator"
+    version = 1
+
+    def create_entry(self, key: str) -> Entry:
+        raise NotImplementedError("an administrator has no entries")
+
+
+class _NoRequests(RequestClassifier):
+    def classify(self, request: Request) -> Classification:
+        return NOT_SENSIBLE
+
+
+_NOTHING: Final = Plugin(_NoEntries(), _NoRequests())

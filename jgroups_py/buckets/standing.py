@@ -1,0 +1,93 @@
+"""Where buckets are now, as an index has decided, for people and for programs (A23, A37, A48)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any, Final
+
+from jgroups_py.buckets.deployment.picture import ranges, table
+from jgroups_py.buckets.ends import Cep
+from jgroups_py.buckets.messages import IndexState
+from jgroups_py.buckets.rows import losses, misplaced
+from jgroups_py.values.shown import shown
+
+NAME_MAX: Final = 40
+"""Characters of a name that are shown."""
+
+
+def standing_json(state: IndexState, members: Collection[str]) -> dict[str, Any]:
+    """``members``: of the view. A manager has the buckets whose master or slave it is; ``together``: pairs that fail together."""
+    managers = []
+    for manager in sorted(state.managers, key=lambda m: (m.info.node, m.cep)):
+        managers.append(
+            {
+                "manager": manager.cep.component,
+                "member": manager.cep.member,
+                "node": manager.info.node,
+                "fails_with": [name for name in manager.info.zone.split(",") if name],
+                "format": manager.info.version,
+                "masters": _of(state, manager.cep, "master"),
+                "slaves": _of(state, manager.cep, "slave"),
+            }
+        )
+    found = losses(state.rows, members)
+    return {
+        "version": state.version,
+        "buckets": len(state.rows),
+        "index_copies": sorted(state.copies),
+        "managers": managers,
+        "without_backup": [loss.bucket for loss in found if not loss.lost],
+        "lost": [
+            {"bucket": loss.bucket, "first": f"{loss.first:016x}", "last": f"{loss.after - 1:016x}"}
+            for loss in found
+            if loss.lost
+        ],
+        "together": [
+            {"bucket": bucket, "why": why}
+            for bucket, row in sorted(state.rows.items())
+            if (why := misplaced(row, state.managers))
+        ],
+    }
+
+
+def standing_text(told: dict[str, Any]) -> str:
+    """Lines of ``standing_json``'s result."""
+    copies = shown(", ".join(told["index_copies"]) or "none")
+    lines = [f"{told['buckets']} buckets; index copies: {copies}; change {told['version']}"]
+    rows = [
+        (
+            "node",
+            "manager",
+            "format",
+            "fails with",
+            "masters",
+            "slaves",
+            "buckets (slaves in brackets)",
+        )
+    ]
+    rows += [
+        (
+            shown(manager["node"], NAME_MAX),
+            shown(manager["manager"], NAME_MAX),
+            str(manager["format"]),
+            shown(" ".join(manager["fails_with"]) or "-", NAME_MAX),
+            str(len(manager["masters"])),
+            str(len(manager["slaves"])),
+            f"{ranges(manager['masters'])} ({ranges(manager['slaves'])})",
+        )
+        for manager in told["managers"]
+    ]
+    lines += table(rows)
+    if told["without_backup"]:
+        bare = told["without_backup"]
+        lines.append(f"! {len(bare)} without backup: {ranges(bare)} (recreate makes slaves)")
+    lines += [
+        f"! bucket {loss['bucket']} is lost: digests {loss['first']} to {loss['last']}"
+        for loss in told["lost"]
+    ]
+    lines += [f"! bucket {one['bucket']}: {shown(one['why'])}" for one in told["together"]]
+    return "\n".join(lines)
+
+
+def _of(state: IndexState, cep: Cep, role: str) -> list[int]:
+    return [bucket for bucket, row in sorted(state.rows.items()) if row.role_of(cep) == role]

@@ -1,0 +1,284 @@
+"""``jgroups-py buckets node``, ``top``, ``migrate``, ``recreate``, ``exempt``, ``restore``: runs a node; gives an instance orders."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+import click
+import trio
+from rich.live import Live
+from rich.text import Text
+
+from jgroups_py.buckets.administration import (
+    carry_out,
+    open_administrator,
+    wait_for_instance,
+)
+from jgroups_py.buckets.deployed import open_deployed
+from jgroups_py.buckets.deployment import Deployment, distribute, load_deployment
+from jgroups_py.buckets.deployment.application import load_application
+from jgroups_py.buckets.messages import IndexState
+from jgroups_py.buckets.node import BucketNode
+from jgroups_py.buckets.orders import Order, evacuation, recreation, restoration
+from jgroups_py.buckets.standing import standing_json, standing_text
+from jgroups_py.tools.options import JsonCommand, Time, examples, json_option
+from jgroups_py.tools.outputs import show
+from jgroups_py.tools.running import run_command
+from jgroups_py.tools.stack_options import override_options, pairs
+from jgroups_py.values.shown import shown
+
+LINE_MAX = 1_000
+"""Characters of a line that is told."""
+F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T")
+
+
+def _member_options(command: F) -> F:
+    """How this member meets the others; the rest is in the deployment file."""
+    return click.option(
+        "--for",
+        "patience",
+        type=Time(),
+        default=20.0,
+        show_default="20s",
+        help="How long to wait for the instance.",
+    )(override_options(command))
+
+
+class _Meeting:
+    """What ``_member_options`` say."""
+
+    def __init__(
+        self,
+        *,
+        settings: tuple[str, ...],
+        properties: tuple[str, ...],
+        bind_addr: str | None,
+        patience: float,
+    ) -> None:
+        self.patience = patience
+        self.options: dict[str, Any] = {
+            "attributes": pairs(settings), "properties": pairs(properties),
+        }  # fmt: skip
+        if bind_addr is not None:
+            self.options["bind_addr"] = bind_addr
+
+    async def administrate(
+        self, file: str, work: Callable[[BucketNode, Deployment], Awaitable[T]]
+    ) -> T:
+        """Join the instance of a deployment file, do something, and leave."""
+        deployment = load_deployment(file)
+        async with open_administrator(deployment, **self.options) as administrator:
+            await wait_for_instance(administrator, self.patience)
+            return await work(administrator, deployment)
+
+
+@click.command(
+    epilog=examples(
+        "jgroups-py buckets node seats.yaml n1",
+        "jgroups-py buckets node seats.yaml n1 --bind-addr 127.0.0.1",
+    )
+)
+@click.argument("file")
+@click.argument("name", metavar="NODE")
+@_member_options
+def node(file: str, name: str, **member: Any) -> int:
+    """Run a node of a deployment until it is interrupted.
+
+    It runs the bucket managers, the index copy and the router that the file has for NODE, with the plug-in that the file names as its application; the module may lie
+    beside the file. The instance exists when all index copies and bucket managers have been there.
+    """
+    deployment = load_deployment(file)
+    plugin = load_application(deployment)
+    meeting = _Meeting(**member)
+
+    async def run() -> None:
+        async with open_deployed(
+            deployment, name, plugin=plugin, **meeting.options
+        ) as opened:
+            _tell(f"{name} has joined {deployment.name}")
+            with trio.move_on_after(meeting.patience):
+                await opened.wait_ready()
+                _tell(f"{name}: {len(opened.state.rows)} buckets are placed")
+            if not opened.state.version:
+                _tell(f"{name} waits: not all index copies and bucket managers have been there")
+            await trio.sleep_forever()
+
+    return run_command(run)
+
+
+@click.command(
+    cls=JsonCommand,
+    epilog=examples(
+        "jgroups-py buckets top seats.yaml",
+        "jgroups-py buckets top seats.yaml --once --json",
+    ),
+)
+@click.argument("file")
+@click.option(
+    "--interval", type=Time(), default=2.0, show_default="2s", help="Time between two looks."
+)
+@click.option("--once", is_flag=True, help="Look once and end.")
+@_member_options
+@json_option
+def top(file: str, interval: float, once: bool, json_out: str | None, **member: Any) -> int:
+    """Show where the buckets of a running instance are, master and slave, until you end it.
+
+    Exit, with --once or --json, 1: a pair is without backup, lost, or its copies may fail together.
+    """
+
+    async def look(administrator: BucketNode, deployment: Deployment) -> dict[str, Any]:
+        return _standing(administrator)
+
+    async def watch(administrator: BucketNode, deployment: Deployment) -> None:
+        if not sys.stdout.isatty():
+            while True:
+                _tell(standing_text(_standing(administrator)))
+                await trio.sleep(interval)
+        with Live(auto_refresh=False) as live:
+            while True:
+                live.update(Text(standing_text(_standing(administrator))), refresh=True)
+                await trio.sleep(interval)
+
+    if not once and json_out is None:
+        return run_command(lambda: _Meeting(**member).administrate(file, watch))
+    told = trio.run(_Meeting(**member).administrate, file, look)
+    show(json_out, lambda: json.dumps(told, indent=1), lambda: standing_text(told))
+    return int(bool(told["without_backup"] or told["lost"] or told["together"]))
+
+
+def _standing(administrator: BucketNode) -> dict[str, Any]:
+    view = administrator.channel.view
+    members = [str(member) for member in view.members] if view is not None else []
+    return standing_json(administrator.state, members)
+
+
+def _order_options(command: F) -> F:
+    for option in (
+        click.option("--dry-run", is_flag=True, help="Only show what would be done."),
+        click.option("--pause", type=Time(), help="Wait so long between two moves."),
+    ):
+        command = option(command)
+    return _member_options(command)
+
+
+@click.command(
+    epilog=examples(
+        "jgroups-py buckets migrate seats.yaml n1 n2",
+        "jgroups-py buckets migrate seats.yaml m/n1 m/n1/2 --bucket 4 --role slave",
+    )
+)
+@click.argument("file")
+@click.argument("source", metavar="FROM")
+@click.argument("destination", metavar="TO")
+@click.option("--bucket", type=click.IntRange(0), help="This bucket; else any one.")
+@click.option("--role", type=click.Choice(["master", "slave"]), default="master", show_default=True)
+@_member_options
+def migrate(
+    file: str,
+    source: str,
+    destination: str,
+    bucket: int | None,
+    role: str,
+    **member: Any,
+) -> int:
+    """Move one bucket between two bucket managers while clients go on.
+
+    FROM and TO are nodes, or names of managers.
+    """
+
+    async def move(administrator: BucketNode, deployment: Deployment) -> None:
+        frm, to = administrator.manager_at(source), administrator.manager_at(destination)
+        if role == "master":
+            row = await administrator.migrate_master_bucket(frm, to, bucket=bucket)
+        else:
+            row = await administrator.migrate_slave_bucket(frm, to, bucket=bucket)
+        _tell(f"bucket {row.bucket}: {role} from {frm} to {to}")
+
+    return run_command(lambda: _Meeting(**member).administrate(file, move))
+
+
+@click.command(
+    epilog=examples(
+        "jgroups-py buckets recreate seats.yaml --dry-run", "jgroups-py buckets recreate seats.yaml"
+    )
+)
+@click.argument("file")
+@_order_options
+def recreate(file: str, **options: Any) -> int:
+    """Make a slave for each pair that has none, where there is room.
+
+    Slaves that were lost with a node are not made again by themselves, because the others may lack the capacity.
+    """
+    return _carry_out(file, recreation, **options)
+
+
+@click.command(
+    epilog=examples(
+        "jgroups-py buckets exempt seats.yaml n2 --dry-run",
+        "jgroups-py buckets exempt seats.yaml n2 --pause 1s",
+    )
+)
+@click.argument("file")
+@click.argument("name", metavar="NODE")
+@_order_options
+def exempt(file: str, name: str, **options: Any) -> int:
+    """Move all buckets away from NODE, so that it can be stopped.
+
+    The others need room by the file's capacities; else nothing is moved.
+    """
+
+    def plan(deployment: Deployment, state: IndexState) -> list[Order]:
+        return evacuation(deployment, state, name)
+
+    return _carry_out(file, plan, **options)
+
+
+@click.command(
+    epilog=examples(
+        "jgroups-py buckets restore seats.yaml --dry-run", "jgroups-py buckets restore seats.yaml"
+    )
+)
+@click.argument("file")
+@_order_options
+def restore(file: str, **options: Any) -> int:
+    """Bring all buckets where they were at the beginning, as after the return of a node.
+
+    Missing slaves are made again. jgroups-py buckets init shows the goal.
+    """
+
+    def plan(deployment: Deployment, state: IndexState) -> list[Order]:
+        return restoration(deployment, state, distribute(deployment).components)
+
+    return _carry_out(file, plan, **options)
+
+
+def _carry_out(
+    file: str,
+    plan: Callable[[Deployment, IndexState], list[Order]],
+    *,
+    dry_run: bool,
+    pause: float | None,
+    **member: Any,
+) -> int:
+    async def work(administrator: BucketNode, deployment: Deployment) -> None:
+        orders = plan(deployment, administrator.state)
+        if dry_run:
+            for order in orders:
+                _tell(str(order))
+        else:
+            await carry_out(
+                administrator, orders, lambda order: _tell(str(order)), pause=pause or 0.0
+            )
+        _tell(f"{len(orders)} moves{' would be made' if dry_run else ''}")
+
+    return run_command(lambda: _Meeting(**member).administrate(file, work))
+
+
+def _tell(text: str) -> None:
+    """Lines for people. Names of others steer no terminal."""
+    click.echo("\n".join(shown(line, LINE_MAX) for line in text.splitlines()))
+    sys.stdout.flush()
