@@ -96,9 +96,7 @@ def node(file: str, name: str, **member: Any) -> int:
     meeting = _Meeting(**member)
 
     async def run() -> None:
-        async with open_deployed(
-            deployment, name, plugin=plugin, **meeting.options
-        ) as opened:
+        async with open_deployed(deployment, name, plugin=plugin, **meeting.options) as opened:
             _tell(f"{name} has joined {deployment.name}")
             with trio.move_on_after(meeting.patience):
                 await opened.wait_ready()

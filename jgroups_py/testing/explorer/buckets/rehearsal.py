@@ -336,16 +336,16 @@ class Stage:
         without_backup: int = 0,
         overloaded: tuple[str, ...] = (),
     ) -> Scene:
-        lost = unread = 0
-        for client in self.clients:
-            answered = list(
-                client.answered.items()
-            )  # further answers arrive while this one is waited for
-            tokens = self._read(client.key)
-            if tokens is None:
-                unread += 1
-            else:
-                lost += sum(tokens[place : place + 1] != [token] for token, place in answered)
+        answered = {
+            c.key: list(c.answered.items()) for c in self.clients
+        }  # answers go on meanwhile
+        read = self._read()
+        lost = sum(
+            read[key][place : place + 1] != [token]
+            for key in read
+            for token, place in answered[key]
+        )
+        unread = len(self.clients) - len(read)
         more = [f"{unread} keys cannot be read"] if unread else []
         return Scene(
             name,
@@ -357,13 +357,21 @@ class Stage:
             (*problems, *more),
         )
 
-    def _read(self, key: str) -> list[str] | None:
-        found: list[Any] = []
-        self.world.request(self._door(), Request(b"?", key), found.append)
-        self.world.run(PATIENCE, lambda: bool(found))
-        if not found or isinstance(found[0], BucketError):
-            return None
-        return str(found[0][0][1].decode()).split()
+    def _read(self) -> dict[str, list[str]]:
+        """Key -> its tokens, of all keys that can be read."""
+        found: dict[str, Any] = {}
+        for client in self.clients:
+            self.world.request(
+                self._door(),
+                Request(b"?", client.key),
+                lambda answer, key=client.key: found.update({key: answer}),
+            )
+        self.world.run(PATIENCE, lambda: len(found) == len(self.clients))
+        return {
+            key: str(answer[0][1].decode()).split()
+            for key, answer in found.items()
+            if not isinstance(answer, BucketError)
+        }
 
 
 def _rest(name: str) -> str:
