@@ -69,6 +69,8 @@ class BucketManager:
         self._left: dict[int, int] = {}
         """By bucket, the epoch in which its copy was deleted here: an older row, from a router that was cut off, makes no empty one."""
         self.incoming: dict[int, Incoming] = {}
+        self.contents: dict[int, list[Change]] = {}
+        """What buckets have when the instance is made: entries of archives. Without, they are empty."""
         self.counts: Counter[str] = Counter()
         self.lease = Lease(port, settings)
         self.slowest_lock = 0.0
@@ -176,6 +178,8 @@ class BucketManager:
 
     def _create_bucket(self, row: Row) -> None:
         bucket = Bucket(row.bucket, self.provider, self.settings.remembered_max)
+        for change in self.contents.pop(row.bucket, ()):
+            bucket.adopt(change)
         self.copies[row.bucket] = Copy(bucket, row)
 
     def _leave_epoch(self, copy: Copy, row: Row) -> None:

@@ -12,6 +12,7 @@ from typing import Any, Final
 import trio
 
 from jgroups_py.buckets.machine import Machine
+from jgroups_py.buckets.messages import Change
 from jgroups_py.buckets.node import BucketNode
 from jgroups_py.buckets.parts import NodeParts, Placement
 from jgroups_py.buckets.plugin import Plugin
@@ -41,6 +42,7 @@ async def open_buckets(
     attributes: Mapping[str, str] | None = None,
     wall: Callable[[], float] = time.time,
     seed: int | None = None,
+    contents: Mapping[int, list[Change]] | None = None,
     **channel: Any,
 ) -> AsyncIterator[BucketNode]:
     """Open a member of the instance ``cluster``. It exists as soon as all index copies and all managers of the placement are there.
@@ -59,6 +61,7 @@ async def open_buckets(
         settings: the same at all members.
         parts: the components of this member.
         placement: where the buckets are at first; needed at members with an index copy.
+        contents: what buckets have when the instance is made (``archive.contents``); all members with managers need the same.
         wall: the clock that entries see; the default is time.time.
 
     Raises:
@@ -91,6 +94,8 @@ async def open_buckets(
                 wall_offset=wall() - now,
             )
             parts.build(machine, plugin, placement)
+            for manager in machine.managers.values():
+                manager.contents = dict(contents or {})
             node = BucketNode(opened, machine, plugin, nursery)
             nursery.start_soon(node.read)
             nursery.start_soon(node.tick)

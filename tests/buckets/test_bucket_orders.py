@@ -118,6 +118,10 @@ def test_a_node_is_emptied_within_the_capacities_of_the_others() -> None:
         load = held(rows)
         assert name not in load and sum(copies for _, copies in load.values()) == 16
         assert all(copies <= 6 for _, copies in load.values()) and load.get("n4", (0, 0))[0] <= 3
+    slaves_only = deployed(FOUR.replace("masters: 3", "masters: 0"))
+    state = state_of(slaves_only)
+    rows = carried_out(state, evacuation(slaves_only, state, "n1"))
+    assert held(rows)["n4"][0] == 0 and "n1" not in held(rows)
     with pytest.raises(Refused, match="node 'n9' has no bucket manager; there are: n1, n2, n3, n4"):
         evacuation(deployment, state_of(deployment), "n9")
     crowded = deployed(FOUR.replace("buckets: 6", "buckets: 4"))
@@ -172,6 +176,26 @@ def test_what_is_not_there_is_left_out() -> None:
     orphans = IndexState(1, lost.rows, {}, gone)
     for order in (*restoration(deployment, orphans, components), *recreation(deployment, orphans)):
         assert lost.rows[order.bucket].master.component != "m/n3"
+
+
+def test_a_pair_whose_copies_are_lost_gets_no_orders_when_the_node_is_back() -> None:
+    deployment = deployed()
+    state = state_of(deployment)
+    back = [
+        KnownManager(Cep("n3.2", m.cep.component), m.info) if m.info.node == "n3" else m
+        for m in state.managers
+    ]
+    orders = restoration(
+        deployment, IndexState(2, state.rows, {}, back), distribute(deployment).components
+    )
+    assert orders, "slaves that were at n3 come back"
+    assert all(
+        order.frm is None or order.frm.member != "n3.1"
+        for order in orders
+        if order.kind == "master"
+    )
+    for order in orders:
+        assert state.rows[order.bucket].master.member != "n3.1"
 
 
 # --- on channels, in memory

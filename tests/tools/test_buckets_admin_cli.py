@@ -18,7 +18,15 @@ import pytest
 
 from jgroups_py.buckets import Cep, Refused
 from jgroups_py.buckets.deployment import Deployment, distribute, parse_deployment
-from jgroups_py.buckets.messages import ComponentInfo, IndexState, KnownManager, Row
+from jgroups_py.buckets.messages import (
+    ComponentCounts,
+    ComponentInfo,
+    IndexState,
+    KnownManager,
+    NodeStatistics,
+    Row,
+)
+from jgroups_py.buckets.statistics import InstanceStatistics
 from jgroups_py.tools import cli
 from jgroups_py.tools.commands import buckets_admin
 from jgroups_py.tools.commands.mperf_ports import free_block
@@ -49,6 +57,12 @@ class FakeNode:
         self.channel = SimpleNamespace(view=view)
         self.moves: list[str] = []
         self.ready = True
+        self.missing: list[str] = []
+
+    async def instance_statistics(self) -> InstanceStatistics:
+        part = ComponentCounts("m/n1", "manager", {"requests": 7})
+        told = NodeStatistics("n1", "", self.ceps["n1"].member, [part])
+        return InstanceStatistics([told], self.missing, self.state.rows)
 
     async def wait_ready(self) -> None:
         assert self.ready
@@ -129,6 +143,17 @@ def test_top_shows_where_buckets_are_and_what_is_missing(
     assert "\x1b" not in out and "evil" in out
 
 
+@pytest.mark.seed("A23")
+def test_counts_are_shown_at_three_levels(file: str, node: FakeNode, run: Any) -> None:
+    code, out, _ = run("stats", file)
+    assert code == 0 and "node n1\n  manager_requests  7\nm/n1\n  requests  7\n" in out
+    assert out.startswith("the instance\n  manager_requests  7\n  pairs  8\n")
+    node.missing.append("evil\x1b[2J")
+    code, out, _ = run("stats", file)
+    assert code == 1 and "! no answer from evil" in out and "\x1b" not in out
+    assert json.loads(run("stats", file, "--json")[1])["components"] == {"m/n1": {"requests": 7}}
+
+
 def test_slaves_are_recreated_and_a_node_is_emptied_and_filled_again(
     file: str, node: FakeNode, run: Any
 ) -> None:
@@ -183,6 +208,7 @@ def test_one_bucket_is_moved_by_hand(file: str, node: FakeNode, run: Any) -> Non
 
 
 def test_a_rehearsal_says_how_long_and_whether_something_is_lost(file: str, run: Any) -> None:
+    Path(file).write_text(SEATS.replace("buckets: 8", "buckets: 2"))
     code, out, _ = run("rehearse", file, "--detection", "2s")
     lines = out.splitlines()
     assert code == 0 and lines[-1] == "7 events, 0 bad: PASS"

@@ -19,6 +19,7 @@ COMMANDS: Final = {
     "rehearse": "jgroups_py.tools.commands.buckets_rehearse:rehearse",
     "repartition": "jgroups_py.tools.commands.buckets_archive:repartition",
     "restore": "jgroups_py.tools.commands.buckets_admin:restore",
+    "stats": "jgroups_py.tools.commands.buckets_admin:stats",
     "top": "jgroups_py.tools.commands.buckets_admin:top",
     "validate": "jgroups_py.tools.commands.buckets_plan:validate",
 }

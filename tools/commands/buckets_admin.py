@@ -1,10 +1,13 @@
-"""``jgroups-py buckets node``, ``top``, ``migrate``, ``recreate``, ``exempt``, ``restore``: runs a node; gives an instance orders."""
+"""``jgroups-py buckets node``, ``top``, ``stats``, ``migrate``, ``recreate``, ``exempt``, ``restore``: runs a node; gives an instance orders."""
 
 from __future__ import annotations
 
 import json
 import sys
+import time
 from collections.abc import Awaitable, Callable
+from contextlib import ExitStack
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
@@ -17,6 +20,8 @@ from jgroups_py.buckets.administration import (
     open_administrator,
     wait_for_instance,
 )
+from jgroups_py.buckets.archive import ArchiveReader
+from jgroups_py.buckets.archive.contents import export_managers, read_contents
 from jgroups_py.buckets.deployed import open_deployed
 from jgroups_py.buckets.deployment import Deployment, distribute, load_deployment
 from jgroups_py.buckets.deployment.application import load_application
@@ -79,33 +84,80 @@ class _Meeting:
 @click.command(
     epilog=examples(
         "jgroups-py buckets node seats.yaml n1",
-        "jgroups-py buckets node seats.yaml n1 --bind-addr 127.0.0.1",
+        "jgroups-py buckets node seats.yaml n1 --export old",
+        "jgroups-py buckets node new.yaml n1 --import new/n1.jgb",
     )
 )
 @click.argument("file")
 @click.argument("name", metavar="NODE")
+@click.option(
+    "--import",
+    "archives",
+    multiple=True,
+    metavar="ARCHIVE",
+    help="What buckets have when the instance is made. May be given several times.",
+)
+@click.option(
+    "--export",
+    "folder",
+    metavar="FOLDER",
+    help="Write all entries here to FOLDER/NODE.jgb at the end.",
+)
 @_member_options
-def node(file: str, name: str, **member: Any) -> int:
+def node(file: str, name: str, archives: tuple[str, ...], folder: str | None, **member: Any) -> int:
     """Run a node of a deployment until it is interrupted.
 
     It runs the bucket managers, the index copy and the router that the file has for NODE, with the plug-in that the file names as its application; the module may lie
     beside the file. The instance exists when all index copies and bucket managers have been there.
+
+    With --import give every node the archives of all entries, or those that repartition has made for it. With --export stop the clients first: then all
+    copies are equal, and an entry may stand in the archives of two nodes.
     """
     deployment = load_deployment(file)
     plugin = load_application(deployment)
     meeting = _Meeting(**member)
+    if folder is not None:
+        Path(folder).mkdir(parents=True, exist_ok=True)
+    with ExitStack() as readers:
+        contents = read_contents(
+            [readers.enter_context(ArchiveReader(archive)) for archive in archives],
+            deployment.buckets,
+            plugin.provider,
+            plugin.classifier.digest,
+        )
 
     async def run() -> None:
-        async with open_deployed(deployment, name, plugin=plugin, **meeting.options) as opened:
-            _tell(f"{name} has joined {deployment.name}")
-            with trio.move_on_after(meeting.patience):
-                await opened.wait_ready()
-                _tell(f"{name}: {len(opened.state.rows)} buckets are placed")
-            if not opened.state.version:
-                _tell(f"{name} waits: not all index copies and bucket managers have been there")
-            await trio.sleep_forever()
+        async with open_deployed(
+            deployment, name, plugin=plugin, contents=contents, **meeting.options
+        ) as opened:
+            try:
+                await _serve(opened, deployment, name, meeting.patience)
+            finally:
+                if folder is not None:
+                    _export(opened, deployment, Path(folder) / f"{name}.jgb")
 
     return run_command(run)
+
+
+async def _serve(opened: BucketNode, deployment: Deployment, name: str, patience: float) -> None:
+    _tell(f"{name} has joined {deployment.name}")
+    with trio.move_on_after(patience):
+        await opened.wait_ready()
+        _tell(f"{name}: {len(opened.state.rows)} buckets are placed")
+    if not opened.state.version:
+        _tell(f"{name} waits: not all index copies and bucket managers have been there")
+    await trio.sleep_forever()
+
+
+def _export(opened: BucketNode, deployment: Deployment, file: Path) -> None:
+    end = export_managers(
+        opened.machine.managers.values(),
+        file,
+        instance=deployment.name,
+        created=time.time(),
+        buckets=deployment.buckets,
+    )
+    _tell(f"{file}: {end.entries} entries, {end.size} bytes")
 
 
 @click.command(
@@ -146,6 +198,41 @@ def top(file: str, interval: float, once: bool, json_out: str | None, **member: 
     told = trio.run(_Meeting(**member).administrate, file, look)
     show(json_out, lambda: json.dumps(told, indent=1), lambda: standing_text(told))
     return int(bool(told["without_backup"] or told["lost"] or told["together"]))
+
+
+@click.command(
+    cls=JsonCommand,
+    epilog=examples(
+        "jgroups-py buckets stats seats.yaml", "jgroups-py buckets stats seats.yaml --json"
+    ),
+)
+@click.argument("file")
+@_member_options
+@json_option
+def stats(file: str, json_out: str | None, **member: Any) -> int:
+    """Show what has been counted: of the whole instance, of each node, of each component.
+
+    Exit 1: a member has not answered.
+    """
+
+    async def ask(administrator: BucketNode, deployment: Deployment) -> dict[str, Any]:
+        return (await administrator.instance_statistics()).as_json()
+
+    told = trio.run(_Meeting(**member).administrate, file, ask)
+    show(json_out, lambda: json.dumps(told, indent=1), lambda: _counts_text(told))
+    return int(bool(told["missing"]))
+
+
+def _counts_text(told: dict[str, Any]) -> str:
+    parts = [("the instance", told["instance"])]
+    parts += [(f"node {name}", counts) for name, counts in told["nodes"].items()]
+    parts += list(told["components"].items())
+    lines: list[str] = []
+    for name, counts in parts:
+        lines.append(shown(name))
+        lines += [f"  {shown(count)}  {value}" for count, value in counts.items()]
+    lines += [f"! no answer from {shown(name)}" for name in told["missing"]]
+    return "\n".join(lines)
 
 
 def _standing(administrator: BucketNode) -> dict[str, Any]:

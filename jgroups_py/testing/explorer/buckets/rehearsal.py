@@ -364,7 +364,7 @@ class Stage:
             self.world.request(
                 self._door(),
                 Request(b"?", client.key),
-                lambda answer, key=client.key: found.update({key: answer}),
+                lambda answer, key=client.key: found.update({key: answer}),  # type: ignore[misc]
             )
         self.world.run(PATIENCE, lambda: len(found) == len(self.clients))
         return {
