@@ -83,7 +83,7 @@ class Client(stomp.ConnectionListener):  # type: ignore[misc]
                 self.connection.connect(wait=True)
                 self.generation += 1
                 return
-            except StompException:
+            except (StompException, OSError):
                 if time.monotonic() > until:
                     raise Failed("no broker is live") from None
                 time.sleep(0.1)
@@ -253,7 +253,7 @@ def _live(nodes: list[Node]) -> Node:
     """The one that takes connections."""
     for node in nodes:
         probe = stomp.StompConnection12([("127.0.0.1", node.port)], reconnect_attempts_max=1)
-        with suppress(StompException):
+        with suppress(StompException, OSError):
             probe.connect(wait=True)
             probe.disconnect()
             return node
