@@ -1,6 +1,12 @@
-"""How long puts and gets of a map take, while a thread of this process merges, while another process does, and while that process is stopped.
+"""Puts and gets of a map beside what Python programs share dictionaries with otherwise, in one run.
 
-python -m jgroups_py.tools.bench.maps --puts 20000
+    python -m jgroups_py.tools.bench.maps                          all stores, 1 and 4 processes, 100 and 1,000 bytes
+    python -m jgroups_py.tools.bench.maps --stores map,redis --seconds 2 --json build/bench/maps.json
+
+Each process puts for ``--seconds``, then gets. Stores take turns. After that another process that puts is stopped (SIGSTOP) at some moment, ``--stops`` times: how
+long do puts of the first one take, and how often does none return at all?
+
+No store writes to the disk before a put returns. How each is set up: maps_stores.py. What is not installed is named and left out.
 """
 
 from __future__ import annotations
@@ -8,87 +14,188 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
-from typing import Any
+from array import array
+from collections.abc import Sequence
+from pathlib import Path
+from typing import IO, Any, Final
 
-from jgroups_py import blocking
+from jgroups_py.tools.bench.maps_stores import STORES, Plan
 
-KEYS = 5000
-OTHER = """
-import sys
-from jgroups_py import blocking
-m = blocking.open_map(sys.argv[1], key=str, value=bytes)
-m["other"] = b""
-m.wait_merged()
-print("here", flush=True)
-sys.stdin.read()
-"""
+SHARES: Final = (("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999))
+BLOCKED_AFTER: Final = 2.0
+"""Seconds without a put that count as blocked."""
+STOP_AFTER: Final = 0.05
+"""Seconds that the other process puts before it is stopped."""
+START_TIMEOUT: Final = 60.0
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--puts", type=int, default=20_000)
-    parser.add_argument("--size", type=int, default=100, help="bytes of a value")
-    given = parser.parse_args()
-    result: dict[str, Any] = {"load": os.getloadavg()[0], "bytes": given.size}
-    for merger in ("thread", "process"):
-        with tempfile.TemporaryDirectory() as folder:
-            result[merger] = measured(f"{folder}/m", given.puts, given.size, merger=merger)
-    with tempfile.TemporaryDirectory() as folder:
-        other = subprocess.Popen(
-            [sys.executable, "-c", OTHER, f"{folder}/m"],
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--stores", default=",".join(STORES), help="names, with commas")
+    parser.add_argument("--processes", default="1,4")
+    parser.add_argument("--sizes", default="100,1000", help="bytes of a value")
+    parser.add_argument("--seconds", type=float, default=1.0, help="of each measurement")
+    parser.add_argument("--stops", type=int, default=5, help="times that a process is stopped")
+    parser.add_argument("--json", type=Path)
+    given = parser.parse_args(arguments)
+    chosen = given.stores.split(",")
+    unknown = [name for name in chosen if name not in STORES]
+    if unknown:
+        parser.error(f"--stores: {unknown[0]} is not known: {', '.join(STORES)}")
+    result: dict[str, Any] = {"load": os.getloadavg()[0], "missing": {}, "rows": [], "stopped": []}
+    for name in chosen:
+        if (reason := STORES[name].missing()) is not None:
+            result["missing"][name] = reason
+            print(f"{name} is left out: {reason}")
+    stores = [name for name in chosen if name not in result["missing"]]
+    for size in _numbers(given.sizes):
+        for processes in _numbers(given.processes):
+            for name in stores:
+                row = measured(name, processes, Plan(size, given.seconds))
+                result["rows"].append(row)
+                print(line(row), flush=True)
+    for name in stores:
+        row = stopped(name, Plan(100, given.seconds), given.stops)
+        result["stopped"].append(row)
+        print(line(row), flush=True)
+    result["load after"] = os.getloadavg()[0]
+    if given.json:
+        given.json.parent.mkdir(parents=True, exist_ok=True)
+        given.json.write_text(json.dumps(result, indent=1) + "\n", "utf-8")
+
+
+def _numbers(text: str) -> list[int]:
+    return [int(part) for part in text.split(",")]
+
+
+def measured(store: str, processes: int, plan: Plan) -> dict[str, Any]:
+    """Rates of all processes together, and how long calls took."""
+    with tempfile.TemporaryDirectory() as name, STORES[store].server(Path(name), processes) as at:
+        workers = [Worker(store, at, number, plan, Path(name)) for number in range(processes)]
+        try:
+            row: dict[str, Any] = {"store": store, "processes": processes, "bytes": plan.size}
+            for worker in workers:
+                worker.hears("opened")
+            for kind in ("put", "get"):
+                for worker in workers:
+                    worker.say(kind)
+                took = array("d")
+                for worker in workers:
+                    took += worker.took(kind)
+                row[kind] = {"per_second": round(len(took) / plan.seconds), **quantiles(took)}
+            return row
+        finally:
+            for worker in workers:
+                worker.end()
+
+
+def stopped(store: str, plan: Plan, stops: int) -> dict[str, Any]:
+    """How long puts take when another process was stopped while it put, and how often none returned."""
+    took, blocked = array("d"), 0
+    for _ in range(stops):
+        with tempfile.TemporaryDirectory() as name, STORES[store].server(Path(name), 3) as at:
+            # The third one does nothing: PySyncObj needs two of three.
+            workers = [Worker(store, at, number, plan, Path(name)) for number in range(3)]
+            other, worker, _ = workers
+            try:
+                for one in workers:
+                    one.hears("opened")
+                other.say("on")
+                time.sleep(STOP_AFTER)
+                os.kill(other.process.pid, signal.SIGSTOP)
+                worker.say("put")
+                try:
+                    took += worker.took("put", plan.seconds + BLOCKED_AFTER)
+                except (TimeoutError, RuntimeError):  # it waits, or has given up
+                    blocked += 1
+            finally:
+                os.kill(other.process.pid, signal.SIGKILL)
+                for one in workers:
+                    one.end()
+    return {"store": store, "stops": stops, "blocked": blocked, "put": quantiles(took)}
+
+
+class Worker:
+    """A process that has the store open, and measures when it is told to."""
+
+    def __init__(self, store: str, at: Any, number: int, plan: Plan, folder: Path) -> None:
+        self._file = folder / f"took.{number}"
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "jgroups_py.tools.bench.maps_stores", store]
+            + [json.dumps(part) for part in (at, number, plan.size, plan.seconds, str(self._file))],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
         )
-        assert other.stdout is not None
-        other.stdout.readline()
-        other.send_signal(signal.SIGSTOP)  # it has the merger
-        try:
-            result["stopped merger"] = measured(f"{folder}/m", given.puts, given.size)
-        finally:
-            other.send_signal(signal.SIGCONT)
-            other.communicate()
-    print(json.dumps(result, indent=2))
+
+    def say(self, word: str) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(word + "\n")
+        self.process.stdin.flush()
+
+    def hears(self, word: str, timeout: float = START_TIMEOUT) -> None:
+        assert self.process.stdout is not None
+        line = _line(self.process.stdout, timeout)
+        if line != word + "\n":
+            raise RuntimeError(f"a process of the bench said {line!r}, not {word}")
+
+    def took(self, kind: str, timeout: float = START_TIMEOUT) -> array[float]:
+        """Seconds of each call. TimeoutError: it does not answer."""
+        self.hears(f"{kind} done", timeout)
+        found = array("d")
+        found.frombytes(self._file.read_bytes())
+        return found
+
+    def end(self) -> None:
+        self.process.kill()
+        self.process.communicate()
 
 
-def measured(folder: str, count: int, size: int, **options: Any) -> dict[str, Any]:
-    value = bytes(size)
-    with blocking.open_map(
-        folder, key=str, value=bytes, inbox_bytes=64 * 1024 * 1024, **options
-    ) as m:
-        if options:
-            m["first"] = value
-            m.wait_merged()  # whoever merges has begun
-        return {
-            "put": times(count, lambda number: m.__setitem__(f"k{number % KEYS}", value)),
-            "get": times(count, lambda number: m.get(f"k{number % KEYS}")),
-        }
+def _line(pipe: IO[str], timeout: float) -> str:
+
+    ready, _, _ = select.select([pipe], [], [], timeout)
+    if not ready:
+        raise TimeoutError
+    return pipe.readline()
 
 
-def times(count: int, call: Callable[[int], Any]) -> dict[str, float]:
-    """Microseconds."""
-    took = []
-    clock = time.perf_counter
-    begun = clock()
-    for number in range(count):
-        before = clock()
-        call(number)
-        took.append(clock() - before)
-    total = clock() - begun
-    took.sort()
+def quantiles(took: Sequence[float]) -> dict[str, float]:
+    """Microseconds; nothing, if nothing was measured."""
+    ordered = sorted(took)
+    if not ordered:
+        return {}
+    last = len(ordered) - 1
     return {
-        "per_second": round(count / total),
+        "p50": round(ordered[len(ordered) // 2] * 1e6, 1),
         **{
-            name: round(took[min(int(count * share), count - 1)] * 1e6, 1)
-            for name, share in (("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999), ("max", 1.0))
+            name: round(ordered[min(int(len(ordered) * share), last)] * 1e6, 1)
+            for name, share in SHARES[1:]
         },
+        "max": round(ordered[last] * 1e6, 1),
     }
+
+
+def line(row: dict[str, Any]) -> str:
+    """A row of a Markdown table."""
+    if "stops" in row:
+        cells = [row["store"], f"{row['blocked']} of {row['stops']}", _times(row["put"])]
+    else:
+        cells = [row["store"], str(row["processes"]), str(row["bytes"])]
+        for kind in ("put", "get"):
+            cells += [f"{row[kind]['per_second']:,}", _times(row[kind])]
+    return f"| {' | '.join(cells)} |"
+
+
+def _times(figures: dict[str, float]) -> str:
+    return " / ".join(f"{figures[name]:,}" for name, _ in SHARES) if figures else "-"
 
 
 if __name__ == "__main__":
