@@ -37,8 +37,9 @@ class FileSettings:
     key: str | None = None
     value: str | None = None
     """Names of codecs, ``bytes`` in a new file."""
-    max_bytes: int = 16 * 1024**3
-    """How large the file may get. The file is sparse: it takes what it needs."""
+    max_bytes: int | None = None
+    """How large the file may get; MAX_BYTES in a new file. The file takes what it needs. The largest one that anybody has given counts, and
+    processes that have the map open take it over when they need it."""
     inbox_bytes: int = 16 * 1024**2
     """Of each process: what may wait to be merged."""
     durability: str = "process"
@@ -64,10 +65,10 @@ class FileSettings:
             )
         if self.merger not in ("thread", "process"):
             raise MapError(f'merger must be thread or process, got "{self.merger}"')
-        if self.max_bytes < 1024**2 or self.inbox_bytes < 4096:
-            raise MapError(
-                f"max_bytes must be at least 1 MB and inbox_bytes at least 4 KB, got {self.max_bytes} and {self.inbox_bytes}"
-            )
+        if self.max_bytes is not None and self.max_bytes < 1024**2:
+            raise MapError(f"max_bytes must be at least 1 MB, got {self.max_bytes}")
+        if self.inbox_bytes < 4096:
+            raise MapError(f"inbox_bytes must be at least 4 KB, got {self.inbox_bytes}")
         for name in ("sync_interval", "merge_interval", "lock_timeout"):
             if not getattr(self, name) > 0:
                 raise MapError(f"{name} must be more than 0 seconds, got {getattr(self, name)}")

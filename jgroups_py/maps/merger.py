@@ -17,6 +17,7 @@ from typing import Any, Final, Protocol
 
 from jgroups_py.maps.control import Control
 from jgroups_py.maps.entry import decode_entry
+from jgroups_py.maps.errors import MapFull
 from jgroups_py.maps.file_settings import FileSettings
 from jgroups_py.maps.inbox import ADVANCE, ANEW, CHANGE, ENTRY, FORGET, InboxFiles, split_keyed
 from jgroups_py.maps.rules import ConflictRule
@@ -26,6 +27,8 @@ from jgroups_py.maps.store import Store
 LOG: Final = logging.getLogger("jgroups_py.maps")
 RECORDS_MAX: Final = 20_000
 """Records that one transaction merges."""
+PROBLEM_PAUSE: Final = 0.05
+"""Seconds until another try when something could not be merged."""
 BURY_INTERVAL: Final = 0.5
 """Seconds between looks for entries whose time has passed."""
 
@@ -75,14 +78,15 @@ class Merger:
             except (
                 Exception
             ) as error:  # the inboxes keep what they have: others, or the next try, may merge it
-                if type(error) is not type(shared.problem):
-                    LOG.error("the map %s cannot be merged: %s", shared.folder, error)
-                shared.problem = error
-                worked = False
+                worked = isinstance(error, MapFull) and shared.store.take_size()
+                if not worked:
+                    if type(error) is not type(shared.problem):
+                        LOG.error("the map %s cannot be merged: %s", shared.folder, error)
+                    shared.problem = error
             if closing and not worked:
                 break
             if not worked:
-                shared.closing.wait(pause)
+                shared.closing.wait(pause if shared.problem is None else PROBLEM_PAUSE)
         if self._mine:
             fcntl.flock(self._handle, fcntl.LOCK_UN)
 

@@ -41,7 +41,8 @@ async def open_map(
         durability: when a put survives. "process" (default): the death of any process at any time. "interval": also the loss of power,
             ``sync_interval`` (1 s) later. "sync": also the loss of power, at once; each put waits for the disk then.
         hybrid: False: the wall clock alone decides between hosts, as in Chronicle Map.
-        max_bytes: how large the file may get (16 GB; it takes what it needs). inbox_bytes: of each process, what may wait to be merged (16 MB),
+        max_bytes: how large the file may get (a new one 16 GB; it takes what it needs). The largest that anybody has given counts, also for those who
+            have the map open. inbox_bytes: of each process, what may wait to be merged (16 MB),
             for a new file.
         merger: "thread" or "process": who merges puts into the file, if this process is the one that does. With "process" no put waits for that.
         lock_timeout: seconds that ``update`` and its kind wait for somebody who changes the same key.

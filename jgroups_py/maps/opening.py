@@ -59,7 +59,7 @@ class MapOptions(TypedDict, total=False):
     durability: str
     wide_identifiers: bool
     hybrid: bool | None
-    max_bytes: int
+    max_bytes: int | None
     inbox_bytes: int
     sync_interval: float
     merger: str

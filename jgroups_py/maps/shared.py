@@ -27,7 +27,7 @@ from typing import Final
 from jgroups_py.maps import forks
 from jgroups_py.maps.control import SLOTS, Control
 from jgroups_py.maps.entry import KEY_MAX, Entry, decode_entry, value_at
-from jgroups_py.maps.errors import MapClosed, MapError, MapFileError
+from jgroups_py.maps.errors import MapClosed, MapError, MapFileError, MapFull
 from jgroups_py.maps.file_settings import DEFAULTS, FileSettings
 from jgroups_py.maps.inbox import ADVANCE, ANEW, CHANGE, ENTRY, FORGET, Inbox, InboxFiles, keyed
 from jgroups_py.maps.key_locks import KeyLocks
@@ -41,6 +41,8 @@ from jgroups_py.maps.table import Changed, Vector
 
 ITEMS_AT_ONCE: Final = 1000
 """Keys that an iteration reads at a time; nobody waits longer for it."""
+FULL_SHARE: Final = 0.9
+"""Of ``max_bytes``: when so much is used and nothing is merged, the file is full."""
 _OF_A_MERGER: Final = (
     *("max_bytes", "inbox_bytes", "durability", "sync_interval", "merge_interval"),
 )
@@ -67,6 +69,7 @@ class SharedFile:
             max_bytes=settings.max_bytes,
             settings=settings.agreed(),
             defaults={**DEFAULTS, "name": self.folder.name},
+            lock=self._lock,
         )
         agreed = self.store.settings
         self.name, self.identifier = agreed["name"], int(agreed["identifier"])
@@ -260,7 +263,7 @@ class SharedFile:
                 mine = self._entry(key)
                 life = stamp.time if value is None else (mine.life if mine is not None else 0)
             entry = Entry(value, stamp, {}, expires, life)
-            end = self._inbox.append(CHANGE, keyed(key, entry.encode()))
+            end = self._appended(CHANGE, keyed(key, entry.encode()))
             self._overlay.note(key, entry, self.slot, end)
             self._overlay.wrote(self.slot, end)
         if self.settings.durability == "sync":
@@ -327,7 +330,7 @@ class SharedFile:
         with self._lock:
             self._look()
             for key, entry in entries:
-                end = self._inbox.append(ENTRY, keyed(key, entry.encode()))
+                end = self._appended(ENTRY, keyed(key, entry.encode()))
                 self._overlay.note(key, entry, self.slot, end)
                 self._overlay.wrote(self.slot, end)
             for origin, number in advance.items():
@@ -349,7 +352,19 @@ class SharedFile:
             self._append(ANEW, data)
 
     def _append(self, kind: int, data: bytes) -> None:
-        self._overlay.wrote(self.slot, self._inbox.append(kind, data))
+        self._overlay.wrote(self.slot, self._appended(kind, data))
+
+    def _appended(self, kind: int, data: bytes) -> int:
+        try:
+            return self._inbox.append(kind, data)
+        except MapFull:
+            used, most = self.store.used()
+            if used < most * FULL_SHARE:
+                raise
+            raise MapFull(
+                f"{self.folder} is full: {used:,} of {most:,} bytes (max_bytes) are used, and the inbox of this process, too. Open it anywhere with a "
+                "larger max_bytes: all processes take that over"
+            ) from None
 
     # --- one process of the host replicates
 

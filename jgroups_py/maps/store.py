@@ -8,9 +8,10 @@ forgotten. All in one transaction.
 from __future__ import annotations
 
 import secrets
+import threading
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -30,6 +31,8 @@ from jgroups_py.maps.rules import ConflictRule
 from jgroups_py.maps.table import Vector, numbered, placed, write
 
 VERSION: Final = b"1"
+MAX_BYTES: Final = 16 * 1024**3
+"""Of a new file."""
 READERS_MAX: Final = 1024
 """Read transactions of all processes. Those of killed processes are freed by the next one that opens the map."""
 _DOT: Final = Struct(">QQ")
@@ -39,22 +42,28 @@ _END: Final = Struct(">Q")
 
 class Store:
     """Opens or makes the file. ``settings``: what all who open it must agree on; None: whatever the file says, and a new one gets the
-    default."""
+    default.
+
+    ``lock``: held by whoever reads. The merger has its own transaction without it, and takes it to read, and to take over a new size of the file:
+    LMDB moves the file in memory then, and no transaction of this process may be under way.
+    """
 
     def __init__(
         self,
         folder: Path,
         *,
-        max_bytes: int,
+        max_bytes: int | None,
         settings: Mapping[str, str | None],
         defaults: Mapping[str, str],
+        lock: AbstractContextManager[Any] | None = None,
     ) -> None:
+        self._lock = threading.RLock() if lock is None else lock
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._folder = folder
         try:
             self._env = lmdb.open(
                 str(folder),
-                map_size=max_bytes,
+                map_size=max_bytes or MAX_BYTES,
                 max_dbs=8,
                 max_readers=READERS_MAX,
                 sync=False,
@@ -71,12 +80,18 @@ class Store:
         self._read: Any = None
         self.settings: dict[str, str] = {}
         try:
-            self._check(settings, defaults)
+            self._env.set_mapsize(self._check(settings, defaults, max_bytes))
         except BaseException:
             self._env.close()
             raise
 
-    def _check(self, settings: Mapping[str, str | None], defaults: Mapping[str, str]) -> None:
+    def _check(
+        self,
+        settings: Mapping[str, str | None],
+        defaults: Mapping[str, str],
+        max_bytes: int | None,
+    ) -> int:
+        """How large the file may get."""
         with self._writing() as txn:
             version = txn.get(b"version", db=self._facts)
             if version is None:
@@ -97,7 +112,12 @@ class Store:
                 self.settings[name] = is_
             self.file = bytes(txn.get(b"file", db=self._facts))
             life = _NUMBER.unpack(txn.get(b"life", db=self._facts))[0]
+            known = _NUMBER.unpack(txn.get(b"max_bytes", default=bytes(8), db=self._facts))[0]
+            size = max(known, max_bytes or (0 if known else MAX_BYTES))
+            if size != known:  # LMDB keeps the size of who writes, for ``take_size``
+                txn.put(b"max_bytes", _NUMBER.pack(size), db=self._facts)
         self.origin = origin_of(int(self.settings["identifier"]), life)
+        return int(size)
 
     def suspend(self) -> None:
         """Ends the snapshot until ``refresh``."""
@@ -116,12 +136,31 @@ class Store:
     @contextmanager
     def _writing(self) -> Iterator[Any]:
         try:
-            with self._env.begin(write=True) as txn:
+            txn = self._env.begin(write=True)
+        except lmdb.MapResizedError:
+            self.take_size()
+            txn = self._env.begin(write=True)
+        try:
+            with txn:
                 yield txn
         except lmdb.MapFullError:
             raise MapFull(
-                f"{self._folder} is full: max_bytes is {self._env.info()['map_size']}"
+                f"{self._folder} is full: max_bytes is {self._env.info()['map_size']}. Open it with a larger one, which all processes take over"
             ) from None
+
+    def take_size(self) -> bool:
+        """Whether somebody has opened the file with a larger size. Then it is the size here, too. No transaction may be under way in this thread."""
+        with self._lock:
+            reads = self._read is not None
+            self.suspend()
+            before = self._env.info()["map_size"]
+            self._env.set_mapsize(0)  # what was written last
+            now = self._env.info()["map_size"]
+            if now < before:
+                self._env.set_mapsize(before)
+            if reads:
+                self._read = self._env.begin()
+            return bool(now > before)
 
     # --- reading: one snapshot, which ``refresh`` renews
 
@@ -131,7 +170,7 @@ class Store:
         try:
             self._read = self._env.begin()
         except lmdb.MapResizedError:
-            self._env.set_mapsize(0)
+            self.take_size()
             self._read = self._env.begin()
 
     def raw(self, key: bytes) -> bytes | None:
@@ -166,7 +205,7 @@ class Store:
 
     def merged(self) -> dict[int, int]:
         """By slot, how far its inbox is merged."""
-        with self._env.begin() as txn:
+        with self._lock, self._env.begin() as txn:
             return self._numbers(txn, b"in ")
 
     def last_time(self) -> int:
@@ -204,7 +243,7 @@ class Store:
 
     def has_ended(self, now: int) -> bool:
         """Whether the time of an entry has passed at ``now`` (ticks) that is not buried yet."""
-        with self._env.begin() as txn, txn.cursor(db=self._ends) as cursor:
+        with self._lock, self._env.begin() as txn, txn.cursor(db=self._ends) as cursor:
             return bool(cursor.first()) and _END.unpack_from(cursor.key())[0] <= now
 
     # --- writing, by the merger only
