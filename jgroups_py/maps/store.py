@@ -60,10 +60,12 @@ class Store:
         self._lock = threading.RLock() if lock is None else lock
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._folder = folder
+        # 0: what the file says; ``_check`` has the last word.
+        unknown = 0 if (folder / "data.mdb").exists() else MAX_BYTES
         try:
             self._env = lmdb.open(
                 str(folder),
-                map_size=max_bytes or MAX_BYTES,
+                map_size=max_bytes or unknown,
                 max_dbs=8,
                 max_readers=READERS_MAX,
                 sync=False,

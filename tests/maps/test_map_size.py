@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from full_maps import LARGE, SMALL, fill, other, until_merged
 
+from jgroups_py.maps import store
 from jgroups_py.maps.errors import MapError, MapFull
 from jgroups_py.maps.file_settings import FileSettings
 from jgroups_py.maps.shared import SharedFile
-from jgroups_py.maps.store import MAX_BYTES
 
 
 def test_a_full_map_goes_on_when_another_process_opens_it_with_more_room(tmp_path: Path) -> None:
@@ -31,8 +31,11 @@ def test_a_full_map_goes_on_when_another_process_opens_it_with_more_room(tmp_pat
         assert shared.count() == count + 2
 
 
-def test_the_largest_size_that_was_given_counts(tmp_path: Path) -> None:
-    for given, is_ in ((None, MAX_BYTES), (SMALL, MAX_BYTES)):
+def test_the_largest_size_that_was_given_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store, "MAX_BYTES", 2 * LARGE)
+    for given, is_ in ((None, 2 * LARGE), (SMALL, 2 * LARGE)):
         with closing(SharedFile(tmp_path / "a", FileSettings(max_bytes=given))) as shared:
             assert shared.max_bytes() == is_
     for given, is_ in ((SMALL, SMALL), (None, SMALL), (LARGE, LARGE), (SMALL, LARGE)):
