@@ -66,13 +66,20 @@ $(STAMP): pyproject.toml setup.cfg Makefile
 	fi
 	@touch $@
 
+# What tests import is compiled by two processes, a half each. Otherwise each of the workers below compiles all of it for itself.
+build/.compiled: $(STAMP) $(shell find tests -name '*.py')
+	@mkdir -p build
+	@for half in a-h i-z; do \
+	  $(BIN)/python -m pytest -qqq -p no:cacheprovider --collect-only tests/[$$half]*/ >/dev/null 2>&1 & done; wait
+	@touch $@
+
 # Tests with real sockets mostly wait: hence more processes than cores. tests/conftest.py gives each its ports.
-test: $(STAMP)
+test: build/.compiled
 	$(BIN)/python -m pytest -q -m "not long and not slow and not java and not spark" -n 4 --dist worksteal --durations=25 \
 	  --junitxml build/tests.xml --record-requirements build/requirements.json tests
 
 # Tests of two seconds and more (tests/long_tests.txt), with real processes most of them.
-test-long: $(STAMP)
+test-long: build/.compiled
 	$(BIN)/python -m pytest -q -m "long and not slow and not java and not spark" -n 4 --dist worksteal --durations=25 \
 	  --junitxml build/tests-long.xml tests
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from jgroups_py.aio.cache import Batch, Changes, Retried, TreeCache, open_tree_cache
+from jgroups_py.aio.cache import CacheBatch, Changes, Retried, TreeCache, open_tree_cache
 from jgroups_py.aio.channel import Channel, open_channel
 from jgroups_py.aio.rpc import Replies, Rpc, open_rpc
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from jgroups_py.aio.maps import open_map
 
 __all__ = [
-    "Batch",
+    "CacheBatch",
     "Changes",
     "Channel",
     "Replies",

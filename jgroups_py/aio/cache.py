@@ -22,7 +22,7 @@ from typing import (
 from jgroups_py.aio.handle import Handle, forward, note
 from jgroups_py.blocking import bulk
 from jgroups_py.blocking.cache import CHANGES_AT_ONCE, CacheOptions
-from jgroups_py.cache import Batch as AsyncBatch
+from jgroups_py.cache import CacheBatch as AsyncBatch
 from jgroups_py.cache import (
     CacheSettings,
     CacheStatistics,
@@ -95,19 +95,19 @@ class TreeCache(Handle[AsyncTreeCache]):
         return result
 
     @overload
-    def batch(self, *, retries: None = None, **options: Unpack[CallOptions]) -> Batch: ...
+    def batch(self, *, retries: None = None, **options: Unpack[CallOptions]) -> CacheBatch: ...
 
     @overload
     def batch(self, *, retries: int, **options: Unpack[CallOptions]) -> Retried: ...
 
     def batch(
         self, *given: object, retries: int | None = None, **options: Unpack[CallOptions]
-    ) -> Batch | Retried:
-        """Make several changes as one, with ``async with``; see ``Batch``. With ``retries`` it takes a function and runs it
+    ) -> CacheBatch | Retried:
+        """Make several changes as one, with ``async with``; see ``CacheBatch``. With ``retries`` it takes a function and runs it
         again after a lost race; see ``Retried``."""
         refuse_function(given)
         if retries is None:
-            return Batch(self, options)
+            return CacheBatch(self, options)
         return Retried(self, retries, options)
 
     def listen(
@@ -137,7 +137,7 @@ class TreeCache(Handle[AsyncTreeCache]):
         return statistics
 
 
-class Batch:
+class CacheBatch:
     """Several changes that take effect together at the end of the ``async with``. It is for one task.
 
         async with cache.batch() as batch:
@@ -207,7 +207,7 @@ class Retried:
         self._attempts()  # it raises CacheRefused now, not when it runs
 
     def __call__(
-        self, function: Callable[Concatenate[Batch, P], Awaitable[R]]
+        self, function: Callable[Concatenate[CacheBatch, P], Awaitable[R]]
     ) -> Callable[P, Coroutine[Any, Any, R]]:
         """Return a function that runs as a retried batch each time it is called."""
 
@@ -219,7 +219,7 @@ class Retried:
 
     async def run(
         self,
-        function: Callable[Concatenate[Batch, P], Awaitable[R]],
+        function: Callable[Concatenate[CacheBatch, P], Awaitable[R]],
         *args: P.args,
         **kwargs: P.kwargs,
     ) -> R:
@@ -229,7 +229,7 @@ class Retried:
             while True:
                 batch = await cache._call(attempts.begin)
                 with inside(attempts):
-                    result = await function(Batch._of(cache, batch), *args, **kwargs)
+                    result = await function(CacheBatch._of(cache, batch), *args, **kwargs)
                 if await cache._call(attempts.finish):
                     return result
         finally:

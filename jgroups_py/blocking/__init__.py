@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from jgroups_py.blocking.cache import Batch, Changes, Retried, TreeCache, open_tree_cache
+from jgroups_py.blocking.cache import CacheBatch, Changes, Retried, TreeCache, open_tree_cache
 from jgroups_py.blocking.channel import Channel, open_channel
 from jgroups_py.blocking.export import ExportPort, open_export
 from jgroups_py.blocking.rpc import Replies, Rpc, open_rpc
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from jgroups_py.blocking.maps import open_map
 
 __all__ = [
-    "Batch",
+    "CacheBatch",
     "Changes",
     "Channel",
     "ExportPort",

@@ -23,7 +23,7 @@ from typing import (
 from jgroups_py.blocking import bulk
 from jgroups_py.blocking.handle import Handle
 from jgroups_py.cache import (
-    Batch as AsyncBatch,
+    CacheBatch as AsyncBatch,
 )
 from jgroups_py.cache import (
     CacheSettings,
@@ -309,7 +309,7 @@ class TreeCache(Handle[AsyncTreeCache]):
         retries: None = None,
         timeout: float | None = None,
         **options: Unpack[CallOptions],
-    ) -> Batch: ...
+    ) -> CacheBatch: ...
 
     @overload
     def batch(
@@ -322,12 +322,12 @@ class TreeCache(Handle[AsyncTreeCache]):
         retries: int | None = None,
         timeout: float | None = None,
         **options: Unpack[CallOptions],
-    ) -> Batch | Retried:
-        """Make several changes as one, with ``with``; see ``Batch``. ``timeout`` is for the end of the batch. With ``retries``
+    ) -> CacheBatch | Retried:
+        """Make several changes as one, with ``with``; see ``CacheBatch``. ``timeout`` is for the end of the batch. With ``retries``
         it takes a function and runs it again after a lost race; see ``Retried``."""
         refuse_function(given)
         if retries is None:
-            return Batch(self, timeout, options)
+            return CacheBatch(self, timeout, options)
         return Retried(self, retries, timeout, options)
 
     def evict(self, path: AnyPath, *, timeout: float | None = None) -> bool:
@@ -408,7 +408,7 @@ class TreeCache(Handle[AsyncTreeCache]):
         return statistics
 
 
-class Batch:
+class CacheBatch:
     """Several changes that take effect together at the end of the ``with``. It is for one thread.
 
         with cache.batch() as batch:
@@ -523,7 +523,7 @@ class Retried:
         self._attempts = partial(cache._value.attempts, retries, options_of(options))
         self._attempts()  # it raises CacheRefused now, not when it runs
 
-    def __call__(self, function: Callable[Concatenate[Batch, P], R]) -> Callable[P, R]:
+    def __call__(self, function: Callable[Concatenate[CacheBatch, P], R]) -> Callable[P, R]:
         """Return a function that runs as a retried batch each time it is called."""
 
         @wraps(function)
@@ -533,7 +533,7 @@ class Retried:
         return call
 
     def run(
-        self, function: Callable[Concatenate[Batch, P], R], *args: P.args, **kwargs: P.kwargs
+        self, function: Callable[Concatenate[CacheBatch, P], R], *args: P.args, **kwargs: P.kwargs
     ) -> R:
         """Run ``function(batch, ...)`` until its batch takes effect. Return what it returned."""
         cache, attempts = self._cache, self._attempts()
@@ -541,7 +541,7 @@ class Retried:
             while True:
                 batch = cache._call(attempts.begin, timeout=self._timeout)
                 with inside(attempts):
-                    result = function(Batch._of(cache, batch), *args, **kwargs)
+                    result = function(CacheBatch._of(cache, batch), *args, **kwargs)
                 if cache._call(attempts.finish, timeout=self._timeout):
                     return result
         finally:

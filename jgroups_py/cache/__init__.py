@@ -8,7 +8,7 @@ See design/tree-cache.md.
 
 from __future__ import annotations
 
-from jgroups_py.cache.batch import Batch
+from jgroups_py.cache.batch import CacheBatch
 from jgroups_py.cache.codec import Codec, MsgpackCodec
 from jgroups_py.cache.discarded import Discarded
 from jgroups_py.cache.fqn import BACKUP_ROOT, Fqn
@@ -46,7 +46,7 @@ from jgroups_py.errors import (
 
 __all__ = [
     "BACKUP_ROOT",
-    "Batch",
+    "CacheBatch",
     "BatchConflict",
     "BuddyReplicationConfig",
     "CacheClosed",

@@ -1,4 +1,4 @@
-"""Batch: several changes that take effect together, here and at every member that has copies.
+"""CacheBatch: several changes that take effect together, here and at every member that has copies.
 
     async with cache.batch() as batch:
         balance = await batch.get("/accounts/7", "balance")
@@ -37,7 +37,7 @@ ReadNode = Callable[[Fqn, Options], Awaitable[Node | None]]
 """How a batch reads a node of its cache, as stored."""
 
 
-class Batch:
+class CacheBatch:
     """``TreeCache.batch`` makes it. Its writing methods are not async, because they only note the changes."""
 
     def __init__(self, values: Values, read: ReadNode, limit: int, options: Options) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from functools import wraps
 from typing import Any, Concatenate, NoReturn, ParamSpec, TypeVar
 
-from jgroups_py.cache.batch import Batch
+from jgroups_py.cache.batch import CacheBatch
 from jgroups_py.cache.fqn import Fqn
 from jgroups_py.cache.locks import Scope
 from jgroups_py.cache.nested import inside
@@ -41,11 +41,13 @@ def refuse_function(given: tuple[object, ...]) -> None:
 class OneBatch:
     """A batch that is made true once, at the end of the block."""
 
-    def __init__(self, new: Callable[[], Batch], end: Callable[[Batch], Awaitable[None]]) -> None:
+    def __init__(
+        self, new: Callable[[], CacheBatch], end: Callable[[CacheBatch], Awaitable[None]]
+    ) -> None:
         self._new, self._end = new, end
-        self._batch: Batch
+        self._batch: CacheBatch
 
-    async def __aenter__(self) -> Batch:
+    async def __aenter__(self) -> CacheBatch:
         self._batch = self._new()
         return self._batch
 
@@ -84,7 +86,7 @@ class Retried:
         self._attempts = attempts
 
     def __call__(
-        self, function: Callable[Concatenate[Batch, P], Awaitable[R]]
+        self, function: Callable[Concatenate[CacheBatch, P], Awaitable[R]]
     ) -> Callable[P, Coroutine[Any, Any, R]]:
         """A function that runs so each time it is called."""
 
@@ -96,14 +98,14 @@ class Retried:
 
     async def run(
         self,
-        function: Callable[Concatenate[Batch, P], Awaitable[R]],
+        function: Callable[Concatenate[CacheBatch, P], Awaitable[R]],
         *args: P.args,
         **kwargs: P.kwargs,
     ) -> R:
         """Calls ``await function(batch, ...)`` until its batch is made true. Returns what it returned."""
         return await self._run(lambda batch: function(batch, *args, **kwargs))
 
-    async def _run(self, function: Callable[[Batch], Awaitable[R]]) -> R:
+    async def _run(self, function: Callable[[CacheBatch], Awaitable[R]]) -> R:
         attempts = self._attempts()
         try:
             while True:
@@ -132,8 +134,8 @@ class Attempts:
     def __init__(
         self,
         retries: int,
-        new: Callable[[], Batch],
-        end: Callable[[Batch, Turn | None], Awaitable[None]],
+        new: Callable[[], CacheBatch],
+        end: Callable[[CacheBatch, Turn | None], Awaitable[None]],
         take: Callable[[Sequence[Scope]], Awaitable[Turn]],
         come_up: Callable[[Turn], Awaitable[None]],
         give: Callable[[Turn], None],
@@ -146,14 +148,14 @@ class Attempts:
         self._take, self._come_up, self._give = take, come_up, give
         self._scopes: dict[Scope, None] = {}
         self._turn: Turn | None = None
-        self._batch: Batch
+        self._batch: CacheBatch
 
     @property
     def turn(self) -> Turn | None:
         """The turn that it holds now."""
         return self._turn
 
-    async def begin(self) -> Batch:
+    async def begin(self) -> CacheBatch:
         """LockTimeout: it is not our turn."""
         self._tries += 1
         self._batch = batch = self._new()
@@ -193,7 +195,7 @@ class Attempts:
         self._turn = await self._take([Scope(path)])
         await self._come_up(self._turn)
 
-    def _learn(self, batch: Batch) -> None:
+    def _learn(self, batch: CacheBatch) -> None:
         """The next run will touch the same nodes: all at once, because who has a turn waits for no other."""
         self._scopes.update(dict.fromkeys(batch.scopes()))
         if self._turn is not None and not self._turn.covers(self._scopes):

@@ -14,7 +14,7 @@ import trio
 
 from jgroups_py.buddy.journal import Journal
 from jgroups_py.cache.accepted import Values, writable
-from jgroups_py.cache.batch import Batch
+from jgroups_py.cache.batch import CacheBatch
 from jgroups_py.cache.buddy_manager import BuddyManager
 from jgroups_py.cache.buddy_replication import BuddyReplication
 from jgroups_py.cache.bulk import BulkWrites
@@ -369,15 +369,15 @@ class TreeCache:
     @overload
     def batch(
         self, *, retries: None = None, **options: Unpack[CallOptions]
-    ) -> AbstractAsyncContextManager[Batch]: ...
+    ) -> AbstractAsyncContextManager[CacheBatch]: ...
 
     @overload
     def batch(self, *, retries: int, **options: Unpack[CallOptions]) -> Retried: ...
 
     def batch(
         self, *given: object, retries: int | None = None, **options: Unpack[CallOptions]
-    ) -> AbstractAsyncContextManager[Batch] | Retried:
-        """Several changes as one, with ``async with``; see ``Batch``. With ``retries`` a function is given to it,
+    ) -> AbstractAsyncContextManager[CacheBatch] | Retried:
+        """Several changes as one, with ``async with``; see ``CacheBatch``. With ``retries`` a function is given to it,
         which runs again when it lost a race: see ``Retried``.
 
         Raises, at the end of the block:
@@ -395,7 +395,7 @@ class TreeCache:
         that is possible (bulk.py). False: nothing was done, use a batch.
 
         Raises:
-            CacheRefused: as ``Batch.put_encoded``; nothing was done.
+            CacheRefused: as ``CacheBatch.put_encoded``; nothing was done.
             CacheClosed: the cache is closed.
             ReplicationError: it may have happened.
         """
@@ -568,10 +568,10 @@ class TreeCache:
             self._end_turn,
         )
 
-    def _new_batch(self, options: Options) -> Batch:
-        return Batch(self._values, self.read_node, self._limits.max_call_nodes, options)
+    def _new_batch(self, options: Options) -> CacheBatch:
+        return CacheBatch(self._values, self.read_node, self._limits.max_call_nodes, options)
 
-    async def end_batch(self, batch: Batch, turn: Turn | None) -> None:
+    async def end_batch(self, batch: CacheBatch, turn: Turn | None) -> None:
         """Makes it true. BatchConflict: nothing was changed."""
         scopes = batch.scopes()
         if scopes:

@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 import trio
 
-from jgroups_py.cache import Batch, CallOptions, Fqn, MsgpackCodec, TreeCache
+from jgroups_py.cache import CacheBatch, CallOptions, Fqn, MsgpackCodec, TreeCache
 from jgroups_py.cache.changes import Changes
 from jgroups_py.cache.fqn import BACKUP_ROOT, ROOT, as_fqn, parse_all
 from jgroups_py.cache.garbage import no_collection
@@ -205,7 +205,7 @@ class TreeSource(Source):
             await trio.lowlevel.checkpoint()
             return
 
-        async def once(batch: Batch) -> None:
+        async def once(batch: CacheBatch) -> None:
             _put_all(batch, nodes, replace)
 
         await self._in_a_batch(once)
@@ -228,7 +228,7 @@ class TreeSource(Source):
     async def write_marked(self, rows: Nodes, marker: Marker, *, replace: bool, last: bool) -> bool:
         place = MARKERS.child(marker.query)
 
-        async def once(batch: Batch) -> bool:
+        async def once(batch: CacheBatch) -> bool:
             if await batch.get(place, "batch", -1) >= marker.batch:
                 return False
             _put_all(batch, rows, replace)
@@ -238,7 +238,7 @@ class TreeSource(Source):
 
         return await self._in_a_batch(once)
 
-    async def _in_a_batch(self, fill: Callable[[Batch], Awaitable[R]]) -> R:
+    async def _in_a_batch(self, fill: Callable[[CacheBatch], Awaitable[R]]) -> R:
         """Return whether nodes of others must be taken over first, with buddies. The search costs much, so it is done only where
         there are such nodes."""
         batch, options = self._cache.batch, CallOptions()
@@ -250,7 +250,7 @@ class TreeSource(Source):
         return await batch(retries=RETRIES, **options).run(fill)
 
 
-def _put_all(batch: Batch, nodes: Nodes, replace: bool) -> None:
+def _put_all(batch: CacheBatch, nodes: Nodes, replace: bool) -> None:
     for path, node in nodes:
         if node is None:
             batch.remove_node(path)

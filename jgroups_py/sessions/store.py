@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from jgroups_py.cache import Batch, Fqn, TreeCache
+from jgroups_py.cache import CacheBatch, Fqn, TreeCache
 from jgroups_py.cache.node import Node
 from jgroups_py.cache.options import Options
 from jgroups_py.errors import BatchConflict, CacheError
@@ -158,7 +158,7 @@ class SessionStore:
         old, id = self._path(session.id), new_id()
         changes = session.changes(cache.encode_all)
 
-        async def move(batch: Batch) -> None:
+        async def move(batch: CacheBatch) -> None:
             values = await batch.get_node(old)
             if values is None:
                 self._counts["gone"] += 1

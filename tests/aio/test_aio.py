@@ -28,7 +28,7 @@ from jgroups_py import (
     aio,
     blocking,
 )
-from jgroups_py.aio.cache import Batch
+from jgroups_py.aio.cache import CacheBatch
 from jgroups_py.blocking.loop import THREAD_NAME
 from jgroups_py.cache import Kind, NodeChanged
 from jgroups_py.errors import BatchConflict, CacheClosed, CacheRefused, ConfigError
@@ -486,7 +486,7 @@ def test_tasks_that_change_the_same_node_queue() -> None:
             runs = 0
 
             @cache.batch(retries=5)
-            async def count(batch: Batch, by: int) -> int:
+            async def count(batch: CacheBatch, by: int) -> int:
                 nonlocal runs
                 runs += 1
                 n: int = await batch.get("/n", "n", 0) + by
@@ -522,11 +522,11 @@ def test_a_cancelled_batch_ends_its_turn() -> None:
     async def main() -> None:
         async with aio.open_tree_cache("local.xml") as cache:
 
-            async def wait(batch: Batch) -> None:
+            async def wait(batch: CacheBatch) -> None:
                 await batch.get("/n", "n")
                 await asyncio.sleep(60)
 
-            async def lose(batch: Batch) -> None:
+            async def lose(batch: CacheBatch) -> None:
                 n = await batch.get("/n", "n", 0)
                 batch.put("/n", "n", 1000)
                 await cache.put("/n", "n", n + 1)

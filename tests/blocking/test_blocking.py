@@ -37,7 +37,7 @@ from jgroups_py import (
     blocking,
 )
 from jgroups_py.blocking import call
-from jgroups_py.blocking.cache import Batch
+from jgroups_py.blocking.cache import CacheBatch
 from jgroups_py.blocking.loop import THREAD_NAME
 from jgroups_py.cache import Kind, NodeChanged
 from jgroups_py.errors import BatchConflict, CacheClosed, CacheRefused
@@ -404,7 +404,7 @@ def test_threads_that_change_the_same_node_queue(cache: blocking.TreeCache) -> N
     runs = 0
 
     @cache.batch(retries=5, timeout=10)
-    def count(batch: Batch, by: int) -> int:
+    def count(batch: CacheBatch, by: int) -> int:
         nonlocal runs
         runs += 1
         n: int = batch.get("/n", "n", 0) + by
@@ -432,16 +432,16 @@ def test_threads_that_change_the_same_node_queue(cache: blocking.TreeCache) -> N
 
 
 def test_the_end_of_a_retried_batch_ends_its_turn(cache: blocking.TreeCache) -> None:
-    def fail(batch: Batch) -> None:
+    def fail(batch: CacheBatch) -> None:
         batch.put("/n", "n", batch.get("/n", "n", 0) + 1)
         raise KeyboardInterrupt
 
-    def lose(batch: Batch) -> None:
+    def lose(batch: CacheBatch) -> None:
         n = batch.get("/n", "n", 0)
         batch.put("/n", "n", 1000)
         cache.put("/n", "n", n + 1)
 
-    def wait(batch: Batch) -> None:
+    def wait(batch: CacheBatch) -> None:
         batch.get("/n", "n")
         other = cache.batch(retries=0).run
         with ThreadPoolExecutor(1) as pool, pytest.raises(TimeoutError):

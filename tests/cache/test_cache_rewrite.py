@@ -10,7 +10,7 @@ import pytest
 import trio
 
 from jgroups_py import MemoryNetwork
-from jgroups_py.cache import Batch, CacheSettings, TreeCache, open_tree_cache, tree_cache
+from jgroups_py.cache import CacheBatch, CacheSettings, TreeCache, open_tree_cache, tree_cache
 from jgroups_py.cache.full_replication import PATIENCE
 from jgroups_py.cache.keeping import KEEP_TIME
 from jgroups_py.errors import (
@@ -85,7 +85,7 @@ async def test_an_exception_of_the_function_comes_out_and_changes_nothing(
     def refuse(_: Any) -> None:
         raise Odd
 
-    async def refuse_batch(batch: Batch) -> None:
+    async def refuse_batch(batch: CacheBatch) -> None:
         batch.put("/a", "n", await batch.get("/a", "n") + 1)
         raise Odd
 
@@ -119,7 +119,7 @@ async def test_a_batch_runs_again_when_it_lost_a_race(config: str, autojump_cloc
         runs = 0
 
         @z.batch(retries=3)
-        async def move(batch: Batch, by: int, *, to: str) -> str:
+        async def move(batch: CacheBatch, by: int, *, to: str) -> str:
             nonlocal runs
             runs += 1
             n = await batch.get("/a", "n")
@@ -142,7 +142,7 @@ async def test_the_last_attempt_says_that_nothing_was_changed(
     async with caches(config) as found:
         z = found[-1]
 
-        async def disturbed(batch: Batch) -> None:
+        async def disturbed(batch: CacheBatch) -> None:
             n = await batch.get("/a", "n", 0)
             await z.put("/a", "n", n + 1)
             batch.put("/a", "n", 1000)
@@ -187,7 +187,7 @@ async def test_contention_costs_less_than_twice_the_work(
 
     async def task(cache: TreeCache) -> None:
         @cache.batch(retries=20)
-        async def count(batch: Batch) -> None:
+        async def count(batch: CacheBatch) -> None:
             nonlocal runs
             runs += 1
             n = await batch.get("/n", "n", 0)
@@ -230,7 +230,7 @@ async def test_nobody_waits_for_ever_for_a_turn_that_does_not_end(
         await a.put("/n", "n", 0)
 
         def sleeping(cache: TreeCache, seconds: float) -> Callable[[], Any]:
-            async def sleep(batch: Batch) -> None:
+            async def sleep(batch: CacheBatch) -> None:
                 n = await batch.get("/n", "n")
                 await trio.sleep(seconds)
                 batch.put("/n", "n", n + 1)
@@ -292,7 +292,7 @@ async def test_a_member_that_leaves_while_it_is_first_in_line_holds_nobody_up(
             async with open_tree_cache(config, name="B", transport=network) as b:
                 await a.put("/n", "n", 0)
 
-                async def sleep(batch: Batch) -> None:
+                async def sleep(batch: CacheBatch) -> None:
                     n = await batch.get("/n", "n")
                     await trio.sleep(0.1)
                     await a.put("/n", "n", n + 10)  # B loses, and is in line
@@ -318,7 +318,7 @@ async def test_a_turn_that_does_not_come_is_a_lock_time_out(
     async with caches(config) as found:
         z = found[-1]
 
-        async def sleep(batch: Batch) -> None:
+        async def sleep(batch: CacheBatch) -> None:
             await batch.get("/n", "n")
             await trio.sleep(5)
 
@@ -400,7 +400,7 @@ async def test_a_member_that_is_slow_has_its_turn_too(config: str, autojump_cloc
     async with caches(config) as (a, b, c):
         runs, over = 0, False
 
-        async def slow(batch: Batch) -> None:
+        async def slow(batch: CacheBatch) -> None:
             nonlocal runs
             runs += 1
             n = await batch.get("/n", "n", 0)
@@ -427,7 +427,7 @@ async def test_a_batch_that_lost_on_another_node_queues_for_that_too(autojump_cl
     runs = 0
 
     async def task(cache: TreeCache, number: int) -> None:
-        async def both(batch: Batch) -> None:
+        async def both(batch: CacheBatch) -> None:
             nonlocal runs
             runs += 1
             await batch.get(f"/own/{number}", "n")
@@ -447,7 +447,7 @@ async def test_a_batch_that_lost_on_another_node_queues_for_that_too(autojump_cl
 
 
 async def test_a_batch_that_reads_two_nodes_at_once_takes_one_turn(autojump_clock: Any) -> None:
-    async def both(batch: Batch) -> None:
+    async def both(batch: CacheBatch) -> None:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(batch.get, "/a", "n")
             nursery.start_soon(batch.get, "/b", "n")

@@ -12,7 +12,7 @@ import time
 
 import trio
 
-from jgroups_py.cache import Batch, TreeCache, open_tree_cache
+from jgroups_py.cache import CacheBatch, TreeCache, open_tree_cache
 from jgroups_py.errors import BatchConflict
 
 PATH, KEY = "/users/7", "visits"
@@ -61,7 +61,7 @@ async def by_retried_batch(cache: TreeCache) -> int:
     tries = 0
 
     @cache.batch(retries=100)
-    async def count(batch: Batch) -> None:
+    async def count(batch: CacheBatch) -> None:
         nonlocal tries
         tries += 1
         batch.put(PATH, KEY, await batch.get(PATH, KEY, 0) + 1)

@@ -13,7 +13,7 @@ import pytest
 import trio
 
 from jgroups_py import MemoryNetwork
-from jgroups_py.cache import Batch, TreeCache, open_tree_cache
+from jgroups_py.cache import CacheBatch, TreeCache, open_tree_cache
 from jgroups_py.config.settings import load_stack, with_attributes
 from jgroups_py.config.write import to_xml
 from jgroups_py.errors import BatchConflict
@@ -67,7 +67,7 @@ async def by_retried_batch(cache: TreeCache) -> int:
     tries = 0
 
     @cache.batch(retries=100)
-    async def count(batch: Batch) -> None:
+    async def count(batch: CacheBatch) -> None:
         nonlocal tries
         tries += 1
         batch.put(PATH, KEY, await batch.get(PATH, KEY, 0) + 1)

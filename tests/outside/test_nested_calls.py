@@ -10,7 +10,7 @@ import pytest
 import trio
 
 from jgroups_py import aio, blocking
-from jgroups_py.cache import Batch, CacheRefused, TreeCache, open_tree_cache
+from jgroups_py.cache import CacheBatch, CacheRefused, TreeCache, open_tree_cache
 
 WHY = r"/a .*inside a batch.*batch\.put"
 CALLS: dict[str, Any] = {
@@ -22,7 +22,7 @@ CALLS: dict[str, Any] = {
 }
 
 
-async def reads_a(batch: Batch) -> Any:
+async def reads_a(batch: CacheBatch) -> Any:
     return await batch.get("/a", "k")
 
 
@@ -32,7 +32,7 @@ async def test_a_call_that_would_wait_for_its_own_batch_is_refused(what: str) ->
         await cache.put("/a", "k", 1)
 
         @cache.batch(retries=5)
-        async def work(batch: Batch) -> None:
+        async def work(batch: CacheBatch) -> None:
             await batch.get("/a", "k")
             await CALLS[what](cache)
 
@@ -52,7 +52,7 @@ async def test_tasks_that_the_function_waits_for_are_inside_too() -> None:
                 await cache.increment("/a", "k")
 
         @cache.batch(retries=5)
-        async def work(batch: Batch) -> None:
+        async def work(batch: CacheBatch) -> None:
             await batch.get("/a", "k")
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(task)
@@ -68,7 +68,7 @@ async def test_a_call_that_waits_for_nobody_goes_on() -> None:
     async with open_tree_cache("local.xml") as cache, open_tree_cache("local.xml") as other:
 
         @cache.batch(retries=5)
-        async def work(batch: Batch) -> None:
+        async def work(batch: CacheBatch) -> None:
             await cache.increment("/a", "before")  # nothing is read yet
             await batch.get("/a", "k")
             await cache.increment("/b", "k")
@@ -90,7 +90,7 @@ def test_threads_are_told_too() -> None:
     with blocking.open_tree_cache("local.xml") as cache:
 
         @cache.batch(retries=5)
-        def work(batch: blocking.Batch) -> None:
+        def work(batch: blocking.CacheBatch) -> None:
             batch.get("/a", "k")
             cache.increment("/b", "k")
             cache.increment("/a", "k")
@@ -107,7 +107,7 @@ def test_tasks_of_asyncio_are_told_too() -> None:
         async with aio.open_tree_cache("local.xml") as cache:
 
             @cache.batch(retries=5)
-            async def work(batch: aio.Batch) -> None:
+            async def work(batch: aio.CacheBatch) -> None:
                 await batch.get("/a", "k")
                 await cache.increment("/b", "k")
                 await cache.increment("/a", "k")

@@ -15,6 +15,7 @@ import trio
 from jgroups_py import RemoteError, Suspected, open_channel, open_rpc
 from jgroups_py.config.settings import load_stack
 from jgroups_py.driver import probe_multicast
+from jgroups_py.tools import cli
 from jgroups_py.tools.commands.mperf_ports import private_attributes
 from jgroups_py.tools.commands.rpcperf_run import median_of
 
@@ -102,6 +103,8 @@ def test_the_median_of_runs_names_each() -> None:
         ["--stack", "no-such.xml"],
     ],
 )
-def test_wrong_options_are_one_line_and_exit_2(options: list[str]) -> None:
-    done = rpcperf(*options)
-    assert done.returncode == 2 and len(done.stderr.strip().splitlines()) == 1, done.stderr
+def test_wrong_options_are_one_line_and_exit_2(
+    options: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.run(["rpcperf", *options]) == 2
+    assert len(capsys.readouterr().err.strip().splitlines()) == 1

@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from jgroups_py.tools import cli
 from jgroups_py.tools.commands.detect_run import DetectPlan, summary
 
 RUN = [sys.executable, "-m", "jgroups_py.tools", "detect"]
@@ -48,10 +49,12 @@ def test_a_goal_that_is_missed_is_exit_1(multicast: object) -> None:
 @pytest.mark.parametrize(
     "options", [["--members", "1"], ["--kills", "0"], ["--goal", "soon"], ["--stack", "no.xml"]]
 )
-def test_wrong_usage_is_one_line_and_exit_2(options: list[str]) -> None:
-    done = detect(*options)
-    assert done.returncode == 2 and done.stdout == ""
-    assert done.stderr.startswith("jgroups-py: ") and done.stderr.count("\n") == 1
+def test_wrong_usage_is_one_line_and_exit_2(
+    options: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.run(["detect", *options]) == 2
+    out, err = capsys.readouterr()
+    assert out == "" and err.startswith("jgroups-py: ") and err.count("\n") == 1
 
 
 def test_the_summary_orders_the_times() -> None:
