@@ -100,7 +100,8 @@ class Client(stomp.ConnectionListener):  # type: ignore[misc]
 
     def message(self) -> Any:
         """The next one. None: the connection was lost."""
-        return self.inbox.pop(0) if self._wait(lambda: bool(self.inbox), 1.0) else None
+        there = self._wait(lambda: bool(self.inbox), 1.0) and not self.lost
+        return self.inbox.pop(0) if there else None
 
     def _wait(self, condition: Any, patience: float = PATIENCE) -> bool:
         with self._changed:
@@ -132,7 +133,8 @@ class Run:
         self.all_sent = threading.Event()
         self.sent: dict[int, int] = defaultdict(int)
         """Queue -> the newest message whose receipt came."""
-        self.acknowledged: dict[int, set[int]] = defaultdict(set)
+        self.acknowledged: dict[int, set[str]] = defaultdict(set)
+        """Queue -> messages with the attempt at which they were sent."""
         self.seen: dict[int, int] = defaultdict(int)
         """Queue -> the newest message that was delivered."""
         self.problems: list[str] = []
@@ -155,13 +157,14 @@ class Run:
         return found
 
     def send(self, pair: int) -> None:
-        client, number = Client(self._ports), 1
+        client, number, attempt = Client(self._ports), 1, 1
         while not self.ending.is_set():
-            if client.done(client.connection.send, f"/queue/{pair}", str(number)):
+            if client.done(client.connection.send, f"/queue/{pair}", f"{number} {attempt}"):
                 self.sent[pair] = number
-                number += 1
+                number, attempt = number + 1, 1
             else:
                 client.connect()  # and send it again: nobody knows whether it is there
+                attempt += 1
         with suppress(Exception):
             client.connection.disconnect()
 
@@ -180,15 +183,15 @@ class Run:
                 if client.lost:
                     client.connect()
                 continue
-            self._take(pair, int(frame.body), "redelivered" in frame.headers)
+            self._take(pair, frame.body, "redelivered" in frame.headers)
             if client.done(client.connection.ack, frame.headers["ack"]):
-                self.acknowledged[pair].add(int(frame.body))
+                self.acknowledged[pair].add(frame.body)
 
-    def _take(self, pair: int, number: int, again: bool) -> None:
+    def _take(self, pair: int, body: str, again: bool) -> None:
         self.redelivered += again
-        # A sender that lost its connection sends a message again, so that it may be there twice: the last one before the connection was lost.
-        if number in self.acknowledged[pair] and number != self.seen[pair]:
-            self.problems.append(f"queue {pair}: {number} came again after its acknowledgement")
+        number = int(body.split()[0])
+        if body in self.acknowledged[pair]:
+            self.problems.append(f"queue {pair}: {body} came again after its acknowledgement")
         if number > self.seen[pair] + 1:
             self.problems.append(f"queue {pair}: {number} came after {self.seen[pair]}")
         self.seen[pair] = max(number, self.seen[pair])

@@ -40,7 +40,11 @@ def test_faults_that_were_found_once_stay_mended(profile: str, seed: int) -> Non
 
 
 def test_every_seed_of_the_note_is_played_again() -> None:
-    table = NOTE.read_text().partition("## What seeds found")[2].partition("In the checkers")[0]
+    table = (
+        NOTE.read_text()
+        .partition("## What seeds found")[2]
+        .partition("Some of what failed was right")[0]
+    )
     named = []
     for line in table.splitlines():
         profile = ""
