@@ -175,7 +175,7 @@ def _export(opened: BucketNode, deployment: Deployment, file: Path) -> None:
 @_member_options
 @json_option
 def top(file: str, interval: float, once: bool, json_out: str | None, **member: Any) -> int:
-    """Show where the buckets of a running instance are, master and slave, until you end it.
+    """Show where buckets are, master and slave, until you end it.
 
     Exit, with --once or --json, 1: a pair is without backup, lost, or its copies may fail together.
     """
@@ -210,7 +210,7 @@ def top(file: str, interval: float, once: bool, json_out: str | None, **member: 
 @_member_options
 @json_option
 def stats(file: str, json_out: str | None, **member: Any) -> int:
-    """Show what has been counted: of the whole instance, of each node, of each component.
+    """Show what instance, nodes and components have counted.
 
     Exit 1: a member has not answered.
     """
@@ -330,7 +330,7 @@ def exempt(file: str, name: str, **options: Any) -> int:
 @click.argument("file")
 @_order_options
 def restore(file: str, **options: Any) -> int:
-    """Bring all buckets where they were at the beginning, as after the return of a node.
+    """Bring all buckets back to where they were at the beginning.
 
     Missing slaves are made again. jgroups-py buckets init shows the goal.
     """

@@ -164,7 +164,7 @@ def repartition(
     within: float,
     json_out: str | None,
 ) -> int:
-    """Sort the entries of archives for other nodes, or another number of buckets.
+    """Sort the entries of archives for other nodes or other buckets.
 
     Several archives, such as one of each node, are merged; an entry that stands in two of them must be the same. Each node's file has the entries of which it is to
     hold a copy. The time of this run tells how long your size would take with one process on this machine.
