@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import trio
-from attack_doors import Door
+from attack_doors import Door, DoorFiles
 from attack_kit import Attack
+from attack_outcomes import BEHIND
 from stranger import Bait, Stranger
 
 from jgroups_py import Channel, Message, open_channel, open_rpc
@@ -35,7 +36,7 @@ STACK = """<config>
   {bottom}
   <MERGE3/><FD_SOCK2/><FD_ALL3/><VERIFY_SUSPECT2/>
   {door}
-  <pbcast.NAKACK2/><UNICAST3/><pbcast.STABLE/><pbcast.GMS/>
+  <pbcast.NAKACK2/><UNICAST3/><pbcast.STABLE/>{below_gms}<pbcast.GMS/>
   <UFC/><MFC/><FRAG2/><pbcast.STATE_TRANSFER/>
 </config>"""
 
@@ -80,29 +81,33 @@ class Watched:
         protocol, _, counter = name.partition(".")
         return int(statistics.protocols.get(protocol, {}).get(counter, 0))
 
-    def refused_by(self, protocol: str) -> int:
+    def refused_by(self, protocols: Collection[str]) -> int:
         counts = self.channel.statistics().turned_away
-        return sum(n for key, n in counts.items() if key.partition(".")[0] == protocol)
+        return sum(n for key, n in counts.items() if key.partition(".")[0] in protocols)
 
 
 class Scene:
     """Members ``a`` (the coordinator) and ``b``, and ``stranger``."""
 
-    def __init__(self, door: Door, transport: str, a: Watched, b: Watched) -> None:
+    def __init__(
+        self, door: Door, files: DoorFiles, transport: str, a: Watched, b: Watched
+    ) -> None:
         self.door = door
         self.transport = transport
         self.a, self.b = a, b
         self.members = (a, b)
-        self.stranger = Stranger(transport, CLUSTER)
+        self.stranger = Stranger(transport, CLUSTER, files.context)
         self.bait = Bait()
         self.told = 0
+        self.stopped: dict[str, str] = {}
+        """Who has turned each attempt away (attack_outcomes.py)."""
         self._views = [member.channel.view for member in self.members]
         self._places = [member.places() for member in self.members]
 
     async def suffer(self, attack: Attack) -> list[str]:
         """Lets an attack happen. Returns what is wrong afterwards, in words; nothing, if the attempt failed."""
-        self.stranger.heard()
-        before, behind = self._counted(attack), self._behind()
+        self.stranger.begin()
+        before, behind, by_door = self._counted(attack), self._behind(), self._by_door()
         await attack.strike(self)
         wrong = []
         if not await self._until(lambda: self._counted(attack) > before, AGAIN):
@@ -111,14 +116,17 @@ class Scene:
             )  # a datagram may be lost, and a connection be closed meanwhile
             if not await self._until(lambda: self._counted(attack) > before, PATIENCE):
                 wrong.append(f"nobody counted {attack.cause}")
-        if self.door.lowest and (
+        self.stopped[attack.name] = next(
+            (name for name, n in self._by_door().items() if n > by_door[name]), BEHIND
+        )
+        if self.door.whole and (
             beyond := {k: n for k, n in self._behind().items() if n > behind[k]}
         ):
             wrong.append(f"it came beyond {self.door.name}: {beyond}")
         wrong += await self._work()
         heard = self.stranger.heard()
         answers = [packet for packet in heard if attack.silent or _is_reply(packet)]
-        if answers and not self.door.protocol:
+        if answers and not self.door.protocols:
             wrong.append(f"the stranger got {len(answers)} answers")
         wrong += self.harm()
         if more := attack.judge(self):
@@ -158,9 +166,14 @@ class Scene:
 
     def _counted(self, attack: Attack) -> int:
         total = sum(member.count(attack.cause) for member in self.members)
-        if self.door.protocol:
-            total += sum(member.refused_by(self.door.protocol) for member in self.members)
-        return total
+        return total + sum(self._by_door().values())
+
+    def _by_door(self) -> dict[str, int]:
+        """What each protocol of the door has turned away."""
+        return {
+            name: sum(member.refused_by((name,)) for member in self.members)
+            for name in self.door.protocols
+        }
 
     def _behind(self) -> Counter[str]:
         """What others than the door have turned away."""
@@ -168,7 +181,7 @@ class Scene:
         for member in self.members:
             counts.update(member.channel.statistics().turned_away)
         return Counter(
-            {k: n for k, n in counts.items() if not k.startswith(f"{self.door.protocol}.")}
+            {k: n for k, n in counts.items() if k.partition(".")[0] not in self.door.protocols}
         )
 
     async def _until(self, is_so: Callable[[], bool], seconds: float) -> bool:
@@ -188,15 +201,16 @@ async def open_scene(folder: Path, transport: str, door: Door) -> AsyncIterator[
     """Open a group of two, and a stranger."""
     file = folder / f"{transport}-{door.name}.xml"
     bottom = BOTTOM[transport].format(port=free_block(5), lowest=door.lowest)
-    file.write_text(STACK.format(bottom=bottom, door=door.line))
+    file.write_text(STACK.format(bottom=bottom, door=door.line, below_gms=door.below_gms))
+    files = door.files(folder)
     first = {"GMS.join_timeout": "100ms", "GMS.max_join_attempts": "1"}
     async with (
-        _open_member(file, "A", first) as a,
-        _open_member(file, "B", {}) as b,
+        _open_member(file, "A", {**first, **files.attributes.get("A", {})}) as a,
+        _open_member(file, "B", files.attributes.get("B", {})) as b,
     ):
         for member in (a, b):
             await member.channel.wait_members(["A", "B"], timeout=PATIENCE)
-        scene = Scene(door, transport, a, b)
+        scene = Scene(door, files, transport, a, b)
         try:
             assert not await scene._work()
             yield scene

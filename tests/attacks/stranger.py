@@ -5,6 +5,9 @@ from __future__ import annotations
 import contextlib
 import select
 import socket
+import ssl
+import threading
+import time
 from collections.abc import Mapping
 from random import Random
 from typing import Any
@@ -33,10 +36,15 @@ HOST = "127.0.0.1"
 class Stranger:
     """Its address ``uuid`` is one that a member of ours could have. ``at``: where it can be reached."""
 
-    def __init__(self, transport: str, cluster: str, seed: int = 1) -> None:
+    def __init__(
+        self, transport: str, cluster: str, tls: ssl.SSLContext | None = None, seed: int = 1
+    ) -> None:
         self.uuid = UUID.make(Random(seed))
         self._udp = transport == "UDP"
         self._cluster = cluster
+        self._tls = tls
+        self._again_at = 0.0
+        """When a connection with TLS is opened once more, at the earliest."""
         self._connections: dict[tuple[str, int], socket.socket] = {}
         kind = socket.SOCK_DGRAM if self._udp else socket.SOCK_STREAM
         self.socket = socket.socket(socket.AF_INET, kind)
@@ -45,6 +53,11 @@ class Stranger:
             self.socket.listen()
         self.socket.setblocking(False)
         self.at = IpAddress(HOST, self.socket.getsockname()[1])
+
+    def begin(self) -> None:
+        """Another attempt begins: forget what was heard, and connect anew where a member has hung up."""
+        self.heard()
+        self._again_at = 0.0
 
     def close(self) -> None:
         for end in (self.socket, *self._connections.values()):
@@ -115,24 +128,34 @@ class Stranger:
         """The connection to a member, opened with a handshake; a new one with ``as_if_at``, or if the member closed it."""
         end = (to.host or HOST, to.port)
         known = self._connections.get(end)
+        if self._tls is not None and known is not None and time.monotonic() < self._again_at:
+            return known  # a handshake costs both sides much; the member would refuse all alike
         if known is not None and _has_ended(known):
             self._forget(end)
             known = None
         if known is not None and as_if_at is None and not _is_closed(known):
             return known
-        connection = socket.create_connection(end, timeout=10)
-        connection.sendall(encode_handshake(DEFAULT_VERSION, as_if_at or self.at))
+        connection = self._greeted(end, None, as_if_at or self.at)
         if known is not None:
             known.close()
         self._connections[end] = connection
+        self._again_at = time.monotonic() + 0.1
         return connection
 
     def connect_from(self, host: str, to: IpAddress, as_if_at: IpAddress) -> None:
         """Opens a connection from another address of this machine. Its handshake says ``as_if_at``."""
         end = (to.host or HOST, to.port)
-        connection = socket.create_connection(end, timeout=10, source_address=(host, 0))
-        connection.sendall(encode_handshake(DEFAULT_VERSION, as_if_at))
+        connection = self._greeted(end, (host, 0), as_if_at)
         self._connections[host, -connection.fileno()] = connection
+
+    def _greeted(
+        self, end: tuple[str, int], source: tuple[str, int] | None, place: IpAddress
+    ) -> socket.socket:
+        connection = socket.create_connection(end, timeout=10, source_address=source)
+        if self._tls is not None:
+            connection = through_tls(self._tls, connection)
+        connection.sendall(encode_handshake(DEFAULT_VERSION, place))
+        return connection
 
     def _forget(self, end: tuple[str, int]) -> None:
         if (known := self._connections.pop(end, None)) is not None:
@@ -170,6 +193,22 @@ class Stranger:
                 found.append(data[4 : 4 + size])
                 data = data[4 + size :]
         return found
+
+
+def through_tls(context: ssl.SSLContext, connection: socket.socket) -> socket.socket:
+    """Return a socket whose bytes go through TLS. A thread speaks it: the member runs in this one, and must answer."""
+    ours, theirs = socket.socketpair()
+
+    def pump() -> None:
+        with contextlib.suppress(OSError), theirs, context.wrap_socket(connection) as talk:
+            while True:
+                ready, _, _ = select.select([theirs, talk], [], [], 30)
+                if talk in ready or not (data := theirs.recv(65536) if ready else b""):
+                    return  # the member hangs up, or the stranger does
+                talk.sendall(data)
+
+    threading.Thread(target=pump, daemon=True).start()
+    return ours
 
 
 class Bait:

@@ -1,12 +1,29 @@
 from __future__ import annotations
 
+from attack_doors import DOORS
+from attack_outcomes import read
 from attack_registry import FAMILIES
-from write_attack_table import PAGE, page
+from write_attack_table import GUIDE, PAGE, guide, page
 
 
 def test_the_table_of_attacks_is_that_of_the_registry() -> None:
     written = PAGE.read_text(encoding="utf-8")
     assert written == page(), "run python tests/attacks/write_attack_table.py"
+
+
+def test_the_table_for_users_is_that_of_the_outcomes() -> None:
+    written = GUIDE.read_text(encoding="utf-8")
+    assert written == guide(), "run python tests/attacks/write_attack_table.py"
+
+
+def test_nothing_comes_beyond_a_door_that_takes_nothing_in_clear() -> None:
+    outcomes = read()
+    for door in DOORS:
+        for transport in door.on:
+            stopped = outcomes[door.name][transport]
+            attacks = {a.name for family in FAMILIES for a in family.attacks if transport in a.on}
+            assert stopped.keys() == attacks
+            assert not door.whole or set(stopped.values()) <= set(door.protocols)
 
 
 def test_each_attack_has_a_name_of_its_own() -> None:

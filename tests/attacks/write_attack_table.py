@@ -9,9 +9,13 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))
 
 from attack_doors import DOORS
+from attack_outcomes import BEHIND, cell, read
 from attack_registry import FAMILIES
 
-PAGE = Path(__file__).resolve().parents[2] / "design" / "attacks.md"
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = ROOT / "design" / "attacks.md"
+GUIDE = ROOT / "docs" / "howto" / "security.md"
+BEGIN, END = "<!-- attacks: tests/attacks -->", "<!-- end of attacks -->"
 HEAD = """\
 # Attacks from outside
 
@@ -32,20 +36,55 @@ def page() -> str:
 def _lines() -> Iterator[str]:
     yield HEAD
     number = sum(len(family.attacks) for family in FAMILIES)
-    doors = ", ".join(door.name for door in DOORS)
-    yield f"{number} attacks in {len(FAMILIES)} families, against each of the doors: {doors}."
+    doors = " | ".join(door.name for door in DOORS)
+    yield f"{number} attacks in {len(FAMILIES)} families. The last columns say who turned the attempt away, door by door: "
+    yield "a protocol of the door, or behind the door the counter of a protocol. Nothing came beyond SEAL and TLS."
     for family in FAMILIES:
         yield f"\n## {family.name.capitalize()}\n\n{family.title}\n"
-        yield "| attack | on | the stranger sends | harm that it would be | counted as |"
-        yield "|---|---|---|---|---|"
+        yield f"| attack | on | the stranger sends | harm that it would be | {doors} |"
+        yield "|---|---|---|---|" + "---|" * len(DOORS)
         for attack in family.attacks:
             cause = attack.cause.replace("{transport}", " or ".join(attack.on))
+            cells = " | ".join(f"`{cell(door.name, attack.name, cause)}`" for door in DOORS)
             yield (
                 f"| `{attack.name}` | {', '.join(attack.on)} | {attack.sends} | {attack.harm} "
-                f"| `{cause}` |"
+                f"| {cells} |"
             )
     yield ""
 
 
+def guide() -> str:
+    """The page for users, with its table of families written anew."""
+    text = GUIDE.read_text(encoding="utf-8")
+    head, rest = text.split(BEGIN)
+    tail = rest.split(END)[1]
+    return f"{head}{BEGIN}\n" + "\n".join(_families()) + f"\n{END}{tail}"
+
+
+def _families() -> Iterator[str]:
+    yield "| what strangers try | attacks | " + " | ".join(door.name for door in DOORS) + " |"
+    yield "|---|---|" + "---|" * len(DOORS)
+    outcomes = read()
+    for family in FAMILIES:
+        cells = []
+        for door in DOORS:
+            stopped = [
+                by
+                for found in outcomes.get(door.name, {}).values()
+                for name, by in found.items()
+                if name in {attack.name for attack in family.attacks}
+            ]
+            at_door = sum(by != BEHIND for by in stopped)
+            cells.append(_share(at_door, len(stopped)))
+        yield f"| {family.title[:-1]} | {len(family.attacks)} | " + " | ".join(cells) + " |"
+
+
+def _share(at_door: int, of: int) -> str:
+    if at_door == of:
+        return "all at the door"
+    return f"{at_door} of {of} at the door, the others behind it" if at_door else "behind the door"
+
+
 if __name__ == "__main__":
     PAGE.write_text(page(), encoding="utf-8")
+    GUIDE.write_text(guide(), encoding="utf-8")
