@@ -39,6 +39,7 @@ help:
 	@echo "make drill-seeds  500 drills, each other    make memory   what a member may use at most"
 	@echo "make maps-kills  1,000 writers of a map are killed: is every put there, and whole?"
 	@echo "make encrypted-hours  an hour of ASYM_ENCRYPT and of SEAL with members that leave: who reads what?"
+	@echo "make flood      a million forged, replayed and altered packets at groups behind SEAL and TLS"
 	@echo "make long-life  a day of churn in virtual time: does anything grow?"
 	@echo "make mutants    planted faults: do our checks find them?"
 	@echo "make buddy-explore  100,000 random schedules of buddy replication's logic, 2,000 clusters (-short: few)"
@@ -209,6 +210,11 @@ maps-kills: $(STAMP)
 # An hour of virtual time with ASYM_ENCRYPT, one with SEAL: is a message lost, and does who has left read what follows?
 encrypted-hours: $(STAMP)
 	$(BIN)/python -m pytest -q -m slow tests/security/test_encrypted_hours.py
+
+# A million packets of a stranger who has recorded a group, at SEAL and at TLS: is one delivered, does a view change, does memory grow?
+.PHONY: flood
+flood: $(STAMP)
+	$(BIN)/python tests/security/flood.py --packets 1000000
 
 long-life: $(STAMP)
 	@mkdir -p build/long-life
