@@ -14,6 +14,8 @@ from typing import Any, Final, TypeVar
 
 from jgroups_py.errors import LocalProtocolError
 from jgroups_py.values.address import IpAddress
+from jgroups_py.values.counted_iv import SIZE as IV_COUNT
+from jgroups_py.values.counted_iv import place_of_count
 from jgroups_py.values.header import Header
 from jgroups_py.wire import headers as h
 from jgroups_py.wire import values as s
@@ -63,15 +65,31 @@ _UNICASTS: Final = (h.UnicastHeader3, h.UnicastHeader)
 
 
 def sequence_offset(header: Header) -> int | None:
-    """Where in the body the compressed number starts that advances within a run; None when the
-    header has none on the wire."""
+    """Where in the body the number starts that advances within a run: a byte that is not 0, then the low byte. None when
+    the header has none on the wire."""
     if isinstance(header, _NAKACKS):
         return None if header.type == h.NakAckType.XMIT_REQ else 1
     if isinstance(header, _UNICASTS):
         return 1 if header.type in (h.UnicastType.DATA, h.UnicastType.ACK) else None
     if isinstance(header, h.CorrelatorHeader):  # and MultiDestinationHeader
         return 1 if header.request_id else None
+    if isinstance(header, h.EncryptHeader):
+        return _count_of_iv(header)
     return 0 if isinstance(header, h.FragHeader) else None
+
+
+def sequence_size(header: Header, first: int) -> int:
+    """How many bytes of the number follow its first byte: a compressed number's length is in that byte."""
+    return IV_COUNT if isinstance(header, h.EncryptHeader) else first
+
+
+def _count_of_iv(header: h.EncryptHeader) -> int | None:
+    """The place before the count of an IV. Key and IV are behind a mark and a length of four bytes each."""
+    iv, key = header.iv, header.version
+    if iv is None or key is None or header.server is not None:
+        return None
+    place = place_of_count(iv)
+    return None if place is None else 2 + 5 + len(key) + 1 + 5 + place - 1
 
 
 def _enum(r: Reader, cls: type[E], value: int) -> E:

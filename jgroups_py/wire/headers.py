@@ -9,11 +9,12 @@ Source: WIRE.md section 10; JGroups jg-magic-map.xml, jg-protocol-ids.xml and th
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import ClassVar, Final, Self
 
 from jgroups_py.values.address import Address, IpAddress
+from jgroups_py.values.counted_iv import iv_after
 from jgroups_py.values.header import Header
 from jgroups_py.values.payloads import MergeId, Streamable
 from jgroups_py.values.view import Digest, ViewId
@@ -441,7 +442,8 @@ class AuthHeader(Header):
 
 @dataclass(frozen=True, slots=True)
 class EncryptHeader(Header):
-    """SYM_ENCRYPT, ASYM_ENCRYPT. ``version`` names the key (MD5 of its bytes)."""
+    """SYM_ENCRYPT, ASYM_ENCRYPT. ``version`` names the key (MD5 of its bytes). Within a run ``iv`` counts, if it is one that
+    counts."""
 
     magic_id: ClassVar[int] = 88
     type: EncryptType
@@ -449,6 +451,25 @@ class EncryptHeader(Header):
     version: bytes | None = None
     server: Address | None = None
     iv: bytes | None = None
+
+    def at(self, index: int) -> Self:
+        if index == 0 or self.iv is None:
+            return self
+        iv = iv_after(self.iv, index)
+        return self if iv is None else replace(self, iv=iv)
+
+    def is_followed_by(self, other: Header, distance: int = 1) -> bool:
+        if type(other) is not EncryptHeader:
+            return False
+        if self.iv is None or other.iv is None:
+            return self == other
+        return (
+            other.iv == iv_after(self.iv, distance)
+            and other.type == self.type
+            and other.needs_deserialization == self.needs_deserialization
+            and other.version == self.version
+            and other.server == self.server
+        )
 
 
 @dataclass(frozen=True, slots=True)

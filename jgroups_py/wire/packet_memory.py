@@ -15,7 +15,7 @@ from jgroups_py.values.address import Address
 from jgroups_py.values.batch import Batch, Headers
 from jgroups_py.values.header import Header
 from jgroups_py.values.message import MessageType
-from jgroups_py.wire.header_codec import sequence_offset
+from jgroups_py.wire.header_codec import sequence_offset, sequence_size
 from jgroups_py.wire.packet import Packet, decode_packet, header_marks
 
 _SENDER_ENDS: Final = 42
@@ -115,7 +115,7 @@ def _shape_of(data: bytes, packet: Packet) -> _Shape | None:
         if offset is None:
             continue
         start = mark + 4 + offset + 1
-        stop = start + data[start - 1]
+        stop = start + sequence_size(header, data[start - 1])
         if stop - start >= 8:
             return None  # signed
         value = int.from_bytes(data[start:stop], "little")

@@ -6,7 +6,8 @@
     AES/GCM/NoPadding             an IV of 12 to 16 bytes for each message; an altered payload is noticed
 
 An IV of CTR and GCM must never come twice under one key, and all members share the key. So an IV is a random
-prefix and a counter: 64 random bits at least, then 32 bits that count. A new prefix is drawn when the counter is full.
+prefix and a counter (values/counted_iv.py): 64 random bits at least, then 32 bits that count. A new prefix is drawn when the
+counter is full. The IVs of a run follow each other.
 
 Source:  JGroups Encrypt.createCipher, initCipher, makeIv, encrypt, _decrypt.
 Differs: JGroups draws each IV at random. With Java's own provider JGroups cannot use GCM: it hands over an
@@ -16,7 +17,7 @@ Differs: JGroups draws each IV at random. With Java's own provider JGroups canno
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -26,6 +27,8 @@ from cryptography.hazmat.primitives.ciphers import modes
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.ciphers.algorithms import AES
 
+from jgroups_py.values.counted_iv import CountedIvs, ivs_from
+
 RandomBytes = Callable[[int], bytes]
 """Returns so many secret random bytes."""
 
@@ -33,8 +36,6 @@ KEY_LENGTHS: Final = (128, 192, 256)
 """Bits of an AES key."""
 _BLOCK: Final = 16
 _PADDINGS: Final = tuple(bytes([n]) * n for n in range(_BLOCK + 1))
-_COUNT: Final = 4
-"""Bytes of an IV that count."""
 _IV_LENGTHS: Final = {"ECB": (0, 0), "CBC": (16, 16), "CTR": (16, 16), "GCM": (12, 16)}
 """Mode -> the fewest and the most bytes of an IV."""
 _PADDING_OF: Final = {
@@ -97,8 +98,6 @@ class Cipher:
         self.key = key
         self._random = random_bytes
         self._iv_length = how.iv_length
-        self._prefix = b""
-        self._count = 0
         self._aes = AES(key)
         self._mode = how.mode
         if how.mode == "ECB":
@@ -107,6 +106,9 @@ class Cipher:
             self._decrypt_blocks = BlockCipher(self._aes, modes.ECB()).decryptor().update
         elif how.mode == "GCM":
             self._gcm = AESGCM(key)
+        self.counts = how.mode in ("GCM", "CTR")
+        """The IVs of a run follow each other: see ``encrypt_run``."""
+        self._ivs = CountedIvs(how.iv_length, how.mode == "CTR", random_bytes)
 
     @property
     def needs_iv(self) -> bool:
@@ -116,19 +118,29 @@ class Cipher:
         """Return the IV, if the mode has one, and the ciphertext. Only GCM has a ciphertext for an empty plaintext:
         Java leaves an empty payload as it is."""
         mode = self._mode
-        if mode == "GCM":
-            iv = self._next_iv(self._iv_length)
-            return iv, self._gcm.encrypt(iv, plain, None)
+        if self.counts:
+            iv = self._ivs.take()
+            return iv, self._encrypt_counted(iv, plain)
         if not plain:
             return (self._random(self._iv_length) if self._iv_length else None), b""
         if mode == "ECB":
             return None, self._encrypt_blocks(_padded(plain))
-        if mode == "CBC":
-            iv = self._random(_BLOCK)
-            return iv, BlockCipher(self._aes, modes.CBC(iv)).encryptor().update(_padded(plain))
-        # The last four bytes of the IV count the blocks of the message.
-        iv = self._next_iv(_BLOCK - _COUNT) + bytes(_COUNT)
-        return iv, BlockCipher(self._aes, modes.CTR(iv)).encryptor().update(plain)
+        iv = self._random(_BLOCK)
+        return iv, BlockCipher(self._aes, modes.CBC(iv)).encryptor().update(_padded(plain))
+
+    def encrypt_run(self, plain: Sequence[bytes | memoryview]) -> tuple[bytes, list[bytes]]:
+        """Return the IV of the first payload, after which the others' follow (``iv_after``), and the ciphertexts. Only
+        where ``counts``."""
+        first = self._ivs.take(len(plain))
+        return first, [
+            self._encrypt_counted(iv, payload)
+            for iv, payload in zip(ivs_from(first, len(plain)), plain, strict=True)
+        ]
+
+    def _encrypt_counted(self, iv: bytes, plain: bytes | memoryview) -> bytes:
+        if self._mode == "GCM":
+            return self._gcm.encrypt(iv, plain, None)
+        return BlockCipher(self._aes, modes.CTR(iv)).encryptor().update(plain)
 
     def decrypt(self, iv: bytes | None, data: bytes | memoryview) -> bytes:
         """Return the plaintext.
@@ -156,14 +168,6 @@ class Cipher:
             return _unpadded(self._decrypt_blocks(data))
         assert iv is not None
         return _unpadded(BlockCipher(self._aes, modes.CBC(iv)).decryptor().update(data))
-
-    def _next_iv(self, length: int) -> bytes:
-        if not self._prefix or self._count >> 8 * _COUNT:
-            self._prefix = self._random(length - _COUNT)
-            self._count = 0
-        iv = self._prefix + self._count.to_bytes(_COUNT, "big")
-        self._count += 1
-        return iv
 
 
 def _padded(plain: bytes | memoryview) -> bytes:

@@ -10,8 +10,9 @@
     no header, unknown key,   count it by its cause, trace it, drop it
       not to be decrypted
 
-A mode with an IV needs one for each message, and the IV is in the header. So a run becomes as many batches as it has
-messages. Without an IV a run stays a run.
+A mode with an IV needs one for each message, and the IV is in the header. The IVs of GCM and CTR count, so a run stays a run: its
+header has the first IV (values/counted_iv.py). With CBC, whose IVs nobody may foresee, a run becomes as many batches as it has
+messages.
 
 A dropped message was sent by a reliable protocol above, or is not needed: it is sent again, and encrypted anew.
 
@@ -25,6 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import ClassVar, Final
 
 from jgroups_py.errors import ConfigError, RemoteProtocolError
@@ -32,6 +34,7 @@ from jgroups_py.protocols.security.ciphers import Cipher, NotDecrypted, Transfor
 from jgroups_py.stack.protocol import Protocol
 from jgroups_py.stack.services import TRANSPORT
 from jgroups_py.values.batch import Batch
+from jgroups_py.values.counted_iv import ivs_from
 from jgroups_py.values.message import MessageType, Transient
 from jgroups_py.wire.headers import EncryptHeader, EncryptType
 from jgroups_py.wire.packet import decode_nested, encode_nested
@@ -156,12 +159,25 @@ class Encrypt(Protocol):
             payloads = [None if p is None else cipher.encrypt(p)[1] for p in batch.payloads]
             whole = replace(batch, payloads=payloads)
             yield batch, whole.with_header(self.protocol_id, _header(cipher))
+        elif cipher.counts:
+            yield from self._counted(batch, cipher)
         else:
             for index, payload in enumerate(batch.payloads):
                 one = batch.slice(index, index + 1)
                 iv, data = (None, None) if payload is None else cipher.encrypt(payload)
                 part = replace(one, payloads=(data,))
                 yield one, part.with_header(self.protocol_id, _header(cipher, iv))
+
+    def _counted(self, batch: Batch, cipher: Cipher) -> Iterator[tuple[Batch, Batch]]:
+        """Yields parts of a batch, each with payloads or without."""
+        start = 0
+        for is_null, group in groupby(batch.payloads, lambda payload: payload is None):
+            payloads = list(group)
+            part = batch.slice(start, start + len(payloads))
+            start += len(payloads)
+            iv, data = (None, payloads) if is_null else cipher.encrypt_run(payloads)
+            encrypted = replace(part, payloads=data)
+            yield part, encrypted.with_header(self.protocol_id, _header(cipher, iv))
 
     def _serialised(self, one: Batch, cipher: Cipher) -> Batch:
         iv, data = cipher.encrypt(encode_nested(one))
@@ -209,6 +225,8 @@ class Encrypt(Protocol):
 
     def _decrypt(self, batch: Batch, header: EncryptHeader, cipher: Cipher) -> None:
         plain: list[bytes | None] = []
+        iv = header.iv
+        ivs = [iv] * len(batch) if iv is None else ivs_from(iv, len(batch))
         for index, payload in enumerate(batch.payloads):
             if payload is None:
                 plain.append(None)
@@ -217,13 +235,14 @@ class Encrypt(Protocol):
                 self.refuse("malformed", batch.slice(index, index + 1))
                 return
             try:
-                plain.append(cipher.decrypt(header.iv, payload))
+                plain.append(cipher.decrypt(ivs[index], payload))
             except NotDecrypted:
                 self.refuse("altered", batch.slice(index, index + 1))
                 # The others of its run are good, and their headers count from the first message on.
                 self._passed_up(batch.slice(0, index), header, plain)
                 if index + 1 < len(batch):
-                    self._decrypt(batch.slice(index + 1, len(batch)), header, cipher)
+                    rest = batch.slice(index + 1, len(batch))
+                    self._decrypt(rest, header.at(index + 1), cipher)
                 return
         self._passed_up(batch, header, plain)
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from jgroups_py.protocols.security.ciphers import Cipher, NotDecrypted, Transformation, key_version
+from jgroups_py.values.counted_iv import iv_after, ivs_from
 
 KEY = bytes(range(16))
 VECTORS = [
@@ -117,8 +118,8 @@ def test_no_iv_comes_twice(algorithm: str, iv_length: int) -> None:
 def test_the_blocks_of_two_messages_never_share_a_counter() -> None:
     """CTR counts up from the IV, one for each block: the next message begins beyond those of the one before."""
     cipher = made("AES/CTR/NoPadding", 16)
-    first, second = (int.from_bytes(cipher.encrypt(b"x")[0] or b"", "big") for _ in range(2))
-    assert second - first == 1 << 32
+    first, second = (cipher.encrypt(b"x")[0] or b"" for _ in range(2))
+    assert first[:12] != second[:12] and first[12:] == second[12:] == bytes(4)
 
 
 def test_a_new_prefix_is_drawn_when_the_counter_is_full() -> None:
@@ -130,10 +131,32 @@ def test_a_new_prefix_is_drawn_when_the_counter_is_full() -> None:
 
     cipher = Cipher(Transformation.parse("AES/GCM/NoPadding", 12), KEY, chance)
     cipher.encrypt(b"")
-    cipher._count = 2**32 - 1
+    cipher._ivs._next = 2**32 - 1
     assert cipher.encrypt(b"")[0] == b"\1" * 8 + b"\xff" * 4
-    assert cipher.encrypt(b"")[0] == b"\2" * 8 + bytes(4)
-    assert drawn == [8, 8]
+    assert cipher.encrypt(b"")[0] == b"\2" * 8 + b"\1\0\0\0"
+    cipher._ivs._next = 2**32 - 2
+    assert cipher.encrypt_run([b""] * 3)[0] == b"\3" * 8 + b"\1\0\0\0"
+    assert drawn == [8, 8, 8]
+
+
+@pytest.mark.parametrize(("algorithm", "iv_length"), ALL_KINDS[2:])
+def test_the_ivs_of_a_run_follow_each_other_and_each_is_decrypted(
+    algorithm: str, iv_length: int
+) -> None:
+    cipher = made(algorithm, iv_length)
+    plain = [b"%d" % n for n in range(600)]
+    first, data = cipher.encrypt_run(plain)
+    ivs = ivs_from(first, len(plain))
+    assert ivs == [iv_after(first, n) for n in range(len(plain))] and len(set(ivs)) == len(plain)
+    assert cipher.encrypt(b"")[0] == iv_after(first, len(plain))
+    assert [cipher.decrypt(iv, one) for iv, one in zip(ivs, data, strict=True)] == plain
+
+
+def test_an_iv_of_random_bytes_may_not_count() -> None:
+    for iv in (b"", bytes(8), bytes(12), b"\1" * 7 + b"\0" + b"\1" * 4):
+        assert iv_after(iv, 1) is None and ivs_from(iv, 1) == [iv]
+    last = b"\1" * 8 + b"\xff" * 4
+    assert iv_after(last, 1) is None and ivs_from(last, 3) == [last]
 
 
 @pytest.mark.parametrize(

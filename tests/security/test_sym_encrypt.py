@@ -24,6 +24,7 @@ from jgroups_py.wire.headers import (
     NakAckType,
 )
 from jgroups_py.wire.packet import decode_packet, encode_packets
+from jgroups_py.wire.packet_memory import PacketReader
 
 A, B = make_address(1), make_address(2)
 ID, NAKACK = PROTOCOL_IDS["SYM_ENCRYPT"], PROTOCOL_IDS["NAKACK2"]
@@ -109,12 +110,40 @@ def test_every_type_of_message_comes_as_it_was_sent(algorithm: str, iv: int) -> 
     assert got == messages(sent)
 
 
-def test_without_an_iv_a_run_stays_a_run() -> None:
-    sender = fake()
+@pytest.mark.parametrize(("algorithm", "iv"), [KINDS[0], *KINDS[2:]])
+def test_without_an_iv_or_with_one_that_counts_a_run_stays_a_run(algorithm: str, iv: int) -> None:
+    sender = fake(algorithm, iv)
     sender.down(run(b"one", b"two", b"three"))
     (batch,) = sender.take_down()
     assert len(batch) == 3 and batch.payloads[0] != b"one"
     assert batch.headers[NAKACK] == NakAckHeader2(NakAckType.MSG, 1)
+
+
+@pytest.mark.parametrize(("algorithm", "iv"), KINDS[2:])
+def test_a_run_with_ivs_that_count_is_a_run_on_the_wire(algorithm: str, iv: int) -> None:
+    """Each message has a header with its own IV there, as Java wants it. Whoever reads it has one run again, and a message alone is
+    read by its shape."""
+    sender = fake(algorithm, iv, address=B)
+    sender.down(replace(run(*[b"%d" % n for n in range(700)]), src=B))
+    sent = sender.take_down()
+    packets = encode_packets(sent, "test")
+    for fast in (True, False):
+        receiver = fake(algorithm, iv)
+        batches = [b for data in packets for b in decode_packet(data, fast=fast).batches]
+        assert len(batches) <= len(packets) + 2
+        for batch in batches:
+            receiver.up(batch)
+        got = [bytes(payload) for _, _, payload, _ in messages(receiver.take_up())]
+        assert got == [b"%d" % n for n in range(700)]
+    ivs = {b.headers[ID].at(n).iv for b in batches for n in range(len(b))}  # type: ignore[attr-defined]
+    assert len(ivs) == 700
+    reader, alone = PacketReader(), fake(algorithm, iv)
+    for n in range(300):
+        (one,) = encode_packets([replace(sent[0].slice(n, n + 1), dest=A)], "test")
+        (batch,) = reader.decode(one).batches
+        alone.up(batch)
+    got = [bytes(payload) for _, _, payload, _ in messages(alone.take_up())]
+    assert got == [b"%d" % n for n in range(300)] and len(reader) == 1
 
 
 def test_the_message_of_a_value_is_serialised_with_its_headers() -> None:
@@ -206,13 +235,9 @@ def test_an_altered_message_is_dropped_and_the_rest_of_its_run_is_not(
     sender.down(replace(run(b"one", b"two", b"three"), src=B))
     batches = sender.take_down()
     payloads = [p for batch in batches for p in batch.payloads]
-    headers = [batch.headers for batch in batches]
     bad = [payloads[0], payloads[1][:-1], payloads[2]]
-    if algorithm == "AES":
-        receiver.up(Batch(None, bad, headers[0], B))
-    else:
-        for payload, header in zip(bad, headers, strict=True):
-            receiver.up(Batch(None, (payload,), header, B))
+    for batch in batches:
+        receiver.up(Batch(None, [bad.pop(0) for _ in batch.payloads], batch.headers, B))
     got = messages(receiver.take_up())
     if algorithm == "AES/CTR/NoPadding":  # which notices nothing
         assert [payload for _, _, payload, _ in got] == [b"one", b"tw", b"three"]
