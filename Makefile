@@ -21,7 +21,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help venv test test-long durations test-slow test-java test-spark test-memcached demo-spark docs check format drill drill-short drill-seeds requirements \
-        bench bench-quick bench-rates bench-sim bench-scale memory fuzz fuzz-short mutants mutants-short long-life maps-kills encrypted-hours \
+        bench bench-quick bench-rates bench-sim bench-scale memory fuzz fuzz-short mutants mutants-short flood long-life maps-kills encrypted-hours \
         simulate simulate-short histories histories-short buddy-explore buddy-explore-short map-explore livebackup-explore broker-kills buckets-explore bounds clean
 
 help:
@@ -212,7 +212,6 @@ encrypted-hours: $(STAMP)
 	$(BIN)/python -m pytest -q -m slow tests/security/test_encrypted_hours.py
 
 # A million packets of a stranger who has recorded a group, at SEAL and at TLS: is one delivered, does a view change, does memory grow?
-.PHONY: flood
 flood: $(STAMP)
 	$(BIN)/python tests/security/flood.py --packets 1000000
 
