@@ -11,7 +11,7 @@ import trio
 
 from jgroups_py.buckets.deployed import open_deployed
 from jgroups_py.buckets.deployment.model import Deployment
-from jgroups_py.buckets.errors import BucketError
+from jgroups_py.buckets.errors import BucketError, Refused
 from jgroups_py.buckets.messages import Row
 from jgroups_py.buckets.node import BucketNode
 from jgroups_py.buckets.orders import Order
@@ -24,7 +24,12 @@ from jgroups_py.buckets.plugin import (
     Request,
     RequestClassifier,
 )
+from jgroups_py.buckets.standing import unequal
 from jgroups_py.errors import WaitTimeout
+
+LOOKS: Final = 3
+BETWEEN_LOOKS: Final = 1.0
+"""Seconds. A change is on its way to a slave for a shorter time."""
 
 
 @asynccontextmanager
@@ -63,6 +68,23 @@ async def carry_out(
         except BucketError as error:
             raise type(error)(f"{order}: {error}") from None
         told(order)
+
+
+async def compare_copies(node: BucketNode) -> None:
+    """Ask all members how many entries their copies have. Raises Refused: the copies of a bucket differ in ``LOOKS`` looks, as after the start of a node without
+    its archives."""
+    differ: dict[int, str] = {}
+    for look in range(LOOKS):
+        if look:
+            await trio.sleep(BETWEEN_LOOKS)
+        found = unequal((await node.instance_statistics(buckets=True)).nodes)
+        differ = {b: text for b, text in found.items() if not look or b in differ}
+        if not differ:
+            return
+    first = next(iter(differ.values()))
+    raise Refused(
+        f"{first} ({len(differ)} buckets differ); was a node started without its archives?"
+    )
 
 
 async def _give(node: BucketNode, order: Order) -> Row:

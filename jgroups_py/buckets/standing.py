@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import Any, Final
 
 from jgroups_py.buckets.deployment.picture import ranges, table
 from jgroups_py.buckets.ends import Cep
-from jgroups_py.buckets.messages import IndexState
+from jgroups_py.buckets.messages import BucketLoad, IndexState, NodeStatistics
 from jgroups_py.buckets.rows import losses, misplaced
 from jgroups_py.values.shown import shown
 
@@ -87,6 +87,22 @@ def standing_text(told: dict[str, Any]) -> str:
     ]
     lines += [f"! bucket {one['bucket']}: {shown(one['why'])}" for one in told["together"]]
     return "\n".join(lines)
+
+
+def unequal(nodes: Iterable[NodeStatistics]) -> dict[int, str]:
+    """Bucket -> how its two copies differ in their number of entries. Changes on their way to a slave may show for a moment."""
+    masters: dict[int, BucketLoad] = {}
+    slaves: dict[int, BucketLoad] = {}
+    for node in nodes:
+        for load in node.buckets:
+            (masters if load.role == "master" else slaves)[load.bucket] = load
+    return {
+        bucket: f"bucket {bucket}: its master has {master.entries} entries, its slave {slave.entries}"
+        for bucket, master in sorted(masters.items())
+        if (slave := slaves.get(bucket)) is not None
+        and slave.epoch == master.epoch
+        and slave.entries != master.entries
+    }
 
 
 def _of(state: IndexState, cep: Cep, role: str) -> list[int]:

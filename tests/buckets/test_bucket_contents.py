@@ -12,6 +12,8 @@ import trio
 from bucket_group import ask, bucket_group
 from split_network import SplitNetwork
 
+from jgroups_py.buckets import Refused
+from jgroups_py.buckets.administration import compare_copies
 from jgroups_py.buckets.archive import ArchiveReader, ArchiveWriter, BadArchive, Record
 from jgroups_py.buckets.archive.contents import export_managers, read_contents
 from jgroups_py.buckets.archive.repartition import repartition
@@ -39,8 +41,9 @@ def export(node: BucketNode, file: Path) -> Path:
 
 
 @pytest.mark.seed("A21", "A22", "A57")
+@pytest.mark.parametrize("without", ["", "b"])
 async def test_an_instance_is_exported_sorted_and_loaded_by_another_one(
-    autojump_clock: Any, tmp_path: Path
+    autojump_clock: Any, tmp_path: Path, without: str
 ) -> None:
     async with bucket_group() as group:
         for number, key in enumerate(KEYS):
@@ -55,7 +58,7 @@ async def test_an_instance_is_exported_sorted_and_loaded_by_another_one(
     nodes: dict[str, BucketNode] = {}
 
     async def run(name: str, *, task_status: trio.TaskStatus[None]) -> None:
-        with opened([folder / f"{name}.jgb"]) as readers:
+        with opened([folder / f"{name}.jgb"] if name != without else []) as readers:
             contents = read_contents(readers, NEW.buckets, ledger().provider)
         async with open_deployed(
             NEW,
@@ -73,6 +76,12 @@ async def test_an_instance_is_exported_sorted_and_loaded_by_another_one(
             await nursery.start(run, node.name)
         for member in nodes.values():
             await member.wait_ready()
+        if without:
+            with pytest.raises(Refused, match=r"its (master|slave) 0|its master has 0 entries"):
+                await compare_copies(nodes["a"])
+            nursery.cancel_scope.cancel()
+            return
+        await compare_copies(nodes["a"])
         for number, key in enumerate(KEYS):
             assert await ask(nodes["d"], key, "?") == f"t{number}"
         copies = [

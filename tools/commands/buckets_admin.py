@@ -17,6 +17,7 @@ from rich.text import Text
 
 from jgroups_py.buckets.administration import (
     carry_out,
+    compare_copies,
     open_administrator,
     wait_for_instance,
 )
@@ -110,7 +111,8 @@ def node(file: str, name: str, archives: tuple[str, ...], folder: str | None, **
     It runs the bucket managers, the index copy and the router that the file has for NODE, with the plug-in that the file names as its application; the module may lie
     beside the file. The instance exists when all index copies and bucket managers have been there.
 
-    With --import give every node the archives of all entries, or those that repartition has made for it. With --export stop the clients first: then all
+    With --import give every node the archives of all entries, or those that repartition has made for it; a node that finds copies with different numbers of entries
+    then ends with an error. With --export stop the clients first: then all
     copies are equal, and an entry may stand in the archives of two nodes.
     """
     deployment = load_deployment(file)
@@ -131,7 +133,7 @@ def node(file: str, name: str, archives: tuple[str, ...], folder: str | None, **
             deployment, name, plugin=plugin, contents=contents, **meeting.options
         ) as opened:
             try:
-                await _serve(opened, deployment, name, meeting.patience)
+                await _serve(opened, deployment, name, meeting.patience, loaded=bool(archives))
             finally:
                 if folder is not None:
                     _export(opened, deployment, Path(folder) / f"{name}.jgb")
@@ -139,13 +141,18 @@ def node(file: str, name: str, archives: tuple[str, ...], folder: str | None, **
     return run_command(run)
 
 
-async def _serve(opened: BucketNode, deployment: Deployment, name: str, patience: float) -> None:
+async def _serve(
+    opened: BucketNode, deployment: Deployment, name: str, patience: float, *, loaded: bool
+) -> None:
     _tell(f"{name} has joined {deployment.name}")
     with trio.move_on_after(patience):
         await opened.wait_ready()
         _tell(f"{name}: {len(opened.state.rows)} buckets are placed")
     if not opened.state.version:
         _tell(f"{name} waits: not all index copies and bucket managers have been there")
+    if loaded:
+        await opened.wait_ready()
+        await compare_copies(opened)
     await trio.sleep_forever()
 
 
