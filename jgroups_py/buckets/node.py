@@ -47,6 +47,8 @@ class BucketNode:
         self._channel, self._machine, self._plugin = channel, machine, plugin
         self._posts = Posts(channel, nursery)
         self._addresses: dict[str, Address] = {}
+        self.on_view: Callable[[View], None] | None = None
+        """Called with each view when this member has taken it."""
         self._changed = trio.Event()
         self._timer = trio.CancelScope()
         self._entered = 0
@@ -288,6 +290,8 @@ class BucketNode:
                             self._machine.receive(str(sender), payload or b"")
                 case View():
                     self._on_view(item.members, merged=isinstance(item, MergeView))
+                    if self.on_view is not None:
+                        self.on_view(item)
                 case Excluded():
                     # Others went on without this member. A merge brings it back.
                     self._on_view((self._channel.address,), merged=False)

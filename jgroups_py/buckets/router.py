@@ -345,6 +345,9 @@ class Router:
             return
         while moving.candidates:
             row = state.rows[moving.candidates.pop(0)]
+            if row.master.member not in self.port.members:  # nobody would answer
+                moving.problems.append(f"bucket {row.bucket}: its master's manager is lost")
+                continue
             master = moving.to if moving.role == "master" else row.master
             slave = row.slave if moving.role == "master" else moving.to
             problem = misplaced(Row(row.bucket, row.epoch, master, slave), state.managers)

@@ -13,6 +13,8 @@ from typing import Any, Final
 from jgroups_py.drill.file import stacks
 from jgroups_py.drill.file.plan import Plan
 from jgroups_py.drill.judge import (
+    bucket_judge,
+    bucket_result,
     cache_figures,
     cache_judge,
     cache_result,
@@ -78,6 +80,11 @@ def _of_live(plan: Plan, evidence: Evidence, about: dict[str, Any]) -> Judged:
     return verdict, live_judge.figures(verdict), live_result.result(verdict, **about)
 
 
+def _of_buckets(plan: Plan, evidence: Evidence, about: dict[str, Any]) -> Judged:
+    verdict = bucket_judge.judge(evidence, expect=plan.expect)
+    return verdict, bucket_judge.figures(verdict), bucket_result.result(verdict, **about)
+
+
 @dataclass(frozen=True)
 class _Kind:
     """How a workload is run and judged. ``simulated``, ``real``, ``check``: ``module:function``, below ``jgroups_py.drill``."""
@@ -105,6 +112,12 @@ _KINDS: Final = {
     ),
     "livebackup": _Kind(
         _of_live, "run.live_simulated:run_live_simulated", "run.live_real:run_live_real"
+    ),
+    "buckets": _Kind(
+        _of_buckets,
+        "run.bucket_simulated:run_bucket_simulated",
+        "run.bucket_real:run_bucket_real",
+        "file.bucket_settings:check",
     ),
 }
 

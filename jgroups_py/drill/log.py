@@ -26,6 +26,7 @@ A record on disk is one JSON object a line, ``{"t", "site", "member", "event", "
                        `seqno` as above, null: none
     role               of live and backup: role, term of a node; its operations are put, acked (at: where each of
                        their entries stands, and the entry before it) and failed, with keys (the logs)
+    ordered            of bucket stores: bucket, why (it was refused): an order of the administrator
     census             at the end: members of the view, owned (key -> [origin, seqno, site]); of maps also when
                        one is opened, with first: true
     unsent             to (site), keys (key -> number of the event): what that site has not
@@ -83,6 +84,7 @@ EVENTS = [
     "discarded",
     "seen",
     "role",
+    "ordered",
 ]
 
 RUNS = ("send", "deliver", "relay", "replay")

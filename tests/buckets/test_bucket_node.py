@@ -101,6 +101,22 @@ async def test_an_order_that_cannot_be_is_refused(autojump_clock: Any) -> None:
             await node.cancel_move(0)
 
 
+async def test_a_move_that_is_ordered_before_the_index_has_replaced_its_master_ends(
+    autojump_clock: Any,
+) -> None:
+    async with bucket_group() as group:
+        node = group.nodes["n1"]
+        frm = node.state.rows[3].master
+        to = next(m.cep for m in node.managers if m.cep not in (frm, node.state.rows[3].slave))
+        assert frm == node.manager_at("n2") and to == node.manager_at("n1")
+        group.kill("n2")
+        while len(node.channel.view) == 3:  # noqa: ASYNC110 - the row is as it was when this ends
+            await trio.sleep(0.001)
+        assert node.state.rows[3].master == frm
+        with trio.fail_after(1), pytest.raises(Refused, match="its master's manager is lost"):
+            await node.migrate_master_bucket(frm, to, bucket=3)
+
+
 @pytest.mark.seed("A43", "A48")
 async def test_a_client_has_a_router_only_and_comes_and_goes(autojump_clock: Any) -> None:
     async with bucket_group() as group:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from jgroups_py.drill.file import cache_keys, live_keys, map_keys, values
+from jgroups_py.drill.file import bucket_keys, cache_keys, live_keys, map_keys, values
 from jgroups_py.drill.file.model import (
     CACHE_COUNTS,
     CACHE_FAULTS,
@@ -95,6 +95,19 @@ WORKLOADS: Final = {
             stack_alone="udp.xml",
             sites_max=1,
             why="a live node and its backups are of one site",
+        ),
+        Workload(
+            "buckets",
+            tuple(fault for fault in _NO_PRIMARY if fault != "fail_site"),
+            bucket_keys.COUNTS,
+            bucket_keys.TIMES,
+            asks=bucket_keys.BucketLoad,
+            traffic=bucket_keys.READERS,
+            parts=bucket_keys.PARTS,
+            settings=bucket_keys.SETTINGS,
+            stack_alone="udp.xml",
+            sites_max=1,
+            why="the members of a bucket store are of one site",
         ),
     )
 }

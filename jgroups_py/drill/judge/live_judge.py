@@ -19,7 +19,7 @@ May import: evidence, figures, rules. Imported by: judged, report.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
@@ -40,6 +40,8 @@ from jgroups_py.drill.judge.rules import (
 )
 from jgroups_py.drill.log import Record
 
+KINDS: Final = ("lost", "undone", "half", "duplicated")
+"""Of findings."""
 SERVING: Final = ("live", "backup")
 TURNED_AWAY: Final = "not live"
 
@@ -194,7 +196,7 @@ class _Seen:
         match record.event:
             case "census":
                 logs = {
-                    int(log): [_entry(one) for one in of] for log, of in detail["owned"].items()
+                    int(log): [entry_of(one) for one in of] for log, of in detail["owned"].items()
                 }
                 if detail.get("first"):
                     self.begins.append((_who(record), logs))
@@ -212,7 +214,7 @@ class _Seen:
                 one = self._operation(record)
                 one.acked = record.t
                 one.at = [
-                    (place, _entry(before)) if before else (place, None)
+                    (place, entry_of(before)) if before else (place, None)
                     for place, before in detail["at"]
                 ]
             case "failed" if record.origin is None:
@@ -250,13 +252,13 @@ def _findings(seen: _Seen) -> list[Finding]:
     for who, logs in seen.ends.items():
         for one in seen.operations.values():
             if one.acked < NEVER:
-                wrong = _told_wrongly(one, logs)
+                wrong = told_wrongly(one, logs)
                 if wrong is not None:
                     add(*wrong[:1], one.entry, who, wrong[1])
-        for entry in _twice(logs):
+        for entry in twice(logs):
             add("duplicated", entry, who, "two entries in a log")
     for who, logs in [*seen.ends.items(), *seen.begins]:
-        for entry, why in _halves(seen, logs):
+        for entry, why in halves(seen.operations, logs):
             add("half", entry, who, why)
     return [
         Finding(kind, entry, tuple(dict.fromkeys(at for at, _ in places)), places[0][1])
@@ -264,7 +266,7 @@ def _findings(seen: _Seen) -> list[Finding]:
     ]
 
 
-def _told_wrongly(one: Operation, logs: Logs) -> tuple[str, str] | None:
+def told_wrongly(one: Operation, logs: Logs) -> tuple[str, str] | None:
     """Whether a node has what the client of a confirmed operation was told."""
     for log, (place, before) in zip(one.logs, one.at, strict=True):
         entries = logs.get(log, [])
@@ -280,7 +282,7 @@ def _told_wrongly(one: Operation, logs: Logs) -> tuple[str, str] | None:
     return None
 
 
-def _twice(logs: Logs) -> list[Entry]:
+def twice(logs: Logs) -> list[Entry]:
     return list(
         dict.fromkeys(
             entry for entries in logs.values() for entry in set(entries) if entries.count(entry) > 1
@@ -288,14 +290,14 @@ def _twice(logs: Logs) -> list[Entry]:
     )
 
 
-def _halves(seen: _Seen, logs: Logs) -> list[tuple[Entry, str]]:
+def halves(operations: Mapping[Entry, Operation], logs: Logs) -> list[tuple[Entry, str]]:
     has: dict[Entry, list[int]] = {}
     for log, entries in logs.items():
         for entry in dict.fromkeys(entries):
             has.setdefault(entry, []).append(log)
     found = []
     for entry, where in has.items():
-        one = seen.operations.get(entry)
+        one = operations.get(entry)
         if one is None:
             found.append((entry, "nobody began it"))
         elif one.refused:
@@ -361,7 +363,7 @@ def _count(evidence: Evidence, seen: _Seen, verdict: LiveVerdict) -> None:
     for role in verdict.roles:
         verdict.sites[role.who.site].terms += role.role == "live"
     for site, numbers in verdict.sites.items():
-        for kind in ("lost", "undone", "half", "duplicated"):
+        for kind in KINDS:
             count = sum(any(at.startswith(f"{site}.") for at in one.at) for one in verdict.of(kind))
             setattr(numbers, kind, count)
         seen_views = {v.key for who, vs in evidence.views.items() if who.site == site for v in vs}
@@ -372,5 +374,5 @@ def _who(record: Record) -> Who:
     return Who(str(record.site), str(record.member), record.incarnation)
 
 
-def _entry(value: Sequence[Any]) -> Entry:
+def entry_of(value: Sequence[Any]) -> Entry:
     return (str(value[0]), int(value[1]))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from jgroups_py.drill.judge.live_judge import LiveVerdict
+from jgroups_py.drill.judge.live_judge import KINDS, Finding, LiveVerdict
 from jgroups_py.drill.judge.results import durations, said, times_of
 
 
@@ -13,13 +14,7 @@ def result(verdict: LiveVerdict, **about: Any) -> dict[str, Any]:
     return {
         **said("livebackup", verdict, **about),
         "sites": {site: vars(numbers).copy() for site, numbers in verdict.sites.items()},
-        **{
-            kind: [
-                {"origin": one.entry[0], "seqno": one.entry[1], "at": list(one.at), "why": one.why}
-                for one in verdict.of(kind)
-            ]
-            for kind in ("lost", "undone", "half", "duplicated")
-        },
+        **findings(verdict.of),
         "diverged": verdict.diverged,
         "judged": [str(who) for who in verdict.judged],
         "roles": [
@@ -30,4 +25,15 @@ def result(verdict: LiveVerdict, **about: Any) -> dict[str, Any]:
         "takeover_s": times_of(verdict.takeovers),
         "rpo_s": None,
         **durations(about),
+    }
+
+
+def findings(of: Callable[[str], Sequence[Finding]]) -> dict[str, Any]:
+    """What is wrong, by kind."""
+    return {
+        kind: [
+            {"origin": one.entry[0], "seqno": one.entry[1], "at": list(one.at), "why": one.why}
+            for one in of(kind)
+        ]
+        for kind in KINDS
     }

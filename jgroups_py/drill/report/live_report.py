@@ -28,20 +28,30 @@ ROWS_MAX = 200
 def show(out: Console, title: str, verdict: LiveVerdict) -> None:
     """Print what was measured."""
     show_sites(out, title, verdict.sites, list(vars(next(iter(verdict.sites.values())))))
-    if verdict.findings:
-        table = Table(title=f"operations with something wrong ({len(verdict.findings)})")
-        for column in ("what", "operation", "at", "why"):
-            table.add_column(column)
-        for one in verdict.findings[:KEYS_SHOWN_MAX]:
-            table.add_row(*_row(one))
-        out.print(table)
+    show_findings(out, verdict.findings)
     if not verdict.judged:
         out.print("at the end no node was live or a backup: nothing was judged")
-    if verdict.recoveries:
+    show_events(out, _events(verdict), ("event", "detected after", "take-over", "goes on after"))
+
+
+def show_findings(out: Console, findings: Sequence[Finding]) -> None:
+    """The first of them."""
+    if findings:
+        table = Table(title=f"operations with something wrong ({len(findings)})")
+        for column in ("what", "operation", "at", "why"):
+            table.add_column(column)
+        for one in findings[:KEYS_SHOWN_MAX]:
+            table.add_row(*_row(one))
+        out.print(table)
+
+
+def show_events(out: Console, events: Sequence[tuple[str, ...]], headings: Sequence[str]) -> None:
+    """Faults and what was measured of them; nothing where there was none."""
+    if events:
         table = Table()
-        for column in ("event", "detected after", "take-over", "goes on after"):
+        for column in headings:
             table.add_column(column, justify="left" if column == "event" else "right")
-        for row in _events(verdict):
+        for row in events:
             table.add_row(*row)
         out.print(table)
 
@@ -66,26 +76,15 @@ def _events(verdict: LiveVerdict) -> list[tuple[str, str, str, str]]:
 def subject(plan: Plan, evidence: Evidence, verdict: LiveVerdict, figures: Figures) -> Subject:
     """The page's part."""
     edges = picture.bins(picture.span(evidence, plan.end), len(verdict.operations))
-    findings = [_row(one) for one in verdict.findings]
     roles = [
         (f"{role.t:.3f} s", str(role.who).removesuffix("#1"), role.role, str(role.term))
         for role in verdict.roles
         if role.t >= 0
     ]
-    grids = [
-        Grid(
-            title,
-            columns,
-            rows[:ROWS_MAX],
-            rows[:ROWS_MAX] if bad else (),
-            max(0, len(rows) - ROWS_MAX),
-        )
-        for title, columns, rows, bad in (
-            ("Operations with something wrong", ("what", "operation", "at", "why"), findings, True),
-            ("Roles", ("at", "node", "is", "term"), roles, False),
-        )
-        if rows
-    ]
+    grids = grid_of(verdict.findings)
+    if roles:
+        shown, more = roles[:ROWS_MAX], max(0, len(roles) - ROWS_MAX)
+        grids.append(Grid("Roles", ("at", "node", "is", "term"), shown, more=more))
     return Subject(
         Verdict(
             sites={site.name: SiteNumbers() for site in plan.sites},
@@ -103,6 +102,22 @@ def subject(plan: Plan, evidence: Evidence, verdict: LiveVerdict, figures: Figur
     )
 
 
+def grid_of(findings: Sequence[Finding]) -> list[Grid]:
+    """Their table on the page, if there are any."""
+    rows = [_row(one) for one in findings[:ROWS_MAX]]
+    columns = ("what", "operation", "at", "why")
+    more = max(0, len(findings) - ROWS_MAX)
+    return [Grid("Operations with something wrong", columns, rows, rows, more)] if rows else []
+
+
+def rto_headline(figures: Figures, name: str, words: str) -> Headline:
+    """The longest recovery, or the faults after which there was none."""
+    if figures.not_recovered:
+        named = ", ".join(one.name for one in figures.not_recovered)
+        return Headline(name, f"not recovered: {named}", words, bad=True)
+    return Headline(name, "n/a" if figures.rto is None else as_seconds(figures.rto), words)
+
+
 def _headlines(verdict: LiveVerdict, figures: Figures) -> list[Headline]:
     found = []
     for kind, name, words in (
@@ -117,14 +132,8 @@ def _headlines(verdict: LiveVerdict, figures: Figures) -> list[Headline]:
         count = len(verdict.of(kind))
         shown = f"{count} operations" if verdict.judged else "not judged"
         found.append(Headline(name, shown, words, bad=bool(count) or not verdict.judged))
-    stopped = figures.not_recovered
     words = "longest time after a fault from the first request until an operation was confirmed"
-    if stopped:
-        named = ", ".join(one.name for one in stopped)
-        found.append(Headline("RTO", f"not recovered: {named}", words, bad=True))
-    else:
-        value = "n/a" if figures.rto is None else as_seconds(figures.rto)
-        found.append(Headline("RTO", value, words))
+    found.append(rto_headline(figures, "RTO", words))
     took = [one.seconds for one in verdict.takeovers]
     if took:
         known = [one for one in took if one is not None]

@@ -10,6 +10,7 @@ from markupsafe import Markup
 
 from jgroups_py.drill.file.plan import Plan
 from jgroups_py.drill.judge import cache_figures
+from jgroups_py.drill.judge.bucket_judge import BucketVerdict
 from jgroups_py.drill.judge.cache_judge import CacheVerdict
 from jgroups_py.drill.judge.evidence import Evidence
 from jgroups_py.drill.judge.figures import Figures
@@ -18,7 +19,7 @@ from jgroups_py.drill.judge.map_judge import MapVerdict
 from jgroups_py.drill.judge.results import Verdicts
 from jgroups_py.drill.judge.rules import Measured, Who, reigns
 from jgroups_py.drill.judge.verdict import SiteNumbers, Verdict
-from jgroups_py.drill.report import curves, live_report, map_report, picture
+from jgroups_py.drill.report import bucket_report, curves, live_report, map_report, picture
 from jgroups_py.drill.report.happenings import SHOWN_MAX, happenings
 from jgroups_py.drill.report.panels import as_duration, as_percent, as_seconds
 from jgroups_py.drill.report.subject import Headline, Subject
@@ -117,6 +118,8 @@ def _subject(
         return map_report.subject(plan, evidence, verdict, figures, limit)
     if isinstance(verdict, LiveVerdict):
         return live_report.subject(plan, evidence, verdict, figures)
+    if isinstance(verdict, BucketVerdict):
+        return bucket_report.subject(plan, evidence, verdict, figures)
     end = picture.span(evidence, plan.end)
     if isinstance(verdict, CacheVerdict):
         several = len(plan.sites) > 1

@@ -11,6 +11,7 @@ from rich.table import Table
 
 from jgroups_py.drill.file import workloads
 from jgroups_py.drill.file.plan import Plan, unrelayed_senders
+from jgroups_py.drill.judge.bucket_judge import BucketVerdict
 from jgroups_py.drill.judge.cache_judge import CacheVerdict
 from jgroups_py.drill.judge.cache_sites import Unrelayed
 from jgroups_py.drill.judge.live_judge import LiveVerdict
@@ -18,7 +19,7 @@ from jgroups_py.drill.judge.map_judge import MapVerdict
 from jgroups_py.drill.judge.results import Verdicts
 from jgroups_py.drill.judge.rules import Judged
 from jgroups_py.drill.judge.verdict import Verdict
-from jgroups_py.drill.report import live_report, map_report
+from jgroups_py.drill.report import bucket_report, live_report, map_report
 from jgroups_py.drill.report.tables import KEYS_SHOWN_MAX, event_text, seconds, show_sites
 
 WIDTH_OFF_TERMINAL = 100
@@ -53,6 +54,8 @@ def show(out: Console, title: str, verdict: Verdicts, notes: Sequence[str] = ())
         map_report.show(out, title, verdict)
     elif isinstance(verdict, LiveVerdict):
         live_report.show(out, title, verdict)
+    elif isinstance(verdict, BucketVerdict):
+        bucket_report.show(out, title, verdict)
     else:
         assert isinstance(verdict, Verdict)
         _show_messages(out, title, verdict)

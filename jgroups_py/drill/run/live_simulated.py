@@ -6,7 +6,6 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Final
 
 import trio
 
@@ -14,11 +13,8 @@ from jgroups_py.drill.file.plan import Plan
 from jgroups_py.drill.run.faulty_network import MemberNetwork
 from jgroups_py.drill.run.live_user import KINDS, OPERATIONS, LiveUser
 from jgroups_py.drill.run.runner import Progress, RunLog
-from jgroups_py.drill.run.trio_simulated import Member, TrioSimulation, run_on_trio
+from jgroups_py.drill.run.trio_simulated import EPOCH, Member, TrioSimulation, run_on_trio
 from jgroups_py.livebackup import LiveBackupSettings, Node, open_livebackup
-
-EPOCH: Final = 1_800_000_000.0
-"""The wall clock's seconds at the beginning of virtual time."""
 
 
 def run_live_simulated(plan: Plan, progress: Progress) -> RunLog:

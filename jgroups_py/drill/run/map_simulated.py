@@ -20,7 +20,7 @@ from jgroups_py.drill.file.plan import Plan
 from jgroups_py.drill.run.faulty_network import MemberNetwork
 from jgroups_py.drill.run.map_user import MapUser
 from jgroups_py.drill.run.runner import Progress, RunLog
-from jgroups_py.drill.run.trio_simulated import Member, TrioSimulation, run_on_trio
+from jgroups_py.drill.run.trio_simulated import EPOCH, Member, TrioSimulation, run_on_trio
 from jgroups_py.maps.channel import open_map_channel
 from jgroups_py.maps.entry import Entry, origin_of
 from jgroups_py.maps.host import MapHost
@@ -29,8 +29,6 @@ from jgroups_py.maps.stamp import HybridClock, Stamp
 from jgroups_py.maps.table import MemoryTable
 
 MAP: Final = "drill"
-EPOCH: Final = 1_800_000_000
-"""The wall clock's seconds at the beginning of virtual time."""
 
 
 def run_map_simulated(plan: Plan, progress: Progress) -> RunLog:

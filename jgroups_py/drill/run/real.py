@@ -567,6 +567,7 @@ class AskedDrill(RealDrill):
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
         self._looked: dict[Process, None] = {}
+        self.last_question: dict[str, Any] = {"do": "census"}
 
     def _heard(self, member: Process, told: dict[str, Any]) -> None:
         if told["what"] == "looked":
@@ -576,7 +577,7 @@ class AskedDrill(RealDrill):
 
     async def _last_look(self) -> None:
         there = [m for m in self._members.values() if not (m.gone or m.paused)]
-        await self._look(there, {member: {"do": "census"} for member in there})
+        await self._look(there, dict.fromkeys(there, self.last_question))
 
     async def _look(self, there: list[Process], commands: dict[Process, dict[str, Any]]) -> None:
         self._looked.clear()

@@ -37,6 +37,8 @@ INSIDE = Figures(latency=0.0002)
 BETWEEN = Figures(latency=0.04)
 """Where the drill names none."""
 PORT, BRIDGE_PORT, MCAST_PORT = 7800, 8000, 45_000
+EPOCH: Final = 1_800_000_000
+"""The wall clock's seconds at the beginning of virtual time."""
 SLICE_SECONDS: Final = 0.25
 """Virtual time between two looks of ``progress``."""
 

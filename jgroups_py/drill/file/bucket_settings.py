@@ -1,0 +1,51 @@
+"""The instance of a drill of bucket stores: its settings, where its buckets are at first, and whether it can be run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from jgroups_py.buckets.opening import FAST_DETECTION
+from jgroups_py.buckets.parts import Placement
+from jgroups_py.buckets.settings import InstanceSettings
+from jgroups_py.drill.file import bucket_keys
+from jgroups_py.drill.file.plan import Plan
+from jgroups_py.errors import ConfigError
+
+_ADMINISTRATOR: Final = ("moves", "repair")
+
+
+def instance(given: Mapping[str, Any], members: Sequence[str]) -> InstanceSettings:
+    """The settings of the instance with these nodes. Raises ConfigError."""
+    own = {name: value for name, value in given.items() if name not in _ADMINISTRATOR}
+    copies = own.pop("index_copies", min(bucket_keys.INDEX_COPIES, len(members)))
+    own.setdefault("buckets", bucket_keys.BUCKETS)
+    return InstanceSettings(index_copies=tuple(f"i/{name}" for name in members[:copies]), **own)
+
+
+def placement(buckets: int, members: Sequence[str]) -> Placement:
+    """Masters and slaves go round."""
+    return {
+        bucket: (f"m/{members[bucket % len(members)]}", f"m/{members[(bucket + 1) % len(members)]}")
+        for bucket in range(buckets)
+    }
+
+
+def attributes(given: Mapping[str, str]) -> dict[str, str]:
+    """A store must notice soon that a member is lost; the drill may say otherwise."""
+    return {**FAST_DETECTION, **given}
+
+
+def check(plan: Plan) -> None:
+    """Raises ``ConfigError``."""
+    members = plan.sites[0].members
+    if len(members) < 2:
+        raise ConfigError("a bucket store needs two members, one for each copy", file=plan.file)
+    copies = dict(plan.settings).get("index_copies", 1)
+    if copies > len(members):
+        raise ConfigError(
+            f"{copies} index copies, but there are {len(members)} members",
+            file=plan.file,
+            where="buckets.index_copies",
+        )
+    instance(dict(plan.settings), members)

@@ -1,0 +1,214 @@
+"""The application of a drill of bucket stores: entries to which clients add, and an administrator.
+
+An entry is a list. A request adds ``[origin, number]`` to it, and its client is told where that stands and what is before it, as in drills of live and
+backup (live_user.py). So adding twice shows. The first member of the view is the administrator as well: it makes missing copies
+again, and moves copies if it is to.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NamedTuple
+
+import trio
+
+from jgroups_py.buckets import (
+    BucketError,
+    Classification,
+    Entry,
+    EntryBehaviourProvider,
+    EntryBucket,
+    OutcomeUnknown,
+    Plugin,
+    ProxyId,
+    Reply,
+    Request,
+    RequestClassifier,
+)
+from jgroups_py.buckets.errors import BucketsClosed
+from jgroups_py.buckets.messages import Row
+from jgroups_py.buckets.node import BucketNode
+from jgroups_py.buckets.plugin import NOT_SENSIBLE
+from jgroups_py.drill.file.bucket_keys import BucketLoad
+from jgroups_py.drill.run.user import Log, User
+
+LOOK_SECONDS: Final = 0.1
+"""Between two looks of the administrator."""
+LAST_LOOK_SECONDS: Final = 15.0
+"""For one key to be read at the end."""
+
+
+class DrillEntry(Entry):
+    """A list of ``[origin, number]``."""
+
+    def __init__(self) -> None:
+        self.entries: list[list[Any]] = []
+
+    def manipulate(self, bucket: EntryBucket, request: Request, proxy_id: ProxyId | None) -> None:
+        answer: Any = self.entries
+        if request.body != b"?":
+            answer = [len(self.entries), self.entries[-1] if self.entries else None]
+            self.entries = [*self.entries, json.loads(request.body)]
+            bucket.save_serialised_entry(self.serialise(1))
+        if proxy_id is not None:
+            bucket.specify_replies([Reply(proxy_id, json.dumps(answer).encode())])
+
+    def serialise(self, version: int) -> bytes:
+        return json.dumps(self.entries).encode()
+
+    def unserialise(self, data: bytes, version: int) -> None:
+        self.entries = json.loads(data)
+
+
+class DrillProvider(EntryBehaviourProvider):
+    application = "drill"
+    version = 1
+
+    def create_entry(self, key: str) -> Entry:
+        return DrillEntry()
+
+
+class DrillClassifier(RequestClassifier):
+    def classify(self, request: Request) -> Classification:
+        if request.body == b"?":
+            return Classification(key=request.key, modifies=False)
+        return Classification(key=request.key) if request.body[:1] == b"[" else NOT_SENSIBLE
+
+
+def plugin() -> Plugin:
+    return Plugin(DrillProvider(), DrillClassifier())
+
+
+class Asked(NamedTuple):
+    key: int
+    reads: bool
+
+
+class BucketUser(User[BucketLoad, Asked]):
+    """One member's clients. ``settings``: of the drill file."""
+
+    def __init__(
+        self,
+        node: BucketNode,
+        site: str,
+        origin: str,
+        chance: random.Random,
+        log: Log,
+        settings: Mapping[str, Any],
+    ) -> None:
+        super().__init__(site, origin, chance, log)
+        self._node = node
+        self._moves: float = settings.get("moves", 0.0)
+        self._repairs = settings.get("repair", "yes") == "yes"
+        self._orders = random.Random(chance.random())
+        self._ordered: dict[int, None] = {}
+        self._next_move = 0.0
+
+    @property
+    def protected(self) -> bool:
+        """Each bucket has both copies, as far as this member knows."""
+        rows = self._node.state.rows
+        return bool(rows) and all(row.slave is not None for row in rows.values())
+
+    def source(self, load: BucketLoad) -> Callable[[], Asked]:
+        chance = self._chance
+        return lambda: Asked(chance.randrange(load.keys), chance.random() < load.read_ratio)
+
+    def refuse(self, request: Asked, why: str) -> None:
+        self._log("failed", keys=[request.key], why=why, definite=True)
+
+    async def do(self, request: Asked, load: BucketLoad) -> None:
+        if request.reads:
+            await self._read(request.key)
+            return
+        self._seqno += 1
+        seqno, keys = self._seqno, [request.key]
+        self._log("put", self._origin, seqno, keys=keys)
+        try:
+            at = await self._asked(request.key, json.dumps([self._origin, seqno]).encode())
+        except BucketError as error:
+            definite, why = not isinstance(error, OutcomeUnknown), str(error)
+            self._log("failed", self._origin, seqno, keys=keys, why=why, definite=definite)
+        else:
+            self._log("acked", self._origin, seqno, keys=keys, at=[at])
+
+    async def _read(self, key: int) -> None:
+        began = trio.current_time()
+        try:
+            entries = await self._asked(key, b"?")
+        except BucketError as error:
+            self._log("failed", keys=[key], why=str(error), definite=True)
+            return
+        took = round(trio.current_time() - began, 6)
+        self._log("got", key=key, took=took, length=len(entries), newest=entries[-1:])
+
+    async def _asked(self, key: int, body: bytes) -> Any:
+        (reply,) = await self._node.request(Request(body, f"k{key}"))
+        return json.loads(reply)
+
+    async def census(self, keys: int) -> None:
+        """Reads each key, at the end."""
+        owned: dict[str, Any] = {}
+        missing: list[int] = []
+        for key in range(keys):
+            try:
+                with trio.fail_after(LAST_LOOK_SECONDS):
+                    owned[str(key)] = await self._asked(key, b"?")
+            except (BucketError, trio.TooSlowError):
+                missing.append(key)
+        alone = sum(row.slave is None for row in self._node.state.rows.values())
+        self._log("census", owned=owned, missing=missing, alone=alone)
+
+    # --- the administrator
+
+    async def watch(self) -> None:
+        """The orders of the administrator, as long as this member is the first of its view."""
+        async with trio.open_nursery() as nursery:
+            while True:
+                await trio.sleep(LOOK_SECONDS)
+                channel = self._node.channel
+                if self.awake and channel.view.coordinator == channel.address:
+                    self._give_orders(nursery)
+
+    def _give_orders(self, nursery: trio.Nursery) -> None:
+        state = self._node.state
+        if self._repairs:
+            for bucket, row in state.rows.items():
+                if row.slave is None and bucket not in self._ordered:
+                    nursery.start_soon(self._repair, bucket, row)
+        if self._moves and trio.current_time() >= self._next_move:
+            self._next_move = trio.current_time() + 1 / self._moves
+            whole = [b for b, row in state.rows.items() if row.slave and b not in self._ordered]
+            if whole:
+                nursery.start_soon(self._move, self._orders.choice(whole))
+
+    async def _repair(self, bucket: int, row: Row) -> None:
+        others = [m.cep for m in self._node.managers if m.cep != row.master]
+        if others:
+            cep = others[bucket % len(others)]
+            await self._order(bucket, lambda: self._node.recreate_bucket(cep, bucket=bucket))
+
+    async def _move(self, bucket: int) -> None:
+        row, node = self._node.state.rows[bucket], self._node
+        free = [m.cep for m in node.managers if m.cep not in (row.master, row.slave)]
+        if not free or row.slave is None:
+            return
+        to, slave = self._orders.choice(free), row.slave
+        if self._orders.random() < 0.5:
+            await self._order(
+                bucket, lambda: node.migrate_master_bucket(row.master, to, bucket=bucket)
+            )
+        else:
+            await self._order(bucket, lambda: node.migrate_slave_bucket(slave, to, bucket=bucket))
+
+    async def _order(self, bucket: int, order: Callable[[], Any]) -> None:
+        self._ordered[bucket] = None
+        try:
+            await order()
+            self._log("ordered", bucket=bucket)
+        except (BucketError, BucketsClosed) as error:
+            self._log("ordered", bucket=bucket, why=str(error))
+        finally:
+            del self._ordered[bucket]
