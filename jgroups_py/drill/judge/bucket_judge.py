@@ -27,12 +27,13 @@ from jgroups_py.drill.judge.live_judge import (
     Finding,
     Logs,
     Operation,
+    OperationsVerdict,
     entry_of,
     halves,
     told_wrongly,
     twice,
 )
-from jgroups_py.drill.judge.rules import NEVER, Fault, Judged, Measured, Rules, Who, held, largest
+from jgroups_py.drill.judge.rules import NEVER, Fault, Rules, Who, held, largest
 from jgroups_py.drill.log import Record
 
 
@@ -65,27 +66,15 @@ class BucketNumbers:
 
 
 @dataclass
-class BucketVerdict:
+class BucketVerdict(OperationsVerdict):
+    """``judged``: the members that read everything at the end."""
+
     sites: dict[str, BucketNumbers] = field(default_factory=dict)
-    findings: list[Finding] = field(default_factory=list)
     stale: list[int] = field(default_factory=list)
     """Keys."""
     unavailable: list[int] = field(default_factory=list)
     alone: int | None = None
-    judged: list[Who] = field(default_factory=list)
-    """The members that read everything at the end."""
-    operations: list[Operation] = field(default_factory=list)
     reads: list[Read] = field(default_factory=list)
-    detections: list[Measured] = field(default_factory=list)
-    recoveries: list[Recovery] = field(default_factory=list)
-    expectations: list[Judged] = field(default_factory=list)
-
-    @property
-    def passed(self) -> bool:
-        return all(judged.holds for judged in self.expectations)
-
-    def of(self, kind: str) -> list[Finding]:
-        return [one for one in self.findings if one.kind == kind]
 
     @property
     def requests(self) -> list[tuple[int, float, float]]:

@@ -104,17 +104,14 @@ class LiveNumbers:
 
 
 @dataclass
-class LiveVerdict:
-    sites: dict[str, LiveNumbers] = field(default_factory=dict)
+class OperationsVerdict:
+    """Of a workload whose clients are told where their operations stand."""
+
     findings: list[Finding] = field(default_factory=list)
-    diverged: list[int] = field(default_factory=list)
-    """Logs."""
-    roles: list[Role] = field(default_factory=list)
     judged: list[Who] = field(default_factory=list)
-    """The nodes that were live or a backup at the end."""
+    """The members whose entries were compared at the end."""
     operations: list[Operation] = field(default_factory=list)
     detections: list[Measured] = field(default_factory=list)
-    takeovers: list[Measured] = field(default_factory=list)
     recoveries: list[Recovery] = field(default_factory=list)
     expectations: list[Judged] = field(default_factory=list)
 
@@ -124,6 +121,17 @@ class LiveVerdict:
 
     def of(self, kind: str) -> list[Finding]:
         return [one for one in self.findings if one.kind == kind]
+
+
+@dataclass
+class LiveVerdict(OperationsVerdict):
+    """``judged``: the nodes that were live or a backup at the end."""
+
+    sites: dict[str, LiveNumbers] = field(default_factory=dict)
+    diverged: list[int] = field(default_factory=list)
+    """Logs."""
+    roles: list[Role] = field(default_factory=list)
+    takeovers: list[Measured] = field(default_factory=list)
 
 
 def judge(evidence: Evidence, *, expect: Sequence[Expectation] = ()) -> LiveVerdict:

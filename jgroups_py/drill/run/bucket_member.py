@@ -7,7 +7,7 @@ One more command, ``census``: it reads each key, logs what it got, and tells ``l
 
 from __future__ import annotations
 
-import random
+from functools import partial
 from typing import Any, Final
 
 import trio
@@ -49,16 +49,10 @@ class BucketDrillMember(DrillMember):
         self._has_joined(node.channel)
         self._on_view(node.channel.view)
         node.on_view = self._on_view
-        origin = f"{task.name}#{task.incarnation}"
-        chance = random.Random(f"{task.seed}:requests")
-        self.user = BucketUser(node, task.site, origin, chance, self.write, task.settings)
-        async with trio.open_nursery() as inner:
-            inner.start_soon(self.user.watch)
-            inner.start_soon(self._watch_copies, self.user)
-            for traffic in task.traffic:
-                load = BucketLoad(**traffic.asks)
-                inner.start_soon(self._requests, self.user, load, traffic)
-            inner.start_soon(self._wait_leave, inner.cancel_scope)
+        user = self.user = BucketUser(
+            node, task.site, self.origin, self.chance, self.write, task.settings
+        )
+        await self.serve(user, BucketLoad, partial(self._watch_copies, user))
 
     async def _watch_copies(self, user: BucketUser) -> None:
         told = None

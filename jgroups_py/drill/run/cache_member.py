@@ -9,7 +9,6 @@ it knows of other sites, changes, and ``looked`` when ``census``, ``look`` or ``
 
 from __future__ import annotations
 
-import random
 from pathlib import Path
 from typing import Any
 
@@ -54,15 +53,9 @@ class CacheDrillMember(DrillMember):
         self._has_joined(channel)
         self._on_view(cache.buddies.view)
         cache.buddies.on_view = self._on_view
-        origin = f"{task.name}#{task.incarnation}"
         others = [site for site in task.site_names if site != task.site]
-        chance = random.Random(f"{task.seed}:requests")
-        self.user = CacheUser(cache, task.site, origin, chance, self._write, others)
-        async with trio.open_nursery() as inner:
-            inner.start_soon(self.user.watch)
-            for traffic in task.traffic:
-                inner.start_soon(self._requests, self.user, Load(**traffic.asks), traffic)
-            inner.start_soon(self._wait_leave, inner.cancel_scope)
+        self.user = CacheUser(cache, task.site, self.origin, self.chance, self._write, others)
+        await self.serve(self.user, Load)
 
     def _write(
         self, event: str, origin: str | None = None, seqno: int | None = None, **detail: Any

@@ -7,7 +7,6 @@ One more command, ``census``: it logs all that the node has, and tells ``looked`
 
 from __future__ import annotations
 
-import random
 from typing import Any
 
 import trio
@@ -40,15 +39,8 @@ class LiveDrillMember(DrillMember):
         self._has_joined(node.channel)
         self._on_view(node.channel.view)
         node.on_view = self._on_view
-        origin = f"{task.name}#{task.incarnation}"
-        chance = random.Random(f"{task.seed}:requests")
-        self.user = LiveUser(node, task.site, origin, chance, self._write)
-        async with trio.open_nursery() as inner:
-            inner.start_soon(self.user.watch)
-            for traffic in task.traffic:
-                load = LiveLoad(**traffic.asks)
-                inner.start_soon(self._requests, self.user, load, traffic)
-            inner.start_soon(self._wait_leave, inner.cancel_scope)
+        self.user = LiveUser(node, task.site, self.origin, self.chance, self._write)
+        await self.serve(self.user, LiveLoad)
 
     def _write(
         self, event: str, origin: str | None = None, seqno: int | None = None, **detail: Any

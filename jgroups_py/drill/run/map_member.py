@@ -8,8 +8,8 @@ the host has, and tells ``looked``. It tells ``linked`` when that changes: with 
 
 from __future__ import annotations
 
-import random
 from collections.abc import Iterable
+from functools import partial
 from typing import Any, Final
 
 import trio
@@ -71,18 +71,16 @@ class MapDrillMember(DrillMember):
             network=carrier.network(MAP),
             replication=Replication(peers=hosts, watch=self._on_event, **task.settings),
         ) as opened:
-            chance = random.Random(f"{task.seed}:requests")
-            origin = f"{task.name}#{task.incarnation}"
-            self.user = MapUser(OpenedMap(opened), task.site, origin, chance, self.write)
-            self.user.census(first=True)
-            async with trio.open_nursery() as inner:
-                inner.start_soon(self.user.watch)
-                inner.start_soon(self._watch_links, opened)
-                inner.start_soon(self._sample, channel)
-                for traffic in task.traffic:
-                    load = MapLoad(**traffic.asks)
-                    inner.start_soon(self._requests, self.user, load, traffic)
-                inner.start_soon(self._wait_leave, inner.cancel_scope)
+            user = self.user = MapUser(
+                OpenedMap(opened), task.site, self.origin, self.chance, self.write
+            )
+            user.census(first=True)
+            await self.serve(
+                user,
+                MapLoad,
+                partial(self._watch_links, opened),
+                partial(self._sample, channel),
+            )
 
     def _on_event(self, event: MapEvent) -> None:
         if self.user is not None:

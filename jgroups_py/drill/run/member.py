@@ -13,9 +13,10 @@ from __future__ import annotations
 import gc
 import json
 import os
+import random
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
@@ -186,6 +187,29 @@ class DrillMember:
         self.channel = channel
         self.tell("joined", address=bytes(channel.address).hex())
         self.log.write([self.record("join", incarnation=self.task.incarnation)])
+
+    @property
+    def origin(self) -> str:
+        return f"{self.task.name}#{self.task.incarnation}"
+
+    @property
+    def chance(self) -> random.Random:
+        """The stream of this member's requests."""
+        return random.Random(f"{self.task.seed}:requests")
+
+    async def serve(
+        self,
+        user: User[Any, Any],
+        asks: Callable[..., Any],
+        *beside: Callable[[], Coroutine[Any, Any, None]],
+    ) -> None:
+        """The requests of the task, each line made by ``asks``, and what runs ``beside``, until the member is to leave."""
+        async with trio.open_nursery() as inner:
+            for task in (user.watch, *beside):
+                inner.start_soon(task)
+            for traffic in self.task.traffic:
+                inner.start_soon(self._requests, user, asks(**traffic.asks), traffic)
+            inner.start_soon(self._wait_leave, inner.cancel_scope)
 
     async def _requests(self, user: User[Any, Any], load: Any, traffic: Traffic) -> None:
         """The requests of a line of traffic, once the drill has begun."""

@@ -50,6 +50,10 @@ class User(ABC, Generic[L, R]):
     def refuse(self, request: R, why: str) -> None:
         """Logs a request that was not made."""
 
+    @abstractmethod
+    async def watch(self) -> None:
+        """What it does beside requests, until it is cancelled."""
+
     def last_words(self) -> None:
         """Logs the facts that must be known of a member that is about to fall, or was expelled."""
 
