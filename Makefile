@@ -36,6 +36,7 @@ help:
 	@echo "make docs       the documentation, in build/docs/html"
 	@echo "make test-spark with Spark in local mode, where there is Java 17; make demo-spark: a show"
 	@echo "make fuzz       one million hostile inputs (make fuzz-short: 40 s of them)"
+	@echo "make starts-explore  10,000 simultaneous starts on one machine: one group each?"
 	@echo "make drill-seeds  500 drills, each other    make memory   what a member may use at most"
 	@echo "make maps-kills  1,000 writers of a map are killed: is every put there, and whole?"
 	@echo "make encrypted-hours  an hour of ASYM_ENCRYPT and of SEAL with members that leave: who reads what?"
@@ -159,6 +160,11 @@ drill: $(STAMP)
 	$(BIN)/jgroups-py drill stacks/drills/nyc-sfo.yaml --real $(if $(SEED),--seed $(SEED)) \
 	  --json build/drill/nyc-sfo.real.json --log build/drill/nyc-sfo.real.jsonl \
 	  --report build/drill/nyc-sfo.real.html
+
+# Members that start at once on one machine: are they one group, and does one that is alone wait for nobody?
+.PHONY: starts-explore
+starts-explore: $(STAMP)
+	$(BIN)/python -m jgroups_py.testing.explorer.starts --seeds 1..10000
 
 drill-short: $(STAMP)
 	@mkdir -p build/drill

@@ -16,7 +16,7 @@ from functools import partial
 
 import trio
 
-from jgroups_py.driver import files, neighbours, opening, own_multicasts
+from jgroups_py.driver import files, listeners, neighbours, opening, own_multicasts
 from jgroups_py.driver.base import Driver, DriverLimits
 from jgroups_py.driver.directories.asking import Directory, real_directory
 from jgroups_py.driver.directories.desk import Desk
@@ -33,11 +33,13 @@ from jgroups_py.stack.ports import (
     Close,
     Connect,
     Consult,
+    CountListeners,
     Datagram,
     Endpoint,
     Handle,
     In,
     JoinGroup,
+    Listeners,
     Out,
     Resolve,
     SendTo,
@@ -139,6 +141,11 @@ class SocketDriver(Driver):
                 self._bind(out)
             case JoinGroup():
                 self._open_udp(out.handle, out)
+            case CountListeners(handle, interface):
+                udp = self.sockets.get(handle)
+                others = None if udp is None else listeners.others(udp.sock, interface)
+                if others is not None:
+                    self.happened(Listeners(handle, others))
             case Connect():
                 self._connect(out)
             case Close(handle, abort):

@@ -7,6 +7,7 @@ numeric address.
 
     Bind -> Bound | BindFailed              a UDP socket, or a listening TCP socket
     JoinGroup -> Bound | BindFailed         a UDP socket that hears one multicast group
+    CountListeners -> Listeners             only where all who could hear a group are known; else nothing
     Connect -> Connected | ConnectFailed    a TCP connection; nothing is heard of a closed handle
     Resolve -> Resolved                     a host's name becomes addresses; may take long
     Consult -> Consulted                    a directory outside the group is read or changed; may take long
@@ -49,6 +50,15 @@ class JoinGroup:
     interface: str
     receive_buffer: int = 0
     without: Handle = 0
+
+
+@dataclass(frozen=True, slots=True)
+class CountListeners:
+    """Count the other sockets that listen to the group of a JoinGroup's ``handle`` on ``interface``. It is answered at once, or
+    not at all."""
+
+    handle: Handle
+    interface: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +115,7 @@ class Consult:
     timeout: float
 
 
-Out = Bind | JoinGroup | SendTo | Connect | Write | Close | Resolve | Consult
+Out = Bind | JoinGroup | CountListeners | SendTo | Connect | Write | Close | Resolve | Consult
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +132,14 @@ class BindFailed:
 
     handle: Handle
     problem: str
+
+
+@dataclass(frozen=True, slots=True)
+class Listeners:
+    """``others`` is the number of sockets besides ``handle`` that can hear the group, or more. With 0 nobody else can."""
+
+    handle: Handle
+    others: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,6 +235,7 @@ class Consulted:
 In = (
     Bound
     | BindFailed
+    | Listeners
     | Datagram
     | Accepted
     | Crowded

@@ -175,6 +175,17 @@ class Unreachable(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class LookAround(Event):
+    """Find out whether anybody else can hear our multicasts. NobodyListens answers it if a transport is sure that nobody can. A
+    transport that cannot be sure does not answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class NobodyListens(Event):
+    """At this moment nobody else can hear our multicasts. Who comes later hears all that we send from then on."""
+
+
+@dataclass(frozen=True, slots=True)
 class VersionHeard(Event):
     """Before joining, the transport heard that the group uses another version of the wire, and uses it from now on. Earlier
     requests were not understood. Discovery keeps the event."""

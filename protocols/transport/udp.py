@@ -7,6 +7,8 @@ leaves through it. A second socket hears the group's multicast address. A multic
 datagram, however many members there are. With ip_mcast="false" there is no second socket, and a
 multicast is one datagram for each member of the view.
 
+    LookAround from above     ask the driver who else listens to the group, and say NobodyListens if nobody does
+
 Source:  JGroups UDP.java; WIRE.md section 7.
 Differs: mcast_addr and mcast_port default to those of JGroups' udp.xml, not of the class.
 Limits:  a packet above 65507 bytes is dropped and counted (put FRAG2 into the stack).
@@ -28,13 +30,16 @@ from jgroups_py.stack.ports import (
     Bind,
     BindFailed,
     Bound,
+    CountListeners,
     Datagram,
     Endpoint,
     In,
     JoinGroup,
+    Listeners,
     SendTo,
 )
 from jgroups_py.values.address import IpAddress
+from jgroups_py.values.events import Event, LookAround, NobodyListens
 
 MAX_DATAGRAM = 65507
 """Largest payload of an IPv4 datagram."""
@@ -153,6 +158,11 @@ class UDP(TP):
                 )
             )
 
+    def event_down(self, event: Event) -> None:
+        if type(event) is LookAround and self._group_open:
+            self.put(CountListeners(self._group, self.bind_host))
+        super().event_down(event)
+
     def on_input(self, item: In) -> None:
         if type(item) is Datagram:
             if item.source == self._local:
@@ -166,6 +176,9 @@ class UDP(TP):
                 self._group_open = True
             if self._local is not None and (self._group_open or not self._group):
                 self.opened(*self._local)
+        elif isinstance(item, Listeners):
+            if not item.others:
+                self.pass_event_up(NobodyListens())
         elif isinstance(item, BindFailed):
             self.forget_port(item.handle)
             what = "multicast group" if item.handle == self._group else "socket"

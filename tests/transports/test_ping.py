@@ -21,7 +21,9 @@ from jgroups_py.values.events import (
     FoundMember,
     GetPhysical,
     IsCoordinator,
+    LookAround,
     MembersFound,
+    NobodyListens,
     PhysicalAddress,
     TransportReady,
     VersionHeard,
@@ -344,3 +346,29 @@ def test_settings_that_cannot_be_are_refused() -> None:
         PING(num_discovery_runs=0)
     with pytest.raises(ConfigError, match="wait"):
         LOCAL_PING(wait=0.0)
+
+
+def test_the_first_search_looks_around_and_ends_when_nobody_listens() -> None:
+    stack = ready()
+    stack.event_down(FIND)
+    assert stack.take_down_events(LookAround) == [LookAround()]
+    stack.event_up(NobodyListens())
+    assert stack.take_up_events() == [MembersFound("GMS", (), alone=True)]
+    stack.event_up(NobodyListens())
+    assert stack.take_up_events() == []
+
+
+def test_later_searches_do_not_look_around() -> None:
+    stack = ready()
+    stack.event_down(FindMembers("MERGE3", 1.0, initial=False))
+    assert stack.take_down_events(LookAround) == []
+
+
+def test_who_has_answered_is_found_though_nobody_listens_any_more() -> None:
+    stack = ready()
+    stack.event_down(FIND)
+    stack.up(response(PingData(B, 0, "B", AT_B)))
+    stack.event_up(NobodyListens())
+    assert stack.take_up_events() == [
+        MembersFound("GMS", (FoundMember(B, "B", AT_B, False, False),), alone=False)
+    ]

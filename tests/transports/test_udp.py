@@ -9,7 +9,17 @@ from jgroups_py.config.settings import ConfigBase
 from jgroups_py.errors import ConfigError
 from jgroups_py.protocols.transport.shared_loopback import SHARED_LOOPBACK
 from jgroups_py.protocols.transport.udp import UDP
-from jgroups_py.stack.ports import Bind, BindFailed, Bound, Close, Datagram, JoinGroup, SendTo
+from jgroups_py.stack.ports import (
+    Bind,
+    BindFailed,
+    Bound,
+    Close,
+    CountListeners,
+    Datagram,
+    JoinGroup,
+    Listeners,
+    SendTo,
+)
 from jgroups_py.testing import FakeStack, make_address
 from jgroups_py.values.address import IpAddress
 from jgroups_py.values.batch import Batch, Headers
@@ -19,6 +29,8 @@ from jgroups_py.values.events import (
     FindPhysical,
     GetPhysical,
     HasMulticast,
+    LookAround,
+    NobodyListens,
     PhysicalAddress,
     TransportReady,
     VersionHeard,
@@ -458,3 +470,21 @@ def test_members_of_two_sites_may_share_a_name(caplog: pytest.LogCaptureFixture)
         stack.event_down(PhysicalAddress(member, IpAddress("127.0.0.1", 5002), "same"))
     stack.advance(11)
     assert not any("two members are named" in r.getMessage() for r in caplog.records)
+
+
+def test_it_asks_who_listens_and_tells_only_that_nobody_does() -> None:
+    stack, _ = opened(bind_addr="127.0.0.9")
+    stack.event_down(LookAround())
+    assert stack.take_outgoing() == [CountListeners(2, "127.0.0.9")]
+    stack.handle(Listeners(2, 1))
+    assert stack.take_up_events() == []
+    stack.handle(Listeners(2, 0))
+    assert stack.take_up_events() == [NobodyListens()]
+
+
+def test_before_its_group_is_open_it_asks_nobody() -> None:
+    stack = FakeStack(UDP(), address=A)
+    stack.event_down(Connect("test"))
+    stack.take_outgoing()
+    stack.event_down(LookAround())
+    assert stack.take_outgoing() == []

@@ -26,11 +26,13 @@ from jgroups_py.stack.ports import (
     Connected,
     ConnectFailed,
     Consult,
+    CountListeners,
     Datagram,
     Endpoint,
     Handle,
     In,
     JoinGroup,
+    Listeners,
     Received,
     Resolve,
     SendTo,
@@ -80,6 +82,7 @@ class Around(Protocol):
     packets: int
     resolver: Resolver
     directory_delay: float
+    is_one_machine: bool
 
     @property
     def directory(self) -> Directory: ...
@@ -373,6 +376,11 @@ class Host:
         self.world.groups.setdefault(group, {})[self] = out.handle
         self._soon(Bound(out.handle, out.group))
 
+    def _count_listeners(self, out: CountListeners) -> None:
+        group = self.memberships.get(out.handle)
+        if self.world.is_one_machine and group is not None:
+            self._soon(Listeners(out.handle, len(self.world.groups[group]) - 1))
+
     def _send_to(self, out: SendTo) -> None:
         if self.vanished:
             return
@@ -490,6 +498,7 @@ class Host:
     _execute: ClassVar[dict[type, Callable[[Any, Any], None]]] = {
         Bind: _bind,
         JoinGroup: _join_group,
+        CountListeners: _count_listeners,
         SendTo: _send_to,
         Connect: _connect,
         Write: _write,

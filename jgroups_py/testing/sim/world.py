@@ -81,6 +81,8 @@ class World:
         """The folders, tables and servers that FILE_PING and its like ask."""
         self.directory_delay = 0.004
         """Seconds from a request to its answer."""
+        self.is_one_machine = False
+        """The members of a site are processes of one machine, whose kernel tells who listens to a group."""
         self.oracle: RelayOracle | None = None
         """There is one as soon as a member has RELAY, unless ``check`` is off and nobody set one."""
         self._decode = functools.lru_cache(maxsize=DECODED_KEPT)(decode_packet)

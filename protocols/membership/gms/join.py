@@ -6,7 +6,9 @@
     members without           Their coordinator is being replaced: discover anew after join_timeout.
       coordinator
     only others that join     The lowest address makes a group, after one more short look, since another
-                              member may have done so meanwhile. The others pause and discover anew.
+                              member may have done so meanwhile. A short look that nobody answers is followed
+                              by one of join_timeout: who answered before may be slow. The others pause and
+                              discover anew.
     JOIN_RSP                  Install its view and digest, with us in it. Acknowledge it to its creator.
 
 Every retry discovers anew. After max_join_attempts, ``give_up`` says whether a group of our own follows, or Failed.
@@ -72,6 +74,8 @@ class Joiner:
         """An attempt lasts join_timeout. Short looks for others that join do not use up attempts."""
         self._discovering = False
         self._confirming = False
+        """The look that runs is one more, after others that join were found."""
+        self._short_look = False
         self._asked: dict[Address, None] = {}
         """Coordinators that were asked to let us in."""
 
@@ -123,8 +127,12 @@ class Joiner:
         others = [m for m in members if m.address != me]
         coordinators = [m.address for m in others if m.is_coordinator]
         confirmed, self._confirming = self._confirming, False
+        short, self._short_look = self._short_look, False
         if coordinators:
             self._ask(coordinators[(self._attempts - 1) % len(coordinators)])
+        elif short and not (alone or others):
+            self._confirming = True
+            self._search(self._join_timeout)
         elif alone or not others:
             return self._alone()
         elif any(m.is_server for m in others):
@@ -134,7 +142,7 @@ class Joiner:
         elif confirmed:
             return self._alone()
         else:
-            self._confirming = True
+            self._confirming = self._short_look = True
             self._search(self._pause)
         return None
 

@@ -1,0 +1,58 @@
+"""Who listens to a multicast group on the loopback interface, as Linux tells in /proc/net.
+
+What is sent through the loopback interface stays in this network namespace, and the kernel lists all sockets of it. So a
+member that is alone there can be sure of that, and need not wait for answers that cannot come. On other interfaces, on other
+systems, and where /proc is closed, nothing is known.
+
+Two members that start together: each binds its socket before it looks. So one of them, or both, sees the other. One that
+sees the other asks it and waits.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import socket
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+LOOKS_MAX: Final = 5
+"""The list is read again when it changed meanwhile. After so many times nothing is known."""
+
+
+def others(sock: socket.socket, interface: str, proc: Path = Path("/proc/net")) -> int | None:
+    """Return the number of other sockets that have the port of ``sock``, whatever address they are bound to. None: unknown."""
+    if not ipaddress.ip_address(interface.partition("%")[0]).is_loopback:
+        return None
+    own = f"{os.fstat(sock.fileno()).st_ino}"
+    return count(lambda: _sockets(proc), sock.getsockname()[1], own)
+
+
+def count(look: Callable[[], dict[str, int] | None], port: int, own: str) -> int | None:
+    """Return how many sockets besides ``own`` have ``port``. ``look`` returns sockets and their ports.
+
+    The kernel hands its list out in pieces. When a socket is closed between two of them, another one may be left out. Then the next look
+    has no closed socket, and differs. So two equal looks in a row leave out nobody that was there before the first.
+    """
+    before = None
+    for _ in range(LOOKS_MAX):
+        found = look()
+        if found is None or own not in found:
+            return None
+        if found == before:
+            return sum(at == port for at in found.values()) - 1
+        before = found
+    return None
+
+
+def _sockets(proc: Path) -> dict[str, int] | None:
+    """Return inode -> port of all UDP sockets."""
+    try:
+        lines = (proc / "udp").read_text("ascii").splitlines()[1:]
+        if (proc / "udp6").exists():
+            lines += (proc / "udp6").read_text("ascii").splitlines()[1:]
+        words = [line.split() for line in lines]
+        return {word[9]: int(word[1].rpartition(":")[2], 16) for word in words}
+    except (OSError, ValueError, IndexError):
+        return None
