@@ -77,11 +77,15 @@ class PeersPlan:
                         yield stack, size, members, min(senders, members) or members
 
 
+KINDS: Final = (JavaPeer, ZeroMqPeer)
+"""The other libraries. Each has rows, measured or not."""
+
+
 def peers() -> tuple[list[Peer], list[str]]:
     """Return who can be measured here, and why others cannot."""
     found: list[Peer] = [Ours()]
     missing = list(NEVER)
-    for kind in (JavaPeer, ZeroMqPeer):
+    for kind in KINDS:
         try:
             found.append(kind())
         except (JavaMissing, ModuleNotFoundError) as error:
@@ -179,8 +183,10 @@ class Bench:
         self._progress(f"{case}: {peer.name}")
         try:
             return trio.run(measure, *arguments)
-        except* ChildError as group:
-            self.not_measured.append(f"{case}, {peer.name}: {leaves(group)[0]}")
+        except* Exception as group:  # whatever it is, the other figures are not lost with it
+            first = leaves(group)[0]
+            kind = "" if isinstance(first, ChildError) else f"{type(first).__name__}: "
+            self.not_measured.append(f"{case}, {peer.name}: {kind}{first}")
         return None
 
 
@@ -196,7 +202,7 @@ def measure(plan: PeersPlan, progress: Callable[[str], None] = lambda _: None) -
         "runs": plan.runs,
         "seconds": plan.seconds,
         "warm_up": plan.warm_up,
-        "rows": summary(runs),
+        "rows": summary(runs, [OURS, *(kind.name for kind in KINDS)]),
         "not_measured": bench.not_measured,
     }
 

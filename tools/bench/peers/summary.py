@@ -22,26 +22,36 @@ HEADINGS: Final = {
 }
 
 
-def summary(runs: Sequence[Found]) -> list[dict[str, Any]]:
-    """Return a row for each case and peer that is in all runs. A ratio is ours by the peer's, the median of the runs."""
-    rows: list[dict[str, Any]] = []
-    for case, peer in runs[0]:
-        if not all((case, peer) in run for run in runs):
-            continue
-        figures: dict[str, Any] = {}
-        for figure in runs[0][case, peer]:
-            values = [run[case, peer][figure] for run in runs]
-            figures[figure] = {
-                "min": min(values),
-                "median": statistics.median(values),
-                "max": max(values),
-            }
-            ours = [run.get((case, OURS), {}).get(figure) for run in runs]
-            if all(ours) and all(values):
-                ratios = [mine / value for mine, value in zip(ours, values, strict=True) if mine]
-                figures[figure]["ours_by_this"] = round(statistics.median(ratios), 3)
-        rows.append({"case": case, "peer": peer, "figures": figures})
-    return rows
+def summary(runs: Sequence[Found], peers: Sequence[str] = ()) -> list[dict[str, Any]]:
+    """Return a row for each case that somebody was measured in, and each peer: those of ``peers``, and who else was measured.
+
+    A row has the figures of the ``runs`` in which this peer was measured in this case, maybe none. A ratio is ours by the peer's, the median
+    of the runs that have both.
+    """
+    cases = dict.fromkeys(case for run in runs for case, _ in run)
+    everybody = dict.fromkeys([*peers, *(peer for run in runs for _, peer in run)])
+    return [_row(runs, case, peer) for case in cases for peer in everybody]
+
+
+def _row(runs: Sequence[Found], case: str, peer: str) -> dict[str, Any]:
+    with_it = [run for run in runs if (case, peer) in run]
+    figures: dict[str, Any] = {}
+    for figure in with_it[0][case, peer] if with_it else ():
+        values = [run[case, peer][figure] for run in with_it]
+        figures[figure] = {
+            "min": min(values),
+            "median": statistics.median(values),
+            "max": max(values),
+        }
+        both = [
+            (ours, run[case, peer][figure])
+            for run in with_it
+            if (ours := run.get((case, OURS), {}).get(figure))
+        ]
+        if both and all(values):
+            ratios = [ours / value for ours, value in both]
+            figures[figure]["ours_by_this"] = round(statistics.median(ratios), 3)
+    return {"case": case, "peer": peer, "runs": len(with_it), "figures": figures}
 
 
 def markdown(result: Mapping[str, Any]) -> str:
@@ -51,14 +61,21 @@ def markdown(result: Mapping[str, Any]) -> str:
         f"{result['seconds']:g} s each after {result['warm_up']:g} s. median (min-max), x ours by this",
     ]
     for figures in ("delivered_per_s", "calls_per_s"):
-        rows = [row for row in result["rows"] if figures in row["figures"]]
-        if not rows:
+        measured = {row["case"]: row for row in result["rows"] if figures in row["figures"]}
+        if not measured:
             continue
-        keys = list(rows[0]["figures"])
+        rows = [row for row in result["rows"] if row["case"] in measured]
+        keys = list(next(iter(measured.values()))["figures"])
         lines += ["", "| case | peer | " + " | ".join(HEADINGS[key] for key in keys) + " |"]
         lines.append("|---|---|" + "---|" * len(keys))
         for row in rows:
-            cells = [cell(row["figures"][key], "ours_by_this", "x") for key in keys]
-            lines.append(f"| {row['case']} | {row['peer']} | " + " | ".join(cells) + " |")
+            found = row["figures"]
+            cells = [cell(found[key], "ours_by_this", "x") if found else "-" for key in keys]
+            few = (
+                f" ({row['runs']} of {result['runs']} runs)"
+                if 0 < row["runs"] < result["runs"]
+                else ""
+            )
+            lines.append(f"| {row['case']} | {row['peer']}{few} | " + " | ".join(cells) + " |")
     lines += ["", *(f"Not measured: {text}" for text in result["not_measured"])]
     return "\n".join(lines)
