@@ -17,7 +17,7 @@ from jgroups_py.livebackup.errors import (
     OutsideOperation,
 )
 from jgroups_py.livebackup.home import PutAside
-from jgroups_py.livebackup.kinds import Stateful, by_effects, undone_by
+from jgroups_py.livebackup.kinds import Stateful, by_effects, only_reads, undone_by
 from jgroups_py.livebackup.node import Node
 from jgroups_py.livebackup.opening import open_livebackup
 from jgroups_py.livebackup.settings import Every, LiveBackupSettings
@@ -39,6 +39,7 @@ __all__ = [
     "Stateful",
     "Work",
     "by_effects",
+    "only_reads",
     "open_livebackup",
     "undone_by",
 ]

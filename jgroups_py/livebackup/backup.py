@@ -97,6 +97,8 @@ class BackupSide:
         self.failed = False
         self.torn = False
         """An operation of the reference mode was cancelled in its middle."""
+        self.confirmed = last
+        """Operations of the term that are confirmed, those of the snapshot included."""
         self._newest = last
 
     def take(self, op: Op) -> None:
@@ -157,6 +159,7 @@ class BackupSide:
             if self.copies is not None:
                 self.copies.confirmed(ticket for record in confirmed.values() for ticket in record)
             if confirmed:
+                self.confirmed += len(confirmed)
                 self._on_confirmed(list(confirmed))
 
     async def _run_alone(self, op: Op) -> None:
@@ -174,6 +177,7 @@ class BackupSide:
         self._alone += 1
         self._next.set()
         self._next = trio.Event()
+        self.confirmed += 1
         self._on_confirmed([op.number])
 
     # --- turns

@@ -15,6 +15,8 @@ from typing import Final, Generic, Literal, NamedTuple, TypeVar
 
 Rule = Literal["all", "quorum", "first"]
 RULES: Final[tuple[Rule, ...]] = ("all", "quorum", "first")
+COMING_MAX: Final = 100_000
+"""Operations that are noted for a member whose snapshot is on its way. Beyond this it is behind by what is not answered."""
 B = TypeVar("B")
 
 
@@ -51,6 +53,8 @@ class Confirming(Generic[B]):
         self._rule = rule
         self._backups_min = backups_min
         self._backups: dict[B, _Backup[B]] = {}
+        self._coming: dict[B, _Backup[B]] = {}
+        """Who has been given a snapshot and has not said that it is ready: the operations since."""
         self._open: dict[int, _Sent[B]] = {}
         """Operations that are not answered."""
 
@@ -71,9 +75,11 @@ class Confirming(Generic[B]):
         """An operation was sent to all backups. Returns the operations that may be answered."""
         sent: _Sent[B] = _Sent(size, now)
         self._open[number] = sent
-        for backup in self._backups.values():
+        for backup in (*self._backups.values(), *self._coming.values()):
             backup.behind[number] = sent
             backup.bytes += size
+        for member in [m for m, one in self._coming.items() if len(one.behind) > COMING_MAX]:
+            del self._coming[member]
         return self._answers((number,))
 
     def confirmed(self, by: B, numbers: Iterable[int]) -> list[int]:
@@ -89,11 +95,16 @@ class Confirming(Generic[B]):
                 sent.by.add(by)
         return self._answers(numbers)
 
+    def given(self, member: B) -> None:
+        """A snapshot was made for it. When it is ready it is behind by all that was sent since, answered or not."""
+        self._coming[member] = _Backup()
+
     def joined(self, backup: B, last: int) -> list[int]:
         """A backup has a snapshot that contains the operations up to ``last``, which count as confirmed by it. Returns the operations
         that may be answered."""
         self._awaited.pop(backup, None)
-        behind = {number: sent for number, sent in self._open.items() if number > last}
+        known = self._coming.pop(backup, _Backup()).behind | self._open
+        behind = {number: known[number] for number in sorted(known) if number > last}
         self._backups[backup] = _Backup(behind, sum(sent.size for sent in behind.values()))
         for number, sent in self._open.items():
             if number <= last:
@@ -103,6 +114,7 @@ class Confirming(Generic[B]):
     def left(self, backup: B) -> list[int]:
         """Returns the operations that may be answered, because nobody waits for that backup any more."""
         self._awaited.pop(backup, None)
+        self._coming.pop(backup, None)
         self._backups.pop(backup, None)
         return self._answers(list(self._open))
 

@@ -187,6 +187,8 @@ class Following:
             failed = side.failed
             given_up = await side.abandon(self._home.settings.abandon_timeout)
             self._home.counts["operations_reversed"] += given_up
-            held = Held(side.applier.vector(), not failed and not side.torn)
+            held = Held(
+                side.applier.vector(), not failed and not side.torn, confirmed=side.confirmed
+            )
         self._arrival.clear()
         return held

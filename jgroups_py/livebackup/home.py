@@ -67,3 +67,5 @@ class Held:
     complete: bool = False
     """All that was confirmed in its newest term."""
     was_live: bool = False
+    confirmed: int = 0
+    """Operations of that term which it has done."""

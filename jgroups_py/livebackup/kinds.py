@@ -23,6 +23,7 @@ WHERE: Final[tuple[Where, ...]] = ("task", "thread", "process")
 F = TypeVar("F", bound=Callable[..., Any])
 
 _UNDO: Final = "__livebackup_undo__"
+_READS: Final = "__livebackup_reads__"
 _OWN: Final = frozenset({"save", "load"})
 
 
@@ -61,6 +62,13 @@ def undone_by(name: str) -> Callable[[F], F]:
         return method
 
     return mark
+
+
+def only_reads(method: F) -> F:
+    """Decorator of a method that changes nothing of its object. It counts as a change all the same, but a backup has nothing to reverse,
+    so it does not copy the object."""
+    setattr(method, _READS, True)
+    return method
 
 
 Operation = Callable[..., Awaitable[Any]]
@@ -115,6 +123,11 @@ class Catalogue:
                 raise TypeError(f"two operations are named {operation.__name__}")
             by_name[operation.__name__] = operation
         return Catalogue(by_kind, by_name, {op: name for name, op in by_name.items()})
+
+
+def is_only_reading(kind: type[Stateful], name: str) -> bool:
+    """Whether the method has the decorator ``only_reads``."""
+    return getattr(getattr(kind, name, None), _READS, False)
 
 
 def undo_of(kind: type[Stateful], name: str) -> str | None:

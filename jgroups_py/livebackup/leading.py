@@ -148,6 +148,7 @@ class Leading:
             if not side.ended:
                 self.lead(to, anew=True)
             return
+        side.confirming.given(to)
         self._home.counts["snapshots_given"] += 1
         for part in parts:
             await self._send(part, to)
@@ -162,7 +163,7 @@ class Leading:
         complete = self.side.is_quiet
         self._scope.cancel()
         self._home.counts["terms_ended"] += 1
-        return Held(self.side.counters.vector(), complete, was_live=True)
+        return Held(self.side.counters.vector(), complete, True, self.side.last)
 
 
 def digest_of(vector: Mapping[str, int]) -> bytes:

@@ -64,12 +64,13 @@ class Gone(msgspec.Struct, frozen=True, tag="g", array_like=True, forbid_unknown
 
 
 class Standing(msgspec.Struct, frozen=True, tag="s", array_like=True, forbid_unknown_fields=True):
-    """From everybody in a view without a live node, to all. ``complete``: it has all that was confirmed in ``term``."""
+    """From everybody in a view without a live node, to all. The rest as in ``roles.Stand``."""
 
     view: Number
     term: Number
     complete: bool
     was_live: bool
+    confirmed: Number = 0
 
 
 class Join(msgspec.Struct, frozen=True, tag="j", array_like=True, forbid_unknown_fields=True):

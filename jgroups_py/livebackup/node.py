@@ -280,7 +280,7 @@ class Node:
         if not self._election.possible:
             self._become("fenced")
         held = self._held
-        self._say(Standing(self._view.id, self.term, held.complete, held.was_live))
+        self._say(Standing(self._view.id, self.term, held.complete, held.was_live, held.confirmed))
 
     async def _leave_term(self, *, drop: bool = False) -> None:
         """The term is over for this node. ``drop``: what it has is not what others have."""
@@ -300,7 +300,7 @@ class Node:
             return
         if self._leading is not None or self._following is not None:
             return
-        stand = Stand(said.term, said.complete, said.was_live)
+        stand = Stand(said.term, said.complete, said.was_live, said.confirmed)
         decision = self._election.stands(sender, stand)
         if decision is not None and decision.live == self._channel.address:
             await self._begin(decision)

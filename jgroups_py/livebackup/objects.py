@@ -11,7 +11,15 @@ from typing import Any
 import trio
 
 from jgroups_py.livebackup.errors import BadOperation
-from jgroups_py.livebackup.kinds import Catalogue, Outcome, Stateful, method_of, outcome_of, undo_of
+from jgroups_py.livebackup.kinds import (
+    Catalogue,
+    Outcome,
+    Stateful,
+    is_only_reading,
+    method_of,
+    outcome_of,
+    undo_of,
+)
 from jgroups_py.livebackup.messages import checksum_of
 from jgroups_py.livebackup.processes import Workers
 
@@ -65,6 +73,8 @@ class Object:
         keep: Callable[[dict[str, Any]], None] | None = None,
     ) -> tuple[Outcome, Undo]:
         """Call, and return what came and what reverses it. ``keep`` is given a copy of the attributes before the call."""
+        if is_only_reading(type(self.state), name):
+            return await outcome_of(self.call(name, arguments)), _nothing
         undo_name = undo_of(type(self.state), name)
         before = copy.deepcopy(vars(self.state)) if keep or not undo_name else None
         if keep is not None:
@@ -110,6 +120,8 @@ class OwnedObject(Object):
         arguments: tuple[Any, ...],
         keep: Callable[[dict[str, Any]], None] | None = None,
     ) -> tuple[Outcome, Undo]:
+        if is_only_reading(type(self.state), name):
+            return await outcome_of(self.call(name, arguments)), _nothing
         undo_name = undo_of(type(self.state), name)
         ask = self._workers.ask
         reply = await ask("call" if undo_name else "undoable", self.key, name, *arguments)

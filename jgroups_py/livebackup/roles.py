@@ -3,11 +3,15 @@
 A live node that is in the view goes on. If there is none that a member knows, the member says how it stands. When all members of the view
 have done so, everybody knows the same, and one of them begins a new term:
 
-    of those that have all that was confirmed: the newest term, then a node that was live, then the first in the view
+    of those that have all that was sent to them: the newest term, then a node that was live, then the one that has confirmed most, then
+    the first in the view
     if nobody has: the first in the view, with nothing
 
 A new member knows no live node and asks, too; the live node's own message answers it before all have spoken, since a live node does
 not say how it stands.
+
+Backups of one term have received the same operations, but one of them may hang at an operation and reverse it in the end. When one backup
+or some are enough to answer a client, those that confirmed more must go on.
 """
 
 from __future__ import annotations
@@ -21,11 +25,13 @@ M = TypeVar("M", bound=Hashable)
 
 @dataclass(frozen=True, slots=True)
 class Stand:
-    """How a member stands. ``term``: the newest one that it took part in; ``complete``: it has all that was confirmed in it."""
+    """How a member stands. ``term``: the newest one that it took part in; ``complete``: it has all that was sent to it in that term, but what
+    it reversed; ``confirmed``: how many operations of the term it has done."""
 
     term: int
     complete: bool
     was_live: bool
+    confirmed: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +68,9 @@ class Election(Generic[M]):
         if not complete:
             return Decision(self._members[0], newest + 1, newest > 0)
 
-        def merit(member: M) -> tuple[int, bool]:
-            return self._stands[member].term, self._stands[member].was_live
+        def merit(member: M) -> tuple[int, bool, int]:
+            stand = self._stands[member]
+            return stand.term, stand.was_live, stand.confirmed
 
         best = max(complete, key=merit)  # of equals the first one
         backups = tuple(

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import trio
-from livebackup_group import livebackup_group, put, put_both, slow_put, states
+from livebackup_group import livebackup_group, put, put_both, slow, slow_put, states
 
 from jgroups_py.livebackup import Node, NotLive, OutcomeUnknown
 from jgroups_py.livebackup.messages import Confirm, Gone, Lead, Op, Part, Standing, Whole, encode
@@ -210,3 +210,20 @@ def forged(term: int) -> list[bytes]:
         encode(Whole(term, 1, 1, 9)),
         encode(Standing(1, 99, True, True)),
     ]
+
+
+@pytest.mark.seed("P9", "P13")
+@pytest.mark.parametrize("slow_one", [0, 1])
+async def test_of_the_backups_the_one_goes_on_that_confirmed_what_was_answered(
+    slow_one: int, autojump_clock: Any
+) -> None:
+    """With confirm="first" one backup is enough. The other one hangs, and reverses the operation when the live node is lost."""
+    async with livebackup_group(confirm="first", abandon_timeout=1.0) as group:
+        live, *backups = await group.start("ABC")
+        await live.run(put, "q", "before")
+        slow(backups[slow_one], 100.0)
+        assert await live.run(put, "q", "answered") == 2
+        group.kill(live.channel.name)
+        found = await group.equal()
+        assert found["Queue/q"]["messages"] == ["before", "answered"]
+        assert group.live is backups[1 - slow_one]

@@ -12,7 +12,7 @@ from livebackup_group import KINDS, OPERATIONS, Queue, put_both
 
 from jgroups_py.livebackup.confirming import RULES, Confirming, Lag, Rule
 from jgroups_py.livebackup.errors import BadOperation, OutsideOperation
-from jgroups_py.livebackup.kinds import Catalogue
+from jgroups_py.livebackup.kinds import Catalogue, Stateful, only_reads
 from jgroups_py.livebackup.messages import (
     MESSAGE_MAX,
     BadMessage,
@@ -22,7 +22,7 @@ from jgroups_py.livebackup.messages import (
     encode,
     plain,
 )
-from jgroups_py.livebackup.objects import Space
+from jgroups_py.livebackup.objects import Object, Space
 from jgroups_py.livebackup.roles import Decision, Election, Stand
 from jgroups_py.livebackup.tickets import Counters, write_record
 from jgroups_py.livebackup.work import LiveWork, Work
@@ -74,6 +74,31 @@ def test_a_backup_that_joined_confirms_what_its_snapshot_does_not_contain() -> N
     assert confirming.joined("B", 2) == [1, 2]
     assert confirming.lag(4.0) == Lag(1, 10, 3.0)
     assert confirming.confirmed("B", [3]) == [3]
+
+
+def test_a_backup_that_joined_is_behind_by_what_was_answered_while_its_snapshot_came() -> None:
+    confirming: Confirming[str] = Confirming("all")
+    confirming.given("B")
+    assert confirming.sent(3, 10, 1.0) == [3], "nobody is asked"
+    assert confirming.lag(2.0) == Lag(0, 0, 0.0), "it is no backup yet"
+    confirming.joined("B", 2)
+    assert confirming.lag(4.0) == Lag(1, 10, 3.0)
+    assert confirming.confirmed("B", [3]) == [] and confirming.lag(4.0) == Lag(0, 0, 0.0)
+
+
+def test_no_more_operations_are_noted_for_a_joiner_than_may_be(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("jgroups_py.livebackup.confirming.COMING_MAX", 2)
+    confirming: Confirming[str] = Confirming("all")
+    for member in "BC":
+        confirming.given(member)
+    confirming.left("C")
+    for number in (1, 2, 3):
+        confirming.sent(number, 10, 1.0)
+    confirming.joined("B", 0)
+    confirming.joined("C", 0)
+    assert confirming.lag(1.0).operations == 0
 
 
 def test_a_confirmation_that_comes_twice_or_from_a_stranger_changes_nothing() -> None:
@@ -135,6 +160,9 @@ NOTHING, BACKUP, WAS_LIVE = Stand(0, False, False), Stand(3, True, False), Stand
         ({"A": NOTHING, "B": BACKUP, "C": BACKUP}, "B", False),
         ({"A": BACKUP, "B": WAS_LIVE}, "B", False),
         ({"A": WAS_LIVE, "B": Stand(4, True, False)}, "B", False),
+        ({"A": Stand(3, True, False, 7), "B": Stand(3, True, False, 8)}, "B", False),
+        ({"A": Stand(3, False, False, 9), "B": Stand(3, True, False, 8)}, "B", False),
+        ({"A": Stand(3, True, False, 9), "B": Stand(4, True, False, 0)}, "B", False),
         ({"A": NOTHING, "B": Stand(4, False, False)}, "A", True),
     ],
 )
@@ -210,6 +238,39 @@ async def test_what_is_no_public_method_is_no_change(name: str) -> None:
     with pytest.raises(BadOperation, match=f"Queue/a has no public method {name}"):
         await work.run(operation, ())
     assert work.record == []
+
+
+class Deep(Stateful):
+    """Who copies it is told."""
+
+    def __init__(self) -> None:
+        self.items = NeverCopied([1, 2])
+
+    @only_reads
+    def first(self) -> int:
+        return int(self.items[0])
+
+    @only_reads
+    def missing(self) -> int:
+        return int(self.items[9])
+
+    def change(self) -> None:
+        self.items.append(3)
+
+
+class NeverCopied(list[int]):
+    def __deepcopy__(self, memo: Any) -> Any:
+        raise AssertionError("it was copied")
+
+
+async def test_a_method_that_only_reads_copies_nothing() -> None:
+    found = Object("Deep/d", Deep())
+    outcome, undo = await found.call_undoable("first", (), keep=lambda state: None)
+    assert outcome.value == 1 and undo() is None
+    outcome, undo = await found.call_undoable("missing", ())
+    assert isinstance(outcome.error, IndexError)
+    with pytest.raises(AssertionError, match="it was copied"):
+        await found.call_undoable("change", ())
 
 
 # --- what comes from others
