@@ -47,7 +47,7 @@ help:
 	@echo "make map-explore    10,000 random histories of maps each: links, a shared medium, whole clusters; a put's bytes at 127 hosts"
 	@echo "make livebackup-explore  100,000 random orders of operations on live and backup, with crashes of both"
 	@echo "make broker-kills  the live broker of examples/broker is killed 50 times under load: is what clients were told so?"
-	@echo "make buckets-explore  5,000 random schedules of a bucket store: kills, cuts and moves under load"
+	@echo "make buckets-explore  7,000 random schedules of a bucket store: kills, cuts and moves under load, two versions"
 	@echo "make histories  10,000 histories of concurrent callers of caches, each linearizable? (-short: some)"
 	@echo "make bounds     are the worst-case times of validate ever exceeded? 6,000 simulated faults, and as many take-overs"
 	@echo "make simulate   10,000 random schedules of faults (make simulate-short: a minute of them)"
@@ -279,6 +279,8 @@ broker-kills: $(STAMP)
 
 buckets-explore: $(STAMP)
 	$(BIN)/python -m jgroups_py.testing.explorer.buckets --seeds 1..5000
+	$(BIN)/python -m jgroups_py.testing.explorer.buckets --seeds 1..1000 --blips
+	$(BIN)/python -m jgroups_py.testing.explorer.buckets --seeds 1..1000 --versions --blips
 
 clean:
 	rm -rf build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -5,10 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from seed_instance import Instance, key_in
+from seed_instance import Instance, key_in, seed_settings
 
-from jgroups_py.buckets import Request
-from jgroups_py.buckets.messages import Change, Kept, Message, Placed, Row, Save
+from jgroups_py.buckets import Cep, Request
+from jgroups_py.buckets.bucket import Bucket
+from jgroups_py.buckets.messages import Change, Kept, Message, Move, Placed, Row, Save
+from jgroups_py.buckets.transfer import Transfer
+from jgroups_py.testing.explorer.buckets.ledger import NEW, OLD, LedgerProvider
 
 KEY = key_in(4)
 """Of bucket 3, whose master is on node 2 and whose slave is on node 3."""
@@ -100,3 +103,17 @@ def test_a_slave_takes_no_change_of_an_epoch_that_is_over() -> None:
     late = slave.save(1, 1, "late")
     assert type(late).__name__ == "Fenced" and slave.text == "before"
     assert getattr(slave.save(2, 1, "now"), "sequence", 0) == 1 and slave.text == "now"
+
+
+def test_what_a_move_sends_is_in_the_version_that_the_destination_reads() -> None:
+    """Also a change that is made while it goes on."""
+    bucket = Bucket(3, LedgerProvider(NEW), 10)
+    row, there = Row(3, 1, Cep("a", "m/a")), Cep("b", "m/b")
+    for token in (b"+x", b"+y"):
+        done = bucket.forward_to_entry("k", Request(token), None, modifies=True, now=0.0)
+    move = Move(1, row, "slave", there, OLD)
+    transfer = Transfer(1, bucket, row, move, there, seed_settings())
+    assert done.change is not None
+    parcels = [*transfer.parcels(), transfer.tail(done.change, Kept(("r", 1), []))]
+    changes = [change for parcel in parcels for change in parcel.changes]
+    assert [(c.pieces, c.version) for c in changes] == [({"": b"x y"}, OLD)] * 2

@@ -25,6 +25,15 @@ def test_a_router_that_was_cut_off_brings_no_empty_copy_back() -> None:
     assert play(40).problems == []
 
 
+@pytest.mark.seed("A21", "A39", "A65")
+@pytest.mark.parametrize("first", [1, 6])
+def test_schedules_with_two_versions_of_the_plug_in_hold(first: int) -> None:
+    """Buckets move up and down between the versions while members are killed and cut off."""
+    for seed in range(first, first + 5):
+        command = "python -m jgroups_py.testing.explorer.buckets --versions --replay"
+        assert play(seed, versions=True).problems == [], f"{command} {seed}"
+
+
 def test_a_schedule_has_kills_cuts_and_moves_and_is_the_same_each_time() -> None:
     runs = [play(seed) for seed in (1, 2, 3)]
     assert sum(r.kills for r in runs) > 0 < sum(r.cuts for r in runs)

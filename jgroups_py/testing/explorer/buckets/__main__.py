@@ -6,6 +6,7 @@ import argparse
 import json
 import multiprocessing
 import sys
+from functools import partial
 
 from jgroups_py.testing.explorer.buckets.schedule import Run, judged, play
 
@@ -18,10 +19,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="buckets-explore", description=__doc__)
     parser.add_argument("--seeds", default="1..500", metavar="A..B")
     parser.add_argument("--replay", type=int, metavar="SEED", help="play one and tell it")
+    parser.add_argument("--blips", action="store_true", help="cuts so short that views hardly last")
+    parser.add_argument(
+        "--versions", action="store_true", help="buckets move between two versions of the plug-in"
+    )
     parser.add_argument("--workers", type=int, default=2)
     options = parser.parse_args()
     if options.replay is not None:
-        run = play(options.replay)
+        run = play(options.replay, blips=options.blips, versions=options.versions)
         print(_told(run))
         return 1 if run.problems else 0
     low, _, high = options.seeds.partition("..")
@@ -30,8 +35,9 @@ def main() -> int:
     sums = [0, 0, 0, 0]
     failed: dict[int, list[str]] = {}
     seeds = range(int(low), int(high) + 1)
+    one = partial(judged, blips=options.blips, versions=options.versions)
     with multiprocessing.get_context("spawn").Pool(options.workers) as pool:
-        for number, (seed, problems, *counts) in enumerate(pool.imap(judged, seeds, 10), 1):
+        for number, (seed, problems, *counts) in enumerate(pool.imap(one, seeds, 10), 1):
             sums = [a + b for a, b in zip(sums, counts, strict=True)]
             if problems:
                 failed[seed] = problems

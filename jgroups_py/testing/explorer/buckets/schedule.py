@@ -14,6 +14,7 @@ import random
 from dataclasses import dataclass, field
 from typing import Any
 
+from jgroups_py.buckets.bucket import Bucket
 from jgroups_py.buckets.digest import bucket_of, digest_of
 from jgroups_py.buckets.ends import Cep
 from jgroups_py.buckets.errors import BucketError, OutcomeUnknown
@@ -21,10 +22,12 @@ from jgroups_py.buckets.index import IndexCopy
 from jgroups_py.buckets.messages import Row
 from jgroups_py.buckets.plugin import Request
 from jgroups_py.buckets.settings import InstanceSettings
-from jgroups_py.testing.explorer.buckets.ledger import ledger
+from jgroups_py.testing.explorer.buckets.ledger import NEW, OLD, Ledger, ledger
 from jgroups_py.testing.explorer.buckets.world import World, full_member
 
 NODES = ("n1", "n2", "n3", "n4")
+BESIDE = ("n1+", "n2+")
+"""Members with the newer version on the nodes of n1 and n2."""
 BUCKETS = 8
 KEYS = tuple(f"key-{n}" for n in range(10))
 ANSWER_MAX = 30.0
@@ -62,9 +65,10 @@ class Run:
 class Stage:
     """One schedule while it is played."""
 
-    def __init__(self, seed: int, *, blips: bool = False) -> None:
+    def __init__(self, seed: int, *, blips: bool = False, versions: bool = False) -> None:
         self.random = random.Random(f"buckets/{seed}")
         self.blips = blips
+        self.names = NODES + BESIDE if versions else NODES
         placement = {
             bucket: (f"m/{NODES[bucket % 4]}", f"m/{NODES[(bucket + 1 + bucket // 4) % 4]}")
             for bucket in range(BUCKETS)
@@ -73,7 +77,6 @@ class Stage:
             buckets=BUCKETS, index_copies=tuple(f"i/{n}" for n in NODES[:3]), lease=1.0
         )
         self.placement = placement
-        self.plugin = ledger()
         self.world = World(self.settings, seed)
         self.run = Run(seed, story=self.world.story)
         self.busy = False
@@ -83,15 +86,16 @@ class Stage:
             for bucket in range(BUCKETS)
         }
         self.bursts = 0
-        for name in NODES:
+        for name in self.names:
             self.start(name)
         self.world.run(1.0)
 
     # --- the instance
 
     def start(self, name: str) -> None:
-        build = full_member(self.plugin, name, self.settings, self.placement)
-        self.world.start(name, build)
+        plugin = ledger(NEW if name in BESIDE else OLD)
+        build = full_member(plugin, name, self.settings, self.placement)
+        self.world.start(name, build, node=name.rstrip("+"))
 
     def index(self) -> IndexCopy | None:
         """A copy that has a majority."""
@@ -110,7 +114,7 @@ class Stage:
     def is_whole(self) -> bool:
         """Every pair has its two copies, and they are at managers that live."""
         rows = self.rows()
-        living = {self.world.alive(n) for n in NODES}
+        living = {self.world.alive(n) for n in self.names}
         return len(rows) == BUCKETS and all(
             row.slave is not None and {row.master.member, row.slave.member} <= living
             for row in rows
@@ -163,7 +167,7 @@ class Stage:
     def lose(self) -> None:
         if self.busy or not self.is_whole():
             return
-        name = self.random.choice(NODES)
+        name = self.random.choice(self.names)
         member = self.world.alive(name)
         assert member is not None
         self.busy = True
@@ -184,7 +188,7 @@ class Stage:
     def cut_off(self) -> None:
         if self.busy or not self.is_whole():
             return
-        members = [m for n in NODES if (m := self.world.alive(n)) is not None]
+        members = [m for n in self.names if (m := self.world.alive(n)) is not None]
         alone = self.random.choice(members)
         self.busy = True
         self.run.cuts += 1
@@ -204,7 +208,7 @@ class Stage:
         if not rows:
             return
         row = self.random.choice(rows)
-        to = self.manager(self.random.choice(NODES))
+        to = self.manager(self.random.choice(self.names))
         if to is None:
             return
         self.run.moves += 1
@@ -244,7 +248,7 @@ class Stage:
             return
         for row in self.rows():
             if row.slave is None:
-                homes = [c for n in NODES if (c := self.manager(n)) and c != row.master]
+                homes = [c for n in self.names if (c := self.manager(n)) and c != row.master]
                 self.operate("recreate_bucket", self.random.choice(homes), bucket=row.bucket)
         self.world.at(1.0, self.mend)
 
@@ -306,14 +310,21 @@ class Stage:
                 assert cep is not None
                 copies = self.world.machines[cep.member].managers[cep.component].copies
                 copy = copies.get(row.bucket)
-                states.append(None if copy is None else copy.bucket.state())
+                states.append(None if copy is None else tokens_of(copy.bucket))
             if states[0] is None or states[0] != states[1]:
                 self.run.problems.append(f"the copies of bucket {row.bucket} differ")
 
 
-def play(seed: int, *, blips: bool = False) -> Run:
-    """Play one schedule and judge it. ``blips``: cuts are so short that the views of both sides hardly last."""
-    stage = Stage(seed, blips=blips)
+def tokens_of(bucket: Bucket) -> dict[str, list[str]]:
+    """What a copy has, in whatever version it was written."""
+    entries = {key: bucket.entry(key) for key in sorted(bucket.all_keys())}
+    return {key: list(entry.tokens) for key, entry in entries.items() if isinstance(entry, Ledger)}
+
+
+def play(seed: int, *, blips: bool = False, versions: bool = False) -> Run:
+    """Play one schedule and judge it. ``blips``: cuts are so short that the views of both sides hardly last. ``versions``: two nodes have a second
+    manager with a newer version of the plug-in, and buckets move between the versions, up and down."""
+    stage = Stage(seed, blips=blips, versions=versions)
     stage.clients()
     stage.faults()
     stage.world.run(SECONDS)
@@ -321,7 +332,7 @@ def play(seed: int, *, blips: bool = False) -> Run:
     return stage.run
 
 
-def judged(seed: int) -> tuple[int, list[str], int, int, int, int]:
+def judged(seed: int, *, blips: bool, versions: bool) -> tuple[int, list[str], int, int, int, int]:
     """Seed, problems, and how many requests, kills, cuts and moves one schedule had: what another process sends back."""
-    run = play(seed)
+    run = play(seed, blips=blips, versions=versions)
     return seed, run.problems, len(run.asked), run.kills, run.cuts, run.moves
