@@ -17,6 +17,7 @@ from jgroups_py.buckets.node import BucketNode
 from jgroups_py.buckets.parts import NodeParts, Placement
 from jgroups_py.buckets.plugin import Plugin
 from jgroups_py.buckets.settings import InstanceSettings
+from jgroups_py.buckets.statistics import samples_of
 from jgroups_py.channel.open import configure, open_channel
 from jgroups_py.config.detection_time import detection
 from jgroups_py.config.settings import StackConfig, build
@@ -97,6 +98,9 @@ async def open_buckets(
             for manager in machine.managers.values():
                 manager.contents = dict(contents or {})
             node = BucketNode(opened, machine, plugin, nursery)
+            opened.more_metrics.append(
+                lambda: samples_of([machine.statistics()], cluster, opened.name)
+            )
             nursery.start_soon(node.read)
             nursery.start_soon(node.tick)
             try:

@@ -73,15 +73,15 @@ class InstanceStatistics:
                 yield Sample(cluster, "", metric_name("buckets", name), value, about)
 
 
-def samples_of(nodes: Sequence[NodeStatistics], cluster: str) -> Iterator[Sample]:
-    """One sample for each count of each component."""
+def samples_of(nodes: Sequence[NodeStatistics], cluster: str, member: str = "") -> Iterator[Sample]:
+    """One sample for each count of each component. ``member``: the name of the only member."""
     for node in nodes:
         for part in node.components:
             labels = (("node", node.node), ("component", part.name))
             for count, value in sorted(part.counts.items()):
                 name = metric_name("buckets", part.kind, count)
                 about = f"{count} of a {part.kind} of the bucket store"
-                yield Sample(cluster, node.member, name, value, about, labels)
+                yield Sample(cluster, member or node.member, name, value, about, labels)
 
 
 def _sums(nodes: Sequence[NodeStatistics]) -> Counter[str]:

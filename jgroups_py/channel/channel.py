@@ -65,6 +65,7 @@ from jgroups_py.values.turned_away import TurnedAway
 from jgroups_py.values.view import View
 
 if TYPE_CHECKING:
+    from jgroups_py.channel.metrics import Sample
     from jgroups_py.channel.relay import RelayControl
     from jgroups_py.channel.state import StateProvider
     from jgroups_py.channel.tap import Tap
@@ -121,6 +122,8 @@ class Channel:
         self._trace_failures = 0
         self._turned_away_failures = 0
         self._doorkeepers: dict[str, Doorkeeper] = {}
+        self.more_metrics: list[Callable[[], Iterable[Sample]]] = []
+        """What blocks on top add to the page of ``metrics``."""
         # A request for a state; an event answers it.
         self._state_wanted = False
         self._state_first = False

@@ -93,6 +93,8 @@ def samples_of(channel: Channel) -> Iterator[Sample]:
         for protocol in each.protocols:
             for name, value in protocol.statistics().items():
                 yield protocol_sample(each.cluster, member, protocol.name, name, value)
+    for more in channel.more_metrics:
+        yield from more()
 
 
 def _below(stack: Any) -> Iterator[Any]:

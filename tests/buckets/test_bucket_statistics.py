@@ -12,7 +12,7 @@ from seed_instance import PAIRS, Instance, key_in
 
 from jgroups_py.buckets.census import QUESTIONS_MAX
 from jgroups_py.buckets.messages import Statistics
-from jgroups_py.channel.metrics import page_of
+from jgroups_py.channel.metrics import page_of, samples_of
 
 
 @pytest.mark.seed("A23")
@@ -72,3 +72,11 @@ def test_questions_are_bounded_and_late_answers_counted() -> None:
     own = instance.world.machines["n2.1"].statistics()
     census.handle(instance.cep("n2"), Statistics(7, own))
     assert census.counts["late_statistics"] == 1
+
+
+async def test_the_metrics_of_a_member_have_its_components(autojump_clock: Any) -> None:
+    async with bucket_group() as group:
+        await ask(group.nodes["n1"], key_in(4), "+x")
+        page = page_of(samples_of(group.nodes["n2"].channel)).decode()
+        line = 'jgroups_buckets_manager_changes{cluster="test",component="m/n2",member="n2",node="n2"} 1.0'
+        assert line in page and "jgroups_view_members" in page
