@@ -6,7 +6,7 @@ The task that reads the channel feeds the machine with views and messages, a sec
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Hashable, Mapping
 from contextlib import contextmanager
 from typing import Any, Generic, TypeVar
 
@@ -125,6 +125,39 @@ class BucketNode:
                 self.router.forget(number)
             raise
         return [body for to, body in replies if to == requestor]
+
+    def create_proxy(
+        self,
+        channel: Hashable,
+        deliver: Callable[[bytes], None],
+        *,
+        static: str | None = None,
+        attributes: Mapping[str, str] | None = None,
+    ) -> ProxyId:
+        """Make a proxy for a client of this member (CreateProxy): entries can send it messages. ``deliver`` is called with each one; it does not wait.
+
+        Args:
+            channel: how this member reaches the client; any value, one proxy each.
+            static: the name of a proxy that an administrator makes, and makes again after a failure.
+            attributes: what entries can find it by, with ``find_proxy``.
+
+        Raises:
+            Busy, Refused, BucketsClosed: there is no new proxy.
+        """
+        self._check_open()
+        with self._inside():
+            made = self.proxies.create_proxy(channel, deliver, static=static, attributes=attributes)
+            if attributes:
+                self._machine.tell_findable()
+        return made
+
+    def delete_proxy(self, which: ProxyId | Hashable) -> bool:
+        """Forget a proxy by its id or its channel (DeleteProxy). False: there is none."""
+        with self._inside():
+            found = self.proxies.delete_proxy(which)
+            if found:
+                self._machine.tell_findable()
+        return found
 
     # --- for administrators
 

@@ -16,7 +16,7 @@ from seed_instance import PLACEMENT, seed_settings
 from jgroups_py.buckets import FAST_DETECTION, NodeParts, Refused, open_buckets
 from jgroups_py.testing.explorer.buckets.ledger import ledger
 
-LIFETIME = 120.0  # seconds
+LIFETIME = 600.0  # seconds
 
 
 async def main() -> None:

@@ -23,8 +23,10 @@ from jgroups_py.buckets.deployed import open_deployed, parts_of
 from jgroups_py.buckets.deployment import parse_deployment
 from jgroups_py.buckets.opening import open_buckets
 from jgroups_py.buckets.parts import NodeParts
+from jgroups_py.config.settings import load_stack
 from jgroups_py.errors import ConfigError
 from jgroups_py.testing.explorer.buckets.ledger import ledger
+from jgroups_py.tools.commands.mperf_ports import private_attributes
 
 
 @pytest.mark.seed("A1", "A36")
@@ -269,3 +271,22 @@ async def test_a_node_that_the_file_lacks_is_refused() -> None:
     with pytest.raises(ConfigError, match="no node 'n9', but n1, n2, n3, n4"):
         async with open_deployed(parse_deployment(FILE), "n9", plugin=ledger()):
             pass
+
+
+@pytest.mark.sockets
+@pytest.mark.timeout(60)
+@pytest.mark.seed("A1")
+@pytest.mark.parametrize("stack", ["tcp.xml", "udp.xml"])
+async def test_the_store_runs_unchanged_on_sockets(stack: str) -> None:
+    deployment = parse_deployment(
+        "{name: s, buckets: 2, nodes: {n1: {}, n2: {}}, settings: {index_quorum: 1}}"
+    )
+    attributes = private_attributes(load_stack(stack), 2)
+    async with AsyncExitStack() as opened:
+        for name in ("n1", "n2"):
+            member = open_deployed(
+                deployment, name, plugin=ledger(), stack=stack, attributes=attributes
+            )
+            node = await opened.enter_async_context(member)
+        await node.wait_ready()
+        assert [await ask(node, f"k{n}", "+x") for n in range(4)] == ["0"] * 4

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -113,24 +113,22 @@ async def check(node: BucketNode, load: Load) -> None:
     assert len(load.answered) == 18 and load.longest < 30.0
 
 
-@pytest.mark.parametrize("stack", ["tcp.xml", "udp.xml"])
-async def test_nodes_are_killed_one_after_the_other_and_nothing_answered_is_lost(
-    stack: str,
-) -> None:
+async def kill_one_after_the_other(stack: str, names: Sequence[str], seconds: float) -> Load:
+    """Kill processes under load; each is started again and gets its copies before the next one is killed. Judge what clients were answered."""
     attributes = private_attributes(load_stack(stack), 4)
     processes = Processes(stack, attributes)
     try:
         async with opened_client(stack, attributes, processes) as node:
-            with trio.fail_after(120):
+            with trio.fail_after(seconds):
                 await node.wait_ready()
                 load = Load(node)
                 async with trio.open_nursery() as nursery:
                     for number in range(18):
                         nursery.start_soon(load.client, number)
-                    for name in ("n1", "n2"):
+                    for name in names:
                         await trio.sleep(1)
-                        await processes.kill(name)
                         gone = node.manager_at(name)
+                        await processes.kill(name)
                         await node.wait_until(
                             lambda s, gone=gone: all(  # type: ignore[misc]
                                 gone not in (r.master, r.slave) for r in s.rows.values()
@@ -146,8 +144,23 @@ async def test_nodes_are_killed_one_after_the_other_and_nothing_answered_is_lost
                     await trio.sleep(0.5)
                     nursery.cancel_scope.cancel()
                 await check(node, load)
+                return load
     finally:
         await processes.end()
+
+
+@pytest.mark.parametrize("stack", ["tcp.xml", "udp.xml"])
+async def test_nodes_are_killed_one_after_the_other_and_nothing_answered_is_lost(
+    stack: str,
+) -> None:
+    await kill_one_after_the_other(stack, ("n1", "n2"), 120)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+async def test_twenty_kills_lose_nothing_that_was_answered() -> None:
+    load = await kill_one_after_the_other("tcp.xml", ("n1", "n2", "n3") * 6 + ("n1", "n2"), 580)
+    print(f"{sum(map(len, load.answered.values()))} answered, {load.longest:.2f} s at most")
 
 
 async def test_a_process_with_the_new_version_takes_over_from_the_old_one() -> None:
