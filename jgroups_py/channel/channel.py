@@ -65,7 +65,6 @@ from jgroups_py.values.turned_away import TurnedAway
 from jgroups_py.values.view import View
 
 if TYPE_CHECKING:
-    from jgroups_py.channel.metrics import Sample
     from jgroups_py.channel.relay import RelayControl
     from jgroups_py.channel.state import StateProvider
     from jgroups_py.channel.tap import Tap
@@ -122,8 +121,8 @@ class Channel:
         self._trace_failures = 0
         self._turned_away_failures = 0
         self._doorkeepers: dict[str, Doorkeeper] = {}
-        self.more_metrics: list[Callable[[], Iterable[Sample]]] = []
-        """What blocks on top add to the page of ``metrics``."""
+        self.more_metrics: list[Callable[[], Iterable[Any]]] = []
+        """What blocks on top add to the page of ``metrics``: Samples."""
         # A request for a state; an event answers it.
         self._state_wanted = False
         self._state_first = False

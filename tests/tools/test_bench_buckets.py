@@ -1,0 +1,32 @@
+"""The bucket store's benchmark: it runs, loses nothing, and says percentiles."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from jgroups_py.tools.bench import buckets
+
+
+@pytest.mark.timeout(60)
+def test_it_moves_buckets_up_and_down_under_load(tmp_path: Path) -> None:
+    out = tmp_path / "bench" / "buckets.json"
+    arguments = ["--entries", "40", "--rate", "100", "--seconds", "0.1", "--rounds", "1"]
+    assert buckets.main([*arguments, "--json", str(out)]) == 0
+    found = json.loads(out.read_text(encoding="utf-8"))
+    assert found["moves"] == 48 and found["lost"] == 0
+    assert set(found["phases"]) == {"quiet", "up", "down"}
+
+
+def test_percentiles_are_of_the_sorted_times() -> None:
+    took = [number / 1000 for number in range(1000, 0, -1)]
+    assert buckets.figures(took) == {
+        "requests": 1000,
+        "p50": 501.0,
+        "p99": 991.0,
+        "p99.9": 1000.0,
+        "p100": 1000.0,
+    }
+    assert buckets.figures([])["p99"] == 0.0

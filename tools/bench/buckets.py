@@ -1,0 +1,230 @@
+"""What clients of a bucket store notice of an exchange of its software: latencies with and without moves, in turns within one run.
+
+    python -m jgroups_py.tools.bench.buckets --entries 100000 --rate 500
+
+Three nodes and a client in one process, on a network in memory, real time. Requests begin at fixed times, whether earlier ones have ended or not, and each is
+measured from its time. Half of them read, half modify. Four phases are played ``--rounds`` times:
+
+    quiet    nothing moves
+    up       the buckets of a node move to a manager with the new version of the plug-in beside it
+    quiet
+    down     they move back
+
+Printed for each kind of phase: milliseconds at the median, p99, p99.9 and the longest; then p99.9 with moves in relation to quiet.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import random
+import sys
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import trio
+
+from jgroups_py import MemoryNetwork
+from jgroups_py.buckets import FAST_DETECTION, BucketNode, NodeParts, open_buckets
+from jgroups_py.buckets.deployed import open_deployed
+from jgroups_py.buckets.deployment import parse_deployment
+from jgroups_py.buckets.objects import Earlier, Kind, Objects, modifies, object_plugin
+from jgroups_py.buckets.upgrade import move_all
+
+BUCKETS: Final = 36
+LOADERS: Final = 64
+PHASES: Final = ("quiet", "up", "quiet", "down")
+PERCENTILES: Final = (50.0, 99.0, 99.9, 100.0)
+
+
+@dataclass
+class Account:
+    owner: str = ""
+    euros: int = 0
+
+    @modifies
+    async def pay(self, owner: str, euros: int) -> int:
+        self.owner, self.euros = owner, self.euros + euros
+        return self.euros
+
+    async def balance(self) -> int:
+        return self.euros
+
+
+@dataclass
+class NewAccount(Account):
+    """The new version counts cents."""
+
+    cents: int = 0
+
+    @modifies
+    async def pay(self, owner: str, euros: int) -> int:
+        self.owner, self.cents = owner, self.cents + 100 * euros
+        return self.cents // 100
+
+    async def balance(self) -> int:
+        return self.cents // 100
+
+
+OLD = object_plugin(Account, application="accounts", version=73)
+NEW = object_plugin(
+    Kind(
+        NewAccount,
+        name="Account",
+        earlier={
+            73: Earlier(
+                Account,
+                up=lambda old: NewAccount(old.owner, 0, 100 * old.euros),
+                down=lambda new: Account(new.owner, new.cents // 100),
+            )
+        },
+    ),
+    application="accounts",
+    version=81,
+    reads=(73,),
+    writes=(73,),
+)
+
+
+class Load:
+    """Requests at fixed times. ``took``: phase -> seconds of each request."""
+
+    def __init__(
+        self, client: BucketNode, entries: int, rate: float, chance: random.Random
+    ) -> None:
+        self._accounts = Objects(client, Account)
+        self._entries, self._rate, self._chance = entries, rate, chance
+        self.paid = [0] * entries
+        self.took: dict[str, list[float]] = {phase: [] for phase in PHASES}
+
+    async def fill(self) -> None:
+        """Make every entry."""
+        numbers = iter(range(self._entries))
+
+        async def worker() -> None:
+            for number in numbers:
+                await self._accounts[str(number)].pay("owner of an account", 1)
+                self.paid[number] += 1
+
+        async with trio.open_nursery() as nursery:
+            for _ in range(LOADERS):
+                nursery.start_soon(worker)
+
+    async def run(self, phase: str, over: trio.Event) -> None:
+        """Send requests until ``over``."""
+        due = trio.current_time()
+        async with trio.open_nursery() as nursery:
+            while not over.is_set():
+                nursery.start_soon(self._one, phase, due, self._chance.randrange(self._entries))
+                due += 1 / self._rate
+                await trio.sleep_until(due)
+
+    async def _one(self, phase: str, due: float, number: int) -> None:
+        account = self._accounts[str(number)]
+        if self._chance.random() < 0.5:
+            await account.balance()
+        else:
+            await account.pay("owner of an account", 1)
+            self.paid[number] += 1
+        self.took[phase].append(trio.current_time() - due)
+
+    async def lost(self) -> int:
+        """Entries whose balance is not what was paid."""
+        return sum(
+            [await self._accounts[str(n)].balance() != self.paid[n] for n in range(self._entries)]
+        )
+
+
+async def measure(entries: int, rate: float, seconds: float, rounds: int) -> dict[str, Any]:
+    """Play all phases. Moving phases last as long as their moves, quiet ones ``seconds``."""
+    instance = parse_deployment(
+        f"{{name: accounts, buckets: {BUCKETS}, nodes: {{n1: {{}}, n2: {{}}, n3: {{}}}}, stack: sim.xml}}"
+    )
+    network = MemoryNetwork()
+    async with AsyncExitStack() as opened:
+        for node in ("n1", "n2", "n3", None):
+            member = open_deployed(instance, node, plugin=OLD, transport=network)
+            client = await opened.enter_async_context(member)
+        beside = await opened.enter_async_context(
+            open_buckets(
+                "sim.xml",
+                cluster=instance.name,
+                plugin=NEW,
+                settings=instance.settings,
+                parts=NodeParts(node="n1", managers=("new",)),
+                attributes=FAST_DETECTION,
+                transport=network,
+            )
+        )
+        await beside.wait_until(lambda state: len(state.managers) == 4)
+        await client.wait_until(lambda state: len(state.managers) == 4)
+        old, new = client.manager_at("m/n1"), client.manager_at("new")
+        load = Load(client, entries, rate, random.Random(1))
+        await load.fill()
+        gc.collect()
+        gc.freeze()  # a full collection in the middle of a phase would be taken for a move's pause
+        moved = 0
+        for phase in PHASES * rounds:
+            over = trio.Event()
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(load.run, phase, over)
+                if phase == "quiet":
+                    await trio.sleep(seconds)
+                else:
+                    ends = (old, new) if phase == "up" else (new, old)
+                    done = await move_all(client, *ends)
+                    assert not done.refused, done.refused
+                    moved += len(done.moved)
+                over.set()
+        return {
+            "entries": entries,
+            "moves": moved,
+            "lost": await load.lost(),
+            "phases": {phase: figures(took) for phase, took in load.took.items()},
+        }
+
+
+def figures(took: Sequence[float]) -> dict[str, float]:
+    """Milliseconds at percentiles."""
+    ordered = sorted(took)
+    found: dict[str, float] = {"requests": len(ordered)}
+    for percent in PERCENTILES:
+        place = min(len(ordered) - 1, int(len(ordered) * percent / 100))
+        found[f"p{percent:g}"] = round(1000 * ordered[place], 3) if ordered else 0.0
+    return found
+
+
+def text(result: dict[str, Any]) -> str:
+    lines = [f"{result['entries']} entries, {result['moves']} moves, {result['lost']} lost"]
+    lines.append(f"{'ms':8}{'requests':>10}" + "".join(f"{f'p{p:g}':>10}" for p in PERCENTILES))
+    for phase, row in result["phases"].items():
+        values = "".join(f"{row[f'p{p:g}']:10.2f}" for p in PERCENTILES)
+        lines.append(f"{phase:8}{row['requests']:10}{values}")
+    quiet = result["phases"]["quiet"]["p99.9"]
+    for phase in ("up", "down"):
+        lines.append(f"p99.9 {phase} / quiet: {result['phases'][phase]['p99.9'] / quiet:.2f}")
+    return "\n".join(lines)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="bench-buckets", description=__doc__.partition("\n")[0])
+    parser.add_argument("--entries", type=int, default=100_000)
+    parser.add_argument("--rate", type=float, default=500.0, help="requests a second")
+    parser.add_argument("--seconds", type=float, default=10.0, help="of a quiet phase")
+    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--json", type=Path, metavar="FILE")
+    options = parser.parse_args(arguments)
+    result = trio.run(measure, options.entries, options.rate, options.seconds, options.rounds)
+    print(text(result))
+    if options.json is not None:
+        options.json.parent.mkdir(parents=True, exist_ok=True)
+        options.json.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    return 1 if result["lost"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
