@@ -22,7 +22,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .DELETE_ON_ERROR:
 .PHONY: help venv test test-long durations test-slow test-java test-spark test-memcached demo-spark docs check format drill drill-short drill-seeds requirements \
         bench bench-quick bench-rates bench-sim bench-scale memory fuzz fuzz-short mutants mutants-short flood long-life maps-kills encrypted-hours \
-        simulate simulate-short histories histories-short buddy-explore buddy-explore-short map-explore livebackup-explore broker-kills buckets-explore bounds clean
+        simulate simulate-short starts-explore histories histories-short buddy-explore buddy-explore-short map-explore livebackup-explore broker-kills buckets-explore bounds clean
 
 help:
 	@sed -n 's/^# //p' Makefile | head -4
@@ -162,7 +162,6 @@ drill: $(STAMP)
 	  --report build/drill/nyc-sfo.real.html
 
 # Members that start at once on one machine: are they one group, and does one that is alone wait for nobody?
-.PHONY: starts-explore
 starts-explore: $(STAMP)
 	$(BIN)/python -m jgroups_py.testing.explorer.starts --seeds 1..10000
 

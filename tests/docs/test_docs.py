@@ -77,7 +77,7 @@ def test_a_stack_loads(text: str, tmp_path: Path) -> None:
 def test_a_drill_or_a_cluster_file_loads(text: str) -> None:
     if "MapReplicationCfg" in text:
         assert parse_cluster(text).maps
-    elif "\nbuckets:" in text:
+    elif "\nbuckets:" in text and "workload:" not in text:
         assert parse_deployment(text).nodes
     else:
         assert loads(text).sites
