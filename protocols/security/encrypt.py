@@ -226,7 +226,9 @@ class Encrypt(Protocol):
     def _decrypt(self, batch: Batch, header: EncryptHeader, cipher: Cipher) -> None:
         plain: list[bytes | None] = []
         iv = header.iv
-        ivs = [iv] * len(batch) if iv is None else ivs_from(iv, len(batch))
+        ivs: list[bytes | None] = [] if iv is None else [*ivs_from(iv, len(batch))]
+        # Messages whose equal headers made them a run on the wire have one and the same IV.
+        ivs += [iv] * (len(batch) - len(ivs))
         for index, payload in enumerate(batch.payloads):
             if payload is None:
                 plain.append(None)

@@ -19,6 +19,7 @@ from jgroups_py.values.message import Flag, MessageType, Transient
 from jgroups_py.values.payloads import Streamable, Typed
 from jgroups_py.wire.headers import (
     PROTOCOL_IDS,
+    EncryptHeader,
     EncryptType,
     NakAckHeader2,
     NakAckType,
@@ -405,3 +406,17 @@ def test_a_keystore_of_java_is_used(tmp_path: Path) -> None:
         path.write_bytes(bytes.fromhex(stores[kind]["file"]))
         protocol = SYM_ENCRYPT(keystore_name=str(path))
         assert protocol.config.key().hex() == stores[kind]["key"]
+
+
+@pytest.mark.parametrize(("algorithm", "iv"), KINDS[1:])
+def test_an_iv_that_comes_twice_harms_nobody(algorithm: str, iv: int) -> None:
+    """Equal headers are a run for who reads the wire, and anybody can send what others have sent once more."""
+    sender, receiver = fake(algorithm, iv), fake(algorithm, iv, address=B)
+    sender.down(run(b"one"))
+    (one,) = sender.take_down()
+    header = one.headers[ID]
+    assert isinstance(header, EncryptHeader) and header.iv is not None
+    forged = replace(header, iv=header.iv[:-4] + b"\xff" * 4)  # none that counts comes after it
+    for twice in (header, forged):
+        receiver.up(replace(one, payloads=one.payloads * 3, headers={ID: twice}))
+    receiver.take_up()
