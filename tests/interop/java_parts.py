@@ -17,6 +17,7 @@ HERE = Path(__file__).resolve().parent
 BUILD = HERE.parents[1] / "build" / "java"
 VERSION = "5.5.6.Final"
 OLDER = "5.4.12.Final"
+BOUNCY_CASTLE = "1.78.1"
 POSTGRESQL = "42.7.4"
 _FETCH_TIMEOUT = 120  # seconds, for Maven with an empty cache
 
@@ -35,6 +36,8 @@ class JavaParts:
     stacks: Path
     more: tuple[Path, ...] = ()
     """Other jars that it needs."""
+    options: tuple[str, ...] = ()
+    """More options of the JVM."""
 
     def command(self) -> list[str]:
         """The command line of one member."""
@@ -43,6 +46,7 @@ class JavaParts:
             "-Djava.net.preferIPv4Stack=true",
             "-XX:TieredStopAtLevel=1",
             "-Xmx256m",
+            *self.options,
         ]
         places = os.pathsep.join(str(place) for place in (self.jar, self.classes, *self.more))
         return ["java", *options, "-cp", places, "Peer"]
@@ -77,6 +81,18 @@ def with_postgresql(parts: JavaParts) -> JavaParts:
         Unavailable: the driver cannot be had.
     """
     return replace(parts, more=(_fetch("org.postgresql", "postgresql", POSTGRESQL),))
+
+
+def with_bouncy_castle(parts: JavaParts) -> JavaParts:
+    """The parts with the provider that JGroups needs for AES/GCM, behind Java's own: ``provider="BC"`` names it.
+
+    Raises:
+        Unavailable: the jar cannot be had.
+    """
+    jar = _fetch("org.bouncycastle", "bcprov-jdk18on", BOUNCY_CASTLE)
+    file = BUILD / "bouncy-castle.security"
+    file.write_text("security.provider.13=org.bouncycastle.jce.provider.BouncyCastleProvider\n")
+    return replace(parts, more=(jar,), options=(f"-Djava.security.properties={file}",))
 
 
 def _jar(version: str) -> Path:

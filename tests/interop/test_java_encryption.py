@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import trio
-from java_parts import JavaParts
+from java_parts import JavaParts, Unavailable, with_bouncy_castle
 from mixed_group import mixed_group
 from test_java_membership import agree, hear_each_other
 
@@ -65,6 +65,30 @@ async def test_both_kinds_join_and_take_over_from_a_killed_coordinator(
         q = await group.python("Q")
         await agree(k, q)
         await hear_each_other(k, q, mark="again")
+
+
+async def test_with_gcm_java_reads_runs_of_python_and_the_other_way_round(
+    parts: JavaParts, tmp_path: Path
+) -> None:
+    """The IVs of a Python member's run follow each other, and each message of Java has one of its own."""
+    try:
+        parts = with_bouncy_castle(parts)
+    except Unavailable as problem:
+        pytest.skip(str(problem))
+    file = encrypted(parts, tmp_path, "PKCS12", "AES/GCM/NoPadding", 12)
+    file.write_text(file.read_text().replace("<SYM_ENCRYPT ", '<SYM_ENCRYPT provider="BC" '))
+    async with mixed_group(parts, "udp", file=file) as group:
+        j = await group.java("J")
+        p = await group.python("P")
+        await agree(j, p)
+        await hear_each_other(j, p, mark="gcm")
+        for number in range(1000):
+            await p.channel.send(b"run %d" % number)
+        await j.tell("bulk", "*", "-", 500, 100, 3)
+        expected = [f"run {number}" for number in range(1000)]
+        await j.until(lambda: j.texts(p)[-1000:] == expected)
+        await p.until(lambda: len(p.from_(j)) >= 500)
+        assert p.channel.statistics().turned_away == {}
 
 
 async def test_a_python_member_without_the_key_neither_joins_nor_reads(
