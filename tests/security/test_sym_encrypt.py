@@ -418,5 +418,5 @@ def test_an_iv_that_comes_twice_harms_nobody(algorithm: str, iv: int) -> None:
     assert isinstance(header, EncryptHeader) and header.iv is not None
     forged = replace(header, iv=header.iv[:-4] + b"\xff" * 4)  # none that counts comes after it
     for twice in (header, forged):
-        receiver.up(replace(one, payloads=one.payloads * 3, headers={ID: twice}))
+        receiver.up(replace(one, payloads=[*one.payloads] * 3, headers={ID: twice}))
     receiver.take_up()
