@@ -23,7 +23,7 @@ from jgroups_py.buckets import (
 )
 from jgroups_py.buckets.objects import Earlier, Kind, Objects, StateCodec, modifies, object_plugin
 from jgroups_py.buckets.objects.calls import Call, call_from, value_of
-from jgroups_py.buckets.objects.entry import ObjectEntry
+from jgroups_py.buckets.objects.entry import ObjectEntry, this
 from jgroups_py.buckets.plugin import Plugin
 
 
@@ -177,11 +177,13 @@ class Quiet:
         self.key = key
         self.saved: list[bytes] = []
         self.replies: list[Any] = []
+        self.deleted = False
 
     def save_serialised_entry(self, data: bytes, piece: str = "") -> None:
         self.saved.append(data)
 
-    def delete_entry(self) -> None: ...
+    def delete_entry(self) -> None:
+        self.deleted = True
 
     def specify_replies(self, replies: Any) -> None:
         self.replies += replies
@@ -288,3 +290,24 @@ def test_state_of_an_earlier_version_is_read_and_written() -> None:
     one_way: StateCodec[NewSeat] = StateCodec(NewSeat, {73: Earlier(OldSeat, up=NewSeat)})
     with pytest.raises(ValueError, match="version 73 cannot be written"):
         one_way.encode(NewSeat(), 73)
+
+
+@dataclass
+class Ticket:
+    used: bool = False
+
+    @modifies
+    def use(self) -> None:
+        this().delete()
+        if self.used:
+            raise SeatTaken("Ann", 1)
+
+
+def test_an_object_that_is_deleted_by_a_method_that_raises_stays() -> None:
+    for used in (False, True):
+        bucket = Quiet("Ticket/1")
+        entry: ObjectEntry[Ticket] = ObjectEntry(Kind(Ticket, errors=(SeatTaken,)), 1, False)
+        entry.value.used = used
+        call = msgspec.msgpack.encode(Call("use", {}))
+        entry.manipulate(bucket, Request(call, "Ticket/1"), None)  # type: ignore[arg-type]
+        assert bucket.deleted is not used

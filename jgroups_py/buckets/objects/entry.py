@@ -35,8 +35,7 @@ class This:
         return self._bucket.now
 
     def delete(self) -> None:
-        """Forget the object when the method has returned. Raises BadPlugin in a method that only reads."""
-        self._bucket.delete_entry()
+        """Forget the object when the method has returned. A method that only reads fails then, with BadPlugin."""
         _deleted.set(True)
 
 
@@ -68,14 +67,16 @@ class ObjectEntry(Entry, Generic[T]):
         try:
             result = _finished(method.function(self.value, **arguments), method.name)
             body = calls.returned(result)
-            deletes = _deleted.get()
+            changes, deletes = method.modifies, _deleted.get()
         except self._kind.errors as error:
             self._roll_back()
-            body, deletes = calls.raised(error), True
+            body, changes, deletes = calls.raised(error), False, False
         finally:
             _this.reset(token)
             _deleted.reset(deleted)
-        if method.modifies and not deletes:
+        if deletes:
+            bucket.delete_entry()
+        elif changes:
             data = self._encoded()
             if data != self._saved:
                 bucket.save_serialised_entry(data)

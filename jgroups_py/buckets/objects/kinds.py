@@ -31,7 +31,7 @@ _MARK: Final = "__bucket_modifies__"
 
 
 def modifies(function: F) -> F:
-    """Mark a method that may change its object. Other methods only read, and what they change is not kept."""
+    """Mark a method that may change its object. Other methods must not: nobody saves what they change (``check_reads`` finds them)."""
     setattr(function, _MARK, True)
     return function
 
