@@ -309,5 +309,5 @@ def test_an_object_that_is_deleted_by_a_method_that_raises_stays() -> None:
         entry: ObjectEntry[Ticket] = ObjectEntry(Kind(Ticket, errors=(SeatTaken,)), 1, False)
         entry.value.used = used
         call = msgspec.msgpack.encode(Call("use", {}))
-        entry.manipulate(bucket, Request(call, "Ticket/1"), None)  # type: ignore[arg-type]
+        entry.manipulate(bucket, Request(call, "Ticket/1"), None)
         assert bucket.deleted is not used
