@@ -22,7 +22,7 @@ from examples.broker.changes import (
     WaitNoMore,
 )
 from examples.broker.message import Delivery, Message, Subscription
-from jgroups_py.livebackup import Stateful, undone_by
+from jgroups_py.livebackup import Stateful, only_reads, undone_by
 
 DEPTH_MAX: Final = 1_000_000
 """Messages of a queue."""
@@ -43,7 +43,7 @@ class Queue(Stateful):
 
     # --- changes
 
-    @undone_by("nothing")
+    @only_reads
     def look(self) -> tuple[int, bool]:
         """How many messages there are, and whether nobody has sent anything here before."""
         return len(self._contents.bodies), self._contents.next == 1
@@ -125,9 +125,6 @@ class Queue(Stateful):
 
     def undo(self, change: Change, *_arguments: Any) -> None:
         change.undo()
-
-    def nothing(self, _looked: Any) -> None:
-        """What takes a look back."""
 
     def _landed(self, change: Change, key: str, turns: list[int]) -> list[int]:
         subscription = self._contents.subscriptions.get(key)
@@ -220,9 +217,11 @@ class PostOffice(Stateful):
     def closed(self, session: str) -> None:
         self.sessions.pop(session, None)
 
+    @only_reads
     def open_sessions(self) -> list[str]:
         return list(self.sessions)
 
+    @only_reads
     def all_queues(self) -> list[str]:
         return list(self.queues)
 
@@ -243,5 +242,6 @@ class PostOffice(Stateful):
         else:
             self.bindings.pop(address, None)
 
+    @only_reads
     def route(self, address: str) -> list[str]:
         return list(self.bindings.get(address, []))

@@ -638,6 +638,8 @@ class TP(Protocol):
             if batch.dest is not dest and batch.dest != dest:
                 self.dropped_dest += len(batch.payloads)
                 continue
+            if not self.admits(batch):
+                continue
             self.messages_received += len(batch.payloads)
             try:
                 self.pass_up(batch)
@@ -656,8 +658,6 @@ class TP(Protocol):
 
     def _may_speak(self, src: Address, source: End | None) -> bool:
         """Returns whether a message of ``src`` may come from ``source``. If not, it is counted."""
-        if not self.admits(src):
-            return False
         sources = self._sources
         if sources is None or source is None or sources.admits(src, source):
             return True
@@ -760,8 +760,8 @@ class TP(Protocol):
     def view_changed(self) -> None:
         """``view_members`` is new."""
 
-    def admits(self, src: Address) -> bool:
-        """Return whether ``src`` may speak in the packet that is being received. If not, count it."""
+    def admits(self, batch: Batch) -> bool:
+        """Return whether messages of the packet that is being received may go up. If not, count them."""
         return True
 
     def accepted_packet(self, packet: Packet) -> None:

@@ -48,7 +48,9 @@ from jgroups_py.protocols.transport.tls_door import TlsDoor
 from jgroups_py.stack.exposure import Place, PortUse
 from jgroups_py.stack.ports import Bind, BindFailed, Bound, Handle, In, Received
 from jgroups_py.values.address import Address, IpAddress
+from jgroups_py.values.batch import Batch
 from jgroups_py.values.events import Suspect, Unreachable, VersionHeard
+from jgroups_py.wire.headers import PROTOCOL_IDS, NakAckHeader2, NakAckType
 from jgroups_py.wire.packet import Packet
 from jgroups_py.wire.primitives import DEFAULT_VERSION, make_version, same_minor
 
@@ -56,6 +58,7 @@ RETAIN_DELAY: Final = 1.0
 """Seconds from a view change until connections to others than members are closed."""
 NEIGHBOURS: Final = [make_version(5, minor) for minor in (5, 4, 6, 3)]
 """Versions to try, in this order, after our own was refused."""
+_NAKACK2: Final = PROTOCOL_IDS["NAKACK2"]
 
 
 class TCP(TP):
@@ -297,10 +300,15 @@ class TCP(TP):
         self._heard_on = connection.handle
         self.receive(frame, _end_of(connection))
 
-    def admits(self, src: Address) -> bool:
-        tls = self._tls
-        if tls is None:
+    def admits(self, batch: Batch) -> bool:
+        tls, src = self._tls, batch.src
+        if tls is None or src is None:
             return True
+        header = batch.headers.get(_NAKACK2)
+        if type(header) is NakAckHeader2 and header.type == NakAckType.XMIT_RSP:
+            # Members repeat each other's messages, and those of one that is lost.
+            if tls.has_spoken(self._heard_on):
+                return True
         return tls.may_speak(self._heard_on, src, self.stack.names.get(src))
 
     def accepted_packet(self, packet: Packet) -> None:

@@ -284,6 +284,11 @@ class TlsDoor(Door):
             talk.speakers[member] = None
         return True
 
+    def has_spoken(self, handle: Handle) -> bool:
+        """Return whether a member has spoken on this connection in a name that its certificate has."""
+        talk = self._talks.get(handle)
+        return talk is None or bool(talk.speakers)
+
     def _plain_name(self, name: str) -> str:
         """On a bridge RELAY calls a member ``_A``, in JGroups also ``_A:NYC``."""
         if self._way.stack.parent is None:

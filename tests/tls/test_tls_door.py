@@ -41,6 +41,7 @@ from jgroups_py.values.address import IpAddress
 from jgroups_py.values.batch import Batch
 from jgroups_py.values.events import CertificateExpires, Failed, PhysicalAddress, TransportReady
 from jgroups_py.values.events import Connect as ConnectEvent
+from jgroups_py.wire.headers import PROTOCOL_IDS, NakAckHeader2, NakAckType
 from jgroups_py.wire.packet import encode_handshake
 from jgroups_py.wire.primitives import make_version
 
@@ -106,9 +107,11 @@ class Pair:
         self.seen = b""
         self.handles = {a.name: -1, b.name: 0}
 
-    def send(self, payload: bytes, src: Any = B) -> Pair:
+    def send(self, payload: bytes, src: Any = B, kind: NakAckType | None = None) -> Pair:
+        """``kind``: of a message of NAKACK2."""
+        headers = {} if kind is None else {PROTOCOL_IDS["NAKACK2"]: NakAckHeader2(kind, 1)}
         self.b.stack.event_down(PhysicalAddress(A, IpAddress(*PLACES["A"]), "A"))
-        self.b.stack.down(Batch(A, (payload,), {}, src))
+        self.b.stack.down(Batch(A, (payload,), headers, src))
         self.run(self.b, self.b.turn())
         return self
 
@@ -331,6 +334,16 @@ def test_a_member_speaks_in_no_other_member_s_name(pair: Pair) -> None:
     assert payloads(pair.a) == [b"first", b"mine"]
     assert pair.a.turned_away() == {"TLS.wrong_name": 1}
     assert pair.a.statistics()["connections"] == 1
+
+
+def test_a_member_repeats_messages_of_others(pair: Pair) -> None:
+    """Of one that is lost nobody else has them. Who repeats them must have spoken as itself before."""
+    pair.a.stack.event_down(PhysicalAddress(B, IpAddress(*PLACES["B"]), "B"))
+    pair.a.stack.event_down(PhysicalAddress(C, IpAddress("127.0.0.1", 7803), "C"))
+    pair.send(b"too soon", C, NakAckType.XMIT_RSP).send(b"mine")
+    pair.send(b"repeated", C, NakAckType.XMIT_RSP).send(b"forged", C, NakAckType.MSG)
+    assert payloads(pair.a) == [b"mine", b"repeated"]
+    assert pair.a.turned_away() == {"TLS.wrong_name": 2}
 
 
 def test_names_need_not_fit_where_nobody_checks_them(
