@@ -109,7 +109,7 @@ class Pair:
 
     def send(self, payload: bytes, src: Any = B, kind: NakAckType | None = None) -> Pair:
         """``kind``: of a message of NAKACK2."""
-        headers = {} if kind is None else {PROTOCOL_IDS["NAKACK2"]: NakAckHeader2(kind, 1)}
+        headers: Any = {} if kind is None else {PROTOCOL_IDS["NAKACK2"]: NakAckHeader2(kind, 1)}
         self.b.stack.event_down(PhysicalAddress(A, IpAddress(*PLACES["A"]), "A"))
         self.b.stack.down(Batch(A, (payload,), headers, src))
         self.run(self.b, self.b.turn())
