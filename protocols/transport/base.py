@@ -599,8 +599,7 @@ class TP(Protocol):
         except RemoteProtocolError as error:
             self._garbage(str(error))
             return
-        batches = packet.batches
-        if not batches:
+        if not (batches := packet.batches):
             return
         if packet.cluster is None:
             self.turn_away("no_cluster", source or packet.src)

@@ -231,7 +231,7 @@ async def test_signs_of_life_go_both_ways() -> None:
     async with open_brokers() as brokers:
         one = await brokers.client({"heart-beat": "100,100"})
         with trio.fail_after(60):
-            assert await one.stream.receive_some(10) == b"\n"
+            assert set(await one.stream.receive_some(10)) == {ord("\n")}
             while await one.stream.receive_some(1000):  # it says nothing itself
                 pass
         assert (await brokers.live()).counts["silent"] == 1

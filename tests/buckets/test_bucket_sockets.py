@@ -50,7 +50,12 @@ class Processes:
     async def ready(self, name: str) -> None:
         out = self.running[name].stdout
         assert out is not None
-        assert await out.receive_some(100) == b"ready\n"
+        said = b""
+        while not said.endswith(b"\n"):
+            data = await out.receive_some(100)
+            assert data, f"{name} has ended and said {said!r}"
+            said += data
+        assert said == b"ready\n"
 
     async def kill(self, name: str) -> None:
         process = self.running.pop(name)
