@@ -28,7 +28,7 @@ PREFETCH: Final = 100
 PREFETCH_MAX: Final = 1_000
 """Messages on their way to one subscription. The header prefetch-count says how many."""
 BATCH_MAX: Final = 100
-"""SENDs of one operation."""
+"""SENDs of one operation. One to a topic is its last one, because it is as many changes as there are subscribers."""
 TRANSACTIONS_MAX: Final = 10
 TRANSACTION_MAX: Final = 1_000
 """Frames of one transaction. They are kept here until COMMIT."""
@@ -192,7 +192,8 @@ class Connection:
         for frame in frames:
             if frame.command == "SEND" and "transaction" not in frame.headers:
                 batch.append(frame)
-                if len(batch) == BATCH_MAX:
+                is_topic = not operations.is_queue(frame.headers.get("destination", ""))
+                if is_topic or len(batch) == BATCH_MAX:
                     await self._send_batch(batch)
                     batch = []
                 continue

@@ -15,6 +15,8 @@ from jgroups_py.livebackup import Work
 OFFICE: Final = "main"
 REFUSED_QUEUE: Final = "/queue/DLQ"
 """Where messages go that a client refused (NACK)."""
+PUTS_MAX: Final = 5_000
+"""Messages that one operation puts into queues, a topic's subscribers counted one by one."""
 
 
 async def connect(work: Work, session: str) -> None:
@@ -23,27 +25,31 @@ async def connect(work: Work, session: str) -> None:
 
 
 async def send(work: Work, sendings: list[Any]) -> list[Delivery]:
-    """``[[destination, message], ...]``, in order. Raises Refused before anything is sent: a queue is full, or there are too many."""
+    """``[[destination, message], ...]``, in order. Raises Refused before anything is sent: a queue is full, there are too many queues, or too
+    many subscribers of topics."""
+    queues: dict[str, list[str]] = {}
     for destination in dict.fromkeys(destination for destination, _ in sendings):
-        if is_queue(destination):
-            depth, is_new = await work.get(Queue, destination).look()
-            if depth >= DEPTH_MAX:
-                raise Refused(f"{destination} has {depth} messages, and takes no more")
-            if is_new:
-                await work.get(PostOffice, OFFICE).create(destination)
+        if not is_queue(destination):
+            queues[destination] = await work.get(PostOffice, OFFICE).route(destination)
+            continue
+        depth, is_new = await work.get(Queue, destination).look()
+        if depth >= DEPTH_MAX:
+            raise Refused(f"{destination} has {depth} messages, and takes no more")
+        if is_new:
+            await work.get(PostOffice, OFFICE).create(destination)
+        queues[destination] = [destination]
+    puts = sum(len(queues[destination]) for destination, _ in sendings)
+    if puts > PUTS_MAX:
+        raise Refused(f"{puts} subscribers would get a message at once, {PUTS_MAX} may")
     found: list[Delivery] = []
     for destination, saved in sendings:
-        found += await _put(work, destination, Message.load(saved))
-    return found
-
-
-async def _put(work: Work, destination: str, message: Message) -> list[Delivery]:
-    if is_queue(destination):
-        return list((await work.get(Queue, destination).put(message, work.now)).answer)
-    found: list[Delivery] = []
-    for queue in await work.get(PostOffice, OFFICE).route(destination):
-        # A topic does not wait for a subscriber that is too slow.
-        found += (await work.get(Queue, queue).offer(message, work.now)).answer
+        message = Message.load(saved)
+        for queue in queues[destination]:
+            # A topic does not wait for a subscriber that is too slow.
+            put = (
+                work.get(Queue, queue).put if queue == destination else work.get(Queue, queue).offer
+            )
+            found += (await put(message, work.now)).answer
     return found
 
 
@@ -107,7 +113,7 @@ async def refuse(work: Work, queue: str, key: str, turns: list[int]) -> list[Del
     if refused:
         await work.get(PostOffice, OFFICE).create(REFUSED_QUEUE)
     for message in refused:
-        found += await _put(work, REFUSED_QUEUE, message)
+        found += (await work.get(Queue, REFUSED_QUEUE).put(message, work.now)).answer
     return list(found)
 
 

@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from typing import Any, Final
 
+from jgroups_py.livebackup.applier import RECORD_MAX
 from jgroups_py.livebackup.errors import BadOperation, OutsideOperation
 from jgroups_py.livebackup.kinds import Stateful, key_of, outcome_of
 from jgroups_py.livebackup.messages import plain
@@ -33,6 +34,7 @@ class Work:
         self.random = random.Random(seed)
         """Chance that is the same on the backup."""
         self._busy = False
+        self._changes = 0
 
     def get(self, kind: type[Stateful], name: str) -> Handle:
         """The object of that kind and name. It is made when a method is called first."""
@@ -46,6 +48,11 @@ class Work:
             raise BadOperation(
                 f"{key}.{method}: operation {self.name} makes one change after the other, and a method changes no other object"
             )
+        if self._changes >= RECORD_MAX:
+            raise BadOperation(
+                f"{key}.{method}: operation {self.name} has made {RECORD_MAX} changes, and may make no more"
+            )
+        self._changes += 1
         self._busy = True
         try:
             return await self.make(key, method, arguments)

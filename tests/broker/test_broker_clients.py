@@ -267,3 +267,19 @@ async def test_names_are_used_again_so_what_clients_leave_behind_does_not_grow()
             await client.stream.aclose()
             await brokers.without_clients()
         assert len((await brokers.live()).node.space) == 3  # post office, session, its queue
+
+
+async def test_a_message_for_too_many_subscribers_is_refused_before_anybody_has_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("examples.broker.operations.PUTS_MAX", 2)
+    async with open_brokers() as brokers:
+        sender, *readers = [await brokers.client() for _ in range(4)]
+        for reader in readers[:2]:
+            await reader.done("SUBSCRIBE", id="1", destination="/topic/t")
+        for n in range(3):  # each is an operation of its own
+            await sender.say("SEND", b"%d" % n, destination="/topic/t")
+        assert await readers[0].bodies(3) == ["0", "1", "2"]
+        await readers[2].done("SUBSCRIBE", id="1", destination="/topic/t")
+        await sender.say("SEND", b"3", destination="/topic/t")
+        assert await sender.refused() == "3 subscribers would get a message at once, 2 may"

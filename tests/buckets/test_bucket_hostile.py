@@ -81,6 +81,7 @@ def test_changed_messages_of_members_raise_nothing(seed: int) -> None:
         instance.world.flush(to)
         instance.world.run(0.002)
     instance.world.run(20)
+    assert sum(m.counts["bad_messages"] for m in instance.world.machines.values()) > 20
 
 
 def test_bytes_that_are_no_message_are_counted_and_change_nothing() -> None:

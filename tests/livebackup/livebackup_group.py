@@ -160,6 +160,11 @@ async def draw(work: Work, queue: str) -> float:
     return value
 
 
+async def put_all(work: Work, queue: str, count: int) -> None:
+    for number in range(count):
+        await work.get(Queue, queue).put(number)
+
+
 async def expire(work: Work, queue: str) -> int:
     found: int = await work.get(Queue, queue).expire()
     return found
@@ -171,7 +176,7 @@ async def page(work: Work, queue: str, count: int) -> int:
 
 
 KINDS = (Session, Queue, PostOffice, Counter)
-OPERATIONS = (bind, send, put, slow_put, put_both, move, require, add, draw, expire, page)
+OPERATIONS = (bind, send, put, slow_put, put_both, move, require, add, draw, expire, page, put_all)
 
 
 class Group:

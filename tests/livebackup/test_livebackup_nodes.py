@@ -17,6 +17,7 @@ from livebackup_group import (
     move,
     page,
     put,
+    put_all,
     put_both,
     require,
     send,
@@ -434,3 +435,19 @@ def test_settings_that_cannot_be_are_refused(name: str, value: Any) -> None:
         LiveBackupSettings(**{name: value})
     with pytest.raises(ConfigError, match="interval must be more than 0"):
         Every(0, put)
+
+
+@MODES
+async def test_an_operation_with_too_many_changes_fails_on_both_sides_alike(
+    mode: str, autojump_clock: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("jgroups_py.livebackup.work.RECORD_MAX", 5)
+    async with livebackup_group(mode=mode) as group:
+        live, backup = await group.start("AB")
+        await live.run(put_all, "q", 5)
+        with pytest.raises(BadOperation, match="put_all has made 5 changes, and may make no more"):
+            await live.run(put_all, "q", 6)
+        found = await group.equal()
+        assert found["Queue/q"]["messages"] == [0, 1, 2, 3, 4] * 2
+        counts = backup.statistics()
+        assert counts["snapshots_asked"] == 1 and not counts.get("diverged")
