@@ -362,11 +362,14 @@ class Group:
             await member.until(lambda: member.views)
         return member
 
-    async def python_process(self, name: str) -> ProcessMember:
+    async def python_process(
+        self, name: str, *, attributes: Mapping[str, str] | None = None
+    ) -> ProcessMember:
         """A Python member in a process of its own, for ``kill``."""
         member = ProcessMember(name)
         stack = str(self.file or self.parts.stacks / f"{self.stack}.xml")
-        arguments = json.dumps([stack, name, self.cluster, self.attributes])
+        settings = {**self.attributes, **(attributes or {})}
+        arguments = json.dumps([stack, name, self.cluster, settings])
         script = str(HERE / "python_peer.py")
         await self.nursery.start(member.run, [sys.executable, script, arguments])
         await member.until(lambda: member.views)
