@@ -16,7 +16,7 @@ from pathlib import Path
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import (
     BestAvailableEncryption,
     Encoding,
@@ -30,6 +30,7 @@ from jgroups_py.tls.settings import TlsSettings
 
 DAY = timedelta(days=1)
 _EARLIER = timedelta(minutes=5)
+_Key = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +88,7 @@ class CertificateAuthority:
         valid: timedelta = 365 * DAY,
         begins: timedelta = -_EARLIER,
         use: str = "both",
+        rsa_bits: int = 0,
     ) -> Issued:
         """Make a key and a certificate.
 
@@ -97,9 +99,10 @@ class CertificateAuthority:
             valid: how long from now on. Less than nothing: it has expired.
             begins: from when on, seen from now.
             use: ``both``, ``client`` or ``server``.
+            rsa_bits: the length of a key of RSA. 0: a key of an elliptic curve, which is made sooner.
         """
         now = datetime.now(UTC)
-        key = ec.generate_private_key(ec.SECP256R1())
+        key = _new_key(rsa_bits)
         first = min(now + begins, now + valid - _EARLIER)
         alternatives = [_alternative(text) for text in names]
         uses = {
@@ -123,9 +126,7 @@ class CertificateAuthority:
         files = {"certificate": issued.certificate, "key": issued.key, "ca": self.ca}
         return TlsSettings(**{**files, **more})  # type: ignore[arg-type]
 
-    def _written(
-        self, name: str, file: str, key: ec.EllipticCurvePrivateKey, certificate: x509.Certificate
-    ) -> Issued:
+    def _written(self, name: str, file: str, key: _Key, certificate: x509.Certificate) -> Issued:
         pem, private, store = (self._folder / f"{file}{end}" for end in (".pem", ".key", ".p12"))
         _write(pem, certificate.public_bytes(Encoding.PEM))
         _write(private, key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
@@ -158,6 +159,12 @@ def _write(file: Path, data: bytes) -> None:
     new.replace(file)
 
 
+def _new_key(rsa_bits: int) -> _Key:
+    if rsa_bits:
+        return rsa.generate_private_key(65537, rsa_bits)
+    return ec.generate_private_key(ec.SECP256R1())
+
+
 def _named(text: str) -> x509.Name:
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text)])
 
@@ -172,7 +179,7 @@ def _alternative(text: str) -> x509.GeneralName:
 def _builder(
     issuer: x509.Name,
     subject: x509.Name,
-    key: ec.EllipticCurvePrivateKey,
+    key: _Key,
     first: datetime,
     last: datetime,
 ) -> x509.CertificateBuilder:

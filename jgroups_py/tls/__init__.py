@@ -4,13 +4,15 @@ May import: ssl, cryptography, errors, values.
 Imported by: stack, protocols.security, driver, export.
 
     settings     which files, which versions of TLS, who must prove who they are
+    files        reads files within limits. It has the error of this room
     credentials  reads the files, and makes contexts of them. It is called by drivers and by checks of a stack file, and
                  not by protocols: it reads files and the time of day
     names        the names in a certificate
     session      one connection: bytes of TLS in, plain bytes out, and back
 """
 
-from jgroups_py.tls.credentials import Credentials, CredentialsError, load
+from jgroups_py.tls.credentials import Credentials, load
+from jgroups_py.tls.files import CredentialsError
 from jgroups_py.tls.names import fits, names_of
 from jgroups_py.tls.session import TlsRefused, TlsSession
 from jgroups_py.tls.settings import TlsSettings

@@ -10,11 +10,8 @@ this process knows, is readable by its user only, and is removed at once.
 from __future__ import annotations
 
 import hashlib
-import os
 import secrets
 import ssl
-import stat
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
@@ -30,26 +27,13 @@ from cryptography.hazmat.primitives.serialization import (
     PrivateFormat,
     PublicFormat,
     load_pem_private_key,
-    pkcs12,
 )
 
-from jgroups_py.errors import JGroupsError
+from jgroups_py.tls.files import CredentialsError, parse_pkcs12, read_file
 from jgroups_py.tls.names import names_of
 from jgroups_py.tls.settings import TlsSettings
 
-FILE_MAX: Final = 1_000_000
-"""The largest file that is read, in bytes. All authorities that browsers trust need a quarter of it."""
-_FOR_OTHERS: Final = stat.S_IROTH | stat.S_IWOTH
 _VERSIONS: Final = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
-
-
-class CredentialsError(JGroupsError):
-    """A file of TLS cannot be used. Nothing was changed. ``setting`` is the attribute that names it."""
-
-    def __init__(self, setting: str, problem: str) -> None:
-        self.setting = setting
-        self.problem = problem
-        super().__init__(f"{setting} {problem}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +140,8 @@ def _certificates(setting: str, path: str, data: bytes) -> list[x509.Certificate
 
 
 def _from_pkcs12(settings: TlsSettings, read: list[bytes]) -> _Parts:
-    store = _pkcs12("keystore", settings.keystore, settings.keystore_password, read, secret=True)
+    data = _read("keystore", settings.keystore, read, secret=True)
+    store = parse_pkcs12("keystore", settings.keystore, data, settings.keystore_password)
     if store.key is None or store.cert is None:
         raise CredentialsError(
             "keystore", f"must hold a key and its certificate: {settings.keystore}"
@@ -170,8 +155,9 @@ def _from_pkcs12(settings: TlsSettings, read: list[bytes]) -> _Parts:
     if settings.ca:
         authorities = _certificates("ca", settings.ca, _read("ca", settings.ca, read))
     elif settings.truststore:
-        trusted = _pkcs12(
-            "truststore", settings.truststore, settings.truststore_password, read, secret=False
+        data = _read("truststore", settings.truststore, read)
+        trusted = parse_pkcs12(
+            "truststore", settings.truststore, data, settings.truststore_password
         )
         authorities = [entry.certificate for entry in trusted.additional_certs]
         if trusted.cert is not None:
@@ -184,33 +170,9 @@ def _from_pkcs12(settings: TlsSettings, read: list[bytes]) -> _Parts:
     return _Parts(store.key, chain, authorities, "keystore")
 
 
-def _pkcs12(
-    setting: str, path: str, password: str, read: list[bytes], *, secret: bool
-) -> pkcs12.PKCS12KeyAndCertificates:
-    data = _read(setting, path, read, secret=secret)
-    try:
-        return pkcs12.load_pkcs12(data, password.encode() or None)
-    except ValueError:
-        problem = f"must name a PKCS12 file, and {setting}_password must be its password: {path}"
-        raise CredentialsError(setting, problem) from None
-
-
 def _read(setting: str, path: str, read: list[bytes], *, secret: bool = False) -> bytes:
-    """Read a file that ``setting`` names. One with a key must not be open to everybody."""
-    try:
-        with open(path, "rb") as file:
-            mode = os.fstat(file.fileno()).st_mode
-            data = file.read(FILE_MAX + 1)
-    except OSError as error:
-        raise CredentialsError(
-            setting, f"must name a file that can be read: {path}: {error.strerror}"
-        ) from None
-    if len(data) > FILE_MAX:
-        raise CredentialsError(setting, f"must name a file of at most {FILE_MAX} bytes: {path}")
-    if secret and mode & _FOR_OTHERS and sys.platform != "win32":
-        raise CredentialsError(
-            setting, f"holds a key that everybody on this host may read: chmod 600 {path}"
-        )
+    """Read a file that ``setting`` names, and note that it was read."""
+    data = read_file(setting, path, secret=secret)
     read.append(data)
     return data
 

@@ -15,16 +15,17 @@ after. That is the work of an encryption.
 
 Source:  JGroups AUTH.java, AuthHeader.java; WIRE.md 11.1, 11.10.
 Differs: a refusal is not sent again by UNICAST3, since a member keeps no memory for strangers. A sender that did not
-         get it asks again, and is refused again. Krb5Token and X509Token are not built.
+         get it asks again, and is refused again. Krb5Token is not built.
 Limits:  none of its own, because it keeps nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final
 
+from jgroups_py.config.settings import Secret
 from jgroups_py.errors import ConfigError
 from jgroups_py.protocols.membership.gms.wire import is_refusal
 from jgroups_py.protocols.security.tokens import (
@@ -33,6 +34,7 @@ from jgroups_py.protocols.security.tokens import (
     RegexMembership,
     Token,
 )
+from jgroups_py.protocols.security.x509_token import X509Token
 from jgroups_py.stack.protocol import Protocol
 from jgroups_py.stack.services import UNICAST, VIEWS
 from jgroups_py.values.address import Address
@@ -49,17 +51,14 @@ _PACKAGE: Final = "org.jgroups.auth."
 _JOINS: Final = (GmsType.JOIN_REQ, GmsType.JOIN_REQ_WITH_STATE_TRANSFER)
 _REQUESTS: Final = (*_JOINS, GmsType.MERGE_REQ)
 _ANSWERS: Final = (GmsType.JOIN_RSP, GmsType.MERGE_RSP, GmsType.INSTALL_MERGE_VIEW)
-_OTHERS: Final = ("Krb5Token", "X509Token")
-_NOT_BUILT: Final = (
-    "client_principal_name",
-    "client_password",
-    "service_principal_name",
-    "auth_value",
-    "keystore_*",
-    "cert_*",
-    "cipher_type",
-)
+_OTHERS: Final = ("Krb5Token",)
+_NOT_BUILT: Final = ("client_principal_name", "client_password", "service_principal_name")
 """Attributes of tokens that are not built. The error is about auth_class, and names what is."""
+_TOKENS: Final[tuple[type[Token], ...]] = (FixedMembershipToken, RegexMembership, X509Token)
+_KINDS: Final[Mapping[str, tuple[tuple[str, ...], Callable[..., Token]]]] = {
+    kind.__name__: (kind.attributes, kind) for kind in _TOKENS
+}
+"""Name in a stack file -> its attributes, in the order of its arguments, and what makes it."""
 _REFUSAL_FLAGS: Final = int(Flag.OOB | Flag.NO_RELIABILITY)
 
 
@@ -79,7 +78,7 @@ class AUTH(Protocol):
         """Attributes of the protocol. Those of the token may be written ``auth_token.NAME``, too."""
 
         auth_class: str
-        """The kind of token: org.jgroups.auth.FixedMembershipToken or org.jgroups.auth.RegexMembership. The package may
+        """The kind of token: org.jgroups.auth.FixedMembershipToken, RegexMembership or X509Token. The package may
         be left out."""
         auth_coord: bool = True
         """A coordinator must show a token, too, when it lets a member in or merges."""
@@ -94,16 +93,31 @@ class AUTH(Protocol):
         """RegexMembership: the address is looked at."""
         match_logical_name: bool = False
         """RegexMembership: the logical name is looked at. It is enough if one of both matches."""
+        keystore_path: str = ""
+        """X509Token: PKCS12 file with the key and the certificate that all members have."""
+        keystore_type: str = "JKS"
+        """X509Token: the format of the file, for JGroups. Here it is PKCS12."""
+        keystore_password: Secret = field(default="", repr=False)
+        """X509Token: the password of the file. Better a variable than a text in the file."""
+        cert_alias: str = ""
+        """X509Token: the name of the key in the file. Empty: any."""
+        cert_password: Secret = field(default="", repr=False)
+        """X509Token: the password of the key. Empty: that of the file."""
+        auth_value: Secret = field(default="", repr=False)
+        """X509Token: the value that members show to each other, encrypted under the certificate."""
+        cipher_type: str = "RSA"
+        """X509Token: how the value is encrypted: RSA, RSA/ECB/PKCS1Padding or RSA/ECB/OAEPWith... with SHA-1 or SHA-256."""
 
         ignored: ClassVar[frozenset[str]] = frozenset(f"auth_token.{name}" for name in _NOT_BUILT)
         aliases: ClassVar[dict[str, str]] = {
-            f"auth_token.{name}": name
-            for kind in (FixedMembershipToken, RegexMembership)
-            for name in kind.attributes
+            f"auth_token.{name}": name for kind in _TOKENS for name in kind.attributes
         }
 
         def __post_init__(self) -> None:
             self.token()
+
+        def verify(self) -> None:
+            self.token().load()
 
         def token(self) -> Token:
             """The kind of token that the attributes name.
@@ -129,6 +143,8 @@ class AUTH(Protocol):
 
     def start(self) -> None:
         self._token = self.config.token()
+        self._token.load()
+        self._shown = self._token.show(self.machine.secrets)
         self.tokens_sent = 0
         self.tokens_taken = 0
         """Requests and answers whose token was good."""
@@ -139,7 +155,7 @@ class AUTH(Protocol):
         header = batch.headers.get(_GMS)
         if isinstance(header, GmsHeader) and self._is_checked(header.type, batch.payloads[0]):
             self.tokens_sent += len(batch)
-            batch = batch.with_header(self.protocol_id, AuthHeader(self._token.shown))
+            batch = batch.with_header(self.protocol_id, AuthHeader(self._shown))
         self.pass_down(batch)
 
     def _is_checked(self, type: GmsType, payload: Any) -> bool:
@@ -194,9 +210,3 @@ class AUTH(Protocol):
 
     def _say(self, dest: Address, header: GmsHeader, payload: bytes | None) -> None:
         self.down(Batch.of(dest, _GMS, header, payload=payload, flags=_REFUSAL_FLAGS))
-
-
-_KINDS: Final[Mapping[str, tuple[tuple[str, ...], Callable[..., Token]]]] = {
-    kind.__name__: (kind.attributes, kind) for kind in (FixedMembershipToken, RegexMembership)
-}
-"""Name in a stack file -> its attributes, in the order of its arguments, and what makes it."""

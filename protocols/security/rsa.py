@@ -38,6 +38,8 @@ ACCEPTED: Final = (
     "RSA, RSA/ECB/PKCS1Padding, RSA/ECB/OAEPWithSHA-1AndMGF1Padding, "
     "RSA/ECB/OAEPWithSHA-256AndMGF1Padding"
 )
+_PKCS1_PADDING: Final = 11
+"""Bytes of a block that are no text: three, and at least eight at random."""
 _HASHES: Final = {"sha1": hashes.SHA1, "sha256": hashes.SHA256}
 
 
@@ -78,10 +80,16 @@ def encrypt(key: PublicKey, text: bytes, digest: str, random_bytes: RandomBytes)
     return pow(int.from_bytes(padded, "big"), key.e, key.n).to_bytes(size, "big")
 
 
+def room(key: PublicKey, digest: str) -> int:
+    """Returns the most bytes that ``encrypt`` takes."""
+    padding = 2 * hashlib.new(digest).digest_size + 2 if digest else _PKCS1_PADDING
+    return (key.n.bit_length() + 7) // 8 - padding
+
+
 def _pkcs1(text: bytes, size: int, random_bytes: RandomBytes) -> bytes:
     """| 0 | 2 | random bytes other than 0 | 0 | text |"""
     missing = size - 3 - len(text)
-    assert missing >= 8, "a group key is much shorter than a public key"
+    assert missing >= _PKCS1_PADDING - 3, "the text is longer than there is room for"
     filler = b""
     while len(filler) < missing:
         filler += random_bytes(missing - len(filler)).replace(b"\0", b"")

@@ -2,8 +2,9 @@
 
     FixedMembershipToken    the sender's network address must be in a list
     RegexMembership         the sender's network address or logical name must match a regular expression
+    X509Token               the sender has a certificate that all members have (x509_token.py)
 
-Both look at what the sender says of itself in discovery, and that can be forged. They keep out members that were
+The first two look at what the sender says of itself in discovery, and that can be forged. They keep out members that were
 set up wrongly, and no attacker.
 
 Source:  JGroups AuthToken, FixedMembershipToken, RegexMembership; WIRE.md 10.
@@ -19,6 +20,7 @@ from abc import ABC, abstractmethod
 from typing import ClassVar, Final, NamedTuple
 
 from jgroups_py.errors import ConfigError
+from jgroups_py.protocols.security.ciphers import RandomBytes
 from jgroups_py.values.address import IpAddress
 from jgroups_py.values.payloads import Streamable
 from jgroups_py.wire.objects import REGEX_MEMBERSHIP_CLASS
@@ -36,10 +38,19 @@ class Claim(NamedTuple):
 class Token(ABC):
     """One way to tell who may join."""
 
-    @property
+    attributes: ClassVar[tuple[str, ...]]
+    """Attributes of AUTH that are the arguments, in this order."""
+
+    def load(self) -> None:
+        """Read the files that the token needs. To be called before the next two.
+
+        Raises:
+            ConfigError: one cannot be used.
+        """
+
     @abstractmethod
-    def shown(self) -> Streamable:
-        """The token that this member shows to others."""
+    def show(self, random_bytes: RandomBytes) -> Streamable:
+        """Returns the token that this member shows to others."""
 
     @abstractmethod
     def admits(self, token: Streamable | None, claim: Claim) -> bool:
@@ -63,8 +74,7 @@ class FixedMembershipToken(Token):
                 "(without a port any port is good)"
             )
 
-    @property
-    def shown(self) -> Streamable:
+    def show(self, random_bytes: RandomBytes) -> Streamable:
         return Streamable(_FIXED_MAGIC, "emptyToken")
 
     def admits(self, token: Streamable | None, claim: Claim) -> bool:
@@ -117,8 +127,7 @@ class RegexMembership(Token):
         self._address = match_ip_address
         self._name = match_logical_name
 
-    @property
-    def shown(self) -> Streamable:
+    def show(self, random_bytes: RandomBytes) -> Streamable:
         return Streamable(-1, None, REGEX_MEMBERSHIP_CLASS)
 
     def admits(self, token: Streamable | None, claim: Claim) -> bool:

@@ -141,8 +141,8 @@ def test_jgroups_own_file_loads_and_its_attributes_are_understood(name: str) -> 
     for protocol in stack:
         if not registry.is_built(protocol.name):
             refuse(protocol, "known but not built")
-        elif (protocol.get("auth_class") or "").endswith(("Krb5Token", "X509Token")):
-            refuse(protocol, "auth_class must be one of FixedMembershipToken, RegexMembership")
+        elif (protocol.get("auth_class") or "").endswith("Krb5Token"):
+            refuse(protocol, "auth_class must be one of FixedMembershipToken, RegexMembership, X5")
         elif protocol.get("asym_keylength") == "512":
             refuse(protocol, "asym_keylength must be within 1024..8192, got 512")
         else:

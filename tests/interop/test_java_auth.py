@@ -10,6 +10,7 @@ from mixed_group import mixed_group
 from test_java_membership import agree, hear_each_other
 
 from jgroups_py import JoinError
+from jgroups_py.testing.authority import CertificateAuthority
 
 pytestmark = [pytest.mark.java, pytest.mark.timeout(90)]
 
@@ -25,11 +26,18 @@ OTHERS = (
 )
 
 
-def guarded(parts: JavaParts, folder: Path, attributes: str) -> Path:
+CERTIFIED = (
+    'auth_class="org.jgroups.auth.X509Token" auth_token.keystore_type="pkcs12" '
+    'auth_token.keystore_path="{store}" auth_token.keystore_password="changeit" '
+    'auth_token.cert_alias="group" auth_token.cert_password="changeit" auth_token.auth_value="{value}"'
+)
+
+
+def guarded(parts: JavaParts, folder: Path, attributes: str, name: str = "guarded") -> Path:
     """JGroups' own udp.xml, with AUTH below GMS."""
     text = (parts.stacks / "udp.xml").read_text()
     assert text.count("<pbcast.GMS") == 1
-    file = folder / "guarded.xml"
+    file = folder / f"{name}.xml"
     file.write_text(text.replace("<pbcast.GMS", f"<AUTH {attributes}/>\n    <pbcast.GMS"))
     return file
 
@@ -82,3 +90,28 @@ async def test_java_refuses_a_python_member_which_ends_with_the_reason(
             await group.python("S")
         p = await group.python("P")
         await agree(j, p)
+
+
+async def test_members_with_the_certificate_of_the_group_let_each_other_in_and_nobody_else(
+    parts: JavaParts, tmp_path: Path
+) -> None:
+    store = CertificateAuthority(tmp_path).issue("group", rsa_bits=2048).keystore
+    good, bad = (
+        guarded(parts, tmp_path, CERTIFIED.format(store=store, value=value), value)
+        for value in ("value", "guess")
+    )
+    async with mixed_group(parts, "udp", file=good, allowed=["failed to validate Auth"]) as group:
+        j = await group.java("J")
+        with pytest.raises(JoinError, match="J refused: authentication failed"):
+            await group.python("S", stack=bad)
+        p = await group.python("P")
+        await agree(j, p)
+        await j.tell("close")
+        group.file = bad
+        stranger = await group.java("T", connect=False)
+        with pytest.raises(AssertionError, match=r"its token or address is not admitted \(AUTH\)"):
+            await stranger.tell("connect", group.cluster)
+        group.file = good
+        k = await group.java("K")
+        await agree(p, k)
+        await hear_each_other(p, k, mark="certified")

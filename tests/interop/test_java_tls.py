@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from java_parts import JavaParts
-from mixed_group import Group, mixed_group
+from mixed_group import mixed_group
 from test_java_membership import agree, hear_each_other
 
 from jgroups_py.testing.authority import CertificateAuthority

@@ -6,7 +6,7 @@ import time
 
 from jgroups_py.driver.directories.asking import DirectoryProblem
 from jgroups_py.stack.directories import CredentialsFound, LoadCredentials
-from jgroups_py.tls.credentials import CredentialsError, load
+from jgroups_py.tls import CredentialsError, load
 
 
 def answer(request: LoadCredentials) -> CredentialsFound:
