@@ -120,6 +120,16 @@ def encoded(codec: Codec[Any], value: object, what: str) -> bytes:
     return data
 
 
+def quick(codec: Codec[Any], what: str) -> tuple[Callable[[Any], bytes], Callable[[bytes], Any]]:
+    """``encoded`` and ``decoded`` of a codec, for who calls them often. Any exception means: call the other ones, which say what is wrong."""
+    if codec is STR:
+        return str.encode, codec.decode
+    if codec.kind is not None or any(codec is shipped for shipped in CODECS.values()):
+        return codec.encode, codec.decode
+    # One of a user's own may make anything.
+    return lambda value: encoded(codec, value, what), lambda data: decoded(codec, data, what)
+
+
 def decoded(codec: Codec[Any], data: bytes, what: str) -> Any:
     """The key or value of bytes. MapError: the codec cannot read them (another program wrote them with another codec)."""
     try:

@@ -1,10 +1,10 @@
 """Control: numbers that the processes of a host share, in a small mapped file beside the map.
 
 For each slot (a process that writes) how far its inbox is written and how far it is merged, and a generation that grows with each merge. A
-reader looks at ``mark``: as long as these bytes are the same, nothing has changed.
+reader looks at ``mark``: as long as these bytes are the same, nothing has changed. They are of the slots in use only, mostly few.
 
-Layout, in the host's order of bytes, at 0: magic, version u32, bytes of an inbox u64; at 64: generation u64, then SLOTS offsets written and
-SLOTS offsets merged, u64 each. A ``memoryview`` writes and reads such a number in one piece, ``struct`` would not.
+Layout, in the host's order of bytes, at 0: magic, version u32, bytes of an inbox u64; at 56: how many slots were ever used u64, generation u64, then SLOTS offsets written and
+SLOTS offsets merged, u64 each, and a number that grows while somebody merges. A ``memoryview`` writes and reads such a number in one piece, ``struct`` would not.
 """
 
 from __future__ import annotations
@@ -25,9 +25,11 @@ VERSION: Final = 1
 MAGIC: Final = b"jgroups_py map\0\0"
 
 _HEAD: Final = Struct("=16sIxxxxQ")
+_USED: Final = 7
 _GENERATION: Final = 8
 _WRITTEN: Final = _GENERATION + 1
 _MERGED: Final = _WRITTEN + SLOTS
+_WORK: Final = _MERGED + SLOTS
 _SIZE: Final = 4096
 
 
@@ -49,6 +51,7 @@ class Control:
             raise MapFileError(f"{file} is not of version {VERSION} of a map's files")
         self.inbox_bytes: int = size
         self._numbers = memoryview(self._map).cast("Q")
+        self._marked = slice(_USED * 8, _WRITTEN * 8)
 
     def close(self) -> None:
         if hasattr(self, "_numbers"):
@@ -60,13 +63,30 @@ class Control:
         """Onto the disk."""
         self._map.flush()
 
+    def use(self, slot: int) -> None:
+        """A process is going to write the inbox of this slot."""
+        fcntl.flock(self._handle, fcntl.LOCK_EX)
+        written = self.all_written()  # a file of before does not say which slots are in use
+        in_use = [slot, *(other for other in range(SLOTS) if written[other])]
+        self._numbers[_USED] = max(self._numbers[_USED], *(one + 1 for one in in_use))
+        fcntl.flock(self._handle, fcntl.LOCK_UN)
+
+    def mark_anew(self) -> bytes:
+        """A mark that covers all slots in use. ``mark`` tells whether it is still so."""
+        used = self._numbers[_USED]
+        self._marked = slice(_USED * 8, (_WRITTEN + used) * 8)
+        return self._map[self._marked]
+
     def mark(self) -> bytes:
-        """Differs when anything was written or merged."""
-        return self._map[_GENERATION * 8 : _MERGED * 8]
+        """Differs from what ``mark_anew`` gave last when anything was written or merged since, or another slot is in use, or this was closed."""
+        try:
+            return self._map[self._marked]
+        except ValueError:
+            return b"closed"
 
     def marked(self, mark: bytes, slot: int, written: int) -> bytes:
         """``mark`` as it is when nothing has happened since but this."""
-        at = (_WRITTEN - _GENERATION + slot) * 8
+        at = (_WRITTEN - _USED + slot) * 8
         return b"".join((mark[:at], written.to_bytes(8, sys.byteorder), mark[at + 8 :]))
 
     def all_written(self) -> list[int]:
@@ -94,6 +114,13 @@ class Control:
 
     def next_generation(self) -> None:
         self._numbers[_GENERATION] += 1
+
+    def work(self) -> int:
+        """Grows while a merger works, also in the middle of a transaction."""
+        return self._numbers[_WORK]
+
+    def worked(self) -> None:
+        self._numbers[_WORK] += 1
 
     def waiting(self) -> list[int]:
         """Slots whose inboxes have something to merge."""

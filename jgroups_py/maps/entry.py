@@ -9,10 +9,12 @@ origin u64 and number u64, then the value.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from struct import Struct
 from struct import error as StructError
 from typing import Final
+
+import msgspec
 
 from jgroups_py.maps.stamp import Stamp
 
@@ -32,6 +34,12 @@ _NUMBER: Final = Struct("<Q")
 _REMOVED: Final = 1
 _EXPIRES: Final = 2
 _LIFE: Final = 4
+_FLAGS: Final = 10
+"""Where the flags are; two bytes with the count of dots follow."""
+_PLAIN_HEAD: Final = _HEAD.size
+_PLAIN: Final = b"\0\1\0"
+"""No flags and one dot: what most entries have."""
+_PLAIN_VALUE: Final = _HEAD.size + _DOT.size
 
 
 class DamagedEntry(ValueError):
@@ -48,14 +56,13 @@ def node_of(origin: int) -> int:
     return origin >> NODE_SHIFT
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(msgspec.Struct, frozen=True, gc=False):
     """``value`` None: the key was removed (a tombstone). ``expires``: ticks, 0: never. ``life``: of merging rules, the time of the
     last removal that the value comes after; a later life wins over an earlier one."""
 
     value: bytes | None
     stamp: Stamp
-    dots: Dots = field(default_factory=dict)
+    dots: Dots = {}
     expires: int = 0
     life: int = 0
 
@@ -106,14 +113,16 @@ def decode_entry(data: bytes) -> Entry:
     return Entry(None if flags & _REMOVED else data[end:], Stamp(time, node), dots, expires, life)
 
 
-def value_at(data: bytes, now: int) -> bytes | None:
-    """The value of an encoded entry; None: there is none, or its time has passed. The fast way of reading."""
-    flags = data[10]
+def value_at(data: bytes, now: Callable[[], int]) -> bytes | None:
+    """The value of an encoded entry; None: there is none, or its time has passed. ``now`` gives ticks. The fast way of reading."""
+    if data[_FLAGS:_PLAIN_HEAD] == _PLAIN:
+        return data[_PLAIN_VALUE:]
+    flags = data[_FLAGS]
     if flags & _REMOVED:
         return None
     at = _HEAD.size
     if flags & _EXPIRES:
-        if _NUMBER.unpack_from(data, at)[0] <= now:
+        if _NUMBER.unpack_from(data, at)[0] <= now():
             return None
         at += 8
     if flags & _LIFE:

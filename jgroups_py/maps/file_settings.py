@@ -51,6 +51,9 @@ class FileSettings:
     milliseconds. A rule of your own is always merged by a thread."""
     merge_interval: float = 0.005
     """Seconds between looks for something to merge."""
+    full_timeout: float = 5.0
+    """How long a put waits when the inbox of its process is full and the merger works. If nobody merges it is told so after a second. 0: a put never
+    waits."""
     lock_timeout: float = 5.0
     """How long ``update`` and its kind wait for somebody who changes the same key."""
 
@@ -69,6 +72,8 @@ class FileSettings:
             raise MapError(f"max_bytes must be at least 1 MB, got {self.max_bytes}")
         if self.inbox_bytes < 4096:
             raise MapError(f"inbox_bytes must be at least 4 KB, got {self.inbox_bytes}")
+        if not self.full_timeout >= 0:
+            raise MapError(f"full_timeout must be 0 seconds or more, got {self.full_timeout}")
         for name in ("sync_interval", "merge_interval", "lock_timeout"):
             if not getattr(self, name) > 0:
                 raise MapError(f"{name} must be more than 0 seconds, got {getattr(self, name)}")

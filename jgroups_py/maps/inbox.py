@@ -109,6 +109,14 @@ class InboxFiles:
         self._files = {}
 
 
+class InboxFull(MapFull):
+    """A record of ``need`` bytes does not fit before something is merged."""
+
+    def __init__(self, need: int) -> None:
+        self.need = need
+        super().__init__("the inbox of this process is full")
+
+
 class Inbox:
     """The inbox that this process writes."""
 
@@ -118,8 +126,19 @@ class Inbox:
         self._slot = slot
         self._at = control.written(slot)
 
+    @property
+    def size(self) -> int:
+        return self._file.size
+
+    def has_room(self, need: int) -> bool:
+        """Whether a record of so many bytes, its head included, fits now."""
+        size = self._file.size
+        left = size - self._at % size
+        skip = left if left < need else 0
+        return self._at + skip + need - self._control.merged(self._slot) <= size
+
     def append(self, kind: int, data: bytes) -> int:
-        """Gives the offset behind the record. MapFull: nothing was written."""
+        """Gives the offset behind the record. InboxFull, MapFull: nothing was written."""
         size = self._file.size
         need = HEAD + len(data)
         at = self._at % size
@@ -129,10 +148,7 @@ class Inbox:
                 f"a change of {len(data)} bytes is more than half an inbox ({size} bytes, inbox_bytes)"
             )
         if self._at + skip + need - self._control.merged(self._slot) > size:
-            raise MapFull(
-                f"the inbox of this process is full ({size} bytes, inbox_bytes), and nobody merges it: is the process that merges "
-                "stopped, or the file full?"
-            )
+            raise InboxFull(need)
         ring = self._file.map
         if skip:
             if skip >= HEAD:

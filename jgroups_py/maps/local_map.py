@@ -14,9 +14,9 @@ from collections.abc import (
 )
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Final, Generic, TypeVar, cast
 
-from jgroups_py.maps.codecs import INT, Codec, decoded, encoded
+from jgroups_py.maps.codecs import INT, Codec, decoded, encoded, quick
 from jgroups_py.maps.errors import MapError, MapTypeError
 from jgroups_py.maps.fields import Fields
 from jgroups_py.maps.host import MapHost
@@ -26,6 +26,7 @@ from jgroups_py.maps.stamp import TICKS_PER_S, Stamp
 
 K = TypeVar("K")
 V = TypeVar("V")
+_ABSENT: Final = object()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,6 +78,8 @@ class LocalMap(Mapping[K, V], Generic[K, V]):
             self._shown = Codec("counter", INT.encode, self._counter.total)
         elif self._fields is not None:
             self._shown = self._fields.codec
+        self._quick_key = quick(key, "key")[0]
+        self._quick_value = quick(self._shown, "value")[1]
         self._ttl = ttl
         self._checked_ttl(ttl)
 
@@ -105,15 +108,24 @@ class LocalMap(Mapping[K, V], Generic[K, V]):
     # --- reading
 
     def __getitem__(self, key: K) -> V:
-        data = self._file.get(encoded(self._key, key, "key"))
-        if data is None:
+        value = self.get(key, _ABSENT)
+        if value is _ABSENT:
             raise KeyError(key)
-        return self._decoded(data)
+        return cast(V, value)
 
     def get(self, key: K, default: Any = None) -> Any:
         """The value, or ``default`` where there is none."""
-        data = self._file.get(encoded(self._key, key, "key"))
-        return default if data is None else self._decoded(data)
+        try:
+            raw = self._quick_key(key)
+        except Exception:
+            raw = self._raw(key)
+        data = self._file.get(raw)
+        if data is None:
+            return default
+        try:
+            return self._quick_value(data)
+        except Exception:
+            return self._decoded(data)
 
     def __contains__(self, key: object) -> bool:
         return self._file.get(encoded(self._key, key, "key")) is not None
@@ -150,9 +162,14 @@ class LocalMap(Mapping[K, V], Generic[K, V]):
         """
         raw, data = encoded(self._key, key, "key"), self._encoded(value)
         expires = self._expires(self._ttl if ttl is None else ttl)
-        with self._file.alone():
-            before = self._file.get(raw)
-            self._write(raw, data, expires)
+        file = self._file
+
+        def write() -> bytes | None:
+            before = file.get(raw)
+            file.write_now(raw, self._stored(before, data), expires)
+            return before
+
+        before = file.alone(write)
         return None if before is None else self._decoded(before)
 
     def __delitem__(self, key: K) -> None:
@@ -182,11 +199,15 @@ class LocalMap(Mapping[K, V], Generic[K, V]):
 
     def _removed(self, key: K) -> bytes | None:
         raw = encoded(self._key, key, "key")
-        with self._file.alone():
-            before = self._file.get(raw)
+        file = self._file
+
+        def remove() -> bytes | None:
+            before = file.get(raw)
             if before is not None:
-                self._file.write(raw, None)
-        return before
+                file.write_now(raw, None)
+            return before
+
+        return file.alone(remove)
 
     def _statistics(self, host: MapHost | None) -> MapStatistics:
         file = self._file
@@ -257,13 +278,18 @@ class LocalMap(Mapping[K, V], Generic[K, V]):
 
     def _write(self, raw: bytes, data: bytes, expires: int) -> None:
         """``data``: a value by its codec."""
-        file, fields = self._file, self._fields
-        if fields is None:
+        file = self._file
+        if self._fields is None:
             file.write(raw, data, expires)
-            return
-        with file.alone():
-            stamp = Stamp(file.clock.next(), file.identifier)
-            file.write(raw, fields.changed(file.get(raw), data, stamp), expires)
+        else:
+            file.alone(lambda: file.write_now(raw, self._stored(file.get(raw), data), expires))
+
+    def _stored(self, before: bytes | None, data: bytes) -> bytes:
+        """A value as it is stored where ``before`` is. Nobody else of this process may write meanwhile."""
+        if self._fields is None:
+            return data
+        file = self._file
+        return self._fields.changed(before, data, Stamp(file.clock.next(), file.identifier))
 
     def _raw(self, key: K) -> bytes:
         return encoded(self._key, key, "key")

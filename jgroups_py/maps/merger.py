@@ -13,13 +13,14 @@ import threading
 import time
 from pathlib import Path
 from struct import Struct
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
-from jgroups_py.maps.control import Control
+from jgroups_py.maps.control import SLOTS, Control
 from jgroups_py.maps.entry import decode_entry
 from jgroups_py.maps.errors import MapFull
 from jgroups_py.maps.file_settings import FileSettings
 from jgroups_py.maps.inbox import ADVANCE, ANEW, CHANGE, ENTRY, FORGET, InboxFiles, split_keyed
+from jgroups_py.maps.merging import Merging
 from jgroups_py.maps.rules import ConflictRule
 from jgroups_py.maps.stamp import HybridClock
 from jgroups_py.maps.store import Store
@@ -27,6 +28,10 @@ from jgroups_py.maps.store import Store
 LOG: Final = logging.getLogger("jgroups_py.maps")
 RECORDS_MAX: Final = 20_000
 """Records that one transaction merges."""
+BYTES_MAX: Final = 16 * 1024**2
+"""Bytes of them, or the record that goes beyond; they are in memory twice until the transaction ends."""
+RECORDS_A_SIGN: Final = 500
+"""Records after which those who wait are told that somebody merges."""
 PROBLEM_PAUSE: Final = 0.05
 """Seconds until another try when something could not be merged."""
 BURY_INTERVAL: Final = 0.5
@@ -61,6 +66,8 @@ class Merger:
         """Held while anything is merged."""
         self._inboxes = InboxFiles(shared.folder, shared.control.inbox_bytes)
         self._synced = self._bury_at = time.monotonic()
+        self._first = 0
+        """The slot with which the next transaction begins."""
 
     def release(self) -> None:
         self._inboxes.close()
@@ -115,23 +122,29 @@ class Merger:
         if not slots:
             self._sync()
             return buried
-        left = RECORDS_MAX
         ends: dict[int, int] = {}
         with shared.store.merging(shared.rule) as merging:
-            for slot in slots:
+            records = size = 0
+            # The inbox that has used up the last transaction is the last one in this, so nobody waits for who writes more than can be merged.
+            for slot in sorted(slots, key=lambda slot: (slot - self._first) % SLOTS):
                 file = self._inboxes.of(slot)
                 for end, kind, data in file.records(control.merged(slot), control.written(slot)):
                     _carry_out(merging, kind, data)
                     ends[slot] = end
-                    left -= 1
-                    if left <= 0:
+                    records, size = records + 1, size + len(data)
+                    if records % RECORDS_A_SIGN == 0 and shared.problem is None:
+                        control.worked()
+                    if records >= RECORDS_MAX or size >= BYTES_MAX:
+                        self._first = slot + 1
                         break
+                merging.settle()
                 if slot in ends:
                     merging.merged(slot, ends[slot])
-                if left <= 0:
+                if records >= RECORDS_MAX or size >= BYTES_MAX:
                     break
         for slot, end in ends.items():
             control.set_merged(slot, end)
+        control.worked()
         control.next_generation()
         self._sync()
         return bool(ends)
@@ -159,11 +172,12 @@ class Merger:
             self._shared.store.sync()
 
 
-def _carry_out(merging: Any, kind: int, data: bytes) -> None:
+def _carry_out(merging: Merging, kind: int, data: bytes) -> None:
     if kind == CHANGE:
-        key, encoded = split_keyed(data)
-        merging.change(key, decode_entry(encoded))
-    elif kind == ENTRY:
+        merging.change(*split_keyed(data))
+        return
+    merging.settle()
+    if kind == ENTRY:
         key, encoded = split_keyed(data)
         merging.join(key, decode_entry(encoded))
     elif kind == ADVANCE:

@@ -45,6 +45,8 @@ async def open_map(
             have the map open. inbox_bytes: of each process, what may wait to be merged (16 MB),
             for a new file.
         merger: "thread" or "process": who merges puts into the file, if this process is the one that does. With "process" no put waits for that.
+        full_timeout: seconds that a put waits at most when puts come faster than they are merged and ``inbox_bytes`` are used (5); MapFull then. It
+            keeps the whole event loop waiting; 0: MapFull at once.
         lock_timeout: seconds that ``update`` and its kind wait for somebody who changes the same key.
 
     Raises:

@@ -64,6 +64,7 @@ class MapOptions(TypedDict, total=False):
     sync_interval: float
     merger: str
     merge_interval: float
+    full_timeout: float
     lock_timeout: float
 
 

@@ -51,74 +51,76 @@ class Overlay:
         self._last_writer = isinstance(rule, LastWriter)
         self._observed = observed
         self._changed = changed
-        self._waiting: dict[bytes, _Waiting] = {}
+        self.waiting: dict[bytes, _Waiting] = {}
+        """What the inboxes have and the snapshot has not, by key. Others only look whether a key is there."""
         self._pending: dict[int, deque[tuple[int, bytes]]] = {}
         self._read_to = [0] * SLOTS
         self._merged_to = [0] * SLOTS
         self._behind = False
-        self._mark = b""
+        self.mark = b""
+        """As long as ``Control.mark`` is equal to it, nothing has changed since the last look. Empty: the next look is a whole one."""
         self._generation = -1
 
     def __len__(self) -> int:
-        return len(self._waiting)
+        return len(self.waiting)
 
     def __contains__(self, key: bytes) -> bool:
-        return key in self._waiting
+        return key in self.waiting
 
     def __iter__(self) -> Iterator[bytes]:
-        return iter(self._waiting)
+        return iter(self.waiting)
 
     def entry(self, key: bytes, base: bytes | None) -> Entry | None:
         """What a key has whose entry in the snapshot is ``base``."""
-        waiting = self._waiting.get(key)
+        waiting = self.waiting.get(key)
         if waiting is None:
             return None if base is None else decode_entry(base)
         return waiting.entry if base is None else self._joined(decode_entry(base), waiting.entry)
 
     def between(self, after: bytes, last: bytes | None) -> list[bytes]:
         """Keys above one and up to another; None: to the end."""
-        return [key for key in self._waiting if key > after and (last is None or key <= last)]
+        return [key for key in self.waiting if key > after and (last is None or key <= last)]
 
     # --- what is new
 
     def begin_anew(self) -> None:
         """The snapshot has ended; the next look takes another one."""
-        self._generation, self._mark = -1, b""
+        self._generation, self.mark = -1, b""
 
     def look(self) -> None:
-        """Reads what is new in the inboxes and in the file, if anything is."""
-        if self._control.mark() != self._mark:
+        """Reads what is new in the inboxes and in the file. Needed when ``mark`` is not that of the control file."""
+        if self._control.mark() != self.mark:
             self._catch_up()
 
     def note(self, key: bytes, entry: Entry, slot: int, end: int) -> None:
         """A record of an inbox, up to ``end``."""
         if self._observed is not None:
             self._observed.observe(entry.stamp.time)
-        waiting = self._waiting.get(key)
+        waiting = self.waiting.get(key)
         pending = self._pending.get(slot)
         if pending is None:
             pending = self._pending[slot] = deque()
         pending.append((end, key))
         if waiting is None:
-            self._waiting[key] = _Waiting(entry, slot, end)
+            self.waiting[key] = _Waiting(entry, slot, end)
         else:
             joined = self._joined(waiting.entry, entry)
             if joined is not waiting.entry:
-                self._waiting[key] = _Waiting(joined, slot, end)
+                self.waiting[key] = _Waiting(joined, slot, end)
         self._changed(key, entry)
 
     def wrote(self, slot: int, end: int) -> None:
         """This process has written a record of its own up to ``end``, and need not read it."""
         self._read_to[slot] = end
-        if self._mark:
+        if self.mark:
             # What others have written since the last look is not in it, so the next look sees that.
-            self._mark = self._control.marked(self._mark, slot, end)
+            self.mark = self._control.marked(self.mark, slot, end)
 
     def _catch_up(self) -> None:
         """Reads what others have written, and forgets what was merged."""
         control = self._control
         for _ in range(CATCH_UPS):
-            mark = control.mark()
+            mark = control.mark_anew()
             if self._behind or control.generation() != self._generation:
                 self._behind = False
                 self._generation = control.generation()
@@ -136,7 +138,7 @@ class Overlay:
                 begin = max(read_to[slot], merged_to[slot])
                 read_to[slot] = self._read(slot, begin, written)
                 complete = complete and read_to[slot] >= written
-            self._mark = mark if complete else b""
+            self.mark = mark if complete else b""
             if not self._behind:
                 return
 
@@ -150,9 +152,9 @@ class Overlay:
                     return False
                 left -= 1
                 end, key = pending.popleft()
-                waiting = self._waiting.get(key)
+                waiting = self.waiting.get(key)
                 if waiting is not None and (waiting.slot, waiting.end) == (slot, end):
-                    del self._waiting[key]
+                    del self.waiting[key]
         return True
 
     def _read(self, slot: int, begin: int, written: int) -> int:

@@ -18,22 +18,33 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
 from struct import Struct
-from typing import Final
+from typing import Final, TypeVar
 
 from jgroups_py.maps import forks
 from jgroups_py.maps.control import SLOTS, Control
 from jgroups_py.maps.entry import KEY_MAX, Entry, decode_entry, value_at
-from jgroups_py.maps.errors import MapClosed, MapError, MapFileError, MapFull
+from jgroups_py.maps.errors import MapClosed, MapError, MapFileError
 from jgroups_py.maps.file_settings import DEFAULTS, FileSettings
-from jgroups_py.maps.inbox import ADVANCE, ANEW, CHANGE, ENTRY, FORGET, Inbox, InboxFiles, keyed
+from jgroups_py.maps.inbox import (
+    ADVANCE,
+    ANEW,
+    CHANGE,
+    ENTRY,
+    FORGET,
+    Inbox,
+    InboxFiles,
+    InboxFull,
+    keyed,
+)
 from jgroups_py.maps.key_locks import KeyLocks
 from jgroups_py.maps.merger import Merger
 from jgroups_py.maps.merger_child import END_TIMEOUT, MergerChild
 from jgroups_py.maps.overlay import Overlay
+from jgroups_py.maps.room import Room
 from jgroups_py.maps.rules import RULES, LastWriter
 from jgroups_py.maps.stamp import HybridClock, Stamp
 from jgroups_py.maps.store import Store
@@ -41,13 +52,12 @@ from jgroups_py.maps.table import Changed, Vector
 
 ITEMS_AT_ONCE: Final = 1000
 """Keys that an iteration reads at a time; nobody waits longer for it."""
-FULL_SHARE: Final = 0.9
-"""Of ``max_bytes``: when so much is used and nothing is merged, the file is full."""
 _OF_A_MERGER: Final = (
     *("max_bytes", "inbox_bytes", "durability", "sync_interval", "merge_interval"),
 )
 
 _DOT: Final = Struct("<QQ")
+_T = TypeVar("_T")
 
 
 class SharedFile:
@@ -87,6 +97,7 @@ class SharedFile:
             self._inboxes = InboxFiles(self.folder, self.control.inbox_bytes)
             try:
                 self.slot = self._inboxes.take()
+                self.control.use(self.slot)
             except BaseException:
                 self.control.close()
                 raise
@@ -112,6 +123,15 @@ class SharedFile:
         self.problem: Exception | None = None
         """Why this process cannot merge."""
         self.closing = threading.Event()
+        self._room = Room(
+            self.folder,
+            self._inbox,
+            self.control,
+            self.store,
+            self._open_still,
+            lambda: self.problem,
+            settings.full_timeout,
+        )
         self._merger = Merger(self)
         self._child: MergerChild | None = None
         if settings.merger == "process" and self.rule.name in RULES:
@@ -137,6 +157,7 @@ class SharedFile:
             if self.closing.is_set():
                 return
             self.closing.set()
+            self._overlay.begin_anew()  # whoever reads looks, and finds it closed
         self._thread.join(END_TIMEOUT + 5)  # a child that does not end is killed before
         with self._lock:
             self._abandon()
@@ -191,15 +212,18 @@ class SharedFile:
 
     def get(self, key: bytes) -> bytes | None:
         """The value as stored; None: there is none."""
+        # The straight path: no call of ours while nothing has changed and no inbox has the key. A map that is closed has no mark.
+        overlay, store = self._overlay, self.store
         with self._lock:
-            self._look()
-            data = self.store.raw(key)
-            if key not in self._overlay:
-                return None if data is None else value_at(data, time.time_ns() * 256 // 1000)
-            entry = self._overlay.entry(key, data)
-            if entry is None or entry.is_over(self.clock.wall_time()):
-                return None
-            return entry.value
+            if self.control.mark() != overlay.mark:
+                self._look()
+            data = store.lookup(key, None, store.entries_db)
+            if key not in overlay.waiting:
+                return None if data is None else value_at(data, self.clock.wall_time)
+            entry = overlay.entry(key, data)
+        if entry is None or entry.is_over(self.clock.wall_time()):
+            return None
+        return entry.value
 
     def entry(self, key: bytes) -> Entry | None:
         """The entry, removed or not. Its dots are only those that are merged."""
@@ -252,7 +276,18 @@ class SharedFile:
     # --- writing
 
     def write(self, key: bytes, value: bytes | None, expires: int = 0) -> int:
-        """A change of this host; None removes. Gives the place in the inbox. MapFull, MapError: nothing was changed."""
+        """A change of this host; None removes. Gives the place in the inbox. It waits when there is no room (room.py).
+        MapFull, MapError: nothing was changed."""
+        try:
+            end = self.write_now(key, value, expires)
+        except InboxFull:
+            return self.alone(lambda: self.write_now(key, value, expires))
+        if self.settings.durability == "sync":
+            self._inbox.flush()
+        return end
+
+    def write_now(self, key: bytes, value: bytes | None, expires: int = 0) -> int:
+        """The same without waiting: InboxFull if there is no room."""
         if not 0 < len(key) <= KEY_MAX:
             raise MapError(f"a key must have 1 to {KEY_MAX} bytes, got {len(key)}")
         with self._lock:
@@ -263,16 +298,25 @@ class SharedFile:
                 mine = self._entry(key)
                 life = stamp.time if value is None else (mine.life if mine is not None else 0)
             entry = Entry(value, stamp, {}, expires, life)
-            end = self._appended(CHANGE, keyed(key, entry.encode()))
+            end = self._inbox.append(CHANGE, keyed(key, entry.encode()))
             self._overlay.note(key, entry, self.slot, end)
             self._overlay.wrote(self.slot, end)
-        if self.settings.durability == "sync":
-            self._inbox.flush()
         return end
 
-    def alone(self) -> AbstractContextManager[object]:
-        """Inside it no other thread of this process reads or writes. It must not be held while waiting."""
-        return self._lock
+    def alone(self, function: Callable[[], _T]) -> _T:
+        """Calls it while no other thread of this process reads or writes. It must not wait, and writes once, at its end, with ``write_now``. When there
+        is no room for that, it is called again as soon as there is. MapFull: nothing was changed."""
+        while True:
+            try:
+                with self._lock:
+                    made = function()
+                break
+            except InboxFull as full:
+                need = full.need
+            self._room.wait(need)
+        if self.settings.durability == "sync":
+            self._inbox.flush()
+        return made
 
     def try_lock(self, key: bytes) -> bool:
         """Whether nobody else of this host was inside for this key. If so, the caller is until ``unlock``. Plain writes do not ask for it."""
@@ -330,7 +374,7 @@ class SharedFile:
         with self._lock:
             self._look()
             for key, entry in entries:
-                end = self._appended(ENTRY, keyed(key, entry.encode()))
+                end = self._inbox.append(ENTRY, keyed(key, entry.encode()))
                 self._overlay.note(key, entry, self.slot, end)
                 self._overlay.wrote(self.slot, end)
             for origin, number in advance.items():
@@ -352,19 +396,7 @@ class SharedFile:
             self._append(ANEW, data)
 
     def _append(self, kind: int, data: bytes) -> None:
-        self._overlay.wrote(self.slot, self._appended(kind, data))
-
-    def _appended(self, kind: int, data: bytes) -> int:
-        try:
-            return self._inbox.append(kind, data)
-        except MapFull:
-            used, most = self.store.used()
-            if used < most * FULL_SHARE:
-                raise
-            raise MapFull(
-                f"{self.folder} is full: {used:,} of {most:,} bytes (max_bytes) are used, and the inbox of this process, too. Open it anywhere with a "
-                "larger max_bytes: all processes take that over"
-            ) from None
+        self._overlay.wrote(self.slot, self._inbox.append(kind, data))
 
     # --- one process of the host replicates
 

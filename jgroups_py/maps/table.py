@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from bisect import bisect_right, insort
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Protocol
+
+from msgspec.structs import replace
 
 from jgroups_py.maps.entry import Dots, Entry
 from jgroups_py.maps.rules import LAST_WRITER, ConflictRule, LastWriter, join, merged

@@ -110,7 +110,8 @@ def test_the_file_remembers_what_it_has_forgotten(tmp_path: Path) -> None:
         shared._merger.lock,
         shared.store.merging(LAST_WRITER) as merging,
     ):
-        merging.change(b"key", late(3, 0))
+        merging.change(b"key", late(3, 0).encode())
+        merging.settle()
         found = merging.entry(b"key")
     assert found is not None
     assert found.stamp.is_newer(REMOVED.stamp)

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from jgroups_py.maps.control import Control
 from jgroups_py.maps.entry import Entry
 from jgroups_py.maps.errors import MapError
 from jgroups_py.maps.file_settings import FileSettings
@@ -146,6 +147,7 @@ def test_a_put_does_not_hide_what_another_process_has_put_just_before_it(
     with closing(SharedFile(tmp_path / "m", FileSettings(max_bytes=SIZE))) as shared:
         inboxes = InboxFiles(shared.folder, shared.inbox_bytes)
         slot = inboxes.take()
+        shared.control.use(slot)
         other, mine = Inbox(inboxes.of(slot), shared.control, slot), shared._inbox.append
         entry = Entry(b"theirs", Stamp(shared.clock.next(), 1))
 
@@ -159,3 +161,34 @@ def test_a_put_does_not_hide_what_another_process_has_put_just_before_it(
             shared.write(b"key", b"value")
             assert shared.get(b"other") == b"theirs"
         inboxes.close()
+
+
+def test_who_comes_later_is_seen_by_those_who_are_there(tmp_path: Path) -> None:
+    with closing(SharedFile(tmp_path / "m", FileSettings(max_bytes=SIZE))) as shared:
+        with shared._merger.lock:
+            shared.write(b"a", b"1")
+            for number in range(3):
+                inboxes = InboxFiles(shared.folder, shared.inbox_bytes)
+                slot = inboxes.take()
+                assert shared.get(b"a") == b"1" and shared.get(b"b%d" % number) is None
+                shared.control.use(slot)
+                entry = Entry(b"theirs", Stamp(shared.clock.next(), 1))
+                inbox = Inbox(inboxes.of(slot), shared.control, slot)
+                inbox.append(CHANGE, keyed(b"b%d" % number, entry.encode()))
+                assert shared.get(b"b%d" % number) == b"theirs"
+                inboxes.close()  # its slot is free for the next one
+        assert shared.wait_merged(40)
+
+
+def test_inboxes_of_a_file_that_does_not_say_which_are_in_use_are_read(tmp_path: Path) -> None:
+    control = Control(tmp_path / "control", 4096)
+    control.set_written(5, 70)
+    control.use(0)
+    before = control.mark_anew()
+    control.set_written(5, 80)
+    assert control.mark() != before
+    before = control.mark_anew()
+    control.set_written(6, 70)  # by somebody who does not say so
+    assert control.mark() == before
+    control.close()
+    assert control.mark() != before

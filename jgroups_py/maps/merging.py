@@ -1,0 +1,222 @@
+"""Merging: what one transaction of the merger makes of records.
+
+Entries that change are kept in memory until the transaction ends, so a key that was written many times is written to the file once. Of
+changes by this host that follow one another under one key only the last one is looked at (with the last-writer rule): each counts, but the others would lose to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import islice
+from struct import Struct
+from typing import Any, Final, NamedTuple
+
+from msgspec.structs import replace
+
+from jgroups_py.maps.entry import Dots, Entry, decode_entry
+from jgroups_py.maps.rules import ConflictRule, LastWriter
+from jgroups_py.maps.table import numbered, placed, write
+
+DOT: Final = Struct(">QQ")
+NUMBER: Final = Struct("<Q")
+END: Final = Struct(">Q")
+_NONE: Final[Dots] = {}
+
+
+class Databases(NamedTuple):
+    """Of a map's file; see store.py."""
+
+    entries: Any
+    changes: Any
+    facts: Any
+    graves: Any
+    ends: Any
+
+
+def numbers(txn: Any, facts: Any, prefix: bytes) -> dict[int, int]:
+    """The facts whose names are ``prefix`` and a hexadecimal number, by that."""
+    found = {}
+    with txn.cursor(db=facts) as cursor:
+        if cursor.set_range(prefix):
+            for name, value in cursor:
+                if not name.startswith(prefix):
+                    break
+                found[int(name[len(prefix) :], 16)] = NUMBER.unpack(value)[0]
+    return found
+
+
+class Merging:
+    """Made by ``Store.merging``, which calls ``finish``. ``origin``: of this host's changes."""
+
+    def __init__(self, txn: Any, dbs: Databases, rule: ConflictRule, origin: int) -> None:
+        self._txn = txn
+        self._dbs = dbs
+        self._rule = rule
+        self._last_writer = isinstance(rule, LastWriter)
+        self._origin = origin
+        self._vector = numbers(txn, dbs.facts, b"has ")
+        self._before = dict(self._vector)
+        self._number = self._vector.get(origin, 0)
+        self._time = self._had = self._fact(b"time")
+        self._floor = self._floor_before = self._fact(b"floor")
+        self._was: dict[bytes, Entry | None] = {}
+        """Of the keys below, what the file has."""
+        self._now: dict[bytes, Entry | None] = {}
+        """What was read or written in this transaction."""
+        self._latest: dict[bytes, tuple[int, int, bytes]] = {}
+        """Changes of this host that are not looked at yet: time, number and encoded entry."""
+
+    def _fact(self, name: bytes) -> int:
+        return int(NUMBER.unpack(self._txn.get(name, default=bytes(8), db=self._dbs.facts))[0])
+
+    # --- records
+
+    def change(self, key: bytes, encoded: bytes) -> None:
+        """A change of this host. Those of one process come one after another; ``settle`` follows."""
+        self._number += 1
+        if not self._last_writer:
+            self._change(key, self._number, encoded)
+            return
+        time = int.from_bytes(encoded[:8], "little")
+        before = self._latest.get(key)
+        if before is not None and before[0] >= time:
+            self.settle()  # another process had this inbox before, and its clock was ahead
+        # The order of keys stays that of their first changes, on which ``placed`` depends.
+        self._latest[key] = time, self._number, encoded
+
+    def settle(self) -> None:
+        """All changes of this host until now have taken effect afterwards."""
+        for key, (_, number, encoded) in self._latest.items():
+            self._change(key, number, encoded)
+        self._latest.clear()
+
+    def _change(self, key: bytes, number: int, encoded: bytes) -> None:
+        mine = self.entry(key)
+        entry, self._floor = placed(self._rule, mine, decode_entry(encoded), self._floor)
+        self.join(key, numbered(self._rule, mine, entry, self._origin, number))
+
+    def join(self, key: bytes, entry: Entry) -> None:
+        """An entry of another host."""
+        self._time = max(self._time, entry.stamp.time)
+        write(self, self._rule, key, entry)
+
+    def advance(self, origin: int, number: int) -> None:
+        if origin == self._origin:
+            self._number = max(self._number, number)
+        else:
+            self._vector[origin] = max(self._vector.get(origin, 0), number)
+
+    def forget(self, key: bytes, tombstone: Entry) -> None:
+        """A tombstone goes. Nothing happens if the key was written, or removed once more, meanwhile."""
+        entry = self.entry(key)
+        if entry is None or entry != tombstone:
+            return
+        self._now[key] = None
+        self._floor = max(self._floor, entry.stamp.time)
+        for origin, number in entry.dots.items():
+            name = b"gone %x" % origin
+            if number > self._fact(name):
+                self._txn.put(name, NUMBER.pack(number), db=self._dbs.facts)
+
+    def begin_anew(self, vector: Mapping[int, int]) -> None:
+        """As ``MemoryTable.begin_anew``."""
+        self._write_entries()
+        with self._txn.cursor(db=self._dbs.entries) as cursor:
+            keys = [key for key, _ in cursor]
+        for key in keys:
+            entry = self.entry(key)
+            assert entry is not None
+            if all(number <= vector.get(origin, 0) for origin, number in entry.dots.items()):
+                self._now[key] = None
+        for origin in self._before:
+            self._txn.delete(b"has %x" % origin, db=self._dbs.facts)
+        self._before, self._vector = {}, {}
+
+    def bury(self, now: int, most: int) -> int:
+        """Makes tombstones of entries whose time has passed, with the stamps and dots that they have, so that it is no change. How many."""
+        ended = []
+        with self._txn.cursor(db=self._dbs.ends) as cursor:
+            for row in islice(cursor.iternext(values=False), most):
+                if END.unpack_from(row)[0] > now:
+                    break
+                ended.append(row[END.size :])
+        for key in ended:
+            entry = self.entry(key)
+            assert entry is not None
+            self.set_entry(key, replace(entry, value=None))
+        return len(ended)
+
+    def merged(self, slot: int, offset: int) -> None:
+        """The inbox of a slot has taken effect so far."""
+        self._txn.put(b"in %x" % slot, NUMBER.pack(offset), db=self._dbs.facts)
+
+    # --- into the file
+
+    def finish(self) -> None:
+        self.settle()
+        self._write_entries()
+        facts = self._dbs.facts
+        if self._number:
+            self._vector[self._origin] = self._number
+        for origin, number in self._vector.items():
+            if self._before.get(origin) != number:
+                self._txn.put(b"has %x" % origin, NUMBER.pack(number), db=facts)
+        if self._time != self._had:
+            self._txn.put(b"time", NUMBER.pack(self._time), db=facts)
+        if self._floor != self._floor_before:
+            self._txn.put(b"floor", NUMBER.pack(self._floor), db=facts)
+
+    def _write_entries(self) -> None:
+        txn, was = self._txn, self._was
+        entries, changes, _, graves, ends = self._dbs
+        index: list[tuple[bytes, bytes]] = []
+        for key, entry in self._now.items():
+            before = was[key]
+            if entry is before:
+                continue
+            old = _NONE if before is None else before.dots
+            new = _NONE if entry is None else entry.dots
+            for origin, number in old.items():
+                if new.get(origin) != number:
+                    txn.delete(DOT.pack(origin, number), db=changes)
+            for origin, number in new.items():
+                if old.get(origin) != number:
+                    index.append((DOT.pack(origin, number), key))
+            if before is not None and before.expires and not before.removed:
+                txn.delete(END.pack(before.expires) + key, db=ends)
+            if entry is not None and entry.expires and not entry.removed:
+                txn.put(END.pack(entry.expires) + key, b"", db=ends)
+            is_grave = entry is not None and entry.removed
+            if is_grave != (before is not None and before.removed):
+                if is_grave:
+                    txn.put(key, b"", db=graves)
+                else:
+                    txn.delete(key, db=graves)
+            if entry is None:
+                txn.delete(key, db=entries)
+            else:
+                txn.put(key, entry.encode(), db=entries)
+        with txn.cursor(db=changes) as cursor:  # after all that goes
+            cursor.putmulti(index)
+        self._now.clear()
+        self._was.clear()
+
+    # --- Rows
+
+    def entry(self, key: bytes) -> Entry | None:
+        if key in self._now:
+            return self._now[key]
+        data = self._txn.get(key, db=self._dbs.entries)
+        entry = self._was[key] = self._now[key] = None if data is None else decode_entry(data)
+        return entry
+
+    def set_entry(self, key: bytes, entry: Entry) -> None:
+        if key not in self._now:
+            self.entry(key)
+        self._now[key] = entry
+
+    def add_dot(self, origin: int, number: int, key: bytes) -> None:
+        """The index is written with the entries."""
+
+    def drop_dot(self, origin: int, number: int) -> None:
+        """The index is written with the entries."""

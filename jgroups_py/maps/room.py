@@ -1,0 +1,93 @@
+"""Room: a put that finds the inbox of its process full waits for the merger, for a bounded time.
+
+    there is room                            the put goes on
+    the merger works                         ``full_timeout`` seconds, then MapFull: the merger is behind
+    nobody has worked for STALLED_TIMEOUT    MapFull; further puts get it at once, until somebody works again
+    the file is full, or cannot be written   MapFull at once
+
+So a put that outruns the merger is slowed down to its speed, and one beside a stopped merger is kept waiting once and not each time.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any, Final
+
+from jgroups_py.maps.control import Control
+from jgroups_py.maps.errors import MapFull
+from jgroups_py.maps.inbox import Inbox
+from jgroups_py.maps.store import Store
+
+STALLED_TIMEOUT: Final = 1.0
+"""Seconds without any work of a merger after which a put gives up."""
+PAUSE: Final = 0.001
+"""Seconds between looks for room."""
+FULL_SHARE: Final = 0.9
+"""Of ``max_bytes``: when so much is used and nothing is merged, the file is full."""
+
+
+class Room:
+    """``alone``: gives what keeps the files open while they are looked at. ``problem``: why this process cannot merge; None: it can, or
+    another one does. ``timeout``: seconds."""
+
+    def __init__(
+        self,
+        folder: Path,
+        inbox: Inbox,
+        control: Control,
+        store: Store,
+        alone: Callable[[], AbstractContextManager[Any]],
+        problem: Callable[[], Exception | None],
+        timeout: float,
+    ) -> None:
+        self._folder = folder
+        self._inbox = inbox
+        self._control = control
+        self._store = store
+        self._alone = alone
+        self._problem = problem
+        self._timeout = timeout
+        self._idle = -1
+        """What the merger had done when a put gave up, because it did nothing; -1: none did."""
+        self.waits = 0
+        """How many puts have waited."""
+
+    def wait(self, need: int) -> None:
+        """Until so many bytes fit. The lock of the file must not be held. Raises MapFull, MapClosed."""
+        begin = worked_at = time.monotonic()
+        worked = -1
+        self.waits += 1
+        while True:
+            with self._alone():
+                if self._inbox.has_room(need):
+                    return
+                now, work = time.monotonic(), self._control.work()
+                if work != worked:
+                    worked, worked_at = work, now
+                is_idle = work == self._idle or now - worked_at >= STALLED_TIMEOUT
+                if is_idle or now - begin >= self._timeout or self._problem() is not None:
+                    self._idle = work if is_idle else -1
+                    raise MapFull(self._reason(is_idle))
+            time.sleep(PAUSE)
+
+    def _reason(self, is_idle: bool) -> str:
+        used, most = self._store.used()
+        problem = self._problem()
+        if isinstance(problem, MapFull) or (is_idle and used >= most * FULL_SHARE):
+            return (
+                f"{self._folder} is full: {used:,} of {most:,} bytes (max_bytes) are used, and the inbox of this process, too. Open it anywhere with a "
+                "larger max_bytes: all processes take that over"
+            )
+        full = f"the inbox of this process is full ({self._inbox.size:,} bytes, inbox_bytes)"
+        if problem is not None:
+            return f"{full}, and cannot be merged: {problem}"
+        if is_idle:
+            return f"{full}, and nobody has merged anything for {STALLED_TIMEOUT:g} s: is the process that merges stopped?"
+        waiting = sum(self._control.all_written()) - sum(self._control.all_merged())
+        return (
+            f"{full}, and had no room within {self._timeout:g} s (full_timeout): the process that merges works, but {waiting:,} bytes of all "
+            "processes wait for it. Put less at once, or make the map with larger inbox_bytes"
+        )
