@@ -18,7 +18,7 @@ from jgroups_py.buckets.plugin import Plugin
 
 
 def parts_of(deployment: Deployment, node: str) -> NodeParts:
-    """The components that the file gives to a node. A member has one index copy and one router at the most. Raises ConfigError: there is no such node."""
+    """The components that the file gives to a node. A member has one index copy at the most. Raises ConfigError: there is no such node."""
     found = deployment.by_name.get(node)
     if found is None:
         known = ", ".join(deployment.by_name)
@@ -28,6 +28,7 @@ def parts_of(deployment: Deployment, node: str) -> NodeParts:
         zone=deployment.zone_of(found),
         managers=found.components("m"),
         index=next(iter(found.components("i")), None),
+        routers=max(1, found.routers),
     )
 
 

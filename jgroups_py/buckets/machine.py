@@ -41,6 +41,8 @@ from jgroups_py.buckets.settings import InstanceSettings
 
 EARLY_MAX = 1_000
 """Messages of members that are not in the view yet. Beyond it the oldest is dropped, counted ``early_dropped``."""
+ROUTER_NUMBERS = 2**48
+"""Numbers of requests that one router of a member may use."""
 ALL = "*"
 """The component that a message to a whole member names."""
 
@@ -144,7 +146,12 @@ class Machine:
     def add_router(self, name: str, plugin: Plugin, index: Index) -> Router:
         port = MemberPort(self, Cep(self.member, name))
         router = self.routers[name] = Router(
-            port, plugin.classifier, self.settings, self._deliver, plugin.provider.read_at
+            port,
+            plugin.classifier,
+            self.settings,
+            self._deliver,
+            plugin.provider.read_at,
+            first_number=len(self.routers) * ROUTER_NUMBERS,
         )
         router.use_index(index)
         self.infos.append(ComponentInfo(name, "router", self.node, self.zone))
@@ -275,7 +282,7 @@ class Machine:
             sizes = {"version": index.state.version, "has_quorum": int(index.has_quorum)}
             parts.append(ComponentCounts(name, "index", {**index.counts, **sizes}))
         for name, router in self.routers.items():
-            counts = {**router.counts, "pending": router.pending}
+            counts = {**router.counts, **router.latencies.counts(), "pending": router.pending}
             parts.append(ComponentCounts(name, "router", counts))
         for name, proxies in self.proxies.items():
             counts = {**proxies.counts, "proxies": len(proxies)}

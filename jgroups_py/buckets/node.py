@@ -5,6 +5,7 @@ The task that reads the channel feeds the machine with views and messages, a sec
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import AsyncIterator, Callable, Hashable, Mapping
 from contextlib import contextmanager
@@ -54,6 +55,7 @@ class BucketNode:
         self._entered = 0
         self._waiting: dict[_Waiter[Any], None] = {}
         self._closed = False
+        self._routers = itertools.cycle(machine.routers.values())
         self.router.index.on_rows.append(self._tell)
         self._here = self.proxies.create_proxy(_HERE, lambda body: None, static="node")
 
@@ -75,6 +77,7 @@ class BucketNode:
 
     @property
     def router(self) -> Router:
+        """The first one."""
         return next(iter(self._machine.routers.values()))
 
     @property
@@ -114,15 +117,15 @@ class BucketNode:
         if self._posts.waiting > self._machine.settings.outbox_bytes_max:
             self._machine.counts["outbox_full"] += 1
             raise Busy("outbox_bytes_max: other members take too little from this one")
-        requestor = proxy or self._here
+        requestor, router = proxy or self._here, next(self._routers)
         waiter: _Waiter[Replies] = _Waiter()
         with self._inside():
-            number = self.router.route_a_request(request, requestor, waiter.end)
+            number = router.route_a_request(request, requestor, waiter.end)
         try:
             replies = await self._wait(waiter)
         except trio.Cancelled:
             if number is not None:
-                self.router.forget(number)
+                router.forget(number)
             raise
         return [body for to, body in replies if to == requestor]
 

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from jgroups_py.buckets.ends import COMPONENT_MAX
 from jgroups_py.buckets.machine import Machine
 from jgroups_py.buckets.plugin import Plugin
+from jgroups_py.buckets.port import Index
 from jgroups_py.buckets.settings import InstanceSettings
 from jgroups_py.errors import ConfigError
 
+ROUTERS_MAX: Final = 100
+"""Routers of one member."""
 Placement = Mapping[int, tuple[str, str]]
 """Bucket -> the managers of its master and its slave, for the start of an instance."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class NodeParts:
-    """Names of components. Managers and index copies need names that are unique in the instance. Each member has a router and proxies."""
+    """Names of components. Managers and index copies need names that are unique in the instance. Each member has proxies and at least one router."""
 
     node: str
     """The computer. Two copies of a bucket are never on the same one (A32)."""
@@ -26,9 +30,13 @@ class NodeParts:
     managers: tuple[str, ...] = ()
     """Bucket managers. Without any, the member is a client."""
     index: str | None = None
-    """An index copy, one of the static set; None: the router follows another member's copy."""
+    """An index copy, one of the static set; None: the routers follow another member's copy."""
+    routers: int = 1
+    """Routers, among which requests go round. All run in this process."""
 
     def __post_init__(self) -> None:
+        if not 1 <= self.routers <= ROUTERS_MAX:
+            raise ConfigError(f"node {self.node}: 1 to {ROUTERS_MAX} routers, not {self.routers}")
         names = [*self.managers, *([self.index] if self.index is not None else [])]
         for name in (self.node, *names):
             if not isinstance(name, str) or not 1 <= len(name) <= COMPONENT_MAX:
@@ -52,13 +60,17 @@ class NodeParts:
         for name in self.managers:
             machine.add_manager(name, plugin)
         if self.index is None:
-            index = machine.add_mirror(f"follower/{self.node}")
-            machine.add_router(f"r/{self.node}", plugin, index)
+            self._add_routers(machine, plugin, machine.add_mirror(f"follower/{self.node}"))
         else:
             if self.index not in machine.settings.index_copies:
                 raise ConfigError(
                     f"index {self.index!r} is not in index_copies: {', '.join(machine.settings.index_copies)}"
                 )
             copy = machine.add_index(self.index, dict(placement) if placement else None)
-            machine.add_router(f"r/{self.node}", plugin, copy)
+            self._add_routers(machine, plugin, copy)
         machine.add_proxies(f"p/{self.node}")
+
+    def _add_routers(self, machine: Machine, plugin: Plugin, index: Index) -> None:
+        first = f"r/{self.node}"
+        for number in range(1, self.routers + 1):
+            machine.add_router(first if number == 1 else f"{first}/{number}", plugin, index)

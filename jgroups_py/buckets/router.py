@@ -22,6 +22,7 @@ from jgroups_py.buckets.errors import (
     Refused,
     Unavailable,
 )
+from jgroups_py.buckets.latency import Latencies
 from jgroups_py.buckets.messages import (
     Answer,
     Cancel,
@@ -58,6 +59,7 @@ class Pending:
     modifies: bool
     proxy: ProxyId | None
     read_at: ReadAt
+    began: float
     deadline: float
     answered: Answered
     epoch: int = -1
@@ -81,7 +83,7 @@ class Moving:
 
 
 class Router:
-    """One CEP that routes requests."""
+    """One CEP that routes requests. ``first_number``: its requests are numbered from here, because a request is known by its member and number."""
 
     def __init__(
         self,
@@ -90,16 +92,18 @@ class Router:
         settings: InstanceSettings,
         deliver: Callable[[ProxyId, bytes], bool],
         read_at: ReadAt = "master",
+        first_number: int = 0,
     ) -> None:
         self.port, self.classifier, self.settings = port, classifier, settings
         self.read_at = read_at
         self.counts: Counter[str] = Counter()
+        self.latencies = Latencies()
         self._deliver = deliver
         self._index: Index | None = None
         self._pending: dict[RequestId, Pending] = {}
         self._moving: dict[int, Moving] = {}
         self._cancels: dict[int, Moved] = {}
-        self._number = 0
+        self._number = first_number
         self._sweeping = False
 
     def use_index(self, index: Index) -> None:
@@ -178,6 +182,7 @@ class Router:
             found.modifies,
             proxy_id,
             request.read_at or self.read_at,
+            self.port.now,
             self.port.now + self.settings.request_timeout,
             answered,
         )
@@ -250,6 +255,7 @@ class Router:
                 else:
                     self.port.post(proxy.manager, Deliver(proxy, body))
             self.counts["answered"] += 1
+            self.latencies.add(self.port.now - pending.began, modifies=pending.modifies)
             del self._pending[pending.id]
             pending.answered(answer.replies)
 

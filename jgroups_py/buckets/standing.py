@@ -8,6 +8,7 @@ from typing import Any, Final
 from jgroups_py.buckets.deployment.picture import ranges, table
 from jgroups_py.buckets.ends import Cep
 from jgroups_py.buckets.messages import BucketLoad, IndexState, NodeStatistics
+from jgroups_py.buckets.rates import rates_text
 from jgroups_py.buckets.rows import losses, misplaced
 from jgroups_py.values.shown import shown
 
@@ -51,9 +52,12 @@ def standing_json(state: IndexState, members: Collection[str]) -> dict[str, Any]
 
 
 def standing_text(told: dict[str, Any]) -> str:
-    """Lines of ``standing_json``'s result."""
+    """Lines of ``standing_json``'s result. ``load``, if it is there, is ``rates``' result."""
     copies = shown(", ".join(told["index_copies"]) or "none")
     lines = [f"{told['buckets']} buckets; index copies: {copies}; change {told['version']}"]
+    load = told.get("load")
+    if load is not None:
+        lines += rates_text(load)
     rows = [
         (
             "node",
@@ -62,6 +66,7 @@ def standing_text(told: dict[str, Any]) -> str:
             "fails with",
             "masters",
             "slaves",
+            *(["requests/s"] if load is not None else []),
             "buckets (slaves in brackets)",
         )
     ]
@@ -73,6 +78,7 @@ def standing_text(told: dict[str, Any]) -> str:
             shown(" ".join(manager["fails_with"]) or "-", NAME_MAX),
             str(len(manager["masters"])),
             str(len(manager["slaves"])),
+            *_rate_of(load, manager["node"]),
             f"{ranges(manager['masters'])} ({ranges(manager['slaves'])})",
         )
         for manager in told["managers"]
@@ -87,6 +93,13 @@ def standing_text(told: dict[str, Any]) -> str:
     ]
     lines += [f"! bucket {one['bucket']}: {shown(one['why'])}" for one in told["together"]]
     return "\n".join(lines)
+
+
+def _rate_of(load: dict[str, Any] | None, node: str) -> list[str]:
+    """Of the whole node, whatever number of managers it has."""
+    if load is None:
+        return []
+    return [f"{load['nodes'][node]['requests']:g}" if node in load["nodes"] else "?"]
 
 
 def unequal(nodes: Iterable[NodeStatistics]) -> dict[int, str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -19,6 +20,7 @@ import pytest
 from jgroups_py.buckets import Cep, Refused
 from jgroups_py.buckets.deployment import Deployment, distribute, parse_deployment
 from jgroups_py.buckets.messages import (
+    BucketLoad,
     ComponentCounts,
     ComponentInfo,
     IndexState,
@@ -58,10 +60,13 @@ class FakeNode:
         self.moves: list[str] = []
         self.ready = True
         self.missing: list[str] = []
+        self.looks = 0
 
-    async def instance_statistics(self) -> InstanceStatistics:
-        part = ComponentCounts("m/n1", "manager", {"requests": 7})
-        told = NodeStatistics("n1", "", self.ceps["n1"].member, [part])
+    async def instance_statistics(self, *, buckets: bool = False) -> InstanceStatistics:
+        self.looks += 1
+        part = ComponentCounts("m/n1", "manager", {"requests": 7 * self.looks})
+        loads = [BucketLoad(4, "master", 1, 3, 7 * self.looks)] if buckets else []
+        told = NodeStatistics("n1", "", self.ceps["n1"].member, [part], loads)
         return InstanceStatistics([told], self.missing, self.state.rows)
 
     async def wait_ready(self) -> None:
@@ -126,20 +131,22 @@ def run(capsys: pytest.CaptureFixture[str]) -> Any:
 def test_top_shows_where_buckets_are_and_what_is_missing(
     file: str, node: FakeNode, run: Any
 ) -> None:
-    code, out, _ = run("top", file, "--once")
+    once = ("top", file, "--once", "--interval", "1ms")
+    code, out, _ = run(*once)
     assert code == 0 and out.splitlines()[0] == "8 buckets; index copies: i/n1; change 1"
-    assert len(out.splitlines()) == 5
+    assert len(out.splitlines()) == 7
     node.state.rows[3] = Row(3, 2, node.ceps["n1"])
-    code, out, _ = run("top", file, "--json")
+    code, out, _ = run("top", file, "--json", "--interval", "1ms")
     told = json.loads(out)
     assert code == 1 and told["without_backup"] == [3] and told["lost"] == []
-    code, out, _ = run("top", file, "--once")
+    assert told["load"]["buckets"]["4"]["master"] == told["load"]["requests"] > 0
+    code, out, _ = run(*once)
     assert code == 1 and "! 1 without backup: 3 (recreate makes slaves)" in out
     node.state.managers[:] = [
         KnownManager(m.cep, ComponentInfo("m", "manager", "evil\x1b[2J", "rack\n1"))
         for m in node.state.managers
     ]
-    code, out, _ = run("top", file, "--once")
+    code, out, _ = run(*once)
     assert "\x1b" not in out and "evil" in out
 
 
@@ -150,6 +157,7 @@ def test_counts_are_shown_at_three_levels(file: str, node: FakeNode, run: Any) -
     assert out.startswith("the instance\n  manager_requests  7\n  pairs  8\n")
     node.missing.append("evil\x1b[2J")
     code, out, _ = run("stats", file)
+    node.looks = 0
     assert code == 1 and "! no answer from evil" in out and "\x1b" not in out
     assert json.loads(run("stats", file, "--json")[1])["components"] == {"m/n1": {"requests": 7}}
 
@@ -226,16 +234,18 @@ def test_a_node_that_the_file_does_not_have_is_told(file: str, run: Any) -> None
     assert code == 2 and "application: the key is missing: module:name of the plug-in" in err
 
 
-PLUGIN = "from jgroups_py.testing.explorer.buckets.ledger import ledger\nPLUGIN = ledger()\n"
+def said_by_memcached(place: tuple[str, int], line: bytes) -> bytes:
+    with socket.create_connection(place, 30) as client:
+        client.sendall(line)
+        return client.recv(1000)
 
 
 @pytest.mark.sockets
 def test_three_nodes_run_and_obey_an_administrator(tmp_path: Path) -> None:
-    (tmp_path / "app_of_a_test.py").write_text(PLUGIN)
     file = tmp_path / "seats.yaml"
     nodes = "".join(f"  n{n}: {{address: 127.0.0.1}}\n" for n in (1, 2, 3))
     file.write_text(
-        f"name: seats-{os.getpid()}\nbuckets: 4\nstack: tcp.xml\napplication: app_of_a_test:PLUGIN\nnodes:\n{nodes}"
+        f"name: seats-{os.getpid()}\nbuckets: 4\nstack: tcp.xml\napplication: jgroups_py.buckets.items.bucket_items:ITEMS\nnodes:\n{nodes}"
     )
     port = free_block(8)
     where = ["--set", f"TCP.bind_port={port}", "--set", "TCP.port_range=8"]
@@ -249,13 +259,23 @@ def test_three_nodes_run_and_obey_an_administrator(tmp_path: Path) -> None:
         return subprocess.run(line, capture_output=True, text=True, timeout=90)
 
     running = [
-        subprocess.Popen(command("node", str(file), f"n{n}"), stdout=subprocess.PIPE, text=True)
+        subprocess.Popen(
+            command("node", str(file), f"n{n}", "--memcached", "127.0.0.1:0"),
+            stdout=subprocess.PIPE,
+            text=True,
+        )
         for n in (1, 2, 3)
     ]
     try:
+        out = running[0].stdout
+        assert out is not None
+        told_at = next(line for line in out if "memcached" in line)
+        assert told_at.startswith("n1 serves memcached at 127.0.0.1:")
+        place = ("127.0.0.1", int(told_at.rpartition(":")[2]))
         looked = administrate("top", "--once", "--json")
         assert looked.returncode == 0, looked.stderr
         assert [m["node"] for m in json.loads(looked.stdout)["managers"]] == ["n1", "n2", "n3"]
+        assert said_by_memcached(place, b"set seat 0 0 3\r\nAnn\r\n") == b"STORED\r\n"
         emptied = administrate("exempt", "n2")
         assert emptied.returncode == 0 and "moves" in emptied.stdout, emptied.stderr
         running[1].send_signal(signal.SIGTERM)
@@ -265,6 +285,8 @@ def test_three_nodes_run_and_obey_an_administrator(tmp_path: Path) -> None:
         looked = administrate("top", "--once", "--json")
         told = json.loads(looked.stdout)
         assert told["without_backup"] == told["lost"] == []
+        found = said_by_memcached(place, b"get seat\r\n")
+        assert found == b"VALUE seat 0 3\r\nAnn\r\nEND\r\n"
     finally:
         for process in running:
             process.terminate()

@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -29,7 +30,10 @@ from jgroups_py.buckets.deployment.application import load_application
 from jgroups_py.buckets.messages import IndexState
 from jgroups_py.buckets.node import BucketNode
 from jgroups_py.buckets.orders import Order, evacuation, recreation, restoration
+from jgroups_py.buckets.rates import rates
+from jgroups_py.buckets.serving import serve_items
 from jgroups_py.buckets.standing import standing_json, standing_text
+from jgroups_py.buckets.statistics import InstanceStatistics
 from jgroups_py.tools.options import JsonCommand, Time, examples, json_option
 from jgroups_py.tools.outputs import show
 from jgroups_py.tools.running import run_command
@@ -85,6 +89,7 @@ class _Meeting:
 @click.command(
     epilog=examples(
         "jgroups-py buckets node seats.yaml n1",
+        "jgroups-py buckets node items.yaml n1 --memcached 127.0.0.1:11211",
         "jgroups-py buckets node seats.yaml n1 --export old",
         "jgroups-py buckets node new.yaml n1 --import new/n1.jgb",
     )
@@ -104,12 +109,26 @@ class _Meeting:
     metavar="FOLDER",
     help="Write all entries here to FOLDER/NODE.jgb at the end.",
 )
+@click.option(
+    "--memcached", metavar="HOST:PORT", help="Serve clients of memcached; port 0 takes a free one."
+)
+@click.option("--http", metavar="HOST:PORT", help="Serve clients of HTTP.")
 @_member_options
-def node(file: str, name: str, archives: tuple[str, ...], folder: str | None, **member: Any) -> int:
+def node(
+    file: str,
+    name: str,
+    archives: tuple[str, ...],
+    folder: str | None,
+    memcached: str | None,
+    http: str | None,
+    **member: Any,
+) -> int:
     """Run a node of a deployment until it is interrupted.
 
     It runs the bucket managers, the index copy and the router that the file has for NODE, with the plug-in that the file names as its application; the module may lie
     beside the file. The instance exists when all index copies and bucket managers have been there.
+
+    --memcached and --http serve items, and need an application that has them: jgroups_py.buckets.items.bucket_items:ITEMS.
 
     With --import give every node the archives of all entries, or those that repartition has made for it; a node that finds copies with different numbers of entries
     then ends with an error. With --export stop the clients first: then all
@@ -133,7 +152,14 @@ def node(file: str, name: str, archives: tuple[str, ...], folder: str | None, **
             deployment, name, plugin=plugin, contents=contents, **meeting.options
         ) as opened:
             try:
-                await _serve(opened, deployment, name, meeting.patience, loaded=bool(archives))
+                async with trio.open_nursery() as nursery:
+                    if memcached is not None or http is not None:
+                        places = await nursery.start(
+                            partial(serve_items, opened, memcached=memcached, http=http)
+                        )
+                        for kind, (host, port) in places.items():
+                            _tell(f"{name} serves {kind} at {host}:{port}")
+                    await _serve(opened, deployment, name, meeting.patience, loaded=bool(archives))
             finally:
                 if folder is not None:
                     _export(opened, deployment, Path(folder) / f"{name}.jgb")
@@ -178,27 +204,28 @@ def _export(opened: BucketNode, deployment: Deployment, file: Path) -> None:
 @click.option(
     "--interval", type=Time(), default=2.0, show_default="2s", help="Time between two looks."
 )
-@click.option("--once", is_flag=True, help="Look once and end.")
+@click.option("--once", is_flag=True, help="Look for one --interval and end.")
 @_member_options
 @json_option
 def top(file: str, interval: float, once: bool, json_out: str | None, **member: Any) -> int:
-    """Show where buckets are, master and slave, until you end it.
+    """Show where buckets are, master and slave, and how busy they are, until you end it.
+
+    Requests a second and latencies are those of the last --interval. A latency is told as the edge of a step, such as 5 ms for 4.2 ms.
 
     Exit, with --once or --json, 1: a pair is without backup, lost, or its copies may fail together.
     """
 
     async def look(administrator: BucketNode, deployment: Deployment) -> dict[str, Any]:
-        return _standing(administrator)
+        return await _Looks(administrator, interval).next()
 
     async def watch(administrator: BucketNode, deployment: Deployment) -> None:
+        looks = _Looks(administrator, interval)
         if not sys.stdout.isatty():
             while True:
-                _tell(standing_text(_standing(administrator)))
-                await trio.sleep(interval)
+                _tell(standing_text(await looks.next()))
         with Live(auto_refresh=False) as live:
             while True:
-                live.update(Text(standing_text(_standing(administrator))), refresh=True)
-                await trio.sleep(interval)
+                live.update(Text(standing_text(await looks.next())), refresh=True)
 
     if not once and json_out is None:
         return run_command(lambda: _Meeting(**member).administrate(file, watch))
@@ -242,10 +269,26 @@ def _counts_text(told: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _standing(administrator: BucketNode) -> dict[str, Any]:
-    view = administrator.channel.view
-    members = [str(member) for member in view.members] if view is not None else []
-    return standing_json(administrator.state, members)
+class _Looks:
+    """Looks at an instance, ``interval`` seconds apart."""
+
+    def __init__(self, administrator: BucketNode, interval: float) -> None:
+        self._administrator, self._interval = administrator, interval
+        self._before: tuple[float, InstanceStatistics] | None = None
+
+    async def next(self) -> dict[str, Any]:
+        """What ``standing_json`` says, with the ``load`` of the last interval."""
+        began, before = self._before or await self._counted()
+        await trio.sleep(self._interval)
+        ended, now = self._before = await self._counted()
+        view = self._administrator.channel.view
+        members = [str(member) for member in view.members] if view is not None else []
+        told = standing_json(self._administrator.state, members)
+        return told | {"load": rates(before, now, ended - began), "missing": now.missing}
+
+    async def _counted(self) -> tuple[float, InstanceStatistics]:
+        counted = await self._administrator.instance_statistics(buckets=True)
+        return trio.current_time(), counted
 
 
 def _order_options(command: F) -> F:

@@ -98,6 +98,10 @@ def item_plugin(
     return Plugin(ItemProvider(limits, backup, read_at), ItemClassifier())
 
 
+ITEMS: Final = item_plugin()
+"""For deployment files: ``application: jgroups_py.buckets.items.bucket_items:ITEMS``."""
+
+
 class BucketItems:
     """An ItemStore: asks the bucket store through this member."""
 
