@@ -208,7 +208,7 @@ def _export(opened: BucketNode, deployment: Deployment, file: Path) -> None:
 @_member_options
 @json_option
 def top(file: str, interval: float, once: bool, json_out: str | None, **member: Any) -> int:
-    """Show where buckets are, master and slave, and how busy they are, until you end it.
+    """Show where buckets are and how busy they are, until you end it.
 
     Requests a second and latencies are those of the last --interval. A latency is told as the edge of a step, such as 5 ms for 4.2 ms.
 
