@@ -23,6 +23,8 @@ autodoc_member_order = "bysource"
 html_theme = "furo"
 html_title = f"jgroups_py {release}"
 html_static_path = ["_static"]
+html_css_files = ["pictures.css"]
+highlight_language = "text"  # what a block without a language shows is output
 html_show_sphinx = False
 
 generate.write(Path(__file__).parent / "reference")

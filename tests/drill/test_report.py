@@ -6,6 +6,7 @@ import io
 import json
 import re
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ from jgroups_py.drill.judge import figures, flows
 from jgroups_py.drill.judge import verdict as judge
 from jgroups_py.drill.judge.cache_judge import CacheVerdict, SiteNumbers
 from jgroups_py.drill.judge.rules import Who
-from jgroups_py.drill.report import curves, happenings, picture, table
+from jgroups_py.drill.report import curves, happenings, picture, table, tables
 from jgroups_py.drill.report import page as report
 from jgroups_py.drill.report import seeds as seeds_report
 from jgroups_py.drill.report.charts import scale
@@ -270,6 +271,30 @@ def test_the_page_folds_long_tables_and_prints_whole_lists(told: Any) -> None:
     in_print = html.partition("@media print {")[2].partition("}\n")[0]
     assert ".list" in in_print and "max-height: none" in in_print
     assert re.search(r"svg \.limit-text[^{]*{[^}]*paint-order: stroke", html)
+
+
+def test_a_table_of_faults_has_no_empty_column_and_the_plan_names_its_file(told: Any) -> None:
+    planned, evidence, verdict, found, printed = told
+    html = report.page(planned, evidence, verdict, found, printed, command="", limit="1 MB")
+    headings = html.partition("<h2>Faults</h2>")[2].partition("</tr>")[0]
+    assert re.findall("<th>(.*?)</th>", headings) == [
+        *("fault", "detected after", "take-over", "service goes on after"),
+    ]
+    verdict.detections, verdict.takeovers = [], []
+    html = report.page(
+        replace(planned, file="/a/folder/d.yaml"),
+        *(evidence, verdict, found, printed),
+        command="",
+        limit="1 MB",
+    )
+    headings = html.partition("<h2>Faults</h2>")[2].partition("</tr>")[0]
+    assert re.findall("<th>(.*?)</th>", headings) == ["fault", "service goes on after"]
+    assert "<th>line of d.yaml</th>" in html
+
+
+def test_only_the_first_column_of_a_table_may_be_empty() -> None:
+    columns, rows = tables.filled(("a", "b", "c"), [("", "", "x"), ("", "", "")])
+    assert (columns, rows) == (["a", "c"], [["", "x"], ["", ""]])
 
 
 def test_a_promotion_says_since_when_messages_count_and_why(story: Any) -> None:

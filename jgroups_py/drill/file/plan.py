@@ -29,7 +29,7 @@ from jgroups_py.drill.file.values import Span, seconds_text
 from jgroups_py.errors import ConfigError
 
 START_SECONDS_MAX = 30.0
-"""How long the start may take: every site in its full view, every relay on the bridge."""
+"""How long the start may take, on an idle machine: every site in its full view, every relay on the bridge."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from jgroups_py.drill.report import curves, panels, picture
 from jgroups_py.drill.report.charts import site_class
 from jgroups_py.drill.report.panels import Panel, Series, as_seconds
 from jgroups_py.drill.report.subject import Grid, Headline, Subject
-from jgroups_py.drill.report.tables import KEYS_SHOWN_MAX, event_text, seconds, show_sites
+from jgroups_py.drill.report.tables import KEYS_SHOWN_MAX, event_text, filled, seconds, show_sites
 
 ROWS_MAX = 200
 """Findings, and changes of roles, on the page."""
@@ -48,10 +48,11 @@ def show_findings(out: Console, findings: Sequence[Finding]) -> None:
 def show_events(out: Console, events: Sequence[tuple[str, ...]], headings: Sequence[str]) -> None:
     """Faults and what was measured of them; nothing where there was none."""
     if events:
+        columns, rows = filled(headings, events)
         table = Table()
-        for column in headings:
+        for column in columns:
             table.add_column(column, justify="left" if column == "event" else "right")
-        for row in events:
+        for row in rows:
             table.add_row(*row)
         out.print(table)
 
@@ -84,7 +85,7 @@ def subject(plan: Plan, evidence: Evidence, verdict: LiveVerdict, figures: Figur
     grids = grid_of(verdict.findings)
     if roles:
         shown, more = roles[:ROWS_MAX], max(0, len(roles) - ROWS_MAX)
-        grids.append(Grid("Roles", ("at", "node", "is", "term"), shown, more=more))
+        grids.append(Grid("Roles", ("at", "node", "role", "term"), shown, more=more))
     return Subject(
         Verdict(
             sites={site.name: SiteNumbers() for site in plan.sites},

@@ -17,12 +17,14 @@ from jgroups_py.drill.judge.rules import reigns
 from jgroups_py.drill.judge.verdict import SiteNumbers, Verdict
 from jgroups_py.drill.report import curves, panels, picture
 from jgroups_py.drill.report.charts import site_class
+from jgroups_py.drill.report.live_report import show_events
 from jgroups_py.drill.report.panels import Panel, Series, as_seconds
 from jgroups_py.drill.report.subject import Grid, Headline, Subject
-from jgroups_py.drill.report.tables import KEYS_SHOWN_MAX, event_text, seconds, show_sites
+from jgroups_py.drill.report.tables import KEYS_SHOWN_MAX, event_text, filled, seconds, show_sites
 
 ROWS_MAX = 200
 """Keys on the page."""
+_COLUMNS = ("key", "puts", "lost", "found there", "differs", "went back at")
 
 
 def show(out: Console, title: str, verdict: MapVerdict) -> None:
@@ -31,10 +33,11 @@ def show(out: Console, title: str, verdict: MapVerdict) -> None:
     bad = [key for key in verdict.keys if key.bad]
     if bad:
         table = Table(title=f"keys with something wrong ({len(bad)} of {len(verdict.keys)})")
-        for column in ("key", "puts", "lost", "found there", "differs", "went back at"):
+        columns, rows = filled(_COLUMNS, [_row(key) for key in bad[:KEYS_SHOWN_MAX]])
+        for column in columns:
             table.add_column(column, justify="right")
-        for key in bad[:KEYS_SHOWN_MAX]:
-            table.add_row(*_row(key))
+        for row in rows:
+            table.add_row(*row)
         out.print(table)
     figures = [seconds(verdict.lag(part)) for part in (0.5, 0.99, 1.0)]
     out.print(
@@ -46,12 +49,7 @@ def show(out: Console, title: str, verdict: MapVerdict) -> None:
     )
     out.print(f"hosts differed in {keys} of {len(verdict.keys)} keys, {longest}")
     if verdict.detections or verdict.healings:
-        table = Table()
-        for column in ("event", "detected after", "all equal after"):
-            table.add_column(column, justify="left" if column == "event" else "right")
-        for row in _events(verdict):
-            table.add_row(*row)
-        out.print(table)
+        show_events(out, _events(verdict), ("event", "detected after", "all equal after"))
 
 
 def _events(verdict: MapVerdict) -> list[tuple[str, str, str]]:
@@ -61,15 +59,15 @@ def _events(verdict: MapVerdict) -> list[tuple[str, str, str]]:
 
 
 def _row(key: MapKey) -> tuple[str, str, str, str, str, str]:
-    lost = f"{key.lost} writes: {text_of(key.missing)}" if key.lost else ""
+    lost = f"{key.lost} writes: {text_of(key.missing)}" if key.lost else "0"
     there = {key.found[place] or "nothing" for place in key.lost_at}
     return (
         str(key.key),
         str(key.puts),
-        lost if lost or not key.lost_at else "a value that nobody put",
+        "a value that nobody put" if key.lost_at and not key.lost else lost,
         ", ".join(sorted(there)),
-        "yes" if key.diverged else "",
-        ", ".join(dict.fromkeys(key.stale)),
+        "yes" if key.diverged else "no",
+        ", ".join(dict.fromkeys(key.stale)) or "no",
     )
 
 
@@ -81,6 +79,7 @@ def subject(
     puts = [record.t for record in evidence.marks if record.event == "put"]
     edges = picture.bins(picture.span(evidence, plan.end), len(puts))
     ordered = sorted(verdict.keys, key=lambda key: (not key.bad, key.key))
+    columns, rows = filled(_COLUMNS, [_row(key) for key in ordered[:ROWS_MAX]])
     return Subject(
         Verdict(
             sites={site.name: SiteNumbers() for site in plan.sites},
@@ -98,9 +97,9 @@ def subject(
         grids=[
             Grid(
                 "Keys",
-                ("key", "puts", "lost", "found there", "differs", "went back at"),
-                [_row(key) for key in ordered[:ROWS_MAX]],
-                [_row(key) for key in ordered[:ROWS_MAX] if key.bad],
+                columns,
+                rows,
+                [row for row, key in zip(rows, ordered, strict=False) if key.bad],
                 max(0, len(ordered) - ROWS_MAX),
             )
         ],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import jinja2
@@ -30,7 +31,7 @@ from jgroups_py.drill.report.table import (
     primary_text,
     unrelayed_text,
 )
-from jgroups_py.drill.report.tables import event_text, seconds
+from jgroups_py.drill.report.tables import event_text, filled, seconds
 
 FINDINGS_SHOWN_MAX = 200
 FINDINGS_UNFOLDED_MAX = 20
@@ -85,8 +86,11 @@ def page(
             happenings=[(f"{one.t:.3f}", one.kind, one.text) for one in told[:SHOWN_MAX]],
             more_happenings=max(0, len(told) - SHOWN_MAX),
             columns=[column for column in columns if column not in subject.left_out],
+            file=Path(plan.file).name,
             events=[(f"{event.at:.3f} s", str(event), event.place.line) for event in plan.events],
-            measured=subject.measured,
+            faults=filled(
+                ("fault", "detected after", subject.then, "service goes on after"), subject.measured
+            ),
             grids=subject.grids,
             judged=[(*judged_text(j), j.holds) for j in verdict.expectations],
             unfolded=FINDINGS_UNFOLDED_MAX,
@@ -97,7 +101,6 @@ def page(
             bootstraps=[
                 (event_text(m), seconds(m.seconds)) for m in getattr(verdict, "bootstraps", ())
             ],
-            then=subject.then,
             keys=keys[:FINDINGS_SHOWN_MAX],
             more_keys=max(0, len(keys) - FINDINGS_SHOWN_MAX),
             command=command,

@@ -51,7 +51,7 @@ MEANINGS = {
     "restart": "comes back",
     "fail_site": "a site fails",
     "promote": "a site is promoted",
-    "interruption": "interruption: messages waited after a fault",
+    "interruption": "interruption: messages or requests waited after a fault",
     "gap": "another site gets nothing new",
     "partition": "partition",
     "lost": "lost messages, by time of sending",

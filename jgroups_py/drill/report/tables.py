@@ -31,6 +31,14 @@ def event_text(measured: Measured) -> str:
     return f"{measured.t:.3f} s {measured.event} {whom}"
 
 
+def filled(
+    columns: Sequence[str], rows: Sequence[Sequence[str]]
+) -> tuple[list[str], list[list[str]]]:
+    """Columns and rows without the columns that are empty in every row. The first column stays."""
+    kept = [at for at in range(len(columns)) if at == 0 or any(row[at] for row in rows)]
+    return [columns[at] for at in kept], [[row[at] for at in kept] for row in rows]
+
+
 def show_sites(
     out: Console,
     title: str,

@@ -37,9 +37,10 @@ from jgroups_py.values.batch import Batch
 from jgroups_py.values.view import View
 
 SAMPLE_SECONDS = 0.1
+JOIN_SECONDS_MAX = 30.0
+"""How long joining may take on an idle machine."""
 SEND_RUN_MAX = 100
 """Messages a load generator that fell behind sends at once."""
-JOIN_SECONDS_MAX = 30.0
 
 
 class Traffic(msgspec.Struct):
@@ -78,6 +79,7 @@ class Task(msgspec.Struct):
     bridge_ports: list[int]
     known_ports: list[int]
     sample_seconds: float = SAMPLE_SECONDS
+    join_seconds: float = JOIN_SECONDS_MAX
     cache: str = ""
     """The cache file, of caches (cache_member.py)."""
     cache_properties: dict[str, str] = {}
@@ -179,7 +181,7 @@ class DrillMember:
             "attributes": task.attributes,
             "properties": task.properties,
             "transport": SocketTransport(faults=self.faults),
-            "join_timeout": JOIN_SECONDS_MAX,
+            "join_timeout": task.join_seconds,
             "trace": self._on_trace,
         }
 

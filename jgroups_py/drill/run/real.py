@@ -30,14 +30,15 @@ from jgroups_py.drill.file import stacks
 from jgroups_py.drill.file.plan import START_SECONDS_MAX, Plan
 from jgroups_py.drill.log import Record, read_log
 from jgroups_py.drill.run.course import TrioCourse
-from jgroups_py.drill.run.member import SAMPLE_SECONDS, Task, Traffic
+from jgroups_py.drill.run.member import JOIN_SECONDS_MAX, SAMPLE_SECONDS, Task, Traffic
+from jgroups_py.drill.run.patience import busy_text, patient
 from jgroups_py.drill.run.port_block import BRIDGE_OFFSET, FD_OFFSET, HOST, MEMBERS_MAX, port_block
 from jgroups_py.drill.run.resolve import DrillError
 from jgroups_py.drill.run.runner import Progress, RunLog
 from jgroups_py.driver.multicast import probe_multicast
 
 LOOK_SECONDS = 30.0
-"""For all members together to say what they have, and again to read every key."""
+"""For all members together to say what they have, and again to read every key; on an idle machine."""
 CLOSE_SECONDS = 5.0
 """How long members may take to end when the drill is over."""
 STDERR_LINES = 3
@@ -272,6 +273,7 @@ class RealDrill(TrioCourse[Process]):
             bridge_ports=[port for four in ports for port in four[2:]],
             known_ports=[port for four in ports for port in four],
             sample_seconds=self.sample_seconds,
+            join_seconds=patient(JOIN_SECONDS_MAX),
             cache=plan.site(member.site).cache,
             cache_properties=dict(plan.site(member.site).properties),
             identifier=self._index[who] + 1,
@@ -360,14 +362,16 @@ class RealDrill(TrioCourse[Process]):
     async def _run(self, nursery: trio.Nursery) -> None:
         plan = self.plan
         self.progress.say(0.0, f"starting {len(plan.members)} processes")
-        with trio.move_on_after(self.start_seconds) as scope:
+        start_seconds = patient(self.start_seconds)
+        with trio.move_on_after(start_seconds) as scope:
             for site, name in plan.members:
                 await self._spawn(site, name, 1)
             await self._until(lambda: all(m.ready for m in self._everybody))
             await self._join_all()
             await self._until(self._settled)
         if scope.cancelled_caught:
-            raise DrillError(f"{plan.file}: after {self.start_seconds:.0f} s {self._unfinished()}")
+            waited = f"after {start_seconds:.0f} s{busy_text()}"
+            raise DrillError(f"{plan.file}: {waited} {self._unfinished()}")
         self._zero = time.monotonic()
         for member in self._everybody:
             await self._tell(member, do="start", zero=self._zero)
@@ -583,11 +587,13 @@ class AskedDrill(RealDrill):
         self._looked.clear()
         for member, command in commands.items():
             await self._tell(member, **command)
-        with trio.move_on_after(LOOK_SECONDS):
+        look_seconds = patient(LOOK_SECONDS)
+        with trio.move_on_after(look_seconds):
             await self._until(lambda: all(m in self._looked or m.gone for m in there))
             return
         silent = ", ".join(str(m) for m in there if m not in self._looked)
-        raise DrillError(f"{self.plan.file}: {silent}: no answer after {LOOK_SECONDS:.0f} s")
+        waited = f"no answer after {look_seconds:.0f} s{busy_text()}"
+        raise DrillError(f"{self.plan.file}: {silent}: {waited}")
 
 
 def _last(member: Process) -> str:

@@ -1,0 +1,40 @@
+"""On a busy machine a real drill waits longer for its processes."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from jgroups_py.drill.run import patience
+
+
+def load(monkeypatch: pytest.MonkeyPatch, average: float) -> None:
+    monkeypatch.setattr(os, "getloadavg", lambda: (average, 0.0, 0.0), raising=False)
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+
+
+@pytest.mark.parametrize(
+    ("average", "seconds"), [(0.1, 30.0), (2.0, 30.0), (3.0, 45.0), (24.0, 300.0), (500.0, 300.0)]
+)
+def test_a_wait_grows_with_the_processes_that_wait_for_each_core(
+    monkeypatch: pytest.MonkeyPatch, average: float, seconds: float
+) -> None:
+    load(monkeypatch, average)
+    assert patience.patient(30.0) == seconds
+
+
+def test_what_was_waited_for_in_vain_is_told_with_the_load(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    load(monkeypatch, 24.0)
+    assert patience.busy_text() == " (12.0 processes wait for each core)"
+    load(monkeypatch, 1.0)
+    assert patience.busy_text() == ""
+
+
+def test_where_nobody_can_tell_the_load_a_wait_stays_as_it_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delattr(os, "getloadavg", raising=False)
+    assert patience.patient(30.0) == 30.0
