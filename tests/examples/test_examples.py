@@ -21,12 +21,13 @@ EXPECTED = {
     "tree_cache.py": "49 of 3 in memory\nafter a restart there are 100",
     "seats.py": "LH400/1A is taken by Ann Lee\n10 moves while 120 seats were booked; nothing is lost: True",
     "shared_map.py": "host 1 counts 400, host 2 counts 400\nthe sessions are the same: True",
+    "web_map.py": "none is lost, and both count the same: True",
     "rpc.py": "together 8\nC says KeyError: 'milk'\nthe first to deliver: tea",
     "two_sites.py": "U in SFO received 100 messages in order: True",
 }
 
-SLOW = {"http_sessions.py": pytest.mark.slow}
-"""Its servers and its router are under load in tests/sessions."""
+SLOW = {"http_sessions.py": pytest.mark.slow, "web_map.py": pytest.mark.slow}
+"""Their servers are under load in tests/sessions and in test_web_map.py."""
 
 
 def run(code: str | Path) -> str:

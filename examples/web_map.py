@@ -1,0 +1,255 @@
+"""A shop on two hosts with two web workers each: hits are counted and carts are kept in two multi-master maps.
+
+Workers of a host share its files, and one of them replicates with the other host. A worker may be killed at any time, and a host may stop. No hit that was
+answered and nothing that was put into a cart is lost.
+
+    python examples/web_map.py                     both hosts on this machine; a worker is killed while visitors come
+
+One host alone, the first of two (``SHOP_PORTS`` has the port of each host's maps; the next one is used, too):
+
+    SHOP_HOST=1 SHOP_FOLDER=data/1 SHOP_PORTS=8101,8201 uvicorn --app-dir examples web_map:app --workers 2 --port 8001
+
+    POST /hits/PAGE          200 {"hits": 1}       GET /hits/PAGE
+    POST /cart?milk=2        200 {"milk": "2"}     GET /cart        a cookie says whose cart it is
+
+It needs ``jgroups_py[maps,web]``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+import json
+import os
+import re
+import secrets
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Awaitable, Callable, MutableMapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import parse_qsl
+
+from jgroups_py import aio
+from jgroups_py.maps import MapBusy, MapFull, PerField, PnCounter
+
+Event = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Event]]
+Send = Callable[[Event], Awaitable[None]]
+
+COOKIE: Final = re.compile(r"\bcart=([\w-]{20,43})(?:;|$)")
+SEEN: Final = ""
+"""A field of each cart: when something was last put into it, in seconds since 1970."""
+CART_AGE: Final = 30 * 24 * 3600
+SWEEP_INTERVAL: Final = 600.0
+"""Seconds between looks for carts that are older than CART_AGE."""
+THINGS_MAX: Final = 100
+"""Things in a cart at most; then 409."""
+
+
+# --- the application, in each worker
+
+
+class Shop:
+    """One worker: it opens both maps when the server starts (ASGI's lifespan), and replicates them if no other worker of its host does."""
+
+    def __init__(self, host: int, folder: Path, ports: list[int]) -> None:
+        self._host, self._folder, self._ports = host, folder, ports
+        self.hits: aio.Map[str, int]
+        self.carts: aio.Map[str, dict[str, Any]]
+
+    async def __call__(self, scope: Event, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._live(receive, send)
+        elif scope["type"] == "http":
+            await self._serve(scope, send)
+
+    def _options(self, number: int) -> dict[str, Any]:
+        places = [f"127.0.0.1:{port + number}" for port in self._ports]
+        return {
+            "key": str,
+            "identifier": self._host,
+            "listen": places.pop(self._host - 1),
+            "peers": places,
+        }
+
+    async def _live(self, receive: Receive, send: Send) -> None:
+        await receive()  # lifespan.startup
+        try:
+            async with AsyncExitStack() as stack:
+                hits = aio.open_map(self._folder / "hits", rule=PnCounter(), **self._options(0))
+                carts = aio.open_map(
+                    self._folder / "carts", value="json", rule=PerField(), **self._options(1)
+                )
+                self.hits = await stack.enter_async_context(hits)
+                self.carts = await stack.enter_async_context(carts)
+                sweeping = asyncio.create_task(self._sweep())
+                stack.callback(sweeping.cancel)
+                await send({"type": "lifespan.startup.complete"})
+                await receive()  # lifespan.shutdown
+        except Exception as error:
+            await send({"type": "lifespan.startup.failed", "message": str(error)})
+        else:
+            await send({"type": "lifespan.shutdown.complete"})
+
+    async def _sweep(self) -> None:
+        while True:
+            await asyncio.sleep(SWEEP_INTERVAL)
+            for visitor, cart in self.carts.items():
+                if cart.get(SEEN, 0) < time.time() - CART_AGE:
+                    self.carts.remove(visitor)
+
+    async def _serve(self, scope: Event, send: Send) -> None:
+        _, place, *rest = scope["path"].split("/")
+        headers = [(b"content-type", b"application/json"), (b"x-worker", b"%d" % os.getpid())]
+        changes = scope["method"] == "POST"
+        shown: Any
+        try:
+            if place == "hits" and rest:
+                status, shown = 200, {"hits": await self._hit(rest[0], changes)}
+            elif place == "cart":
+                visitor = self._visitor(scope)
+                things = parse_qsl(scope["query_string"].decode()) if changes else []
+                status, shown = await self._cart(visitor, things)
+                headers.append((b"set-cookie", b"cart=%s; HttpOnly; Path=/" % visitor.encode()))
+            else:
+                status, shown = 404, "there are /hits/PAGE and /cart"
+        except (MapBusy, MapFull) as error:  # nothing was changed
+            status, shown = 503, str(error)
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send({"type": "http.response.body", "body": json.dumps(shown).encode()})
+
+    async def _hit(self, page: str, counts: bool) -> int:
+        return await self.hits.increment(page) if counts else int(self.hits.get(page, 0))
+
+    async def _cart(self, visitor: str, things: list[tuple[str, str]]) -> tuple[int, Any]:
+        def filled(cart: dict[str, Any]) -> dict[str, Any]:
+            return {**cart, **dict(things), SEEN: int(time.time())}
+
+        cart = self.carts.get(visitor, {})
+        if len({*cart, *dict(things)}) > THINGS_MAX:
+            return 409, f"a cart has at most {THINGS_MAX} things"
+        if things:
+            cart = await self.carts.update(visitor, filled, {})
+        return 200, {name: value for name, value in cart.items() if name != SEEN}
+
+    @staticmethod
+    def _visitor(scope: Event) -> str:
+        cookies = next((v.decode("latin-1") for n, v in scope["headers"] if n == b"cookie"), "")
+        known = COOKIE.search(cookies)
+        return known[1] if known else secrets.token_urlsafe(20)
+
+
+if "SHOP_HOST" in os.environ:
+    app = Shop(
+        int(os.environ["SHOP_HOST"]),
+        Path(os.environ["SHOP_FOLDER"]),
+        [int(port) for port in os.environ["SHOP_PORTS"].split(",")],
+    )
+
+
+# --- both hosts on this machine
+
+
+class Host:
+    """uvicorn with its workers. ``ports``: of the maps of all hosts."""
+
+    def __init__(
+        self, number: int, folder: Path, port: int, ports: list[int], workers: int = 2
+    ) -> None:
+        self.number, self.port = number, port
+        self._command = [sys.executable, "-m", "uvicorn", "--app-dir", str(Path(__file__).parent)]
+        self._command += ["web_map:app", "--port", str(port), "--workers", str(workers)]
+        # A machine that is busy is no reason to kill a worker.
+        self._command += ["--log-level", "error", "--timeout-worker-healthcheck", "60"]
+        self._environment = {
+            **os.environ,
+            "SHOP_HOST": str(number),
+            "SHOP_FOLDER": str(folder / f"host{number}"),
+            "SHOP_PORTS": ",".join(map(str, ports)),
+        }
+        self.start()
+
+    def start(self) -> None:
+        self._server = subprocess.Popen(
+            self._command, env=self._environment, start_new_session=True, stderr=subprocess.DEVNULL
+        )
+
+    def wait_ready(self, seconds: float = 60.0) -> None:
+        """Until it answers."""
+        until = time.monotonic() + seconds
+        while True:
+            try:
+                ask(self.port, "GET", "/hits/ready")
+                return
+            except OSError:
+                if time.monotonic() > until or self._server.poll() is not None:
+                    raise
+                time.sleep(0.05)
+
+    def kill(self) -> None:
+        """kill -9 of the server and of all its workers at once."""
+        os.killpg(self._server.pid, signal.SIGKILL)
+        self._server.wait()
+
+
+def ask(port: int, method: str, path: str, cookie: str = "") -> tuple[int, Any, dict[str, str]]:
+    """Status, answer, headers. OSError, HTTPException: it was cut off, and may have been done."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+    try:
+        connection.request(method, path, headers={"Cookie": cookie} if cookie else {})
+        answer = connection.getresponse()
+        headers = {name.lower(): value for name, value in answer.getheaders()}
+        return answer.status, json.loads(answer.read()), headers
+    finally:
+        connection.close()
+
+
+def visit(port: int, times: int) -> int:
+    """Puts things into one cart and counts hits. How many hits were answered."""
+    answered, cookie = 0, ""
+    for number in range(times):
+        try:
+            status, _, _ = ask(port, "POST", "/hits/home")
+            answered += status == 200
+            _, _, headers = ask(port, "POST", f"/cart?thing{number}=1", cookie)
+            cookie = headers["set-cookie"].partition(";")[0]
+        except (OSError, http.client.HTTPException):
+            continue  # the worker was killed
+    return answered
+
+
+def main() -> None:
+    first = int(os.environ.get("JGROUPS_BIND_PORT", "8100")) + 1
+    ports = [first, first + 2]
+    with tempfile.TemporaryDirectory() as name:
+        hosts = [Host(n, Path(name), first + 3 + n, ports) for n in (1, 2)]
+        try:
+            for host in hosts:
+                host.wait_ready()
+            with ThreadPoolExecutor() as pool:
+                visits = [pool.submit(visit, host.port, 50) for host in hosts for _ in range(2)]
+                time.sleep(0.2)
+                _, _, headers = ask(hosts[0].port, "GET", "/hits/home")
+                os.kill(int(headers["x-worker"]), signal.SIGKILL)
+                answered = sum(visit.result() for visit in visits)
+            until = time.monotonic() + 30
+            while True:
+                counts = [ask(host.port, "GET", "/hits/home")[1]["hits"] for host in hosts]
+                if counts[0] == counts[1] >= answered or time.monotonic() > until:
+                    break
+                time.sleep(0.05)
+            print(f"{answered} hits were answered, host 1 counts {counts[0]}, host 2 {counts[1]}")
+            print("none is lost, and both count the same:", counts[0] == counts[1] >= answered)
+        finally:
+            for host in hosts:
+                host.kill()
+
+
+if __name__ == "__main__":
+    main()
