@@ -22,7 +22,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .DELETE_ON_ERROR:
 .PHONY: help venv test test-long durations test-slow test-java test-spark test-memcached demo-spark docs check format drill drill-short drill-seeds requirements \
         bench bench-quick bench-rates bench-sim bench-scale memory fuzz fuzz-short mutants mutants-short flood long-life maps-kills encrypted-hours \
-        simulate simulate-short starts-explore histories histories-short buddy-explore buddy-explore-short map-explore livebackup-explore broker-kills buckets-explore bounds clean
+        simulate simulate-short starts-explore histories histories-short buddy-explore buddy-explore-short map-explore livebackup-explore broker-kills buckets-explore buckets-kills bounds clean
 
 help:
 	@sed -n 's/^# //p' Makefile | head -4
@@ -47,6 +47,7 @@ help:
 	@echo "make map-explore    10,000 random histories of maps each: links, a shared medium, whole clusters; a put's bytes at 127 hosts"
 	@echo "make livebackup-explore  100,000 random orders of operations on live and backup, with crashes of both"
 	@echo "make broker-kills  the live broker of examples/broker is killed 50 times under load: is what clients were told so?"
+	@echo "make buckets-kills  each role of a bucket store is killed 20 times under load, then during moves and between two versions"
 	@echo "make buckets-explore  7,000 random schedules of a bucket store: kills, cuts and moves under load, two versions"
 	@echo "make histories  10,000 histories of concurrent callers of caches, each linearizable? (-short: some)"
 	@echo "make bounds     are the worst-case times of validate ever exceeded? 6,000 simulated faults, and as many take-overs"
@@ -275,6 +276,10 @@ livebackup-explore: $(STAMP)
 
 broker-kills: $(STAMP)
 	$(BIN)/python tests/broker/kill_brokers.py --kills 50
+
+buckets-kills: $(STAMP)
+	$(BIN)/python tests/buckets/kill_components.py --kills 20
+	$(BIN)/python tests/buckets/kill_components.py --kills 20 --moves --versions
 
 buckets-explore: $(STAMP)
 	$(BIN)/python -m jgroups_py.testing.explorer.buckets --seeds 1..5000

@@ -198,10 +198,10 @@ class Machine:
             self._renewing = True
             self._renew()
 
-    def receive(self, sender: str, data: bytes) -> None:
+    def receive(self, sender: str, data: bytes | memoryview | None) -> None:
         """A message of another member. What is none is counted ``bad_messages`` and dropped."""
         try:
-            packet = decode(data)
+            packet = decode(data or b"")
         except BadMessage:
             self.counts["bad_messages"] += 1
             return

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import AsyncIterator, Callable, Hashable, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 import trio
@@ -31,8 +30,8 @@ from jgroups_py.buckets.router import Router
 from jgroups_py.buckets.statistics import InstanceStatistics
 from jgroups_py.channel.channel import Channel
 from jgroups_py.values.address import Address
+from jgroups_py.values.batch import Batch
 from jgroups_py.values.lost import Excluded
-from jgroups_py.values.message import Message
 from jgroups_py.values.view import MergeView, View
 
 T = TypeVar("T")
@@ -53,6 +52,7 @@ class BucketNode:
         self._changed = trio.Event()
         self._timer = trio.CancelScope()
         self._entered = 0
+        self._inside = _Inside(self._enter, self._leave)
         self._waiting: dict[_Waiter[Any], None] = {}
         self._closed = False
         self._routers = itertools.cycle(machine.routers.values())
@@ -119,7 +119,7 @@ class BucketNode:
             raise Busy("outbox_bytes_max: other members take too little from this one")
         requestor, router = proxy or self._here, next(self._routers)
         waiter: _Waiter[Replies] = _Waiter()
-        with self._inside():
+        with self._inside:
             number = router.route_a_request(request, requestor, waiter.end)
         try:
             replies = await self._wait(waiter)
@@ -148,7 +148,7 @@ class BucketNode:
             Busy, Refused, BucketsClosed: there is no new proxy.
         """
         self._check_open()
-        with self._inside():
+        with self._inside:
             made = self.proxies.create_proxy(channel, deliver, static=static, attributes=attributes)
             if attributes:
                 self._machine.tell_findable()
@@ -156,7 +156,7 @@ class BucketNode:
 
     def delete_proxy(self, which: ProxyId | Hashable) -> bool:
         """Forget a proxy by its id or its channel (DeleteProxy). False: there is none."""
-        with self._inside():
+        with self._inside:
             found = self.proxies.delete_proxy(which)
             if found:
                 self._machine.tell_findable()
@@ -234,7 +234,7 @@ class BucketNode:
     async def _ask(self, begin: Callable[[Callable[[Row | BucketError], None]], None]) -> Row:
         self._check_open()
         waiter: _Waiter[Row] = _Waiter()
-        with self._inside():
+        with self._inside:
             begin(waiter.end)
         return await self._wait(waiter)
 
@@ -255,7 +255,7 @@ class BucketNode:
             holder is not None and holder.member in self._machine.members
         ):
             raise Refused(f"another member has the index copy {name!r}")
-        with self._inside():
+        with self._inside:
             index = self._machine.create_index(name)
             index.on_rows.append(self._tell)
         await self.wait_until(lambda state: name in index.state.copies)
@@ -283,23 +283,22 @@ class BucketNode:
         def counted(nodes: list[NodeStatistics], missing: list[str]) -> None:
             waiter.end(InstanceStatistics(nodes, missing, self.state.rows))
 
-        with self._inside():
+        with self._inside:
             self._machine.census.ask(counted, buckets=buckets, timeout=timeout)
         return await self._wait(waiter)
 
     # --- the machine
 
-    @contextmanager
-    def _inside(self) -> Any:
-        """Around each use of the machine: time is right before, and what it has to send leaves after it."""
+    def _enter(self) -> None:
+        """Before each use of the machine: time is right."""
         self._machine.advance(trio.current_time())
         self._entered += 1
-        try:
-            yield
-        finally:
-            self._entered -= 1
-            if not self._entered:
-                self._flush()
+
+    def _leave(self) -> None:
+        """After it: what the machine has to send leaves, unless this use is inside another one."""
+        self._entered -= 1
+        if not self._entered:
+            self._flush()
 
     def _flush(self) -> None:
         machine, posts = self._machine, self._posts
@@ -313,17 +312,16 @@ class BucketNode:
                 if name != machine.member:
                     posts.send(data, address)
         due = machine.next_due
-        self._timer.deadline = math.inf if due is None else due
+        if due is not None and due < self._timer.deadline:
+            # A later one is left: the task wakes up for nothing and sets it then, which is cheaper than to set it for each message.
+            self._timer.deadline = due
 
     async def read(self) -> None:
         """The task that reads the channel."""
-        items: AsyncIterator[Any] = self._channel
-        async for item in items:
+        async for item in self._channel.batches():
             match item:
-                case Message(sender=sender, payload=payload):
-                    if sender != self._channel.address:
-                        with self._inside():
-                            self._machine.receive(str(sender), payload or b"")
+                case Batch(src=Address() as sender):
+                    self._take(str(sender), item.payloads)
                 case View():
                     self._on_view(item.members, merged=isinstance(item, MergeView))
                     if self.on_view is not None:
@@ -332,19 +330,26 @@ class BucketNode:
                     # Others went on without this member. A merge brings it back.
                     self._on_view((self._channel.address,), merged=False)
 
+    def _take(self, sender: str, payloads: Sequence[Any]) -> None:
+        """Messages that came together. What they make the machine send leaves together, too."""
+        with self._inside:
+            for payload in payloads:
+                self._machine.receive(sender, payload)
+
     def _on_view(self, members: tuple[Address, ...], *, merged: bool) -> None:
         self._addresses = {str(member): member for member in members}
         self._posts.view(members)
-        with self._inside():
+        with self._inside:
             self._machine.on_view(tuple(self._addresses), merged=merged)
         self._tell()
 
     async def tick(self) -> None:
         """The task that lets time pass."""
         while True:
-            with self._inside():
+            with self._inside:
                 pass
-            self._timer = trio.CancelScope(deadline=self._timer.deadline)
+            due = self._machine.next_due
+            self._timer = trio.CancelScope(deadline=math.inf if due is None else due)
             with self._timer:
                 await trio.sleep_forever()
 
@@ -375,6 +380,21 @@ class BucketNode:
         for waiter in list(self._waiting):
             waiter.end(OutcomeUnknown("the node was closed"))
         self._tell()
+
+
+class _Inside:
+    """The block around a use of the machine. One object serves all uses."""
+
+    __slots__ = ("_enter", "_leave")
+
+    def __init__(self, enter: Callable[[], None], leave: Callable[[], None]) -> None:
+        self._enter, self._leave = enter, leave
+
+    def __enter__(self) -> None:
+        self._enter()
+
+    def __exit__(self, *error: object) -> None:
+        self._leave()
 
 
 class _Waiter(Generic[T]):

@@ -12,7 +12,7 @@ from jgroups_py.drill import judged
 from jgroups_py.drill.file import loader, plan
 from jgroups_py.drill.file.bucket_keys import BucketLoad
 from jgroups_py.drill.judge.bucket_judge import BucketVerdict
-from jgroups_py.drill.run.bucket_user import DrillEntry, DrillProvider
+from jgroups_py.drill.run.bucket_user import NEW, OLD, DrillEntry, DrillProvider
 from jgroups_py.drill.run.runner import Silent
 from jgroups_py.driver import probe_multicast
 from jgroups_py.errors import ConfigError
@@ -87,6 +87,35 @@ def test_the_command_shows_what_became_of_entries(
     assert json.loads(out.read_text())["lost"]
 
 
+@pytest.mark.seed("A21", "A39")
+def test_members_that_come_back_with_another_version_take_over_and_give_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    versions = DRILL.replace("moves: 4/s", "moves: 8/s, versions: yes")
+    monkeypatch.setitem(globals(), "DRILL", versions.replace("stop: 2s", "stop: 4s"))
+    written: set[int] = set()
+    serialise = DrillEntry.serialise
+
+    def noted(self: DrillEntry, version: int) -> bytes:
+        written.add(version)
+        return serialise(self, version)
+
+    monkeypatch.setattr(DrillEntry, "serialise", noted)
+    verdict, found = played(BACK)
+    assert verdict.passed, found["expectations"]
+    assert written == {OLD, NEW} and found["alone"] == 0
+    (told,) = [one for one in found["interruptions"] if one["event"] == "crash"]
+    assert max(told["seconds_by_key"].values()) == found["rto_s"]
+
+    def forgets_downwards(self: DrillEntry, version: int) -> bytes:
+        if self._version == NEW and version == OLD:
+            return json.dumps(self.entries[:-1]).encode()
+        return serialise(self, version)
+
+    monkeypatch.setattr(DrillEntry, "serialise", forgets_downwards)
+    assert not played(BACK)[0].passed
+
+
 # --- faults: a verdict that shows nothing is none
 
 
@@ -99,7 +128,7 @@ def test_answers_before_the_copy_has_it_lose_modifications(monkeypatch: pytest.M
 
 def test_a_copy_that_forgets_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     def forget(self: DrillEntry, data: bytes, version: int) -> None:
-        self.entries = json.loads(data)[:-1]
+        self.entries = json.loads(data)[:-1]  # only the old version runs here
 
     monkeypatch.setattr(DrillEntry, "unserialise", forget)
     verdict, found = played(KILL)

@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from jgroups_py.drill.file.model import Expectation, Place
 from jgroups_py.drill.judge.bucket_judge import BucketVerdict, figures, judge
 from jgroups_py.drill.judge.bucket_result import result
 from jgroups_py.drill.judge.evidence import Evidence
 from jgroups_py.drill.log import Record
+from jgroups_py.drill.report.bucket_report import show
 
 
 class Store:
@@ -173,3 +175,23 @@ def test_a_store_that_does_not_go_on_has_no_interruption_that_holds() -> None:
     verdict = store.judged(_limit("interruption", 9, "<="))
     assert verdict.expectations[0].measured is None and not verdict.passed
     assert figures(verdict).not_recovered[0].name == "crash NYC.B"
+
+
+def test_the_interruption_of_each_entry_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    store = Store()
+    store.add(2.0, "C", "crash")
+    store.write(2.1, "A1", 0, None, took=0.2, key=1)
+    store.write(2.5, "A2", 0, None, took=1.5, key=7)
+    store.write(2.9, "B1", 1, "A2", took=1.2, key=7)
+    store.write(3.0, "B2", 0, None, took=0, key=9)
+    store.write(1.0, "B3", 0, None, key=11)
+    verdict = store.judged()
+    shown = result(verdict, name="n", mode="m", seed=1, virtual_s=None, wall_s=0.0)
+    (told,) = shown["interruptions"]
+    assert (told["at_s"], told["event"], told["who"]) == (2.0, "crash", "NYC.C#1")
+    assert told["seconds_by_key"] == pytest.approx({"1": 0.2, "7": 1.5})
+    assert told["unanswered"] == [9]
+    show(Console(width=120), "title", verdict)
+    out = capsys.readouterr().out
+    assert "crash NYC.C: entries that waited longest: 7 (1.500 s), 1 (0.200 s)" in out
+    assert "crash NYC.C: 1 entries without an answer: 9" in out

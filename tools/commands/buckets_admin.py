@@ -173,11 +173,11 @@ async def _serve(
     _tell(f"{name} has joined {deployment.name}")
     with trio.move_on_after(patience):
         await opened.wait_ready()
-        _tell(f"{name}: {len(opened.state.rows)} buckets are placed")
     if not opened.state.version:
         _tell(f"{name} waits: not all index copies and bucket managers have been there")
-    if loaded:
         await opened.wait_ready()
+    _tell(f"{name}: {len(opened.state.rows)} buckets are placed")
+    if loaded:
         await compare_copies(opened)
     await trio.sleep_forever()
 

@@ -48,5 +48,7 @@ SETTINGS: Final[dict[str, Callable[[str], Any]]] = {
     "pipeline_max": whole(1, 100_000),
     "moves": moves,
     "repair": one_of(("yes", "no")),
+    "versions": one_of(("yes", "no")),
 }
-"""Of the instance (``buckets.InstanceSettings``); ``index_copies`` is their number. ``moves`` and ``repair`` are of its administrator."""
+"""Of the instance (``buckets.InstanceSettings``); ``index_copies`` is their number. ``moves`` and ``repair`` are of its administrator. ``versions``:
+with yes, a member that is started again has the other version of the application."""

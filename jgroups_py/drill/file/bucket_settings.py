@@ -12,12 +12,13 @@ from jgroups_py.drill.file import bucket_keys
 from jgroups_py.drill.file.plan import Plan
 from jgroups_py.errors import ConfigError
 
-_ADMINISTRATOR: Final = ("moves", "repair")
+_OF_THE_DRILL: Final = ("moves", "repair", "versions")
+"""Settings that are not the instance's."""
 
 
 def instance(given: Mapping[str, Any], members: Sequence[str]) -> InstanceSettings:
     """The settings of the instance with these nodes. Raises ConfigError."""
-    own = {name: value for name, value in given.items() if name not in _ADMINISTRATOR}
+    own = {name: value for name, value in given.items() if name not in _OF_THE_DRILL}
     copies = own.pop("index_copies", min(bucket_keys.INDEX_COPIES, len(members)))
     own.setdefault("buckets", bucket_keys.BUCKETS)
     return InstanceSettings(index_copies=tuple(f"i/{name}" for name in members[:copies]), **own)

@@ -8,7 +8,8 @@ A request adds to an entry, and its client is told the place and what is before 
     stale         entries of which a read lacked a modification that was answered before it began, or showed something that is not there at the end
     unavailable   entries that a member could not read at the end
     alone         buckets that have one copy at the end
-    interruption  after a fault, the longest time in which requests for an entry waited, and none that began after it was answered
+    interruption  after a fault, the longest time in which requests for an entry waited, and none that began after it was answered;
+                  of each entry (``interruptions``), and of all (``recoveries``)
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from jgroups_py.drill.file.bucket_keys import COUNTS
 from jgroups_py.drill.file.model import Expectation
 from jgroups_py.drill.judge.evidence import Evidence
 from jgroups_py.drill.judge.figures import INTERRUPTIONS, Figures, Recovery
-from jgroups_py.drill.judge.flows import longest_wait, percentile
+from jgroups_py.drill.judge.flows import Wait, longest_wait, percentile
 from jgroups_py.drill.judge.live_judge import (
     Entry,
     Finding,
@@ -46,6 +47,22 @@ class Read(NamedTuple):
     ended: float
     length: int
     newest: Entry | None
+
+
+@dataclass
+class Interruption:
+    """What a fault meant for each entry. ``waits``: of entries for which something that was asked after it was answered; ``unanswered``: nothing was."""
+
+    fault: Fault
+    waits: dict[int, Wait] = field(default_factory=dict)
+    unanswered: list[int] = field(default_factory=list)
+
+    def longest(self) -> list[tuple[int, float]]:
+        """Keys and seconds, the longest wait first."""
+        return sorted(
+            ((key, wait.seconds) for key, wait in self.waits.items()),
+            key=lambda one: (-one[1], one[0]),
+        )
 
 
 @dataclass
@@ -75,6 +92,8 @@ class BucketVerdict(OperationsVerdict):
     unavailable: list[int] = field(default_factory=list)
     alone: int | None = None
     reads: list[Read] = field(default_factory=list)
+    interruptions: list[Interruption] = field(default_factory=list)
+    """Of each fault that may interrupt."""
 
     @property
     def requests(self) -> list[tuple[int, float, float]]:
@@ -97,11 +116,10 @@ def judge(evidence: Evidence, *, expect: Sequence[Expectation] = ()) -> BucketVe
         reads=seen.reads,
         detections=[fall.detected for fall in Rules(evidence, None, 0.0).falls()],
     )
-    verdict.recoveries = [
-        _recovery(fault, evidence, verdict)
-        for fault in evidence.faults
-        if fault.event in INTERRUPTIONS
+    verdict.interruptions = [
+        _interruption(fault, verdict) for fault in evidence.faults if fault.event in INTERRUPTIONS
     ]
+    verdict.recoveries = [_recovery(one, evidence.sites) for one in verdict.interruptions]
     _count(evidence, seen, verdict)
     measured: dict[str, float | None] = dict.fromkeys(COUNTS)
     if seen.ends:
@@ -227,24 +245,30 @@ def _stale(seen: _Seen) -> list[int]:
 # --- times
 
 
-def _recovery(fault: Fault, evidence: Evidence, verdict: BucketVerdict) -> Recovery:
-    site = ", ".join(evidence.sites) if fault.site is None else fault.site
-    waits = []
-    asked = False
+def _interruption(fault: Fault, verdict: BucketVerdict) -> Interruption:
+    found = Interruption(fault)
     for key in sorted({key for key, _, _ in verdict.requests}):
         under_way = [(began, ended) for k, began, ended in verdict.requests if k == key]
-        asked = asked or any(began > fault.t for began, _ in under_way)
         wait = longest_wait(under_way, fault.t)
         if wait is not None:
-            waits.append(wait)
-    if not waits:
+            found.waits[key] = wait
+        elif any(began > fault.t for began, _ in under_way):
+            found.unanswered.append(key)
+    return found
+
+
+def _recovery(one: Interruption, sites: Iterable[str]) -> Recovery:
+    fault = one.fault
+    site = ", ".join(sites) if fault.site is None else fault.site
+    if not one.waits:
+        asked = bool(one.unanswered)
         why = (
             "nothing that was asked after it was answered"
             if asked
             else "nothing was asked after it"
         )
         return Recovery(fault.t, fault.event, fault.who, site, None, why, missing=asked)
-    longest = max(waits, key=lambda wait: wait.seconds)
+    longest = max(one.waits.values(), key=lambda wait: wait.seconds)
     return Recovery(fault.t, fault.event, fault.who, site, longest.seconds, start=longest.start)
 
 

@@ -18,6 +18,18 @@ def result(verdict: BucketVerdict, **about: Any) -> dict[str, Any]:
         "stale": verdict.stale,
         "unavailable": verdict.unavailable,
         "alone": verdict.alone,
+        "interruptions": [
+            {
+                "at_s": round(one.fault.t, 6),
+                "event": one.fault.event,
+                "who": None if one.fault.who is None else str(one.fault.who),
+                "seconds_by_key": {
+                    str(key): round(wait.seconds, 6) for key, wait in one.waits.items()
+                },
+                "unanswered": one.unanswered,
+            }
+            for one in verdict.interruptions
+        ],
         "judged": [str(who) for who in verdict.judged],
         "detection_s": times_of(verdict.detections),
         "takeover_s": [],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import Final
 
 from rich.console import Console
 
@@ -19,6 +20,7 @@ from jgroups_py.drill.report.panels import Panel, Series, as_seconds
 from jgroups_py.drill.report.subject import Headline, Subject
 from jgroups_py.drill.report.tables import event_text, seconds, show_sites
 
+KEYS_SHOWN: Final = 5
 _HEADINGS = ("event", "detected after", "", "goes on after")
 
 
@@ -33,6 +35,13 @@ def show(out: Console, title: str, verdict: BucketVerdict) -> None:
         if keys:
             out.print(f"{words}: entries {', '.join(map(str, keys[:20]))}")
     show_events(out, _events(verdict), _HEADINGS)
+    for one, recovery in zip(verdict.interruptions, verdict.recoveries, strict=True):
+        waited = [f"{key} ({seconds(took)})" for key, took in one.longest()[:KEYS_SHOWN] if took]
+        if waited:
+            out.print(f"{recovery.name}: entries that waited longest: {', '.join(waited)}")
+        if one.unanswered:
+            silent = ", ".join(map(str, one.unanswered[:KEYS_SHOWN]))
+            out.print(f"{recovery.name}: {len(one.unanswered)} entries without an answer: {silent}")
 
 
 def _events(verdict: BucketVerdict) -> list[tuple[str, str, str, str]]:

@@ -36,7 +36,7 @@ class BucketDrillMember(DrillMember):
         async with open_buckets(
             task.stack,
             cluster=task.cluster,
-            plugin=plugin(),
+            plugin=plugin(task.settings, self.origin),
             settings=settings,
             parts=NodeParts.of(task.name, settings),
             placement=placement(settings.buckets, names),

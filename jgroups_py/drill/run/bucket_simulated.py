@@ -51,7 +51,7 @@ class BucketSimulation(TrioSimulation[BucketMember]):
         async with open_buckets(
             stack.stack,
             cluster=f"drill-{member.site}",
-            plugin=plugin(),
+            plugin=plugin(given, member.origin),
             settings=settings,
             parts=NodeParts.of(member.name, settings),
             placement=placement(settings.buckets, names),

@@ -40,34 +40,43 @@ LAST_LOOK_SECONDS: Final = 15.0
 """For one key to be read at the end."""
 
 
+OLD, NEW = 73, 81
+"""Versions of the application. The new one keeps entries in another format, and reads and writes the old one, too."""
+
+
 class DrillEntry(Entry):
     """A list of ``[origin, number]``."""
 
-    def __init__(self) -> None:
+    def __init__(self, version: int = OLD) -> None:
         self.entries: list[list[Any]] = []
+        self._version = version
 
     def manipulate(self, bucket: EntryBucket, request: Request, proxy_id: ProxyId | None) -> None:
         answer: Any = self.entries
         if request.body != b"?":
             answer = [len(self.entries), self.entries[-1] if self.entries else None]
             self.entries = [*self.entries, json.loads(request.body)]
-            bucket.save_serialised_entry(self.serialise(1))
+            bucket.save_serialised_entry(self.serialise(self._version))
         if proxy_id is not None:
             bucket.specify_replies([Reply(proxy_id, json.dumps(answer).encode())])
 
     def serialise(self, version: int) -> bytes:
-        return json.dumps(self.entries).encode()
+        return json.dumps(self.entries if version == OLD else {"entries": self.entries}).encode()
 
     def unserialise(self, data: bytes, version: int) -> None:
-        self.entries = json.loads(data)
+        found = json.loads(data)
+        self.entries = found if version == OLD else found["entries"]
 
 
 class DrillProvider(EntryBehaviourProvider):
     application = "drill"
-    version = 1
+
+    def __init__(self, version: int = OLD) -> None:
+        self.version = version
+        self.reads = self.writes = (OLD,) if version == NEW else ()
 
     def create_entry(self, key: str) -> Entry:
-        return DrillEntry()
+        return DrillEntry(self.version)
 
 
 class DrillClassifier(RequestClassifier):
@@ -77,8 +86,10 @@ class DrillClassifier(RequestClassifier):
         return Classification(key=request.key) if request.body[:1] == b"[" else NOT_SENSIBLE
 
 
-def plugin() -> Plugin:
-    return Plugin(DrillProvider(), DrillClassifier())
+def plugin(settings: Mapping[str, Any], origin: str) -> Plugin:
+    """The application of this incarnation. With ``versions: yes`` every other one of a member has the new version, so restarts upgrade and fall back."""
+    later = int(origin.rpartition("#")[2]) % 2 == 0 and settings.get("versions") == "yes"
+    return Plugin(DrillProvider(NEW if later else OLD), DrillClassifier())
 
 
 class Asked(NamedTuple):

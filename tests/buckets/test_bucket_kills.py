@@ -1,0 +1,30 @@
+"""Processes of a bucket store are killed under load of memcached clients: a short share of ``make buckets-kills``. Real sockets."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from kill_components import arguments, main
+
+pytestmark = [pytest.mark.sockets, pytest.mark.timeout(280)]
+
+
+@pytest.mark.seed("A19", "A20", "A21", "A31", "A46")
+async def test_what_clients_were_told_holds_when_processes_are_killed_while_copies_move(
+    tmp_path: Path,
+) -> None:
+    given = [
+        "--kills",
+        "1",
+        "--roles",
+        "master",
+        "index",
+        "router",
+        "--moves",
+        "--versions",
+        "--log",
+    ]
+    found = await main(arguments([*given, str(tmp_path / "nodes.log")]))
+    assert found["problems"] == []
+    assert found["answered"] > 100 and found["reads"] > 20 and found["moves"] > 0

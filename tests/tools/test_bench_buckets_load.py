@@ -1,0 +1,60 @@
+"""The load bench of the bucket store: real nodes and a client process; what the client takes for a whole answer."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+import pytest
+
+from jgroups_py.tools.bench import buckets_load
+from jgroups_py.tools.bench.buckets_caller import Memcached, Plan, Redis
+
+
+def plan(**changes: object) -> Plan:
+    return Plan(**{"protocol": "", "ports": [], "rate": 1.0, "seconds": 1.0, "size": 3, **changes})  # type: ignore[arg-type]
+
+
+def test_answers_of_memcached_are_whole_at_their_end() -> None:
+    speaks = Memcached(plan())
+    whole = b"VALUE k1 0 3\r\nxxx\r\nEND\r\n"
+    assert speaks.store(1) == b"set k1 0 0 3\r\nxxx\r\n" and speaks.read(1) == b"get k1\r\n"
+    assert [speaks.is_whole(whole[:n], reads=True) for n in (14, 19, len(whole))] == [
+        False,
+        False,
+        True,
+    ]
+    assert speaks.found(whole) and not speaks.found(b"END\r\n")
+    assert speaks.is_whole(b"STORED\r\n", reads=False) and speaks.stored(b"STORED\r\n")
+    assert speaks.is_whole(b"SERVER_ERROR no master\r\n", reads=True)
+
+
+def test_a_change_of_redis_is_whole_when_the_replica_has_answered() -> None:
+    speaks = Redis(plan(confirmed=True))
+    assert speaks.store(1).endswith(b"$4\r\nWAIT\r\n$1\r\n1\r\n$4\r\n1000\r\n")
+    assert not speaks.is_whole(b"+OK\r\n", reads=False)
+    assert speaks.is_whole(b"+OK\r\n:1\r\n", reads=False) and speaks.stored(b"+OK\r\n:1\r\n")
+    assert not speaks.stored(b"+OK\r\n:0\r\n")
+    assert not speaks.is_whole(b"$3\r\n", reads=True) and speaks.is_whole(b"$-1\r\n", reads=True)
+    assert speaks.found(b"$3\r\nxxx\r\n") and not speaks.found(b"$-1\r\n")
+    alone = Redis(plan())
+    assert b"WAIT" not in alone.store(1) and alone.is_whole(b"+OK\r\n", reads=False)
+
+
+@pytest.mark.parametrize("given", ["buckets", "buckets:1", "buckets:x", "redis:2", "other", ""])
+def test_an_unknown_peer_is_refused(given: str) -> None:
+    with pytest.raises(argparse.ArgumentTypeError, match="none of buckets:2"):
+        buckets_load.peers_of(given)
+
+
+@pytest.mark.sockets
+@pytest.mark.timeout(240)
+@pytest.mark.seed("A16", "A25", "A26")
+def test_two_nodes_are_loaded(tmp_path: Path) -> None:
+    out = tmp_path / "load.json"
+    given = ["--peers", "buckets:2", "--rate", "50", "--seconds", "1", "--json", str(out)]
+    assert buckets_load.main(given) == 0
+    (row,) = json.loads(out.read_text())["buckets:2"]
+    assert row["requests"] >= 99 and row["wrong"] == 0 and row["cpu_us"] > 0
+    assert 0 < row["changes"]["p50"] <= row["changes"]["p99.9"]

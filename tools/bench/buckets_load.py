@@ -1,0 +1,265 @@
+"""Load of a bucket store with processes: nodes, and clients of its memcached doors; beside memcached, and beside Redis with one replica and WAIT 1.
+
+    python -m jgroups_py.tools.bench.buckets_load --peers buckets:2,buckets:4,memcached,redis --rate 1000 --seconds 10
+
+``buckets:N`` has N nodes, and ``--rate`` requests a second for each of them; the others have ``--rate`` once. Clients are processes, one for each 1,000 requests a
+second (buckets_caller.py). Peers take turns, ``--rounds`` times, so what else the machine does meets all of them.
+
+Printed for each peer: requests a second, milliseconds of reads and changes at the median, p99, p99.9, and CPU microseconds of all server processes for a
+request. memcached keeps one copy and promises nothing; Redis with WAIT 1 answers a change when the replica has it, as the bucket store does.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, Final
+
+from jgroups_py.tools.bench.buckets_caller import PERCENTILES
+from jgroups_py.tools.commands.mperf_ports import free_block
+
+HOST: Final = "127.0.0.1"
+START_SECONDS: Final = 90.0
+A_CALLER: Final = 1_000.0
+"""Requests a second of one client process."""
+BUCKETS: Final = 36
+
+
+@dataclass
+class Servers:
+    """Processes that serve, and their ports."""
+
+    protocol: str
+    ports: list[int]
+    processes: list[subprocess.Popen[str]]
+    confirmed: bool = False
+
+    def cpu_seconds(self) -> float:
+        return sum(cpu_seconds(process.pid) for process in self.processes)
+
+
+def cpu_seconds(pid: int) -> float:
+    """User and system time of a process so far (Linux)."""
+    fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+@contextmanager
+def opened(peer: str) -> Iterator[Servers]:
+    """Start the servers of a peer, and end them."""
+    kind, _, number = peer.partition(":")
+    with tempfile.TemporaryDirectory(prefix="bench-buckets-") as folder:
+        start = {"buckets": _buckets, "memcached": _memcached, "redis": _redis}[kind]
+        servers = start(Path(folder), int(number or 2))
+        try:
+            yield servers
+        finally:
+            for process in servers.processes:
+                process.terminate()
+            for process in servers.processes:
+                process.wait()
+                if process.stdout is not None:
+                    process.stdout.close()
+
+
+def _buckets(folder: Path, nodes: int) -> Servers:
+    first, doors = free_block(nodes + 2), free_block(nodes)
+    file = folder / "bench.yaml"
+    names = [f"n{n}" for n in range(1, nodes + 1)]
+    quorum = "settings: {index_quorum: 1}\n" if nodes == 2 else ""
+    file.write_text(
+        f"name: bench-{first}\nbuckets: {BUCKETS}\nstack: tcp.xml\n{quorum}application: jgroups_py.buckets.items.bucket_items:ITEMS\n"
+        f"nodes: {{{', '.join(f'{name}: {{}}' for name in names)}}}\n",
+        encoding="utf-8",
+    )
+    where = ["--set", f"TCP.bind_port={first}", "--set", f"TCP.port_range={nodes + 1}"]
+    where += ["--set", f"TCPPING.initial_hosts={HOST}[{first}]"]
+    where += ["--set", f"TCPPING.port_range={nodes + 1}", "--bind-addr", HOST]
+    processes = [
+        _run(
+            *(sys.executable, "-m", "jgroups_py", "buckets", "node", str(file), name),
+            *("--memcached", f"{HOST}:{doors + number}", *where),
+        )
+        for number, name in enumerate(names)
+    ]
+    for process in processes:
+        assert process.stdout is not None
+        _until(process.stdout, "are placed")
+    return Servers("memcached", [doors + n for n in range(nodes)], processes)
+
+
+def _until(said: IO[str], words: str) -> None:
+    for line in said:
+        if words in line:
+            return
+    raise SystemExit("a node has ended before it was ready")
+
+
+def _memcached(folder: Path, _: int) -> Servers:
+    port = free_block(1)
+    program = _program("memcached")
+    user = ("-u", "root") if os.getuid() == 0 else ()
+    process = _run(program, "-l", HOST, "-p", str(port), "-U", "0", *user)
+    _answers(port, b"version\r\n", lambda answer: answer.startswith(b"VERSION"))
+    return Servers("memcached", [port], [process])
+
+
+def _redis(folder: Path, _: int) -> Servers:
+    first = free_block(2)
+    program = _program("redis-server")
+    processes = []
+    for number in range(2):
+        (folder / str(number)).mkdir()
+        words = ["--port", str(first + number), "--bind", HOST, "--dir", str(folder / str(number))]
+        words += ["--save", "", "--appendonly", "no"]
+        if number:
+            words += ["--replicaof", HOST, str(first)]
+        processes.append(_run(program, *words))
+    _answers(first, b"INFO replication\r\n", lambda answer: b"state=online" in answer)
+    return Servers("redis", [first], processes, confirmed=True)
+
+
+def _program(name: str) -> str:
+    found = shutil.which(name)
+    if found is None:
+        raise SystemExit(f"{name} is not installed (Debian, Ubuntu: apt install {name})")
+    return found
+
+
+def _run(*words: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+
+
+def _answers(port: int, line: bytes, holds: Callable[[bytes], bool]) -> None:
+    """Ask until the answer is as it should be. Raises SystemExit."""
+    until = time.monotonic() + START_SECONDS
+    while time.monotonic() < until:
+        try:
+            with socket.create_connection((HOST, port), 1.0) as stream:
+                stream.sendall(line)
+                if holds(stream.recv(10_000)):
+                    return
+        except OSError:
+            pass
+        time.sleep(0.1)
+    raise SystemExit(f"port {port}: no answer for {START_SECONDS:g} s")
+
+
+def measured(servers: Servers, rate: float, seconds: float) -> dict[str, Any]:
+    """Load servers for some seconds. ``rate``: of all client processes together."""
+    callers = max(1, round(rate / A_CALLER))
+    plans = [
+        {
+            "protocol": servers.protocol, "ports": servers.ports, "rate": rate / callers, "seconds": seconds,
+            "confirmed": servers.confirmed, "seed": number,
+        }
+        for number in range(callers)
+    ]  # fmt: skip
+    before = servers.cpu_seconds()
+    running = [
+        _run(sys.executable, "-m", "jgroups_py.tools.bench.buckets_caller", json.dumps(plan))
+        for plan in plans
+    ]
+    told = []
+    for process in running:
+        out, _ = process.communicate()
+        if process.returncode:
+            raise SystemExit("a client process has failed")
+        told.append(json.loads(out))
+    requests = sum(one["requests"] for one in told)
+    filled = callers * 1_000
+    return {
+        "requests": requests,
+        "a_second": round(sum(one["a_second"] for one in told), 1),
+        "wrong": sum(one["wrong"] for one in told),
+        "cpu_us": round(1e6 * (servers.cpu_seconds() - before) / (requests + filled), 1),
+        **{
+            kind: {
+                f"p{percent:g}": max(one[kind][f"p{percent:g}"] for one in told)
+                for percent in PERCENTILES
+            }
+            for kind in ("reads", "changes")
+        },
+    }
+
+
+def rows(
+    peers: Sequence[str], rate: float, seconds: float, rounds: int, say: Callable[[str], None]
+) -> dict[str, list[dict[str, Any]]]:
+    """Peer -> what each round has shown."""
+    found: dict[str, list[dict[str, Any]]] = {peer: [] for peer in peers}
+    for number in range(1, rounds + 1):
+        for peer in peers:
+            say(f"round {number} of {rounds}: {peer}")
+            kind, _, nodes = peer.partition(":")
+            with opened(peer) as servers:
+                whole = rate * int(nodes or 2) if kind == "buckets" else rate
+                found[peer].append(measured(servers, whole, seconds))
+    return found
+
+
+def text(found: dict[str, list[dict[str, Any]]]) -> str:
+    """A line for each round; percentiles of several client processes are those of the slowest one."""
+    heads = "".join(f"{f'{kind} p{p:g}':>15}" for kind in ("reads", "changes") for p in PERCENTILES)
+    lines = [f"{'peer':12}{'a second':>10}{'CPU us':>9}{heads}"]
+    for peer, rounds in found.items():
+        for row in rounds:
+            cells = "".join(
+                f"{row[kind][f'p{p:g}']:15.2f}"
+                for kind in ("reads", "changes")
+                for p in PERCENTILES
+            )
+            wrong = f"   {row['wrong']} wrong answers" if row["wrong"] else ""
+            lines.append(f"{peer:12}{row['a_second']:10.0f}{row['cpu_us']:9.0f}{cells}{wrong}")
+    return "\n".join(lines)
+
+
+def peers_of(given: str) -> list[str]:
+    """Raises argparse.ArgumentTypeError."""
+    found = given.split(",")
+    for peer in found:
+        kind, _, nodes = peer.partition(":")
+        fits = kind == "buckets" and nodes.isdigit() and 2 <= int(nodes) <= 16
+        if not fits and peer not in ("memcached", "redis"):
+            raise argparse.ArgumentTypeError(
+                f"{peer!r} is none of buckets:2 to buckets:16, memcached, redis"
+            )
+    return found
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(
+        prog="bench-buckets-load", description=__doc__.partition("\n")[0]
+    )
+    parser.add_argument(
+        "--peers", type=peers_of, default=peers_of("buckets:2,buckets:4,memcached,redis")
+    )
+    parser.add_argument("--rate", type=float, default=1_000.0, help="requests a second and node")
+    parser.add_argument("--seconds", type=float, default=10.0)
+    parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--json", type=Path, metavar="FILE")
+    options = parser.parse_args(arguments)
+    found = rows(
+        options.peers, options.rate, options.seconds, options.rounds,
+        lambda line: print(line, file=sys.stderr),
+    )  # fmt: skip
+    print(text(found))
+    if options.json is not None:
+        options.json.parent.mkdir(parents=True, exist_ok=True)
+        options.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    return int(any(row["wrong"] for rounds in found.values() for row in rounds))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
