@@ -25,38 +25,18 @@ Limits:  members without RELAY see its control multicasts as messages of their o
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from functools import partial
+from dataclasses import dataclass
 from typing import Any
 
-from jgroups_py.errors import LocalProtocolError
-from jgroups_py.protocols.relay.bridge.direction import Direction
-from jgroups_py.protocols.relay.bridge.link import Bridge
 from jgroups_py.protocols.relay.config import RelayConfig
-from jgroups_py.protocols.relay.holders.collect import Collect, Holding
-from jgroups_py.protocols.relay.home.buffer import Buffer
-from jgroups_py.protocols.relay.home.departures import Departures
-from jgroups_py.protocols.relay.home.keep import Keeping
-from jgroups_py.protocols.relay.home.origins import Origins
-from jgroups_py.protocols.relay.home.spill import SpillFile
-from jgroups_py.protocols.relay.home.stability import Stability
-from jgroups_py.protocols.relay.home.trim import Trimming
-from jgroups_py.protocols.relay.out import Out
-from jgroups_py.protocols.relay.remote.incoming import Incoming
-from jgroups_py.protocols.relay.site.control import Control
-from jgroups_py.protocols.relay.site.joining import Joining
-from jgroups_py.protocols.relay.site.leaving import Leaving
-from jgroups_py.protocols.relay.site.reports import Reporting, Reports
-from jgroups_py.protocols.relay.site.roles import Roles
-from jgroups_py.protocols.relay.state import ALL, RelayState, minimum
-from jgroups_py.protocols.relay.status import RelayNumbers, RelayStatus
+from jgroups_py.protocols.relay.holders.collect import Collect
+from jgroups_py.protocols.relay.parts import RelayParts
+from jgroups_py.protocols.relay.remote.incoming import sender_of
+from jgroups_py.protocols.relay.state import ALL, minimum
 from jgroups_py.protocols.relay.wire import (
-    DONT_LOOPBACK,
     ID,
     MULTICASTS,
-    OOB,
     SEQNO_MAX,
     SOURCE_ID,
     UNNUMBERED,
@@ -80,7 +60,6 @@ from jgroups_py.protocols.relay.wire import (
     StateMark,
     Trim,
 )
-from jgroups_py.stack.protocol import Protocol
 from jgroups_py.stack.services import MULTICAST, UNICAST, VIEWS
 from jgroups_py.values.address import UUID, Address, SiteUUID
 from jgroups_py.values.batch import Batch
@@ -103,7 +82,7 @@ from jgroups_py.values.view import MergeView, View
 from jgroups_py.wire.headers import FragHeader, RelayHeader
 
 
-class RELAY(Protocol):
+class RELAY(RelayParts):
     """See the module's docstring."""
 
     protocol_id = ID
@@ -119,139 +98,7 @@ class RELAY(Protocol):
 
     config: Config
 
-    # --- life
-
-    def start(self) -> None:
-        config = self.config
-        spill = config.overflow == "spill"
-        max_age = 0.0 if config.overflow == "block" else config.max_age
-        file = SpillFile(config.spill_dir, config.max_spill) if spill else None
-        self.out = out = Out(self, self.on_record, self._on_tick, self._on_retry)
-        self.counters = out.counters
-        self.out_of_sync = out.out_of_sync
-        self.state = RelayState(config.site, config.first_primary, config.sites, max_age)
-        self.buffer = Buffer(config.max_messages, config.max_bytes, max_age, file, _length)
-        self.roles = roles = Roles(out.me, config.buffering_members)
-        self.control = Control(out, config.site)
-        self.reports = Reports()
-        self.reporting = Reporting(config.ack_every)
-        self.holding = Holding(out, roles, self.state, self.buffer)
-        self.stability = Stability(config.max_messages)
-        self.keeping = Keeping(config, out, roles, self.state, self.buffer)
-        self.departures = Departures(out, roles, config.cut_off_wait)
-        self.trimming = Trimming()
-        self.origins = Origins(
-            roles,
-            self.state,
-            self.holding,
-            self.buffer,
-            self.departures,
-            self.trimming,
-            self.stability if config.relay_when == "stable" else None,
-            lambda member: self.stack.names.get(member),
-        )
-        self.incoming = Incoming(self.state)
-        self.joining = Joining(out, roles, config.join_queue)
-        self.direction = Direction(config, out, roles, self.state, self.origins)
-        self.bridge = Bridge(
-            config,
-            out,
-            roles,
-            self.state,
-            self.buffer,
-            self.origins,
-            self.direction,
-            self.trimming,
-            self.joining,
-            self.open_stack,
-        )
-        self.posts = self.bridge.posts
-        self.leaving = Leaving(
-            out,
-            roles,
-            self.state,
-            self.origins,
-            self.direction,
-            self.bridge,
-            config.leave_timeout,
-            lambda: self.pass_event_down(Disconnect()),
-        )
-        self._me = bytes(self.local_address)
-        self._next = 1
-        self._quiet: deque[tuple[int, int]] = deque()
-        """Own runs that the application does not want back."""
-        self.direction.say()
-
-    def stop(self) -> None:
-        out = self.out
-        for timer in (out.ticks, out.retry, self.leaving.timer, self.departures.lost_timer):
-            timer.cancel()
-        self.buffer.close()
-
     # --- asked by owners
-
-    @property
-    def line(self) -> tuple[Address, ...]:
-        """Members of ours, oldest first: relay, standbys, others."""
-        return self.roles.line
-
-    @property
-    def is_relay(self) -> bool:
-        return self.roles.is_relay
-
-    @property
-    def is_holder(self) -> bool:
-        return self.roles.is_holder
-
-    @property
-    def is_relaying(self) -> bool:
-        """Is this site one that relays to others now?"""
-        return self.direction.is_relaying
-
-    def status(self) -> RelayStatus:
-        """Role, holders, buffer, epoch, what is out of sync."""
-        roles, holding, bridge, buffer = self.roles, self.holding, self.bridge, self.buffer
-        complete = self.reports.complete(roles.key, roles.other_holders) if roles.is_relay else 0
-        return RelayStatus(
-            site=self.config.site,
-            role="relay" if roles.is_relay else "standby" if roles.is_holder else "member",
-            relay=self.name_of(roles.line[0]) if roles.line else None,
-            relaying=self.is_relaying,
-            epoch=self.state.epoch,
-            holders_complete=complete + (1 if holding.complete and roles.is_holder else 0),
-            holders=min(self.config.buffering_members, max(1, len(roles.line))),
-            complete=holding.complete,
-            bridge=tuple(bridge.sites()) if bridge.view is not None else (),
-            sessions={s.site: s.ready for s in bridge.sessions.values() if s.site},
-            sites=tuple(self.state.sites),
-            buffered_messages=buffer.messages,
-            buffered_bytes=buffer.bytes,
-            spilled_messages=buffer.spilled,
-            buffer_fill=buffer.fill,
-            blocked=self.keeping.blocked,
-            out_of_sync=self.out_of_sync.ranges(),
-        )
-
-    def statistics(self) -> dict[str, int | float]:
-        refused = {k: v for k, v in super().statistics().items() if k.startswith("turned_away_")}
-        return {**asdict(self.counters), **refused}
-
-    def texts(self) -> dict[str, str]:
-        """A part of ``status``. ``buffered``: messages that some site lacks. ``sites``: those that have a session are ``up``."""
-        status = self.status()
-        sites = {**dict.fromkeys(status.sites, False), **status.sessions}
-        return {
-            "role": status.role,
-            "buffered": str(status.buffered_messages),
-            "buffer_fill": f"{status.buffer_fill:.3f}",
-            "sites": " ".join(
-                f"{site}:{'up' if up else 'down'}" for site, up in sorted(sites.items())
-            ),
-        }
-
-    def memory_limits(self, members: int) -> dict[str, int]:
-        """The buffer, if this member may come to hold one: every sender does."""
-        return {"max_bytes": self.config.max_bytes}
 
     def promote(self) -> None:
         """This site becomes primary. Any member may be told; its relay does it.
@@ -286,18 +133,7 @@ class RELAY(Protocol):
         if batch.flags & UNNUMBERED:
             self.pass_down(batch)
             return
-        first = self._next
-        last = first + len(batch) - 1
-        if last > SEQNO_MAX:
-            raise LocalProtocolError("no numbers are left for multicasts")
-        self._next = last + 1
-        numbered = batch.with_header(ID, FragHeader(first, Kind.DATA, 0))
-        numbered.transient = batch.transient & ~DONT_LOOPBACK
-        if batch.transient & DONT_LOOPBACK:
-            self._quiet.append((first, last))
-        if self.direction.is_relaying:
-            self.keeping.keep(self._me, first, batch)
-        self.pass_down(numbered)
+        self.pass_down(self.stream.number(batch, self.is_relaying))
 
     def _unicast_down(self, batch: Batch) -> None:
         dest = batch.dest
@@ -364,26 +200,27 @@ class RELAY(Protocol):
 
     def _up_data(self, batch: Batch, header: FragHeader) -> None:
         first = header.id
-        last = first + len(batch) - 1
-        if not self._take(batch, first, last):
+        if not self._take(batch, first):
             self._refuse(batch, "a multicast without a number")
-        elif self._quiet and batch.src == self.local_address:
-            self._up_wanted(batch, first, last)
+        elif self.stream.may_be_unwanted(batch):
+            parts, with_end = self.stream.wanted(batch, first)
+            for part in parts:
+                self.pass_up(part)
+            if not with_end:
+                self.consume(batch)
         else:
             self.pass_up(batch)
 
-    def _take(self, batch: Batch, first: int, last: int) -> bool:
+    def _take(self, batch: Batch, first: int) -> bool:
         """A home run was delivered here. False: it has no numbers."""
-        assert batch.src is not None
-        origin = bytes(batch.src)
-        if not 0 < first <= last <= SEQNO_MAX or len(origin) != 16:
+        relaying = self.is_relaying
+        if not self.stream.take(batch, first, relaying):
             return False
-        self.state.note_delivered(origin, first, last, not batch.flags & OOB)
-        if self.direction.is_relaying:
-            if self.roles.is_holder:
-                self.keeping.keep(origin, first, batch)
+        if relaying:
+            assert batch.src is not None
+            origin = bytes(batch.src)
             if self.config.relay_when == "stable":
-                self._mark(batch.src, origin, last)
+                self._mark(batch.src, origin, first + len(batch) - 1)
             elif self.roles.is_relay:
                 self.bridge.pump_origin(origin)
         return True
@@ -393,23 +230,6 @@ class RELAY(Protocol):
         digest = self.ask_down(GetDigest((member,)))
         if digest is not None:
             self.stability.mark(origin, digest.delivered(member), number)
-
-    def _up_wanted(self, batch: Batch, first: int, last: int) -> None:
-        """An own run, without what the application does not want back."""
-        quiet = self._quiet
-        while quiet and quiet[0][1] < first:
-            quiet.popleft()
-        at = first
-        for low, high in list(quiet):
-            if low > last:
-                break
-            if low > at:
-                self.pass_up(batch.slice(at - first, low - first))
-            at = min(high, last) + 1
-        if at <= last:
-            self.pass_up(batch.slice(at - first, len(batch)))
-        else:
-            self.consume(batch)
 
     def _up_copy(self, batch: Batch, header: FragHeader) -> None:
         source = batch.header(SOURCE_ID, RelayHeader)
@@ -434,71 +254,49 @@ class RELAY(Protocol):
         if type(header) is not FragHeader or batch.src is None:
             return
         if header.index == Kind.DATA:
-            self._take(batch, header.id, header.id + len(batch) - 1)
+            self._take(batch, header.id)
         elif header.index == Kind.CONTROL and isinstance(batch.src, UUID) and batch.src.is_ours:
             self._covered_records(batch)
 
     # --- runs of other sites
 
     def _up_relayed(self, batch: Batch, header: FragHeader) -> None:
-        source = batch.header(SOURCE_ID, RelayHeader)
-        sender = None if source is None else source.original_sender
-        first = header.id
-        last = first + len(batch) - 1
-        if (
-            not isinstance(sender, SiteUUID)
-            or not sender.site
-            or not 0 < first <= last <= SEQNO_MAX
-        ):
-            self._refuse(batch, "a relayed run without number or source")
-        elif sender.site == self.config.site:
-            self.counters.returned += len(batch)
+        if not self.incoming.is_of_others(batch, header):
             self.consume(batch)
         elif self.joining.waits:
             self._enqueue(batch)
-        elif not self.state.accepts(header.count, sender.site):
-            self.counters.fenced += len(batch)
-            self.consume(batch)
         else:
-            self._deliver(batch, sender, sender.site, first, last)
+            self._deliver(batch, header)
 
-    def _deliver(self, batch: Batch, sender: SiteUUID, site: str, first: int, last: int) -> None:
-        incoming, origin = self.incoming, bytes(sender)
-        fresh = incoming.take(site, origin, first, last)
+    def _deliver(self, batch: Batch, header: FragHeader) -> None:
+        incoming = self.incoming
+        run = incoming.arrive(batch, header)
         if incoming.came_back:
             self.report_soon()
-        if fresh is None:
-            self.counters.beyond += len(batch)
+        if run is None:
             self.consume(batch)
-            lack = incoming.lack(site, origin)
-            if lack is not None:
-                self._tell_relay(lack)
+            if incoming.asks is not None:
+                self._tell_relay(incoming.asks)
                 self.out.ask_again()
             return
-        if fresh > first:
-            self.out.dropped_duplicates(sender, first, fresh - first)
-            if fresh > last:
-                self.consume(batch)
-                return
-            batch = batch.slice(fresh - first, len(batch))
-        count = len(batch)
-        self.counters.delivered_relayed += count
+        sender, count = sender_of(run), len(run)
         if self.reporting.progress(count) and not self.roles.is_relay:
             self.report()
         else:
             self.out.wake()
         if self.out.watched:
-            self.trace("deliver_relayed", origin=str(sender), seqno=fresh, count=count)
+            seqno = header.id + len(batch) - count
+            self.trace("deliver_relayed", origin=str(sender), seqno=seqno, count=count)
         self.pass_up(
             Batch(
                 None,
-                batch.payloads,
+                run.payloads,
                 {},
                 sender,
-                batch.flags,
-                batch.transient,
-                batch.type,
-                batch.credits,
+                run.flags,
+                run.transient,
+                run.type,
+                run.credits,
             )
         )
 
@@ -584,7 +382,7 @@ class RELAY(Protocol):
         self.holding.keep(view)
         self.control.keep(view)
         self._note_departed()
-        self.reports.keep(self.roles.line)
+        self.duty.reports.keep(self.roles.line)
         self.joining.keep(view)
 
     def _change_roles(self, was_relay: bool, was_holder: bool, merged: bool) -> None:
@@ -615,7 +413,7 @@ class RELAY(Protocol):
 
     def _settle(self) -> None:
         self._early_records()
-        self._ask_round()
+        self.ask_round()
         if self.joining.joined_with:
             self.out.ask_again()
         elif self.joining.queue:
@@ -679,9 +477,7 @@ class RELAY(Protocol):
             case Begun(members=members):
                 self.joining.on_begun(members)
             case Report():
-                if src in self.roles.line or record.view[1] > self.roles.key[1]:
-                    self.reports.take(src, record)
-                    self.out.wake()
+                self.duty.on_report(src, record)
             case CollectAsk():
                 self._on_collect_ask(src, record)
             case CollectAnswer():
@@ -702,7 +498,7 @@ class RELAY(Protocol):
                     self._begin_with_state(record.known)
                     self._release()
             case Lack():
-                self._on_lack(src, record)
+                self.duty.on_lack(src, record)
             case PromoteAsk():
                 if self.roles.is_relay and self.config.first_primary != ALL:
                     self.promote()
@@ -724,12 +520,6 @@ class RELAY(Protocol):
         if event is not None:
             self.pass_event_up(event)
 
-    def _on_lack(self, src: Address, lack: Lack) -> None:
-        if self.roles.is_relay:
-            for origin, number in lack.numbers.items():
-                self.reports.lower(src, lack.site, origin, number)
-            self.bridge.go_back(lack.site, lack.numbers)
-
     def _on_cut(self, cut: Cut) -> None:
         """An epoch begins here."""
         state, holding = self.state, self.holding
@@ -741,27 +531,21 @@ class RELAY(Protocol):
         self.direction.follow()
         relays = state.relays()
         if relays:
-            self._forget_departed_before(cut)
+            self.forgetting.forget_before(cut.base)
         if relayed and not relays:
             self.keeping.clear()
             state.stop_relaying()
-            self._end_forgetting(list(self.trimming.forgetting))
+            self.forgetting.end(list(self.trimming.forgetting))
         elif relays:
             self.keeping.trim()
             if not relayed and self.roles.is_holder:
                 holding.new_round(complete=self.roles.is_relay and holding.complete)
-                self._ask_round()
+                self.ask_round()
         self.report_soon()
-
-    def _forget_departed_before(self, cut: Cut) -> None:
-        """While a site does not relay, each member forgets who has left on its own. Origins that the relay has
-        forgotten are not in its base: nobody else may take them for senders that are to be relayed."""
-        gone = [o for o in self.state.delivered if o not in cut.base]
-        self._forget([o for o in gone if not self.roles.is_member(o)])
 
     # --- COLLECT
 
-    def _ask_round(self) -> None:
+    def ask_round(self) -> None:
         if self.holding.round is None or self.joining.joined_with:
             return
         self.holding.ask_silent_ones()
@@ -776,7 +560,7 @@ class RELAY(Protocol):
         # The sessions of a relay go on.
         holding.new_round(second_look=roles.is_relay and holding.complete)
         self.report()
-        self._ask_round()
+        self.ask_round()
 
     def _on_collect_ask(self, src: Address, ask: CollectAsk) -> None:
         key, buffer = self.roles.key, self.buffer
@@ -811,7 +595,7 @@ class RELAY(Protocol):
             self.direction.follow()
             self.direction.repeat(collect.answers.values())
             self.trimming.repeat()
-            self._forget_again()
+            self.forgetting.tell_again()
             if bridge.is_open:
                 bridge.restart()
             elif not self.leaving.done:
@@ -860,7 +644,7 @@ class RELAY(Protocol):
         self._learn(known, digest=True)
         self._learn_rest(known)
         self._release()
-        self._ask_round()
+        self.ask_round()
 
     def _on_state(self, provider: Address | None) -> None:
         """The state of ``provider`` came, or (None) none."""
@@ -898,7 +682,7 @@ class RELAY(Protocol):
             less = {o: n for o, n in less.items() if n < numbers[o]}
             if less:
                 self._tell_relay(Lack(site, less))
-        self._ask_round()
+        self.ask_round()
 
     def _learn_rest(self, known: Known) -> None:
         """Up to its serial the relay's records are contained in ``known``; it may name who has gone."""
@@ -957,192 +741,43 @@ class RELAY(Protocol):
 
     # --- at intervals: acknowledge, trim, forget, give up
 
-    def _on_tick(self) -> None:
+    def on_tick(self) -> None:
         if self.reporting.due:
             self.report()
         if self.config.max_age or self.config.overflow == "block":
             self.keeping.bound()
         again = bool(len(self.buffer)) | self.joining.forget_early()
         if self.roles.is_relay and self.holding.complete:
-            again |= self._tend()
+            again |= self.duty.tend()
         elif not self.is_relaying:
-            self._forget_without_asking()
+            self.forgetting.forget_gone()
         else:
-            again |= self._forget_silent()
+            again |= self.forgetting.drop_silent()
         if self.leaving.flush is not None:
             self.leaving.go_on()
         if again:
             self.out.wake()
 
-    def _tend(self) -> bool:
-        """The relay's part. True: there is more to wait for."""
-        roles, state = self.roles, self.state
-        waiting = False
-        digests = self.reports.digests(roles.key, roles.others)
-        if digests is not None and not self.joining.waits:
-            lowest = minimum([state.site_digest, *digests])
-            self.bridge.acknowledge(lowest, tell=not self.departures.may_be_cut_off)
-            self._say_begun()
-            waiting = self.bridge.look_for_stuck(lowest)
-        self._trim()
-        self._forget_departed()
-        waiting |= bool(self.trimming.forgetting) or bool(self.departures.gone_at)
-        waiting |= self._give_up_missing()
-        if len(state.delivered) > self.config.max_origins:
-            self.log.warning("%d origins are known", len(state.delivered))
-        return waiting
-
-    def _say_begun(self) -> None:
-        """All members have reported in this view, so all know where they begin."""
-        if self.joining.all_have_begun():
-            members = [bytes(m) for m in self.roles.line]
-            self.out.multicast(lambda serial: Begun(serial, members))
-
-    def _trim(self) -> None:
-        """Tells the site what all other sites have acknowledged."""
-        trimming, trimmed = self.trimming, self.state.trimmed
-        sites = list(self.state.sites)
-        news: dict[bytes, int] = {}
-        if sites and self.is_relaying:
-            acknowledged = partial(self.bridge.sessions.acknowledged, sites)
-            news = trimming.due(self.origins.origins(), trimmed, acknowledged)
-            for origin in [o for o, number in news.items() if number > trimmed.get(o, 0)]:
-                self.state.trim_to(origin, news[origin])
-                self.keeping.trim_to(origin, news[origin])
-        if not news and not trimming.trim_all:
-            return
-        serial = self.out.multicast(lambda serial: Trim(serial, news, sites))
-        trimming.told(news, serial)
-        self.keeping.check_block()
-
-    def _is_stable(self, serial: int) -> bool:
-        """Have all members delivered our multicast ``serial``?"""
-        roles = self.roles
-        if self.control.serial_of(roles.me) < serial:
-            return False
-        lowest = self.reports.serial(roles.key, roles.others)
-        return lowest is None or lowest >= serial
-
-    def _give_up_missing(self) -> bool:
-        """GAPs for what no buffer has. True while something is missing."""
-        holding, bridge, wait = self.holding, self.bridge, self.config.gap_wait
-        since = bridge.sessions.stalled_since()
-        if since is None:
-            return False
-        if holding.round is not None or self.now < self.departures.shrunk_at + wait:
-            return True
-        if not bridge.is_sole(self.config.site):
-            return True
-        if self.now >= since + wait:
-            if holding.looked_at < since and self.buffer.fill < 0.5:
-                holding.new_round(complete=holding.complete, second_look=True)
-                self._ask_round()
-            else:
-                bridge.send_gaps(wait)
-        return True
-
     # --- whom to forget
-
-    def _forget_departed(self) -> None:
-        """Departed origins, in three steps: see RELAY.md, "Joiners, restarts, forgetting"."""
-        roles, trimming, departures = self.roles, self.trimming, self.departures
-        told = trimming.forgotten_by_all(self._is_stable)
-        if told:
-            self._end_forgetting(told)
-            self.bridge.tell_known()
-        self._forget_silent()
-        if not self.is_relaying:
-            self._forget_without_asking()
-            return
-        holders = roles.other_holders
-        if self.reports.complete(roles.key, holders) < len(holders) or not self.state.sites:
-            return
-        due = [o for o in departures.gone_at if self._may_forget(o)]
-        if due:
-            for origin in due:
-                departures.forget(origin)
-            serial = self.out.multicast(lambda serial: Forget(serial, "", due))
-            trimming.forgets(due, serial)
-
-    def _may_forget(self, origin: bytes) -> bool:
-        state, trimming = self.state, self.trimming
-        waits = not self.departures.gone_for(origin, self.config.gap_wait)
-        if waits or origin in trimming.forgetting:
-            return False
-        if state.is_forgotten(origin):
-            return True  # by others, who had no time to tell us so: no site acknowledges it again
-        acked = self.bridge.sessions.acknowledged(list(state.sites), origin)
-        # Messages from before the site was primary are never relayed.
-        acked = max(acked, state.base.get(origin, 0))
-        kept = max(self.origins.known(origin), self.buffer.last(origin))
-        return trimming.may_forget(origin, acked, kept, self._is_stable)
-
-    def _forget_again(self) -> None:
-        """Members that come back by a merge have missed what was forgotten meanwhile."""
-        gone = self.state.forgotten()
-        if self.trimming.take_merge() and gone:
-            serial = self.out.multicast(lambda serial: Forget(serial, "", gone))
-            # Sessions of before the merge, and the other sites, may know them from here.
-            self.trimming.forgets(gone, serial)
-
-    def _forget_silent(self) -> bool:
-        """Departed members of which nothing is remembered, after a while. True: some are left."""
-        silent = [o for o in self.departures.gone_at if self.origins.was_silent(o)]
-        due = [o for o in silent if self.departures.gone_for(o, self.config.gap_wait)]
-        for origin in due:
-            self.state.is_over(origin)
-        self._drop(due)
-        if due:
-            # Other sites may have heard of it from a relay of another half of ours.
-            self._end_forgetting(due)
-            self.bridge.tell_known()
-        return len(due) < len(silent)
-
-    def _forget_without_asking(self) -> None:
-        """Departed members of a site that does not relay: nobody else knows them."""
-        gone = list(self.departures.gone_at)
-        if gone:
-            self._forget(gone)
-            self._end_forgetting(gone)
-
-    def _end_forgetting(self, origins: Sequence[bytes]) -> None:
-        """All at home have forgotten them: so do sessions with other sites."""
-        self.trimming.end(origins)
-        self.bridge.sessions.forget(origins)
 
     def _on_forget(self, record: Forget) -> None:
         if record.site:
             self._forget_remote(record.site, record.origins)
         else:
             # A member that was left out by the others of our view is told, too, that they forget it.
-            self._forget([o for o in record.origins if not self.roles.is_member(o)])
+            self.forgetting.forget_departed(record.origins)
 
     def _forget_remote(self, site: str, origins: Sequence[bytes]) -> None:
         """Departed members of another site, which has forgotten them."""
         self.state.forget_remote(site, origins, self.now)
-        self.reports.forget(site, origins)
+        self.duty.reports.forget(site, origins)
         self.bridge.sessions.forget(origins)
         self.reporting.forget(site, origins)
         self.incoming.forget(site, origins)
 
-    def _forget(self, origins: Sequence[bytes]) -> None:
-        """Departed members of this site: nothing is left of them, but that they are forgotten."""
-        self.state.forget(origins, self.now)
-        self._drop(origins)
-
-    def _drop(self, origins: Sequence[bytes]) -> None:
-        """Also what there is of members of which nothing was delivered."""
-        for origin in origins:
-            self.keeping.cut(origin, 0)
-            self.departures.forget(origin)
-            self.trimming.forget(origin)
-            self.origins.forget(origin)
-            self.stability.forget(origin)
-            self.holding.forget(origin)
-
     # --- asking again
 
-    def _on_retry(self) -> None:
+    def on_retry(self) -> None:
         joining, bridge = self.joining, self.bridge
         again = False
         if joining.joined_with and not self.leaving.done:
@@ -1158,43 +793,3 @@ class RELAY(Protocol):
             again |= bridge.ask_silent_ones()
         if again:
             self.out.ask_again()
-
-    # --- invariants
-
-    def check(self) -> None:
-        self.buffer.check()
-        self.bridge.check()
-        assert self.buffer.messages - self.buffer.spilled <= self.config.max_messages
-        assert self.buffer.bytes <= self.config.max_bytes
-        for origin in self.buffer.origins():
-            first = next(self.buffer.runs(origin)).first
-            assert first > self.state.trimmed.get(origin, 0), "kept although acknowledged"
-        if self.bridge.is_open:
-            assert self.roles.is_relay, "on the bridge without being relay"
-        for site, numbers in self.bridge.forwarded.sites.items():
-            assert site != self.config.site, "own messages came back"
-            assert all(n >= 0 for n in numbers.values())
-
-
-def numbers_of(relay: RELAY) -> RelayNumbers:
-    """For those who look at RELAY from outside: tests and the simulator's oracle."""
-    state, bridge = relay.state, relay.bridge
-    return RelayNumbers(
-        not relay.joining.waits,
-        relay.holding.complete,
-        relay.is_relaying,
-        state.delivered,
-        state.trimmed,
-        state.base,
-        state.site_digest,
-        state.left,
-        bridge.forwarded.sites,
-        [s.cursor for s in bridge.sessions.values()] if bridge.sessions else (),
-        relay.buffer,
-    )
-
-
-def _length(type: int, payload: Any) -> int:
-    from jgroups_py.wire.objects import payload_length
-
-    return payload_length(type, payload)

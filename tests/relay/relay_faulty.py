@@ -36,7 +36,7 @@ class NoOwnCopies(RELAY):
         keep = self.keeping.keep
 
         def keep_others(origin: bytes, first: int, batch: Batch) -> None:
-            if origin != self._me or self.is_holder:
+            if origin != self.roles.me or self.is_holder:
                 keep(origin, first, batch)
 
         self.keeping.keep = keep_others  # type: ignore[method-assign]
@@ -117,7 +117,7 @@ class AnyReportCounts(RELAY):
 
     def start(self) -> None:
         super().start()
-        self.reports = _AnyReports()
+        self.duty.reports = _AnyReports()
 
 
 class _AnyReports(Reports):
@@ -128,8 +128,13 @@ class _AnyReports(Reports):
 class ForgetAtOnce(RELAY):
     """Departed origins are forgotten without waiting for anything."""
 
-    def _may_forget(self, origin: bytes) -> bool:
-        return origin not in self.trimming.forgetting
+    def start(self) -> None:
+        super().start()
+
+        def may_forget(origin: bytes, *_: Any) -> bool:
+            return origin not in self.trimming.forgetting
+
+        self.forgetting._may_forget = may_forget  # type: ignore[method-assign]
 
 
 class SendsBeforeAsking(RELAY):

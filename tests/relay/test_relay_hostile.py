@@ -174,7 +174,7 @@ def test_numbers_do_not_wrap() -> None:
 
     net = Net(NYC="ED")
     net.settle(2)
-    net.members["E"].relay._next = SEQNO_MAX
+    net.members["E"].relay.stream.next = SEQNO_MAX
     net.members["E"].stack.send(Batch(None, [b"E#1"], {}))
     with pytest.raises(LocalProtocolError):
         net.members["E"].stack.send(Batch(None, [b"E#2"], {}))

@@ -87,7 +87,7 @@ def test_of_a_run_only_what_follows_without_a_gap_is_fresh() -> None:
 
 def test_a_run_is_taken_once_and_in_order() -> None:
     state = RelayState("SFO", "all", ["NYC", "SFO"])
-    incoming = Incoming(state)
+    incoming = Incoming(Recorded(S), state)
     assert incoming.take("NYC", ORIGIN, 1, 3) == 1
     assert incoming.take("NYC", ORIGIN, 2, 5) == 4
     assert incoming.take("NYC", ORIGIN, 1, 5) == 6
@@ -95,7 +95,7 @@ def test_a_run_is_taken_once_and_in_order() -> None:
 
 
 def test_a_gap_is_reported_once_until_something_comes() -> None:
-    incoming = Incoming(RelayState("SFO", "all", ["NYC", "SFO"]))
+    incoming = Incoming(Recorded(S), RelayState("SFO", "all", ["NYC", "SFO"]))
     incoming.take("NYC", ORIGIN, 1, 1)
     lack = Lack("NYC", {ORIGIN: 1})
     assert incoming.take("NYC", ORIGIN, 3, 4) is None
@@ -109,7 +109,7 @@ def test_a_gap_is_reported_once_until_something_comes() -> None:
 
 def test_numbers_that_will_not_come_are_skipped() -> None:
     state = RelayState("SFO", "all", ["NYC", "SFO"])
-    incoming = Incoming(state)
+    incoming = Incoming(Recorded(S), state)
     incoming.take("NYC", ORIGIN, 1, 1)
     incoming.take("NYC", ORIGIN, 5, 5)
     incoming.lack("NYC", ORIGIN)
@@ -121,7 +121,7 @@ def test_numbers_that_will_not_come_are_skipped() -> None:
 
 def test_an_origin_that_was_forgotten_goes_on_where_it_was() -> None:
     state = RelayState("SFO", "all", ["NYC", "SFO"])
-    incoming = Incoming(state)
+    incoming = Incoming(Recorded(S), state)
     incoming.take("NYC", ORIGIN, 1, 3)
     incoming.take("NYC", ORIGIN, 5, 5)
     incoming.lack("NYC", ORIGIN)

@@ -391,7 +391,7 @@ def test_messages_that_came_by_other_ways_hold_no_round_up() -> None:
     net.send("O", 3)
     net.settle(30)
     origin, relay = id_of(net, "O"), net.members["Y"].relay
-    relay._on_lack(net.members["T"].id, Lack("NYC", {origin: 1}))
+    relay.duty.on_lack(net.members["T"].id, Lack("NYC", {origin: 1}))
     net.deliver()
     session = session_of(net.members["R"])
     assert (session.cursor[origin], session.acked[origin]) == (1, 1) and origin in session.stalled
@@ -459,7 +459,7 @@ def test_a_number_is_given_up_when_nobody_can_have_it(
     session.stalled = {early: relay.now - 20.0, late: relay.now - 14.0}
     relay.holding.looked_at = relay.now
     relay.departures.shrunk_at = relay.now - shrunk
-    assert relay._give_up_missing()
+    assert relay.duty.give_up_missing()
     assert gaps == ([early] if told else []), "each number waits for itself"
 
 

@@ -10,7 +10,7 @@
     I5  buffers are within their limits and hold nothing that is trimmed
 
 Numbers are counted here: the n-th multicast that an application sends is number n of that incarnation,
-and what others are delivered is recognised by its content. Of RELAY only ``numbers_of`` and public
+and what others are delivered is recognised by its content. Of RELAY only ``numbers`` and public
 attributes are read. Incremental: a step of one host compares its tables with those it had, and looks
 at the rest of its site only where a member fell, a view came, a buffer shrank.
 
@@ -27,7 +27,7 @@ from array import array
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from jgroups_py.protocols.relay.protocol import RELAY, numbers_of
+from jgroups_py.protocols.relay.protocol import RELAY
 from jgroups_py.protocols.relay.status import RelayNumbers
 from jgroups_py.protocols.relay.wire import DONT_LOOPBACK, ID, OOB, UNNUMBERED
 from jgroups_py.testing.check import relay_at_rest
@@ -151,7 +151,7 @@ class RelayOracle:
         watched = self._hosts.get(host)
         if watched is None or not watched.member.alive:
             return
-        numbers = numbers_of(watched.relay)
+        numbers = watched.relay.numbers()
         site = watched.site
         if watched.relay.counters.gaps != watched.gaps:
             self._note_gaps(watched)
@@ -593,7 +593,7 @@ class RelayOracle:
         living = [w for site in self.sites.values() for w in site.living()]
         named = dict.fromkeys(w.raw for w in living)
         for watched in living:
-            numbers = numbers_of(watched.relay)
+            numbers = watched.relay.numbers()
             digests = (*numbers.site_digest.values(), *numbers.forwarded.values())
             tables = (numbers.delivered, numbers.trimmed, numbers.base, *digests, *numbers.cursors)
             for table in (*tables, dict.fromkeys(numbers.buffer.origins())):

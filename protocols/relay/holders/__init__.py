@@ -1,5 +1,5 @@
 """Becoming a holder: collecting what the members of the site still have.
 
 May import: relay.out, relay.state, relay.wire, home.buffer, site.roles, stack and what is below.
-Imported by: relay.home.origins, relay.protocol.
+Imported by: relay.home.origins, relay.duty, relay.parts, relay.protocol.
 """

@@ -1,5 +1,5 @@
 """Messages of other sites: multicast here once and in order, or a gap that is reported.
 
-May import: relay.state, relay.wire, stack and what is below.
-Imported by: relay.bridge, relay.protocol.
+May import: relay.out, relay.state, relay.wire, stack and what is below.
+Imported by: relay.bridge, relay.parts, relay.protocol.
 """

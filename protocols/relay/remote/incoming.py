@@ -4,19 +4,65 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from jgroups_py.protocols.relay.out import Out
 from jgroups_py.protocols.relay.state import RelayState, fresh_from
-from jgroups_py.protocols.relay.wire import Gap, Lack
+from jgroups_py.protocols.relay.wire import SEQNO_MAX, SOURCE_ID, Gap, Lack
+from jgroups_py.values.address import SiteUUID
+from jgroups_py.values.batch import Batch
+from jgroups_py.wire.headers import FragHeader, RelayHeader
 
 
 class Incoming:
     """The state of each origin is in ``state``. Missing numbers are here."""
 
-    def __init__(self, state: RelayState) -> None:
+    def __init__(self, out: Out, state: RelayState) -> None:
         self.came_back = False
         """The origin of the last run had been forgotten and is known again."""
+        self.asks: Lack | None = None
+        """The question to the relay because of the last run, which was beyond a gap."""
+        self._out = out
         self._state = state
         self._lacking: dict[tuple[str, bytes], int] = {}
         """By site and origin: something came beyond this number."""
+
+    # --- runs
+
+    def is_of_others(self, batch: Batch, header: FragHeader) -> bool:
+        """False: the run has no number or source, or comes back to the site that sent it. It is counted and to be dropped."""
+        sender = sender_of(batch)
+        last = header.id + len(batch) - 1
+        if sender is None or not sender.site or not 0 < header.id <= last <= SEQNO_MAX:
+            self._out.refuse(batch.src, "a relayed run without number or source")
+            return False
+        if sender.site == self._state.site:
+            self._out.counters.returned += len(batch)
+            return False
+        return True
+
+    def arrive(self, batch: Batch, header: FragHeader) -> Batch | None:
+        """What is new of a run of another site. None: nothing. See ``asks`` and ``came_back``."""
+        sender = sender_of(batch)
+        assert sender is not None and sender.site, "see is_of_others"
+        out, first = self._out, header.id
+        site, origin = sender.site, bytes(sender)
+        self.came_back, self.asks = False, None
+        last = first + len(batch) - 1
+        if not self._state.accepts(header.count, site):
+            out.counters.fenced += len(batch)
+            return None
+        fresh = self.take(site, origin, first, last)
+        if fresh is None:
+            out.counters.beyond += len(batch)
+            self.asks = self.lack(site, origin)
+            return None
+        if fresh > first:
+            out.dropped_duplicates(sender, first, fresh - first)
+        if fresh > last:
+            return None
+        out.counters.delivered_relayed += last + 1 - fresh
+        return batch.slice(fresh - first, len(batch))
+
+    # --- numbers
 
     def take(self, site: str, origin: bytes, first: int, last: int) -> int | None:
         """Numbers ``first .. last`` of ``origin`` are here. Returns the first that is new, ``last + 1`` if none is.
@@ -63,3 +109,10 @@ class Incoming:
     def forget(self, site: str, origins: Iterable[bytes]) -> None:
         for origin in origins:
             self._lacking.pop((site, origin), None)
+
+
+def sender_of(batch: Batch) -> SiteUUID | None:
+    """The member of another site that sent this run, as the relay says."""
+    source = batch.header(SOURCE_ID, RelayHeader)
+    sender = None if source is None else source.original_sender
+    return sender if isinstance(sender, SiteUUID) else None

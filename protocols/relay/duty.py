@@ -1,0 +1,162 @@
+"""What a relay does at intervals: acknowledge what all its members have, trim, forget, give up what nobody has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from jgroups_py.protocols.relay.bridge.direction import Direction
+from jgroups_py.protocols.relay.bridge.link import Bridge
+from jgroups_py.protocols.relay.config import RelayConfig
+from jgroups_py.protocols.relay.holders.collect import Holding
+from jgroups_py.protocols.relay.home.departures import Departures
+from jgroups_py.protocols.relay.home.keep import Keeping
+from jgroups_py.protocols.relay.home.origins import Origins
+from jgroups_py.protocols.relay.home.trim import Trimming
+from jgroups_py.protocols.relay.out import Out
+from jgroups_py.protocols.relay.site.control import Control
+from jgroups_py.protocols.relay.site.forgetting import Forgetting
+from jgroups_py.protocols.relay.site.joining import Joining
+from jgroups_py.protocols.relay.site.reports import Reports
+from jgroups_py.protocols.relay.site.roles import Roles
+from jgroups_py.protocols.relay.state import RelayState, minimum
+from jgroups_py.protocols.relay.wire import Begun, Lack, Report, Trim
+from jgroups_py.values.address import Address
+
+
+class RelayDuty:
+    """Owns the reports of the members. ``ask_round`` begins a round of COLLECT that was prepared."""
+
+    def __init__(
+        self,
+        config: RelayConfig,
+        out: Out,
+        roles: Roles,
+        state: RelayState,
+        control: Control,
+        keeping: Keeping,
+        departures: Departures,
+        trimming: Trimming,
+        origins: Origins,
+        holding: Holding,
+        joining: Joining,
+        direction: Direction,
+        bridge: Bridge,
+        forgetting: Forgetting,
+        ask_round: Callable[[], None],
+    ) -> None:
+        self.reports = Reports()
+        self._config = config
+        self._out = out
+        self._roles = roles
+        self._state = state
+        self._control = control
+        self._keeping = keeping
+        self._departures = departures
+        self._trimming = trimming
+        self._origins = origins
+        self._holding = holding
+        self._joining = joining
+        self._direction = direction
+        self._bridge = bridge
+        self._forgetting = forgetting
+        self._ask_round = ask_round
+
+    # --- what members say
+
+    def on_report(self, src: Address, report: Report) -> None:
+        roles = self._roles
+        if src in roles.line or report.view[1] > roles.key[1]:
+            self.reports.take(src, report)
+            self._out.wake()
+
+    def on_lack(self, src: Address, lack: Lack) -> None:
+        """A member has less than it had reported: the relays of ``lack.site`` go back."""
+        if self._roles.is_relay:
+            for origin, number in lack.numbers.items():
+                self.reports.lower(src, lack.site, origin, number)
+            self._bridge.go_back(lack.site, lack.numbers)
+
+    def complete_holders(self) -> int:
+        """How many other members are complete holders, as they say."""
+        return self.reports.complete(self._roles.key, self._roles.other_holders)
+
+    # --- at intervals
+
+    def tend(self) -> bool:
+        """True: there is more to wait for."""
+        roles, state, bridge = self._roles, self._state, self._bridge
+        waiting = False
+        digests = self.reports.digests(roles.key, roles.others)
+        if digests is not None and not self._joining.waits:
+            lowest = minimum([state.site_digest, *digests])
+            bridge.acknowledge(lowest, tell=not self._departures.may_be_cut_off)
+            self._say_begun()
+            waiting = bridge.look_for_stuck(lowest)
+        self._trim()
+        self._forget_departed()
+        waiting |= bool(self._trimming.forgetting) or bool(self._departures.gone_at)
+        waiting |= self.give_up_missing()
+        if len(state.delivered) > self._config.max_origins:
+            self._out.log.warning("%d origins are known", len(state.delivered))
+        return waiting
+
+    def _say_begun(self) -> None:
+        """All members have reported in this view, so all know where they begin."""
+        if self._joining.all_have_begun():
+            members = [bytes(m) for m in self._roles.line]
+            self._out.multicast(lambda serial: Begun(serial, members))
+
+    def _trim(self) -> None:
+        """Tells the site what all other sites have acknowledged."""
+        trimming, trimmed = self._trimming, self._state.trimmed
+        sites = list(self._state.sites)
+        news: dict[bytes, int] = {}
+        if sites and self._direction.is_relaying:
+            acknowledged = partial(self._bridge.sessions.acknowledged, sites)
+            news = trimming.due(self._origins.origins(), trimmed, acknowledged)
+            for origin in [o for o, number in news.items() if number > trimmed.get(o, 0)]:
+                self._state.trim_to(origin, news[origin])
+                self._keeping.trim_to(origin, news[origin])
+        if not news and not trimming.trim_all:
+            return
+        serial = self._out.multicast(lambda serial: Trim(serial, news, sites))
+        trimming.told(news, serial)
+        self._keeping.check_block()
+
+    def _forget_departed(self) -> None:
+        """Departed origins, in three steps: see design/relay.md, "Forgetting"."""
+        forgetting = self._forgetting
+        forgetting.end_told(self._is_stable)
+        forgetting.drop_silent()
+        if not self._direction.is_relaying:
+            forgetting.forget_gone()
+        elif self._state.sites and self.complete_holders() >= len(self._roles.other_holders):
+            forgetting.tell(self._is_stable)
+
+    def _is_stable(self, serial: int) -> bool:
+        """Have all members delivered our multicast ``serial``?"""
+        roles = self._roles
+        if self._control.serial_of(roles.me) < serial:
+            return False
+        lowest = self.reports.serial(roles.key, roles.others)
+        return lowest is None or lowest >= serial
+
+    def give_up_missing(self) -> bool:
+        """GAPs for what no buffer has. True while something is missing."""
+        holding, bridge, wait = self._holding, self._bridge, self._config.gap_wait
+        now = self._out.now
+        since = bridge.sessions.stalled_since()
+        if since is None:
+            return False
+        if holding.round is not None or now < self._departures.shrunk_at + wait:
+            return True
+        if not bridge.is_sole(self._config.site):
+            return True
+        if now >= since + wait:
+            if holding.looked_at < since and self._keeping.buffer.fill < 0.5:
+                holding.new_round(complete=holding.complete, second_look=True)
+                self._ask_round()
+            else:
+                bridge.send_gaps(wait)
+        return True
