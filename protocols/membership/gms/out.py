@@ -43,6 +43,10 @@ class Out:
     def trace(self, what: str, **details: Any) -> None:
         self._protocol.trace(what, **details)
 
+    def turn_away(self, cause: str, source: Address) -> None:
+        """See ``Protocol.turn_away``."""
+        self._protocol.turn_away(cause, source)
+
     def up(self, event: Event) -> None:
         self._protocol.pass_event_up(event)
 

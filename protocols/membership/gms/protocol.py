@@ -40,8 +40,9 @@ A VIEW without ourselves is not installed, as in JGroups: the others took us for
 (excluded.py). The others hear us again, and MERGE3 brings us together. Until then we do not act as coordinator,
 unless the leader of that view is suspected and all its other members tell us that they have not got it.
 
-The parts do not know each other. They read the ``Group`` (group.py), and use the way out (out.py). They return steps that concern other
-parts, and this protocol does them: it alone makes and installs views. See design/membership.md.
+The parts do not know each other, but for ``Requests`` (requests.py), which writes joiners and leavers into ``Changes``. They
+read the ``Group`` (group.py), and use the way out (out.py). They return steps that concern other parts, and this protocol
+does them: it alone makes and installs views. See design/membership.md.
 
 Source:  JGroups GMS, ClientGmsImpl, CoordGmsImpl, ParticipantGmsImpl, Merger, Leaver; WIRE.md 11.1-11.3.
 Differs: one queue for joins, leaves and suspicions, so that one view serves all of them; survivors
@@ -54,9 +55,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any
 
-from jgroups_py.config.settings import Seconds
 from jgroups_py.errors import RemoteProtocolError
 from jgroups_py.protocols.membership.gms.agreement import (
     Agreement,
@@ -65,11 +65,14 @@ from jgroups_py.protocols.membership.gms.agreement import (
     Then,
 )
 from jgroups_py.protocols.membership.gms.change import Changes
+from jgroups_py.protocols.membership.gms.config import GmsConfig
 from jgroups_py.protocols.membership.gms.excluded import Exclusion
 from jgroups_py.protocols.membership.gms.group import Group
 from jgroups_py.protocols.membership.gms.join import FirstView, Joiner
 from jgroups_py.protocols.membership.gms.merge import Merged, Merger, MergeStep, Result, TakePart
 from jgroups_py.protocols.membership.gms.out import Out
+from jgroups_py.protocols.membership.gms.requests import Asked, Requests
+from jgroups_py.protocols.membership.gms.sent import SentView
 from jgroups_py.protocols.membership.gms.strangers import Strangers
 from jgroups_py.protocols.membership.gms.wire import AGREE_ID, Kind
 from jgroups_py.stack.protocol import Protocol
@@ -77,7 +80,6 @@ from jgroups_py.stack.services import DETECTION, DISCOVERY, MERGING, MULTICAST, 
 from jgroups_py.values.address import UUID, Address
 from jgroups_py.values.batch import Batch
 from jgroups_py.values.events import (
-    CanProveReach,
     Connect,
     Disconnect,
     Disconnected,
@@ -91,7 +93,6 @@ from jgroups_py.values.events import (
     MergeDigest,
     MergeViews,
     PrepareView,
-    ProveReach,
     Query,
     Reached,
     SetDigest,
@@ -118,7 +119,6 @@ _VIEW_FLAGS = int(Flag.NO_FC | Flag.NO_RELAY)
 _MERGE_VIEW_FLAGS = int(Flag.NO_FC | Flag.NO_RELAY | Flag.NO_TOTAL_ORDER)
 _URGENT = int(Flag.OOB | Flag.NO_FC)
 _NO_RELIABILITY = int(Flag.NO_RELIABILITY)
-_LEAVE_FLAGS = int(Flag.OOB | Flag.NO_RELIABILITY)
 
 
 class GMS(Protocol):
@@ -135,64 +135,8 @@ class GMS(Protocol):
     }
 
     @dataclass(frozen=True, kw_only=True)
-    class Config(Protocol.Config):
-        join_timeout: Seconds = 2.0
-        """How long a joiner waits for one discovery, and then for the coordinator's answer."""
-        max_join_attempts: int = 10
-        """Tries to join, each with a new discovery. 0: try for ever. After the last try ``give_up`` decides."""
-        give_up: Literal["singleton", "fail"] = "singleton"
-        """After the last try: make a group of our own, which a merge can join later, or fail."""
-        all_clients_retry_timeout: Seconds = 0.1
-        """Pause before the next discovery when only members without a view were found."""
-        leave_timeout: Seconds = 1.0
-        """How long a leaver waits for the group to know."""
-        merge_timeout: Seconds = 5.0
-        """How long a merge may take."""
-        view_ack_collection_timeout: Seconds = 2.0
-        """How long joins wait until all members have acknowledged the view before."""
-        view_bundling: bool = True
-        """Joins that come close together are one view."""
-        max_bundling_time: Seconds = 0.05
-        """Joins within this time are close together."""
-        use_delta_views: bool = True
-        """Send what changed instead of all members."""
-        agree_timeout: Seconds = 2.0
-        """How long survivors may take to agree. After that the view goes out as things are. 0: survivors do not
-        agree at all."""
-        excluded: Literal["merge", "expel"] = "merge"
-        """After a view without us: wait for a merge, or give up (Expelled)."""
-        max_early: int = 1000
-        """Batches that are kept before the first view."""
-        max_waiting: int = 1000
-        """Joiners that are remembered at the same time, and as many that have yet to prove that they are there."""
-        prove_joiners: bool = True
-        """A joiner must answer a discovery request before it is let in. False: as in JGroups, one datagram is enough."""
-
-        ignored: ClassVar[frozenset[str]] = frozenset(
-            {
-                "print_local_addr",
-                "print_physical_addrs",
-                "handle_concurrent_startup",
-                "num_prev_mbrs",
-                "num_prev_views",
-                "log_collect_msgs",
-                "log_view_warnings",
-                "install_view_locally_first",
-                "membership_change_policy",
-                "max_leave_attempts",
-                "merge_kill_timeout",
-                "flush_invoker_timeout",
-                "use_flush_if_present",
-                "shun",
-                "view_handler_*",
-            }
-        )
-
-        def __post_init__(self) -> None:
-            self._above(0, "join_timeout", "leave_timeout", "merge_timeout")
-            self._at_least(0, "max_join_attempts", "all_clients_retry_timeout", "agree_timeout")
-            self._at_least(0, "view_ack_collection_timeout", "max_bundling_time", "max_early")
-            self._at_least(1, "max_waiting")
+    class Config(GmsConfig):
+        """See config.py."""
 
     config: Config
 
@@ -201,10 +145,12 @@ class GMS(Protocol):
         self.out = Out(self)
         self.group = group = Group(self.local_address)
         self._early: list[Batch] = []
-        self._unacknowledged: dict[Address, None] = {}
-        self._ack_timer = self.timer(self._on_ack_timeout)
-        self._delta_base: ViewId | None = None
-        """The id of our view, if we multicast that view. A delta view can refer to it."""
+        self.sent = SentView(
+            self.local_address,
+            self.timer(self._on_ack_timeout),
+            config.view_ack_collection_timeout,
+            config.use_delta_views,
+        )
         self.views_installed = 0
         self.views_ignored = 0
         """Views that came late, twice, or from strangers."""
@@ -227,9 +173,16 @@ class GMS(Protocol):
         self.times_excluded = 0
         """How often the group went on without this member."""
         self.changes = Changes(group, config.max_waiting)
-        self.strangers = Strangers(config.max_waiting, self.machine.secrets)
-        self._doubt_timer = self.timer(self._on_doubts)
-        self._bundle = self.timer(self._on_join_bundle)
+        self.requests = Requests(
+            self.out,
+            group,
+            self.changes,
+            Strangers(config.max_waiting, self.machine.secrets),
+            self.timer(self._on_doubts),
+            self.timer(self._on_join_bundle),
+            config.max_bundling_time if config.view_bundling else 0.0,
+            config.prove_joiners,
+        )
         self._soon = False
         """``_work`` runs when the present handler has returned."""
         timers = AgreementTimers(
@@ -267,11 +220,9 @@ class GMS(Protocol):
 
     def stop(self) -> None:
         self.group.end()
-        self._unacknowledged.clear()
-        self._ack_timer.cancel()
+        self.sent.stop()
         self.agreement.stop()
-        self._bundle.cancel()
-        self._stop_doubting()
+        self.requests.stop()
         self.exclusion.stop()
         self.joiner.stop()
         self.group.leave(False)
@@ -329,7 +280,7 @@ class GMS(Protocol):
             case Fetched():
                 self._then(self.agreement.fetched())
             case Reached(member, nonce):
-                self._reached(member, nonce)
+                self._joining(member, self.requests.reached(member, nonce))
             case MergeViews(views, silent):
                 if self.group.is_working:
                     self._views_differ(views, silent)
@@ -402,20 +353,24 @@ class GMS(Protocol):
                 if header.member != src:
                     # Otherwise anybody could bring back a dead member, and its old messages with it.
                     raise RemoteProtocolError("a request to join that is not the joiner's own")
-                self._join_requested(src)
+                self._joining(src, self.requests.join(src))
             case GmsType.JOIN_RSP:
                 self._join_answered(src, payload)
             case GmsType.LEAVE_REQ:
                 if header.member is None:
                     raise RemoteProtocolError("a request to leave that names nobody")
-                self._leave_asked(src, header.member)
+                if self.requests.leave(src, header.member):
+                    self._check_leave_target()
+                    self.wake()
             case GmsType.LEAVE_RSP:
                 if self.group.leaving and self.view is not None and src in self.view:
                     self._gone()
             case GmsType.VIEW:
                 self.view_received(src, decode_whole(read_view_digest, payload))
             case GmsType.VIEW_ACK:
-                self._acknowledged(src)
+                if self.sent.acknowledged(src):
+                    self.trace("all have it", view=self.view)
+                    self.wake()
             case GmsType.GET_CURRENT_VIEW:
                 self._view_wanted(src, payload)
             case _ if self.view is not None:
@@ -494,11 +449,7 @@ class GMS(Protocol):
             self._gone()
         elif target != self._leave_target:
             self._leave_target = target
-            self._ask_to_let_go(target, self.local_address)
-
-    def _ask_to_let_go(self, target: Address, leaver: Address) -> None:
-        """``leaver`` wants to go."""
-        self.out.send(target, GmsType.LEAVE_REQ, member=leaver, flags=int(Flag.OOB))
+            self.requests.ask_to_let_go(target, self.local_address)
 
     def _on_leave_timeout(self) -> None:
         self.log.info("left without an answer of the group")
@@ -512,101 +463,16 @@ class GMS(Protocol):
 
     # --- requests of others
 
-    def _join_requested(self, member: Address) -> None:
-        view = self.view
-        if view is None or self.group.left or not self.changes.acting:
-            return
-        if member in view:
-            if not self.changes.departs(member):
-                self._answer_join(member, view, flags=int(Flag.OOB))
-            return
-        if member not in self.changes.joiners and self._must_prove:
-            self._doubt(member)
-        else:
-            self._admit(member)
-
-    @property
-    def _must_prove(self) -> bool:
-        """A joiner must answer where it is. Without a discovery in the stack nobody could ask it."""
-        return self.config.prove_joiners and bool(self.ask_down(CanProveReach()))
-
-    def _doubt(self, joiner: Address) -> None:
-        crowded = self.strangers.doubt(joiner, self.now)
-        if crowded is not None:
-            self.turn_away("unproved", crowded)
-        self._ask_strangers()
-
-    def _ask_strangers(self) -> None:
-        for joiner, nonce, until in self.strangers.to_ask(self.now):
-            self.trace("prove", joiner=joiner)
-            self.pass_event_down(ProveReach(joiner, nonce, until))
-        next_at = self.strangers.next_at
-        if next_at is None:
-            self._doubt_timer.cancel()
-        else:
-            self._doubt_timer.start_at(next_at)
+    def _joining(self, joiner: Address, asked: Asked) -> None:
+        """Does what a request to join asks for."""
+        if asked is Asked.DROPPED:
+            self.joins_dropped += 1
+        elif asked is Asked.AGAIN:
+            assert self.view is not None
+            self._answer_join(joiner, self.view, flags=int(Flag.OOB))
 
     def _on_doubts(self) -> None:
-        for joiner in self.strangers.late(self.now):
-            self.turn_away("unproved", joiner)
-        self._ask_strangers()
-
-    def _stop_doubting(self) -> None:
-        self.strangers.clear()
-        self._doubt_timer.cancel()
-
-    def _reached(self, joiner: Address, nonce: Address) -> None:
-        view = self.view
-        if self.strangers.answered(joiner, nonce):
-            self._ask_strangers()
-            if view is not None and joiner not in view and self.changes.acting:
-                self._admit(joiner)
-
-    def _admit(self, member: Address) -> None:
-        """Let a joiner into the next view."""
-        added = self.changes.add_joiner(member)
-        if added is None:
-            self.joins_dropped += 1
-            return
-        if added:
-            self.trace("join wanted", member=member)
-        if not self._bundle.armed:
-            delay = self.config.max_bundling_time if self.config.view_bundling else 0.0
-            self._bundle.start(delay)
-
-    def _leave_asked(self, src: Address, member: Address) -> None:
-        """Leavers pass on each other's requests, so the sender may be another member of the view."""
-        view = self.view
-        if src == member or (view is not None and src in view):
-            self._leave_requested(member)
-        else:
-            self.turn_away("foreign_leave", src)
-
-    def _leave_requested(self, member: Address) -> None:
-        view = self.view
-        if view is None or self.group.left or member == self.local_address:
-            return
-        if member not in view:
-            self.changes.drop_joiner(member)
-            self.out.send(member, GmsType.LEAVE_RSP, flags=_LEAVE_FLAGS)
-            return
-        added = self.changes.add_leaver(member)
-        if added:
-            self.trace("leave wanted", member=member)
-        if self.group.leaving and added:
-            self._pass_on(member)
-        elif self.changes.acting and not (isinstance(member, UUID) and member.is_ours):
-            self.out.send(member, GmsType.LEAVE_RSP, flags=_LEAVE_FLAGS)
-        self.wake()
-
-    def _pass_on(self, member: Address) -> None:
-        """We leave as well: both requests are for the next one."""
-        target = self.changes.acting_without_us()
-        if target is None:
-            self.out.send(member, GmsType.LEAVE_RSP, flags=_LEAVE_FLAGS)
-        else:
-            self._ask_to_let_go(target, member)
-        self._check_leave_target()
+        self.requests.on_doubts()
 
     # --- making a view
 
@@ -634,7 +500,7 @@ class GMS(Protocol):
             self._reach(departing)
             return
         self._give_up_round()
-        if self.changes.joiners and not self._bundle.armed and not self.awaits_acks:
+        if self.changes.joiners and not self.requests.bundle.armed and not self.sent.awaits_acks:
             self._make_view(())
 
     def _make_view(self, departing: tuple[Address, ...]) -> None:
@@ -646,7 +512,7 @@ class GMS(Protocol):
         assert stay[0] == me
         leavers = self._leavers_of(departing)
         view = View(ViewId(me, self.group.next_id), stay + joiners)
-        self._bundle.cancel()
+        self.requests.bundle.cancel()
         self.changes.clear_joiners()
         if len(old) > 1 or joiners:
             self.multicast_view(view, view.members)
@@ -655,7 +521,7 @@ class GMS(Protocol):
         self.install(view)
         for leaver in leavers:
             if isinstance(leaver, UUID) and leaver.is_ours:
-                self.out.send(leaver, GmsType.LEAVE_RSP, flags=_LEAVE_FLAGS)
+                self.requests.let_go(leaver)
 
     def _leavers_of(self, departing: tuple[Address, ...]) -> tuple[Address, ...]:
         """Those of ``departing`` that are alive and leave."""
@@ -816,19 +682,9 @@ class GMS(Protocol):
         old = self.view
         assert old is not None
         self.pass_event_down(PrepareView(view))
-        content: View | DeltaView = view
         merging = isinstance(view, MergeView)
-        if self.config.use_delta_views and not merging and self._delta_base == old.view_id:
-            content = DeltaView(
-                view.view_id, old.view_id, view.left_since(old), view.joined_since(old)
-            )
+        content = self.sent.next(view, old, expect)
         payload = encode_whole(write_view_digest, ViewDigest(content, digest))
-        self._delta_base = view.view_id
-        self._unacknowledged = {m: None for m in expect if m != self.local_address}
-        if self._unacknowledged:
-            self._ack_timer.start(self.config.view_ack_collection_timeout)
-        else:
-            self._ack_timer.cancel()
         self.out.send(
             None,
             GmsType.VIEW,
@@ -839,24 +695,10 @@ class GMS(Protocol):
         if merging or any(m not in view for m in old):
             self.agreement.hand_over(view, payload)
 
-    @property
-    def awaits_acks(self) -> bool:
-        """Some members have not acknowledged our last view."""
-        return bool(self._unacknowledged)
-
-    def _acknowledged(self, src: Address) -> None:
-        if src not in self._unacknowledged:
-            return
-        del self._unacknowledged[src]
-        if not self._unacknowledged:
-            self._ack_timer.cancel()
-            self.trace("all have it", view=self.view)
-            self.wake()
-
     def _on_ack_timeout(self) -> None:
-        self.view_acks_missing += len(self._unacknowledged)
-        self.trace("no acknowledgement", members=tuple(self._unacknowledged))
-        self._unacknowledged.clear()
+        missing = self.sent.give_up()
+        self.view_acks_missing += len(missing)
+        self.trace("no acknowledgement", members=missing)
         self.wake()
 
     # --- views: receiving
@@ -975,12 +817,8 @@ class GMS(Protocol):
         """From now on the group is ``view``."""
         old = self.view
         self.group.install(view)
-        if self._delta_base != view.view_id:
-            self._delta_base = None
         self.views_installed += 1
-        self._unacknowledged = {m: None for m in self._unacknowledged if m in view}
-        if not self._unacknowledged:
-            self._ack_timer.cancel()
+        self.sent.view_installed(view)
         if isinstance(view, MergeView):
             self.merges += 1
         self.trace("view", view=view)
@@ -996,10 +834,7 @@ class GMS(Protocol):
         ended = self.changes.ended(view)
         self.agreement.view_installed()
         self.changes.view_installed(view)
-        self.strangers.forget(view)
-        if not self.changes.acting:
-            self.strangers.clear()
-        self._ask_strangers()
+        self.requests.view_installed(view)
         self.merger.view_installed(view)
         self.pass_event_down(ViewChange(view, old, ended))
         self.pass_event_up(ViewChange(view, old, ended))
@@ -1011,9 +846,15 @@ class GMS(Protocol):
     def check(self) -> None:
         self.group.check()
         assert self.view is None or not self._early
-        assert self._ack_timer.armed == bool(self._unacknowledged)
         assert self._leave_timer.armed == self.group.leaving
-        assert self._doubt_timer.armed == (self.strangers.next_at is not None)
         assert self.agreement.round is None or self.changes.acting
-        for part in (self.agreement, self.changes, self.exclusion, self.joiner, self.merger):
+        for part in (
+            self.agreement,
+            self.changes,
+            self.exclusion,
+            self.joiner,
+            self.merger,
+            self.requests,
+            self.sent,
+        ):
             part.check()

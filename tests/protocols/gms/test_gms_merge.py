@@ -97,7 +97,7 @@ def test_the_base_of_delta_views_goes_with_its_view(net: Any) -> None:
     net.merge("A", "C")
     net.run(0.2)
     a, c = net.nodes["A"], net.nodes["C"]
-    assert c.gms._delta_base == c.gms.view.view_id
+    assert c.gms.sent._delta_base == c.gms.view.view_id
     a.dead = True
     net.suspect("B", "A")
     net.run(1)
