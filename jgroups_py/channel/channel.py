@@ -23,21 +23,24 @@ from typing import TYPE_CHECKING, Any
 
 import trio
 
+from jgroups_py.channel.asked_state import AskedState
 from jgroups_py.channel.given import check_member_names, check_size
+from jgroups_py.channel.listeners import Listeners
 from jgroups_py.channel.outbox import Outbox, Payload
+from jgroups_py.channel.state import StateGiver
 from jgroups_py.channel.stream import ItemStream
 from jgroups_py.channel.values import ChannelLimits, ChannelStatistics, State
+from jgroups_py.channel.waiting import WaitingSends
 from jgroups_py.channel.watch import WAIT_SECONDS, Watch
 from jgroups_py.errors import (
     ChannelClosed,
     Expelled,
     JoinError,
     LocalProtocolError,
-    StateTransferError,
 )
 from jgroups_py.stack.doorkeeper import Doorkeeper, Source
 from jgroups_py.stack.log_limit import LogLimit
-from jgroups_py.stack.raised import loggable, said
+from jgroups_py.stack.raised import loggable
 from jgroups_py.stack.stack import StackLog
 from jgroups_py.values.address import UUID, Address, IpAddress
 from jgroups_py.values.batch import Batch, Credit
@@ -52,7 +55,6 @@ from jgroups_py.values.events import (
     FlowOpened,
     GetPhysical,
     GetState,
-    LacksCredit,
     StateFailed,
     StateReady,
     StateReceived,
@@ -75,9 +77,6 @@ if TYPE_CHECKING:
 _log = logging.getLogger("jgroups_py.channel.channel")
 
 
-WARN_EVERY = 30.0
-"""Seconds between two log lines about sends to one destination that wait."""
-
 Item = View | Message | State | Excluded
 BatchItem = View | Batch | State | Excluded
 
@@ -96,7 +95,6 @@ class Channel:
     ) -> None:
         self._driver = driver
         self._limits = limits
-        self._provider = state
         self._stack: Stack
         self._stream = ItemStream(limits.receive_buffer_max)
         self._view: View | None = None
@@ -107,7 +105,7 @@ class Channel:
         self._disconnecting = False
         self._discarding = False
         self._outbox = Outbox(limits, driver.wake, self._warn_waiting)
-        self._warnings = LogLimit(trio.current_time, interval=WARN_EVERY)
+        self._waiting = WaitingSends(self.warn, lambda: self.reading()[1])
         # Receiving: the rest of the batch that is being read message by message.
         self._rest: Batch | None = None
         self._rest_index = 0
@@ -116,18 +114,13 @@ class Channel:
         self._excluded = 0
         self._lost = 0
         self._tap: Tap | None = None
-        self._log_limit = LogLimit(driver.clock)
-        self._state_failures = 0
-        self._trace_failures = 0
-        self._turned_away_failures = 0
+        limit = LogLimit(driver.clock)
+        self._listeners = Listeners(self.warn, limit)
+        self._giver = StateGiver(state, limits, self.warn, limit)
+        self._asked = AskedState(self.name_of)
         self._doorkeepers: dict[str, Doorkeeper] = {}
         self.more_metrics: list[Callable[[], Iterable[Any]]] = []
         """What blocks on top add to the page of ``metrics``: Samples."""
-        # A request for a state; an event answers it.
-        self._state_wanted = False
-        self._state_first = False
-        self._state_answer: StateReceived | StateFailed | None = None
-        self._state_event = trio.Event()
 
     # --- reading properties
 
@@ -200,10 +193,10 @@ class Channel:
             self._lost,
             MappingProxyType(protocols),
             MappingProxyType(self._driver.statistics()),
-            self._state_failures,
-            self._trace_failures,
+            self._giver.failures,
+            self._listeners.trace_failures,
             MappingProxyType(dict(self._stack.machine.turned_away)),
-            self._turned_away_failures,
+            self._listeners.turned_away_failures,
         )
 
     def __repr__(self) -> str:
@@ -337,38 +330,7 @@ class Channel:
         await self._outbox.put_many(payloads, to, flags, loopback)
 
     def _warn_waiting(self, to: Address | None, seconds: float) -> None:
-        left_out = self._warnings.admit(to)
-        if left_out is None:
-            return
-        blocked = self._outbox.blocked
-        sources = blocked.get(to) or next(iter(blocked.values()), {})
-        reasons = [self._why_blocked(event) for event in sources.values()]
-        self.warn(
-            "send to %s has waited %.0f s for %s%s",
-            self.name_of(to),
-            seconds,
-            "; ".join(reasons) or "room in the send buffer",
-            left_out,
-        )
-
-    def _why_blocked(self, event: FlowBlocked) -> str:
-        members = event.waiting_for  # of the moment when it was blocked; others may lack credit now
-        for protocol in self._stack.protocols:
-            if protocol.name == event.source:
-                members = protocol.answer(LacksCredit(event.dest)) or members
-        names = [self.name_of(member) for member in members if member != self.address]
-        reasons = []
-        if event.why != "credits" or not members:
-            reasons.append(f"{event.why} of {', '.join(names) or 'nobody'}")
-        elif names:
-            its = "its application does" if len(names) == 1 else "their applications do"
-            reasons.append(
-                f"no credit from {', '.join(names)}: {its} not read, or cannot be reached"
-            )
-        if self.address in members:
-            unread = self.reading()[1]
-            reasons.append(f"no credit from this member's own reader ({unread} messages unread)")
-        return f"{event.source}: {' and '.join(reasons)}"
+        self._waiting.tell(self._stack, self._outbox, to, seconds)
 
     def _before_flush(self) -> None:
         """Hand down sent messages and give back credits of read ones; called once per turn."""
@@ -532,47 +494,25 @@ class Channel:
         """
         if self._error is not None:
             raise self._error
-        if self._state_wanted:
+        if self._asked.is_wanted:
             raise trio.BusyResourceError("a state is being fetched already")
         if frm == self.address or (frm is None and self.view.members == (self.address,)):
             raise LocalProtocolError("there is nobody else to ask for the state")
-        self._want_state()
+        self._asked.begin()
         try:
             self._step(lambda: self._stack.event_down(GetState(frm, timeout)))
-            received = await self._wait_state(frm, timeout)
+            received = await self._asked.wait(frm, timeout, lambda: self._error)
         finally:
-            self._state_wanted = False
+            self._asked.end()
         for start in range(0, len(received.payload), 65536):
             yield received.payload[start : start + 65536]
 
-    def _want_state(self) -> None:
-        self._state_wanted = True
-        self._state_answer = None
-        self._state_event = trio.Event()
-
-    async def _wait_state(self, frm: Address | None, timeout: float) -> State:
-        # The protocol has its own time-out and knows more; this one is for a stack without such a protocol.
-        with trio.move_on_after(timeout + 1.0):
-            await self._state_event.wait()
-        answer = self._state_answer
-        if self._error is not None:
-            raise self._error
-        if isinstance(answer, StateReceived):
-            return State(answer.provider, answer.state or b"")
-        asked = self.name_of(frm) if frm is not None else "the coordinator"
-        if answer is None:
-            raise StateTransferError(f"no answer within {timeout:g} s", asked)
-        if answer.provider is not None:
-            asked = self.name_of(answer.provider)
-        raise StateTransferError(answer.problem, asked, answer.received)
-
     def _on_state(self, event: StateReceived | StateFailed) -> None:
-        if not self._state_wanted:
+        if not self._asked.is_wanted:
             return
-        self._state_answer = event
         if isinstance(event, StateReceived):
             first = None
-            if self._state_first and event.state is not None:
+            if self._asked.is_first and event.state is not None:
                 first = State(event.provider, event.state)
             if self._rest is not None and self._rest.dest is None:
                 self.give_back(self._rest)
@@ -582,37 +522,15 @@ class Channel:
                 self.give_back(batch)
             if self._tap is not None:
                 self._tap.state_replaced(unread)
-        self._state_event.set()
+        self._asked.answered(event)
 
     async def _provide_state(self, request: StateRequested) -> None:
-        from jgroups_py.channel.state import NO_PROVIDER, BadState, make_state
-
-        if self._provider is None:
-            self._answer_state(StateReady(request.token, None, NO_PROVIDER))
-            return
-        limits = self._limits
-        state, problem = None, None
         try:
-            state = await make_state(self._provider, limits.state_max, limits.state_timeout)
-        except BadState as error:
-            problem = str(error)
-            self._warn_state(problem, None)
-        except Exception as error:  # the user's code: the joiner is told, and this member goes on
-            problem = said(error)
-            self._warn_state(f"the state provider raised {problem}", error)
+            answer = await self._giver.answer(request)
         except BaseException:  # cancelled: the next reader makes it
             self._stream.put_back(request)
-            if (left_out := self._log_limit.admit("state again")) is not None:
-                text = "the reader was ended while it made the state; who reads next begins again%s"
-                self.warn(text, left_out)
             raise
-        self._answer_state(StateReady(request.token, state, problem))
-
-    def _warn_state(self, problem: str, error: Exception | None) -> None:
-        self._state_failures += 1
-        if (left_out := self._log_limit.admit(("state", type(error)))) is not None:
-            text = "%s; the member that asked is told, this one goes on%s"
-            self.warn(text, problem, left_out, error=error)
+        self._answer_state(answer)
 
     def _step(self, step: Callable[[], None]) -> None:
         """Call into the stack from a task that is not the driver's. If a protocol raises, the driver ends with that error, and
@@ -679,37 +597,9 @@ class Channel:
         """Call these functions of the user's from now on."""
         machine = self._stack.machine
         if trace is not None:
-            machine.trace = self._guarded_trace(trace)
+            machine.trace = self._listeners.guarded_trace(trace)
         if turned_away is not None:
-            machine.on_turned_away = self._guarded_listener(turned_away)
-
-    def _guarded_trace(self, trace: Trace) -> Trace:
-        """Return a function that calls ``trace`` and counts and logs what it raises."""
-
-        def told(at: float, member: str, protocol: str, what: str, details: dict[str, Any]) -> None:
-            try:
-                trace(at, member, protocol, what, details)
-            except Exception as error:
-                self._trace_failures += 1
-                if (left_out := self._log_limit.admit(("trace", type(error)))) is not None:
-                    self.warn("trace= raised %s%s", said(error), left_out, error=error)
-
-        return told
-
-    def _guarded_listener(
-        self, listener: Callable[[TurnedAway], None]
-    ) -> Callable[[TurnedAway], None]:
-        """Return a function that calls ``listener`` and counts and logs what it raises."""
-
-        def told(event: TurnedAway) -> None:
-            try:
-                listener(event)
-            except Exception as error:
-                self._turned_away_failures += 1
-                if (left_out := self._log_limit.admit(("turned_away", type(error)))) is not None:
-                    self.warn("turned_away= raised %s%s", said(error), left_out, error=error)
-
-        return told
+            machine.on_turned_away = self._listeners.guarded_listener(turned_away)
 
     def turn_away(
         self, by: str, cause: str, source: Source = None, *, causes: Mapping[str, str] = {}
@@ -752,7 +642,7 @@ class Channel:
         if self._tap is not None:
             self._tap.ended(self._error)
         self._joined.set()
-        self._state_event.set()
+        self._asked.wake()
         self._watch.changed()
 
     def abandon(self, problem: str) -> None:
@@ -787,8 +677,7 @@ class Channel:
     async def _join(self, cluster: str, get_state: bool, timeout: float) -> None:
         """Return after the first view, and after the state if it was asked for and another member has one."""
         if get_state:
-            self._want_state()
-            self._state_first = True
+            self._asked.begin(first=True)
         self._step(lambda: self._stack.connect(cluster, with_state=get_state))
         with trio.move_on_after(timeout):
             await self._joined.wait()
@@ -797,8 +686,8 @@ class Channel:
         if self._view is None:
             raise JoinError(f"no view of {cluster} within {timeout:g} s")
         if get_state and self._view.coordinator != self.address:
-            await self._wait_state(None, timeout)
-        self._state_wanted = self._state_first = False
+            await self._asked.wait(None, timeout, lambda: self._error)
+        self._asked.end()
 
     async def _leave(self) -> None:
         """Leave the group within ``leave_timeout``. The caller shields it."""

@@ -7,10 +7,56 @@ from contextlib import AsyncExitStack, aclosing
 
 import trio
 
+from jgroups_py.channel.listeners import Warn
+from jgroups_py.channel.values import ChannelLimits
+from jgroups_py.stack.log_limit import LogLimit
+from jgroups_py.stack.raised import said
+from jgroups_py.values.events import StateReady, StateRequested
+
 StateProvider = Callable[[], AsyncIterator[bytes]]
 """An async generator function that yields the state in chunks."""
 
 NO_PROVIDER = "the provider has no state to give (open_channel(state=...))"
+
+
+class StateGiver:
+    """Makes answers with the user's ``provider``, and counts the failures of it."""
+
+    def __init__(
+        self, provider: StateProvider | None, limits: ChannelLimits, warn: Warn, limit: LogLimit
+    ) -> None:
+        self.failures = 0
+        self._provider = provider
+        self._limits = limits
+        self._warn = warn
+        self._limit = limit
+
+    async def answer(self, request: StateRequested) -> StateReady:
+        """Return what to answer. When the task is cancelled, the request is as if nobody had read it."""
+        if self._provider is None:
+            return StateReady(request.token, None, NO_PROVIDER)
+        limits = self._limits
+        state, problem = None, None
+        try:
+            state = await make_state(self._provider, limits.state_max, limits.state_timeout)
+        except BadState as error:
+            problem = str(error)
+            self._tell(problem, None)
+        except Exception as error:  # the user's code: the joiner is told, and this member goes on
+            problem = said(error)
+            self._tell(f"the state provider raised {problem}", error)
+        except BaseException:  # cancelled: the next reader makes it
+            if (left_out := self._limit.admit("state again")) is not None:
+                text = "the reader was ended while it made the state; who reads next begins again%s"
+                self._warn(text, left_out)
+            raise
+        return StateReady(request.token, state, problem)
+
+    def _tell(self, problem: str, error: Exception | None) -> None:
+        self.failures += 1
+        if (left_out := self._limit.admit(("state", type(error)))) is not None:
+            text = "%s; the member that asked is told, this one goes on%s"
+            self._warn(text, problem, left_out, error=error)
 
 
 class BadState(Exception):

@@ -1,0 +1,65 @@
+"""The state that this member has asked for: one at a time, until the stack has answered."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import trio
+
+from jgroups_py.channel.values import State
+from jgroups_py.errors import StateTransferError
+from jgroups_py.values.address import Address
+from jgroups_py.values.events import StateFailed, StateReceived
+
+
+class AskedState:
+    """``name_of``: the logical name of a member, for errors."""
+
+    def __init__(self, name_of: Callable[[Address], str]) -> None:
+        self.is_wanted = False
+        """A state is being fetched."""
+        self.is_first = False
+        """It is that of a member that joins: the state is the first item of its stream."""
+        self._name_of = name_of
+        self._answer: StateReceived | StateFailed | None = None
+        self._event = trio.Event()
+
+    def begin(self, *, first: bool = False) -> None:
+        self.is_wanted, self.is_first = True, first
+        self._answer = None
+        self._event = trio.Event()
+
+    def end(self) -> None:
+        self.is_wanted = self.is_first = False
+
+    def answered(self, event: StateReceived | StateFailed) -> None:
+        self._answer = event
+        self._event.set()
+
+    def wake(self) -> None:
+        """The channel has ended: nobody waits any more."""
+        self._event.set()
+
+    async def wait(
+        self, frm: Address | None, timeout: float, ended: Callable[[], Exception | None]
+    ) -> State:
+        """Return the state of ``frm``.
+
+        Raises:
+            StateTransferError: it did not come.
+            Exception: the channel has ``ended`` with it.
+        """
+        # The protocol has its own time-out and knows more; this one is for a stack without such a protocol.
+        with trio.move_on_after(timeout + 1.0):
+            await self._event.wait()
+        answer, error = self._answer, ended()
+        if error is not None:
+            raise error
+        if isinstance(answer, StateReceived):
+            return State(answer.provider, answer.state or b"")
+        asked = self._name_of(frm) if frm is not None else "the coordinator"
+        if answer is None:
+            raise StateTransferError(f"no answer within {timeout:g} s", asked)
+        if answer.provider is not None:
+            asked = self._name_of(answer.provider)
+        raise StateTransferError(answer.problem, asked, answer.received)
