@@ -131,7 +131,7 @@ class ForgetAtOnce(RELAY):
     def start(self) -> None:
         super().start()
 
-        def may_forget(origin: bytes, *_: Any) -> bool:
+        def may_forget(origin: bytes, acknowledged: Any, is_stable: Any) -> bool:
             return origin not in self.trimming.forgetting
 
         self.forgetting._may_forget = may_forget  # type: ignore[method-assign]
