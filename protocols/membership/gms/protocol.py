@@ -198,6 +198,11 @@ class GMS(Protocol):
             self.timer(self._on_excluded_timeout),
             config.view_ack_collection_timeout,
         )
+        self._make_ways_in_and_out()
+
+    def _make_ways_in_and_out(self) -> None:
+        """The parts for joining, leaving and merging."""
+        config, group = self.config, self.group
         self.joiner = Joiner(
             self.out,
             group,

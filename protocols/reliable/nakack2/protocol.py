@@ -38,8 +38,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final
 
-from jgroups_py.config.settings import Bytes, Seconds
 from jgroups_py.protocols.reliable.nakack2.agreement import Round, Step
+from jgroups_py.protocols.reliable.nakack2.config import Nakack2Config
+from jgroups_py.protocols.reliable.nakack2.last import LastNumber
 from jgroups_py.protocols.reliable.nakack2.repair import (
     Limited,
     Missing,
@@ -102,65 +103,8 @@ class NAKACK2(Protocol):
     }
 
     @dataclass(frozen=True, kw_only=True)
-    class Config(Protocol.Config):
-        """Attributes of the protocol."""
-
-        xmit_interval: Seconds = 1.0
-        """A request that brought nothing is repeated after this time, then after twice as long, ..."""
-        xmit_delay: Seconds = 0.02
-        """A member waits so long before it asks for a gap, because packets may overtake each other. At most
-        ``xmit_interval``."""
-        use_mcast_xmit: bool = True
-        """Answer requests for own messages by a multicast, not only to the member that asks."""
-        max_xmit_req_size: int = 1024
-        """Seqnos that one request may ask for, and that are answered."""
-        ask_others_after: int = 3
-        """After so many vain requests a member other than the sender is asked."""
-        xmit_from_random_member: bool = False
-        """Ask any member each time, to spare the sender."""
-        max_xmit_bytes: Bytes = 4_000_000
-        """Bytes that one member gets retransmitted per ``xmit_interval``."""
-        resend_last_seqno_max_count: int = 3
-        """How often HIGHEST_SEQNO is sent for the same seqno. 0: never."""
-        max_window: int = 131_072
-        """Messages of one sender that are kept beyond the last delivered one. Messages further off are dropped."""
-        max_window_bytes: Bytes = 50_000_000
-        """The same in bytes. The message that closes the gap is always taken."""
-        max_buffered_before_join: int = 50
-        """Batches that are kept of senders that are not in the view, or not yet."""
-        max_unstable: Bytes = 100_000_000
-        """Bytes of own messages that are not stable. Beyond, FlowBlocked asks the channel to wait."""
-        max_departed: int = 100
-        """Departed senders whose messages are kept until everybody has a view without them. For as many more
-        senders it is remembered for ``departed_remembered`` how far they were delivered."""
-        departed_remembered: Seconds = 300.0
-        """How long it is remembered how far a departed sender was delivered. A merge may bring the sender back,
-        less far than it was here. Others take less long to find out that it is dead."""
-
-        ignored: ClassVar[frozenset[str]] = frozenset(
-            {
-                "use_mcast_xmit_req",
-                "discard_delivered_msgs",
-                "log_discard_msgs",
-                "log_not_found_msgs",
-                "resend_last_seqno",
-                "max_rebroadcast_timeout",
-                "suppress_time_non_member_warnings",
-                "sends_can_block",
-                "max_batch_size",
-                "xmit_table_*",
-            }
-        )
-        aliases: ClassVar[dict[str, str]] = {
-            "become_server_queue_size": "max_buffered_before_join",
-        }
-
-        def __post_init__(self) -> None:
-            self._above(0, "xmit_interval")
-            self._at_least(1, "max_xmit_req_size", "max_xmit_bytes")
-            self._at_least(1, "max_window", "max_window_bytes", "max_unstable")
-            self._at_least(0, "xmit_delay", "ask_others_after", "resend_last_seqno_max_count")
-            self._at_least(0, "max_buffered_before_join", "max_departed", "departed_remembered")
+    class Config(Nakack2Config):
+        """See config.py."""
 
     config: Config
 
@@ -194,9 +138,9 @@ class NAKACK2(Protocol):
         """Multicasts of the application since Withhold. Flow control bounds them."""
         self._settled = 0
         """Own seqno at Withhold: members that went on without us will not deliver anything up to here."""
-        self._last_timer = self.timer(self._on_last)
-        self._last_seqno = 0
-        self._last_count = 0
+        self._last = LastNumber(
+            self.timer(self._on_last), config.xmit_interval, config.resend_last_seqno_max_count
+        )
 
         self.sent = 0
         self.delivered = 0
@@ -246,8 +190,7 @@ class NAKACK2(Protocol):
         own.kept.append(first, batch)
         if batch.transient & _DONT_LOOPBACK:
             own.window.skip(first, batch)
-        if self._last_timer.deadline is None:
-            self._arm_last()
+        self._last.sent(self._seqno)
         self.pass_down(batch)
         if batch.transient & _DONT_LOOPBACK:
             self.deliver(own)
@@ -597,23 +540,11 @@ class NAKACK2(Protocol):
 
     # --- the last message
 
-    def _arm_last(self) -> None:
-        if self.config.resend_last_seqno_max_count > 0:
-            self._last_seqno = self._seqno
-            self._last_count = 0
-            self._last_timer.start(self.config.xmit_interval)
-
     def _on_last(self) -> None:
-        if self._seqno > self._last_seqno:
-            self._arm_last()
+        if not self._last.is_due(self._seqno, self.own.purged):
             return
-        if self.own.purged >= self._seqno:
-            return
-        self._last_count += 1
         self.last_sent += 1
         header = NakAckHeader2(NakAckType.HIGHEST_SEQNO, self._seqno)
-        if self._last_count < self.config.resend_last_seqno_max_count:
-            self._last_timer.start(self.config.xmit_interval * 2**self._last_count)
         message = Batch.of(None, _ID, header, flags=_CONTROL)
         message.transient = _DONT_LOOPBACK
         self.pass_down(message)

@@ -1,0 +1,39 @@
+"""The own last number: said again for a while when nothing is sent, so that nobody lacks the end without knowing it."""
+
+from __future__ import annotations
+
+from jgroups_py.stack.protocol import Timer
+
+
+class LastNumber:
+    """``most``: how often one number is said; 0: never. ``interval``: seconds until the first time, then twice as long."""
+
+    def __init__(self, timer: Timer, interval: float, most: int) -> None:
+        self._timer = timer
+        self._interval = interval
+        self._most = most
+        self._seqno = 0
+        self._count = 0
+
+    def sent(self, seqno: int) -> None:
+        """Own message ``seqno`` has just been sent. If the timer runs, it looks at its end how far we are then."""
+        if self._timer.deadline is None:
+            self._begin(seqno)
+
+    def _begin(self, seqno: int) -> None:
+        if self._most > 0:
+            self._seqno = seqno
+            self._count = 0
+            self._timer.start(self._interval)
+
+    def is_due(self, seqno: int, purged: int) -> bool:
+        """The time is over. ``seqno``: the last one sent; ``purged``: everybody has those. True: it is to be said."""
+        if seqno > self._seqno:
+            self._begin(seqno)
+            return False
+        if purged >= seqno:
+            return False
+        self._count += 1
+        if self._count < self._most:
+            self._timer.start(self._interval * 2**self._count)
+        return True
