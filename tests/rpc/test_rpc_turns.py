@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from typing import Any, Self
 
@@ -176,6 +176,25 @@ async def test_a_reply_without_room_keeps_later_calls_in_the_stream(
             assert got == [most // 3] * 20
 
 
+@asynccontextmanager
+async def _alone(open_sim: Open) -> AsyncIterator[tuple[Channel, Any, Target]]:
+    """A member that is alone and has its first view behind it, its Rpc, and what is called there."""
+    async with open_sim(name="A") as a:
+        target = Target()
+        async with open_rpc(a, target) as rpc:
+            await trio.sleep(1)
+            yield a, rpc, target
+
+
+@contextmanager
+def _step(channel: Channel) -> Iterator[None]:
+    """A step of the stack: what is put off until its end runs when the block ends."""
+    machine = channel.stack.machine
+    machine.enter()
+    yield
+    machine.leave()
+
+
 def _request(src: UUID, dest: UUID | None, value: bytes) -> Batch:
     header = CorrelatorHeader(CorrelatorType.REQ, 1)
     return Batch(dest, [b"\4note\x91\xa3" + value], {200: header}, src)
@@ -184,56 +203,40 @@ def _request(src: UUID, dest: UUID | None, value: bytes) -> Batch:
 async def test_calls_wait_for_the_end_of_the_step_and_for_what_stands_before_them(
     open_sim: Open, autojump_clock: Any
 ) -> None:
-    async with open_sim(name="A") as a:
-        target = Target()
-        async with open_rpc(a, target):
-            await trio.sleep(1)
-            machine = a.stack.machine
-            machine.enter()
+    async with _alone(open_sim) as (a, _, target):
+        with _step(a):
             a.deliver(_request(a.address, None, b"one"))
             assert target.seen == []
-            machine.leave()
-            assert target.seen == ["one"]
-            machine.enter()
+        assert target.seen == ["one"]
+        with _step(a):
             a.deliver(Batch(None, [b"a message"], {}, a.address))
             a.deliver(_request(a.address, None, b"two"))
-            machine.leave()
-            assert target.seen == ["one"]
-            await trio.sleep(1)
-            assert target.seen == ["one", "two"]
+        assert target.seen == ["one"]
+        await trio.sleep(1)
+        assert target.seen == ["one", "two"]
 
 
 async def test_a_fetched_state_contains_the_multicasts_of_its_step(
     open_sim: Open, autojump_clock: Any
 ) -> None:
-    async with open_sim(name="A") as a:
-        target = Target()
-        async with open_rpc(a, target) as rpc:
-            await trio.sleep(1)
-            machine = a.stack.machine
-            machine.enter()
+    async with _alone(open_sim) as (a, rpc, target):
+        with _step(a):
             a.deliver(_request(a.address, None, b"all"))
             a.deliver(_request(a.address, a.address, b"one"))
             rpc.state_replaced([])
             a.deliver(_request(a.address, None, b"new"))
-            machine.leave()
-            assert target.seen == ["one", "new"]
-            assert rpc.statistics().counters.refused == 1
+        assert target.seen == ["one", "new"]
+        assert rpc.statistics().counters.refused == 1
 
 
 async def test_calls_of_the_step_that_ends_the_channel_do_not_run(
     open_sim: Open, autojump_clock: Any
 ) -> None:
-    async with open_sim(name="A") as a:
-        target = Target()
-        async with open_rpc(a, target) as rpc:
-            await trio.sleep(1)
-            machine = a.stack.machine
-            machine.enter()
+    async with _alone(open_sim) as (a, rpc, target):
+        with _step(a):
             a.deliver(_request(a.address, None, b"all"))
             rpc.ended(ChannelClosed("a test"))
-            machine.leave()
-            assert target.seen == []
+        assert target.seen == []
 
 
 async def test_a_caller_is_refused_what_its_fetched_state_contains(
@@ -262,14 +265,9 @@ async def test_a_caller_is_refused_what_its_fetched_state_contains(
 async def test_a_strangers_call_does_not_run_as_it_arrives(
     open_sim: Open, autojump_clock: Any
 ) -> None:
-    async with open_sim(name="A") as a:
-        target = Target()
-        async with open_rpc(a, target) as rpc:
-            await trio.sleep(1)
-            machine = a.stack.machine
-            machine.enter()
+    async with _alone(open_sim) as (a, rpc, target):
+        with _step(a):
             a.deliver(_request(UUID(b"stranger of ours"), a.address, b"one"))
-            machine.leave()
-            await trio.sleep(6)
-            assert target.seen == []
-            assert rpc.statistics().counters.strangers == 1
+        await trio.sleep(6)
+        assert target.seen == []
+        assert rpc.statistics().counters.strangers == 1

@@ -29,7 +29,6 @@ from jgroups_py.buckets.messages import (
     Row,
 )
 from jgroups_py.buckets.statistics import InstanceStatistics
-from jgroups_py.tools import cli
 from jgroups_py.tools.commands import buckets_admin
 from jgroups_py.tools.commands.mperf_ports import free_block
 
@@ -116,16 +115,6 @@ def node(monkeypatch: pytest.MonkeyPatch) -> FakeNode:
 
     monkeypatch.setattr(buckets_admin, "open_administrator", opened)
     return fake
-
-
-@pytest.fixture
-def run(capsys: pytest.CaptureFixture[str]) -> Any:
-    def run(*args: str) -> tuple[int, str, str]:
-        code = cli.run(["buckets", *args])
-        out, err = capsys.readouterr()
-        return code, out, err
-
-    return run
 
 
 def test_top_shows_where_buckets_are_and_what_is_missing(

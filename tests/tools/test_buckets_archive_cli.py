@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from jgroups_py.buckets.archive import ArchiveReader, ArchiveWriter, Record
-from jgroups_py.tools import cli
 
 SEATS = """\
 name: seats
@@ -36,20 +35,8 @@ PLUGIN = Plugin(Provider(), Classifier())
 
 
 @pytest.fixture
-def run(capsys: pytest.CaptureFixture[str]) -> Any:
-    def run(*args: str) -> tuple[int, str, str]:
-        code = cli.run(["buckets", *args])
-        out, err = capsys.readouterr()
-        return code, out, err
-
-    return run
-
-
-@pytest.fixture
-def file(tmp_path: Path) -> str:
-    path = tmp_path / "seats.yaml"
-    path.write_text(SEATS)
-    return str(path)
+def file(deployment: Any) -> str:
+    return str(deployment(SEATS))
 
 
 @pytest.fixture

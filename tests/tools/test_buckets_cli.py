@@ -8,8 +8,6 @@ from typing import Any
 
 import pytest
 
-from jgroups_py.tools import cli
-
 SEATS = """\
 name: seats
 buckets: 9
@@ -21,20 +19,8 @@ nodes:
 
 
 @pytest.fixture
-def run(capsys: pytest.CaptureFixture[str]) -> Any:
-    def run(*args: str) -> tuple[int, str, str]:
-        code = cli.run(["buckets", *args])
-        out, err = capsys.readouterr()
-        return code, out, err
-
-    return run
-
-
-@pytest.fixture
-def file(tmp_path: Path) -> str:
-    path = tmp_path / "seats.yaml"
-    path.write_text(SEATS)
-    return str(path)
+def file(deployment: Any) -> str:
+    return str(deployment(SEATS))
 
 
 def test_validate_says_what_is_wrong_and_what_to_know(file: str, run: Any) -> None:
