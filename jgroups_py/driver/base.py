@@ -187,9 +187,10 @@ class Driver:
                 if not (machine.has_outgoing or self._inputs):
                     break
                 self.execute(machine.take_outgoing())
-                if self._inputs:
-                    inputs, self._inputs = self._inputs, []
-                    machine.handle(inputs, self.clock())
+                if not self._inputs:
+                    break  # nothing has happened that could cause more
+                inputs, self._inputs = self._inputs, []
+                machine.handle(inputs, self.clock())
             else:
                 self._woken = True
         finally:

@@ -224,6 +224,7 @@ class SocketDriver(Driver):
     async def _read_datagrams(self, udp: UdpSocket) -> None:
         sock, handle = udp.sock, udp.handle
         recvfrom, most = sock.recvfrom, self.limits.datagrams_per_drain
+        several = False  # the last drain brought more than one
         while sock.fileno() >= 0:  # it may be closed before we first run
             try:
                 await trio.lowlevel.wait_readable(sock)
@@ -231,8 +232,10 @@ class SocketDriver(Driver):
                 return
             while True:
                 inputs: list[In] = []
+                # One that comes alone is answered before the socket is asked for more.
+                count = most if several else 1
                 try:
-                    for _ in range(most):
+                    for _ in range(count):
                         data, source = recvfrom(65535)
                         inputs.append(Datagram(handle, data, source[:2]))
                 except BlockingIOError:
@@ -242,9 +245,10 @@ class SocketDriver(Driver):
                         return
                     log.debug("receiving a datagram: %s", error)
                 if not inputs:
+                    several = False
                     break
                 self.datagrams_in += len(inputs)
-                full = len(inputs) == most
+                full = len(inputs) == count
                 if self.faults is not None:
                     inputs = self._filtered(self.faults, inputs)
                 if inputs:
@@ -252,8 +256,11 @@ class SocketDriver(Driver):
                 if sock.fileno() < 0:
                     return
                 if not full:
+                    several = len(inputs) > 1
                     break
-                await trio.lowlevel.checkpoint()
+                if several:
+                    await trio.lowlevel.checkpoint()
+                several = True
 
     def _enqueue(self, udp: UdpSocket, data: bytes, dest: Endpoint) -> None:
         if udp.queued + len(data) > self.limits.datagram_queue_max:

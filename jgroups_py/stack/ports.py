@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from jgroups_py.stack.directories import DirectoryRequest
+from jgroups_py.values.light import light
 
 Handle = int
 Endpoint = tuple[str, int]
@@ -61,6 +62,7 @@ class CountListeners:
     interface: str
 
 
+@light
 @dataclass(frozen=True, slots=True)
 class SendTo:
     """Send one datagram from a bound UDP socket. May be lost, as datagrams are."""
@@ -81,6 +83,7 @@ class Connect:
     nodelay: bool = True
 
 
+@light
 @dataclass(frozen=True, slots=True)
 class Write:
     """Send bytes on a connection. The driver keeps what the peer does not take; see Writable."""
@@ -142,6 +145,7 @@ class Listeners:
     others: int
 
 
+@light
 @dataclass(frozen=True, slots=True)
 class Datagram:
     """One datagram came in."""
@@ -186,6 +190,7 @@ class ConnectFailed:
     problem: str
 
 
+@light
 @dataclass(frozen=True, slots=True)
 class Received:
     """Bytes came in on a connection, in order, cut anywhere."""

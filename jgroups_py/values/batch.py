@@ -26,12 +26,14 @@ from typing import Protocol as Interface
 
 from jgroups_py.values.address import Address
 from jgroups_py.values.header import Header
+from jgroups_py.values.light import light
 from jgroups_py.values.message import Message, MessageType
 
 H = TypeVar("H", bound=Header)
 Headers = dict[int, Header]
 
 
+@light
 @dataclass(frozen=True, slots=True)
 class Credit:
     """Flow-control bytes that are owed to ``sender`` until the batch was consumed."""

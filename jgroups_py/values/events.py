@@ -55,9 +55,11 @@ from typing import Any
 
 from jgroups_py.values.address import Address, IpAddress
 from jgroups_py.values.batch import Batch, Credit
+from jgroups_py.values.light import light
 from jgroups_py.values.view import Digest, View
 
 
+@light
 @dataclass(frozen=True, slots=True)
 class Event:
     """Base of all events."""
@@ -312,6 +314,7 @@ class MergeViews(Event):
     silent: tuple[Address, ...] = ()
 
 
+@light
 @dataclass(frozen=True, slots=True)
 class Consumed(Event):
     """The application has taken the messages of these credits."""

@@ -16,7 +16,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
+from jgroups_py.values.light import light
 
+
+@light
 @dataclass(frozen=True, slots=True)
 class Header:
     """Base of all headers. Subclasses are frozen dataclasses in the order of the wire."""

@@ -8,6 +8,7 @@ Source: WIRE.md section 10.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable
 from enum import IntEnum
 from typing import Any, Final, TypeVar
@@ -20,12 +21,16 @@ from jgroups_py.values.header import Header
 from jgroups_py.wire import headers as h
 from jgroups_py.wire import values as s
 from jgroups_py.wire.objects import read_streamable, write_streamable
-from jgroups_py.wire.primitives import DEFAULT_VERSION, V5_3_8, V5_4, Reader, Writer
+from jgroups_py.wire.primitives import DEFAULT_VERSION, V5_3_8, V5_4, Reader, Writer, lz_bytes
 
 E = TypeVar("E", bound=IntEnum)
 
 MAX_HEADERS: Final = 64
 """Most headers one message can have."""
+
+_IDS: Final = struct.Struct(">hh")
+_XMIT_REQ: Final = h.NakAckType.XMIT_REQ
+_DATA: Final = h.UnicastType.DATA
 
 _SINCE_5_4: Final = (99, 100, 101)
 """Magic ids unknown before 5.4 (WIRE.md section 15)."""
@@ -46,8 +51,10 @@ def read_header(r: Reader) -> tuple[int, Header]:
 
 def write_header(w: Writer, protocol_id: int, header: Header) -> None:
     magic = header.magic_id
-    w.i16(protocol_id)
-    w.i16(magic)
+    try:
+        w.data += _IDS.pack(protocol_id, magic)
+    except struct.error:
+        raise LocalProtocolError(f"{protocol_id!r} does not fit into 16 bits") from None
     _WRITE[magic](w, header)
 
 
@@ -175,10 +182,10 @@ def _read_nak(cls: Callable[..., Header], last: h.NakAckType) -> Callable[[Reade
 
 def _write_nak(w: Writer, x: h.NakAckHeader2) -> None:
     w.i8(x.type)
-    if x.type == h.NakAckType.XMIT_REQ:
+    if x.type == _XMIT_REQ:
         w.addr(x.sender)
     else:
-        w.lz64(x.seqno)
+        w.data += lz_bytes(x.seqno, 8)
 
 
 def _read_unicast(cls: Callable[..., Header]) -> Callable[[Reader], Header]:
@@ -202,10 +209,10 @@ def _read_unicast(cls: Callable[..., Header]) -> Callable[[Reader], Header]:
 def _write_unicast(w: Writer, x: h.UnicastHeader3) -> None:
     kind = x.type
     w.i8(kind)
-    if kind == h.UnicastType.DATA:
-        w.lz64(x.seqno)
+    if kind == _DATA:
+        w.data += lz_bytes(x.seqno, 8)
         w.i16(x.conn_id)
-        w.flag(x.first)
+        w.data.append(1 if x.first else 0)
     elif kind == h.UnicastType.ACK:
         w.lz64(x.seqno)
         w.i16(x.conn_id)
@@ -335,7 +342,7 @@ def _read_correlator(r: Reader) -> Header:
 
 def _write_correlator(w: Writer, x: h.CorrelatorHeader) -> None:
     w.i8(x.type)
-    w.lz64(x.request_id)
+    w.data += lz_bytes(x.request_id, 8)
     w.i16(x.correlator_id)
 
 

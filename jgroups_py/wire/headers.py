@@ -16,6 +16,7 @@ from typing import ClassVar, Final, Self
 from jgroups_py.values.address import Address, IpAddress
 from jgroups_py.values.counted_iv import iv_after
 from jgroups_py.values.header import Header
+from jgroups_py.values.light import light
 from jgroups_py.values.payloads import MergeId, Streamable
 from jgroups_py.values.view import Digest, ViewId
 
@@ -235,6 +236,7 @@ class GmsHeader(Header):
     other_flags: int = 0
 
 
+@light
 @dataclass(frozen=True, slots=True)
 class NakAckHeader2(Header):
     """NAKACK2. ``sender`` (the original one) in XMIT_REQ only, ``seqno`` in all others."""
@@ -244,6 +246,9 @@ class NakAckHeader2(Header):
     type: NakAckType
     seqno: int = 0
     sender: Address | None = None
+
+    def at(self, index: int) -> Self:
+        return type(self)(self.type, self.seqno + index, self.sender)
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,6 +262,7 @@ class NakAckHeader(Header):
     sender: Address | None = None
 
 
+@light
 @dataclass(frozen=True, slots=True)
 class UnicastHeader3(Header):
     """UNICAST3. DATA: seqno, conn_id, first. ACK: seqno, conn_id, timestamp.
@@ -269,6 +275,9 @@ class UnicastHeader3(Header):
     conn_id: int = 0
     first: bool = False
     timestamp: int = 0
+
+    def at(self, index: int) -> Self:
+        return type(self)(self.type, self.seqno + index, self.conn_id, self.first, self.timestamp)
 
 
 @dataclass(frozen=True, slots=True)
@@ -345,6 +354,7 @@ class FcHeader(Header):
     type: FcType
 
 
+@light
 @dataclass(frozen=True, slots=True)
 class FragHeader(Header):
     """FRAG2 and FRAG4: fragment ``index`` of ``count`` of the sender's fragmented message ``id``.
@@ -409,6 +419,7 @@ class SequencerHeader(Header):
     flush_ack: bool = False
 
 
+@light
 @dataclass(frozen=True, slots=True)
 class CorrelatorHeader(Header):
     """Remote calls. ``request_id`` 0: no answer wanted; a run of those does not count."""
@@ -420,7 +431,11 @@ class CorrelatorHeader(Header):
     correlator_id: int = 200
 
     def at(self, index: int) -> Self:
-        return Header.at(self, index if self.request_id else 0)
+        if not self.request_id or index == 0:
+            return self
+        if type(self) is CorrelatorHeader:
+            return type(self)(self.type, self.request_id + index, self.correlator_id)
+        return Header.at(self, index)
 
     def is_followed_by(self, other: Header, distance: int = 1) -> bool:
         return Header.is_followed_by(self, other, distance) if self.request_id else self == other

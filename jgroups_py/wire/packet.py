@@ -59,6 +59,7 @@ MAX_SIZE: Final = 64_000
 """Default limit of a packet's messages in bytes (JGroups' bundler.max_size); below 65507 / UDP."""
 
 _LENGTH: Final = Struct(">i")
+_COUNT: Final = Struct(">h")
 _MESSAGE_START: Final = Struct(">hbhh")  # type, leading, flags, number of headers
 _ALONE_START: Final = Struct(">HBhBh")  # version, flags of the packet, type, leading, flags
 _NO_SENDER: Final = "a batch without sender cannot be sent"
@@ -165,18 +166,31 @@ def _alone(batch: Batch, cluster: str, version: int) -> bytes:
     dest, src = batch.dest, batch.src
     if src is None:
         raise LocalProtocolError(_NO_SENDER)
+    payload = batch.payloads[0]
+    writer = Writer(version)
+    data = writer.data
+    data += _alone_start(version, batch.type, batch.flags, dest, src)
+    data += _COUNT.pack(len(batch.headers) + 1)
+    for protocol_id, header in batch.headers.items():
+        write_header(writer, protocol_id, header)
+    data += _tp(cluster, version)
+    if type(payload) is bytes and batch.type == MessageType.BYTES:
+        data += _LENGTH.pack(len(payload))
+        return b"".join((data, payload))  # copied once
+    write_payload(writer, batch.type, _wire_payload(batch, payload, version))
+    return writer.done()
+
+
+@functools.lru_cache(maxsize=64)
+def _alone_start(version: int, type: int, flags: int, dest: Address | None, src: Address) -> bytes:
+    """A packet of one message as far as its headers."""
     writer = Writer(version)
     leading = SRC_SET if dest is None else SRC_SET | DEST_SET
     packet_flags = MULTICAST if dest is None else 0
-    writer.data += _ALONE_START.pack(version, packet_flags, batch.type, leading, batch.flags)
+    writer.data += _ALONE_START.pack(version, packet_flags, type, leading, flags)
     if dest is not None:
         writer.addr(dest)
     writer.addr(src)
-    writer.i16(len(batch.headers) + 1)
-    for protocol_id, header in batch.headers.items():
-        write_header(writer, protocol_id, header)
-    writer.data += _tp(cluster, version)
-    write_payload(writer, batch.type, _wire_payload(batch, batch.payloads[0], version))
     return writer.done()
 
 

@@ -9,7 +9,7 @@ packet is compared with that, and read by taking its numbers. A packet that diff
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from jgroups_py.values.address import Address
 from jgroups_py.values.batch import Batch, Headers
@@ -26,8 +26,7 @@ _REMEMBERED: Final = 256
 """Shapes; at more all are forgotten."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Number:
+class _Number(NamedTuple):
     """A sequence number: where its bytes are, whose header it is in, and what it was."""
 
     start: int
@@ -62,9 +61,9 @@ class _Shape:
         if int.from_bytes(data[size:body], "big") != len(data) - body:
             return None
         headers = self.headers.copy()
-        for number in self.numbers:
-            value = int.from_bytes(data[number.start : number.stop], "little")
-            headers[number.protocol_id] = number.header.at(value - number.value)
+        for start, stop, protocol_id, header, value in self.numbers:
+            number = int.from_bytes(data[start:stop], "little")
+            headers[protocol_id] = header.at(number - value)
         batch = Batch(self.dest, [memoryview(data)[body:]], headers, self.src, self.flags)
         return Packet(self.version, 0, self.dest, self.src, self.cluster, [batch])
 

@@ -604,22 +604,23 @@ class TP(Protocol):
         if packet.cluster is None:
             self.turn_away("no_cluster", source or packet.src)
             return
-        if packet.cluster != self.cluster:
+        stack = self.stack
+        if packet.cluster != stack.cluster:
             self.dropped_cluster += 1
             self._note_stranger(
                 f'members of cluster "{shown(packet.cluster, NAME_MAX)}" are heard here'
             )
             self.trace("other cluster", theirs=packet.cluster)
             return
-        dest = packet.dest
-        if dest is not None and not packet.multicast and not self._is_ours(dest):
+        dest, local = packet.dest, stack.address
+        if dest is not None and dest != local and not packet.multicast and not self._is_ours(dest):
             self.dropped_dest += 1
             self.trace("not for us", dest=str(dest))
             return
-        if packet.src == self.local_address:
+        src, sources, hearsay = packet.src, self._sources, self._hearsay
+        if src == local:
             self.dropped_own += 1
             return
-        src, sources, hearsay = packet.src, self._sources, self._hearsay
         if not self._may_speak(src, source):
             return
         if hearsay is not None and source is not None and src not in self._present:
@@ -629,7 +630,7 @@ class TP(Protocol):
             self.adopt_version(version)
         self.accepted_packet(packet)
         for batch in batches:
-            if self.stack.closed:
+            if stack.closed:
                 return
             # A message of a bundle may name a sender of its own: members repeat each other's messages.
             if batch.src is not src and not self._fits(batch, source):
@@ -650,8 +651,8 @@ class TP(Protocol):
             hearsay.packet_read()
 
     def _is_ours(self, dest: Address) -> bool:
-        """Returns whether a unicast to ``dest`` is for us."""
-        if dest == self.local_address or dest == self.physical:
+        """Returns whether a unicast to ``dest``, which is not our address, is for us."""
+        if dest == self.physical:
             return True
         return self._nonces.get(dest, 0.0) > self.now
 

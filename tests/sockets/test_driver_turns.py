@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import random
+import socket
 from collections.abc import Sequence
 from typing import Any
 
+import pytest
 import trio
 import trio.testing
 
 from jgroups_py.driver import DriverLimits, SocketDriver
 from jgroups_py.driver.base import Driver
+from jgroups_py.driver.sockets import UdpSocket
 from jgroups_py.driver.streams import Connection
 from jgroups_py.stack.machine import Machine
 from jgroups_py.stack.ports import In, Out, SendTo, Writable
@@ -101,3 +104,46 @@ async def test_a_connection_that_is_reset_before_it_has_a_socket_is_simply_gone(
     connection.close(abort=True)
     assert 1 not in driver.streams
     connection.close(abort=True)
+
+
+class Asked:
+    """A socket that notes when it is read."""
+
+    def __init__(self, sock: socket.socket, log: list[str]) -> None:
+        self._sock, self._log = sock, log
+        self.fileno = sock.fileno
+
+    def recvfrom(self, size: int) -> Any:
+        self._log.append("read")
+        return self._sock.recvfrom(size)
+
+
+@pytest.mark.sockets
+async def test_a_datagram_that_comes_alone_is_answered_before_the_socket_is_read_again() -> None:
+    """Several that come at once are one turn, from the second one on."""
+    driver = SocketDriver(Machine("A", random=random.Random(0)))
+    log: list[str] = []
+    driver.take = lambda inputs: log.append(f"taken {len(inputs)}")  # type: ignore[method-assign]
+    with (
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as heard,
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sends,
+    ):
+        heard.setblocking(False)
+        heard.bind(("127.0.0.1", 0))
+
+        async def bring(count: int) -> list[str]:
+            log.clear()
+            for _ in range(count):
+                sends.sendto(b"x", heard.getsockname())
+            await trio.testing.wait_all_tasks_blocked(0.01)
+            return list(log)
+
+        async with trio.open_nursery() as nursery:
+            udp = UdpSocket(1, Asked(heard, log))  # type: ignore[arg-type]
+            nursery.start_soon(driver._read_datagrams, udp)
+            assert await bring(1) == ["read", "taken 1", "read"]
+            assert await bring(3) == ["read", "taken 1", "read", "read", "read", "taken 2"]
+            assert await bring(2) == ["read", "read", "read", "taken 2"]
+            assert await bring(1) == ["read", "read", "taken 1"]
+            assert await bring(1) == ["read", "taken 1", "read"]
+            nursery.cancel_scope.cancel()
