@@ -10,7 +10,7 @@ import json
 import logging
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from typing import Any
 
 import trio
@@ -90,9 +90,10 @@ async def end_all(children: Sequence[Child], patience: float) -> None:
         if child.process.returncode is None:
             child.process.kill()
             await child.process.wait()
+        await child.lines.aclose()
 
 
-async def lines_of(stream: trio.abc.ReceiveStream) -> AsyncIterator[bytes]:
+async def lines_of(stream: trio.abc.ReceiveStream) -> AsyncGenerator[bytes, None]:
     """Lines without their ends."""
     buffer = b""
     async for data in stream:

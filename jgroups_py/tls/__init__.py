@@ -5,14 +5,17 @@ Imported by: stack, protocols.security, driver, export.
 
     settings     which files, which versions of TLS, who must prove who they are
     files        reads files within limits. It has the error of this room
-    credentials  reads the files, and makes contexts of them. It is called by drivers and by checks of a stack file, and
-                 not by protocols: it reads files and the time of day
+    credentials  what was read: contexts of ssl, names, dates
+    loading      reads the files. It is called by drivers and by checks of a stack file, and not by protocols: it reads files
+                 and the time of day
+    contexts     makes the contexts, for loading: the only one that needs cryptography as it is imported
     names        the names in a certificate
     session      one connection: bytes of TLS in, plain bytes out, and back
 """
 
-from jgroups_py.tls.credentials import Credentials, load
+from jgroups_py.tls.credentials import Credentials
 from jgroups_py.tls.files import CredentialsError
+from jgroups_py.tls.loading import load
 from jgroups_py.tls.names import fits, names_of
 from jgroups_py.tls.session import TlsRefused, TlsSession
 from jgroups_py.tls.settings import TlsSettings

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import stat
 import sys
-from typing import Final
-
-from cryptography.hazmat.primitives.serialization import pkcs12
+from typing import TYPE_CHECKING, Final
 
 from jgroups_py.errors import JGroupsError
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.serialization import pkcs12
 
 FILE_MAX: Final = 1_000_000
 """The largest file that is read, in bytes. All authorities that browsers trust need a quarter of it."""
@@ -63,6 +64,8 @@ def parse_pkcs12(
             f"must name a PKCS12 file, and {path} is JKS (keytool -importkeystore -srckeystore {path} "
             "-destkeystore NEW.p12 -deststoretype pkcs12)",
         )
+    from cryptography.hazmat.primitives.serialization import pkcs12
+
     try:
         return pkcs12.load_pkcs12(data, password.encode() or None)
     except ValueError:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from cryptography import x509
-from cryptography.x509.oid import NameOID
+if TYPE_CHECKING:
+    from cryptography import x509
 
 NAMES_MAX: Final = 100
 """Names of one certificate that are looked at. Further ones count as not there."""
@@ -16,6 +16,10 @@ def names_of(certificate: bytes | x509.Certificate) -> tuple[str, ...]:
 
     A certificate that cannot be read has none.
     """
+    # Only members behind TLS need the library.
+    from cryptography import x509
+    from cryptography.x509.oid import NameOID
+
     try:
         if isinstance(certificate, bytes):
             certificate = x509.load_der_x509_certificate(certificate)
@@ -30,6 +34,8 @@ def names_of(certificate: bytes | x509.Certificate) -> tuple[str, ...]:
 
 
 def _alternatives(certificate: x509.Certificate) -> list[str]:
+    from cryptography import x509
+
     try:
         extension = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName)
     except x509.ExtensionNotFound:

@@ -63,7 +63,7 @@ def test_defaults_are_those_that_are_written() -> None:
     assert Point(1) == Point(1, [], y=3)
     assert Point(1).names is not Point(1).names
     with pytest.raises(TypeError):
-        Point(1, [], 4)  # type: ignore[misc]
+        Point(1, [], 4)  # type: ignore[call-arg]
 
 
 def test_a_users_header_may_be_frozen() -> None:

@@ -301,3 +301,16 @@ def test_importing_the_package_imports_the_core_only() -> None:
     assert not loaded & {"click", "rich", "jinja2", "asyncio", "pytest", "hypothesis"}
     assert "jgroups_py.testing.explore" not in done.stdout
     assert "jgroups_py.drill" not in done.stdout and "jgroups_py.testing.sim" not in done.stdout
+
+
+def test_a_member_without_keys_loads_neither_cryptography_nor_a_database() -> None:
+    """Nine megabytes of memory and a tenth of a second."""
+    code = (
+        "import sys; from jgroups_py import open_channel, open_rpc\n"
+        "from jgroups_py.stack.stack import make_protocols\n"
+        "for stack in ('udp.xml', 'tcp.xml'): make_protocols(stack)\n"
+        "print(' '.join(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = {name.partition(".")[0] for name in done.stdout.split()}
+    assert not loaded & {"cryptography", "sqlite3", "psutil", "asyncio", "email"}

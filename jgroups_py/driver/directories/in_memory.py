@@ -10,9 +10,8 @@ directories.fails["folder"] = "Input/output error"              a kind of direct
 
 from __future__ import annotations
 
-import sqlite3
 import zlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jgroups_py.config.private_file import PrivateFile
 from jgroups_py.driver.directories.asking import KINDS, DirectoryProblem
@@ -33,6 +32,9 @@ from jgroups_py.stack.directories import (
     WriteFile,
 )
 from jgroups_py.stack.ports import Endpoint
+
+if TYPE_CHECKING:
+    import sqlite3
 
 
 class MemoryDirectories:
@@ -59,6 +61,8 @@ class MemoryDirectories:
     def tables(self) -> sqlite3.Connection:
         """The one database, whatever a URL says."""
         if self._tables is None:
+            import sqlite3  # a megabyte, which only tests of JDBC_PING2 need
+
             self._tables = sqlite3.connect(":memory:", check_same_thread=False)
         return self._tables
 

@@ -29,9 +29,9 @@ import org.jgroups.conf.ProtocolStackConfigurator;
 import org.jgroups.util.MessageBatch;
 
 /**
- * A member of JGroups that hears and says the lines of mperf_run.py and of rpcperf_run.py.
+ * A member of JGroups that hears and says the lines of mperf_run.py, rpcperf_run.py or groups.py.
  *
- * Arguments: messages|calls STACK CLUSTER NUMBER MEMBERS SENDERS SIZE SECONDS WARM_UP CALLERS
+ * Arguments: messages|calls|group STACK CLUSTER NUMBER MEMBERS SENDERS SIZE SECONDS WARM_UP CALLERS
  * (comma-separated numbers), then PROTOCOL.attribute=value for each override. Ends with its input.
  */
 public class PeerMember implements Receiver {
@@ -69,6 +69,10 @@ public class PeerMember implements Receiver {
         System.setOut(System.err); // JGroups prints a banner
         try {
             PeerMember member = new PeerMember(out, args);
+            if (args[0].equals("group")) {
+                member.group(args);
+                Runtime.getRuntime().halt(0);
+            }
             JChannel channel = open(args);
             if (args[0].equals("messages")) member.messages(channel, args[2]);
             else member.calls(channel, args[2], args[9]);
@@ -78,6 +82,21 @@ public class PeerMember implements Receiver {
             System.err.println(e);
             Runtime.getRuntime().halt(2);
         }
+    }
+
+    private void group(String[] args) throws Exception {
+        out.println("{\"event\": \"loaded\"}");
+        if (in.readLine() == null) return;
+        JChannel channel = open(args);
+        channel.setReceiver(new Receiver() {
+            @Override public void viewAccepted(View view) {
+                out.println("{\"event\": \"view\", \"members\": " + view.size()
+                    + ", \"at\": " + System.nanoTime() / 1e9 + "}");
+            }
+        });
+        channel.connect(args[2]);
+        while (in.readLine() != null) { }
+        channel.close();
     }
 
     private static JChannel open(String[] args) throws Exception {

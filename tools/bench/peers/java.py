@@ -12,6 +12,7 @@ from typing import Final
 
 import trio
 
+from jgroups_py.tools.bench.peers.group_member import GroupPlan
 from jgroups_py.tools.commands.mperf_run import MperfPlan
 from jgroups_py.tools.commands.rpcperf_run import NAMES, RpcperfPlan
 
@@ -35,6 +36,9 @@ class JavaPeer:
     """
 
     name = f"Java JGroups {VERSION}"
+    measures = frozenset({"messages", "calls", "groups"})
+    warm_up_least = 8.0
+    """Seconds until the compiler of a JVM that shares two cores with others has done most of its work."""
 
     def __init__(self) -> None:
         for tool in ("java", "javac"):
@@ -59,8 +63,12 @@ class JavaPeer:
         counts = (number, len(NAMES), 0, plan.size, plan.seconds, plan.warm_up, callers)
         return await self._start("calls", plan, *counts)
 
+    async def group(self, plan: GroupPlan, number: int) -> trio.Process:
+        """Start a member of a group that joins, is idle and is killed."""
+        return await self._start("group", plan, number, plan.members, 0, 0, 0, 0, "1")
+
     async def _start(
-        self, kind: str, plan: MperfPlan | RpcperfPlan, *counts: float | str
+        self, kind: str, plan: MperfPlan | RpcperfPlan | GroupPlan, *counts: float | str
     ) -> trio.Process:
         overrides = [f"{key}={value}" for key, value in plan.attributes.items()]
         words = [kind, plan.stack, plan.cluster, *map(str, counts), *overrides]

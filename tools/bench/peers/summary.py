@@ -19,7 +19,13 @@ HEADINGS: Final = {
     "p99_us": "p99 us",
     "p999_us": "p99.9 us",
     "caller_cpu_us": "CPU us/call",
+    "join_ms": "join ms",
+    "idle_percent": "idle, % of a core",
+    "rss_mb": "MB",
+    "kill_ms": "kill -9 to view, ms",
 }
+TABLES: Final = ("delivered_per_s", "calls_per_s", "join_ms", "idle_percent")
+"""A table for each of these figures has the rows of the cases that it was measured in."""
 
 
 def summary(runs: Sequence[Found], peers: Sequence[str] = ()) -> list[dict[str, Any]]:
@@ -60,7 +66,7 @@ def markdown(result: Mapping[str, Any]) -> str:
         f"{result['machine']}, load {result['load_before']} before and {result['load_after']} after. Runs: {result['runs']}, "
         f"{result['seconds']:g} s each after {result['warm_up']:g} s. median (min-max), x ours by this",
     ]
-    for figures in ("delivered_per_s", "calls_per_s"):
+    for figures in TABLES:
         measured = {row["case"]: row for row in result["rows"] if figures in row["figures"]}
         if not measured:
             continue

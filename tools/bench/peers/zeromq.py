@@ -21,6 +21,7 @@ from typing import Any, Final
 
 import trio
 
+from jgroups_py.tools.bench.peers.figures import call_figures, say
 from jgroups_py.tools.children import start_process
 from jgroups_py.tools.commands.mperf_ports import free_block
 from jgroups_py.tools.commands.mperf_run import HEAD, SEQNO_BITS, WINDOWS, Check, MperfPlan
@@ -34,9 +35,10 @@ LAST_WAIT: Final = 10.0
 
 
 class ZeroMqPeer:
-    """Starts processes of the mesh. Raises ``ModuleNotFoundError`` without pyzmq."""
+    """Starts processes of the mesh. It has no members, so it has no groups. Raises ``ModuleNotFoundError`` without pyzmq."""
 
     name = "pyzmq mesh"
+    measures = frozenset({"messages", "calls"})
 
     def __init__(self) -> None:
         if importlib.util.find_spec("zmq") is None:
@@ -82,17 +84,17 @@ class MeshMember:
         """Hear and say the lines of a member of mperf."""
         for _ in range(self.plan["members"]):
             self._out.recv()  # somebody's subscription
-        _say(event="ready")
+        say(event="ready")
         start = json.loads(sys.stdin.readline())["start"]
         cpu = time.process_time()
         rates = self._measure(start)
-        _say(event="sent", sent=self.sent)
+        say(event="sent", sent=self.sent)
         totals = json.loads(sys.stdin.readline())["totals"]
         since = time.monotonic()
         while self.check.total < sum(totals) and time.monotonic() - since < LAST_WAIT:
             if self._take():
                 since = time.monotonic()
-        _say(
+        say(
             event="done",
             name=f"M{self.number + 1}",
             sent=self.sent,
@@ -146,7 +148,7 @@ def answer(first: int) -> None:
     poller = zmq.Poller()
     poller.register(router)
     poller.register(sys.stdin.fileno(), zmq.POLLIN)
-    _say(event="ready")
+    say(event="ready")
     sys.stdin.readline()
     while sys.stdin.fileno() not in (ready := dict(poller.poll())):
         if router in ready:
@@ -157,7 +159,7 @@ def ask(first: int, warm_up: float, plan: dict[str, Any]) -> None:
     """Measure calls with each number of callers."""
     zmq = importlib.import_module("zmq")
     context = zmq.Context()
-    _say(event="ready")
+    say(event="ready")
     sys.stdin.readline()
     data = os.urandom(plan["size"])
     wrong: list[int] = []
@@ -188,29 +190,8 @@ def ask(first: int, warm_up: float, plan: dict[str, Any]) -> None:
         for thread in threads:
             thread.join()
         cpu = time.process_time() - cpu
-        _say(event="measured", **_call_figures(callers, took, cpu, plan["seconds"], len(wrong)))
+        say(event="measured", **call_figures(callers, took, cpu, plan["seconds"], len(wrong)))
     sys.stdin.read()
-
-
-def _call_figures(
-    callers: int, took: list[float], cpu: float, seconds: float, wrong: int
-) -> dict[str, Any]:
-    took.sort()
-    parts = {
-        f"{key}_us": round(took[int(part * len(took))] * 1e6)
-        for key, part in (("p50", 0.5), ("p99", 0.99), ("p999", 0.999))
-    }
-    return {
-        "callers": callers,
-        "calls_per_s": round(len(took) / seconds),
-        "caller_cpu_us": round(cpu / len(took) * 1e6, 1),
-        **parts,
-        "wrong": wrong,
-    }
-
-
-def _say(**what: Any) -> None:
-    print(json.dumps(what), flush=True)
 
 
 def main(text: str) -> None:

@@ -1,0 +1,154 @@
+"""Two processes with one UDP socket each on trio, and nothing else: the floor of a call.
+
+    python -m jgroups_py.tools.bench.peers.bare ARGUMENT    one process; ARGUMENT is JSON
+
+One sends back what comes. The other has a task that reads and wakes callers, as a driver does. No member, no order, no
+repetition, no encoding: what a call takes here is the kernel's and trio's.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import sys
+import time
+from dataclasses import asdict
+from typing import Any, Final
+
+import trio
+
+from jgroups_py.tools.bench.peers.figures import call_figures, say
+from jgroups_py.tools.children import start_process
+from jgroups_py.tools.commands.mperf_ports import free_block
+from jgroups_py.tools.commands.rpcperf_run import RpcperfPlan
+
+MODULE: Final = "jgroups_py.tools.bench.peers.bare"
+HOST: Final = "127.0.0.1"
+NUMBER_SIZE: Final = 4
+"""Each datagram begins with the number of its caller."""
+
+
+class BarePeer:
+    """Starts the two processes."""
+
+    name = "bare trio"
+    measures = frozenset({"calls"})
+
+    def __init__(self) -> None:
+        self._first = 0
+
+    async def calls(self, plan: RpcperfPlan, number: int) -> trio.Process:
+        """Start a process of rpcperf."""
+        if number == 0:
+            self._first = free_block(2)
+        argument = {"number": number, "first": self._first, "warm_up": plan.warm_up}
+        return await start_process(MODULE, argument | {"plan": asdict(plan)})
+
+
+def _socket(port: int) -> socket.socket:
+    sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    sock.setblocking(False)
+    sock.bind((HOST, port))
+    return sock
+
+
+async def _answer(first: int) -> None:
+    sock = _socket(first + 1)
+    say(event="ready")
+    while True:
+        await trio.lowlevel.wait_readable(sock)
+        try:
+            while True:
+                data, source = sock.recvfrom(65535)
+                sock.sendto(data, source)
+        except BlockingIOError:
+            pass
+
+
+class Caller:
+    """The process that calls."""
+
+    def __init__(self, first: int, plan: dict[str, Any]) -> None:
+        self._sock = _socket(first)
+        self._dest = (HOST, first + 1)
+        self._data = os.urandom(plan["size"] - NUMBER_SIZE)
+        self._waiting: dict[bytes, trio.lowlevel.Task] = {}
+        self._got: dict[bytes, bytes] = {}
+        self.took: list[float] = []
+        self.wrong = 0
+
+    async def read(self) -> None:
+        """Wake the callers whose answers have come."""
+        sock = self._sock
+        while True:
+            await trio.lowlevel.wait_readable(sock)
+            try:
+                while True:
+                    data, _ = sock.recvfrom(65535)
+                    number = data[:NUMBER_SIZE]
+                    task = self._waiting.pop(number, None)
+                    if task is not None:
+                        self._got[number] = data
+                        trio.lowlevel.reschedule(task)
+            except BlockingIOError:
+                pass
+
+    async def call(self, caller: int) -> None:
+        """Call for ever."""
+        number = caller.to_bytes(NUMBER_SIZE, "big")
+        data = number + self._data
+        clock = time.perf_counter
+
+        def abort(_: object) -> trio.lowlevel.Abort:
+            del self._waiting[number]
+            return trio.lowlevel.Abort.SUCCEEDED
+
+        while True:
+            began = clock()
+            self._waiting[number] = trio.lowlevel.current_task()
+            self._sock.sendto(data, self._dest)
+            await trio.lowlevel.wait_task_rescheduled(abort)
+            self.wrong += self._got.pop(number) != data
+            self.took.append(clock() - began)
+
+
+async def _ask(first: int, warm_up: float, plan: dict[str, Any]) -> None:
+    for callers in plan["callers"]:
+        caller = Caller(first, plan)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(caller.read)
+            for number in range(callers):
+                # An answer to an earlier measurement is nobody's.
+                nursery.start_soon(caller.call, callers << 16 | number)
+            await trio.sleep(warm_up)
+            caller.took.clear()
+            cpu = time.process_time()
+            await trio.sleep(plan["seconds"])
+            cpu = time.process_time() - cpu
+            nursery.cancel_scope.cancel()
+        caller._sock.close()
+        figures = call_figures(callers, caller.took, cpu, plan["seconds"], caller.wrong)
+        say(event="measured", **figures)
+
+
+async def _run(number: int, first: int, warm_up: float, plan: dict[str, Any]) -> None:
+    async with trio.open_nursery() as nursery:
+        begin = trio.Event()
+        nursery.start_soon(_listen, begin, nursery.cancel_scope)
+        if number:
+            await _answer(first)
+        say(event="ready")
+        await begin.wait()
+        await _ask(first, warm_up, plan)
+
+
+async def _listen(begin: trio.Event, end: trio.CancelScope) -> None:
+    async with trio.lowlevel.FdStream(os.dup(0)) as stream:
+        async for _ in stream:
+            begin.set()
+    end.cancel()
+
+
+if __name__ == "__main__":
+    trio.run(lambda: _run(**json.loads(sys.argv[1])))

@@ -1,0 +1,30 @@
+"""Lines that measured processes say, and figures of their calls."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+
+def call_figures(
+    callers: int, took: list[float], cpu: float, seconds: float, wrong: int
+) -> dict[str, Any]:
+    """Return the figures of calls that took so many seconds each, within ``seconds``, and of ``cpu`` seconds of the caller."""
+    took.sort()
+    least = took or [0.0]
+    parts = {
+        f"{key}_us": round(least[int(part * len(least))] * 1e6)
+        for key, part in (("p50", 0.5), ("p99", 0.99), ("p999", 0.999))
+    }
+    return {
+        "callers": callers,
+        "calls_per_s": round(len(took) / seconds),
+        "caller_cpu_us": round(cpu / len(least) * 1e6, 1),
+        **parts,
+        "wrong": wrong,
+    }
+
+
+def say(**what: Any) -> None:
+    """Say one line to the parent."""
+    print(json.dumps(what), flush=True)
