@@ -604,7 +604,7 @@ class TP(Protocol):
         if packet.cluster is None:
             self.turn_away("no_cluster", source or packet.src)
             return
-        stack = self.stack
+        stack, dest = self.stack, packet.dest
         if packet.cluster != stack.cluster:
             self.dropped_cluster += 1
             self._note_stranger(
@@ -612,13 +612,12 @@ class TP(Protocol):
             )
             self.trace("other cluster", theirs=packet.cluster)
             return
-        dest, local = packet.dest, stack.address
-        if dest is not None and dest != local and not packet.multicast and not self._is_ours(dest):
+        if not (dest is None or dest == stack.address or packet.multicast or self._is_ours(dest)):
             self.dropped_dest += 1
             self.trace("not for us", dest=str(dest))
             return
         src, sources, hearsay = packet.src, self._sources, self._hearsay
-        if src == local:
+        if src == stack.address:
             self.dropped_own += 1
             return
         if not self._may_speak(src, source):
