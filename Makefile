@@ -22,7 +22,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .DELETE_ON_ERROR:
 .PHONY: help venv test test-long durations test-slow test-java test-spark test-memcached demo-spark docs check format drill drill-short drill-seeds requirements \
         bench bench-quick bench-rates bench-sim bench-scale memory fuzz fuzz-short mutants mutants-short flood long-life maps-kills encrypted-hours \
-        simulate simulate-short starts-explore histories histories-short buddy-explore buddy-explore-short map-explore livebackup-explore broker-kills buckets-explore buckets-kills bounds clean
+        simulate simulate-short starts-explore histories histories-short buddy-explore buddy-explore-short map-explore livebackup-explore broker-kills buckets-explore buckets-kills bucket-exchange bounds clean
 
 help:
 	@sed -n 's/^# //p' Makefile | head -4
@@ -49,6 +49,7 @@ help:
 	@echo "make broker-kills  the live broker of examples/broker is killed 50 times under load: is what clients were told so?"
 	@echo "make buckets-kills  each role of a bucket store is killed 20 times under load, then during moves and between two versions"
 	@echo "make buckets-explore  7,000 random schedules of a bucket store: kills, cuts and moves under load, two versions"
+	@echo "make bucket-exchange  a million objects 7.3 -> 8.1 -> 7.3 under load: what do clients notice, is anything lost?"
 	@echo "make histories  10,000 histories of concurrent callers of caches, each linearizable? (-short: some)"
 	@echo "make bounds     are the worst-case times of validate ever exceeded? 6,000 simulated faults, and as many take-overs"
 	@echo "make simulate   10,000 random schedules of faults (make simulate-short: a minute of them)"
@@ -285,6 +286,9 @@ buckets-explore: $(STAMP)
 	$(BIN)/python -m jgroups_py.testing.explorer.buckets --seeds 1..5000
 	$(BIN)/python -m jgroups_py.testing.explorer.buckets --seeds 1..1000 --blips
 	$(BIN)/python -m jgroups_py.testing.explorer.buckets --seeds 1..1000 --versions --blips
+
+bucket-exchange: $(STAMP)
+	$(BIN)/python -m jgroups_py.tools.bench.bucket_exchange --json build/bench/bucket-exchange.json
 
 clean:
 	rm -rf build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

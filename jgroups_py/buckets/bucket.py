@@ -20,13 +20,9 @@ REPLIES_MAX = 10_000
 Find = Callable[[], Sequence[tuple[ProxyId, Mapping[str, str]]]]
 
 
-class Slot:
-    """What is saved of an entry, and the entry itself when it was needed since."""
-
-    __slots__ = ("entry", "pieces", "version")
-
-    def __init__(self, pieces: dict[str, bytes], version: int, entry: Entry | None = None) -> None:
-        self.pieces, self.version, self.entry = pieces, version, entry
+Saved = tuple[bytes | dict[str, bytes], int]
+"""What is saved of an entry, and in which version: its bytes, or named pieces. A pair of bytes and a number is nothing that the garbage collector looks at, so it
+has no work with entries that nobody uses, be they millions."""
 
 
 class Work:
@@ -121,19 +117,26 @@ class Bucket:
     def __init__(self, number: int, provider: EntryBehaviourProvider, remembered_max: int) -> None:
         self.id = number
         self.provider = provider
-        self._slots: dict[str, Slot] = {}
+        self._saved: dict[str, Saved] = {}
+        self._live: dict[str, Entry] = {}
+        """Those of the entries that were used since they were saved elsewhere."""
         self._remembered: dict[RequestId, Kept] = {}
         self._remembered_max = remembered_max
 
     def __len__(self) -> int:
-        return len(self._slots)
+        return len(self._saved)
+
+    @property
+    def live(self) -> int:
+        """Entries that exist as objects beside their saved bytes: those that were used here."""
+        return len(self._live)
 
     def all_keys(self) -> list[str]:
-        return list(self._slots)
+        return list(self._saved)
 
     def entry(self, key: str) -> Entry:
         """The entry that is kept under this key. Raises KeyError."""
-        return self._entry(key, self._slots[key])
+        return self._entry(key, self._saved[key])
 
     # --- requests
 
@@ -154,86 +157,92 @@ class Bucket:
     ) -> Done:
         """Let the entry work on a request (ForwardToEntry, Manipulate). ``version``: of the other copy. An entry that raises, also when
         it is written for the other copy, has changed nothing."""
-        slot = self._slots.get(key)
-        work = Work(self, key, slot is None, modifies, now, find)
+        had = self._saved.get(key)
+        work = Work(self, key, had is None, modifies, now, find)
         try:
-            entry = self.create_entry(key) if slot is None else self._entry(key, slot)
+            entry = self.create_entry(key) if had is None else self._entry(key, had)
             entry.manipulate(work, request, proxy_id)
-            change = self._change(key, slot, entry, work)
+            change = self._change(key, had, entry, work)
             saved = change
             if change is not None and not change.deletes and 0 < version < change.version:
                 saved = Change(key, {"": entry.serialise(version)}, True, version)
         except Exception as error:
-            if slot is not None:
-                slot.entry = None
+            self._live.pop(key, None)
             return Done([], None, f"{type(error).__name__}: {error}"[:TEXT_MAX])
         finally:
             work.end()
         if change is not None:
             self.adopt(change)
             if not change.deletes:
-                self._slots[key].entry = entry
+                self._live[key] = entry
         return Done(work.replies, saved)
 
-    def _change(self, key: str, slot: Slot | None, entry: Entry, work: Work) -> Change | None:
+    def _change(self, key: str, had: Saved | None, entry: Entry, work: Work) -> Change | None:
         version = self.provider.version
         if work.deletes:
-            return None if slot is None else Change(key, {}, True, version)
+            return None if had is None else Change(key, {}, True, version)
         if not work.pieces:
             return None
-        if not work.whole and slot is not None and slot.version != version:
+        if not work.whole and had is not None and had[1] != version:
             # Pieces of this version do not fit to a whole of an earlier one.
             return Change(key, {"": entry.serialise(version)}, True, version)
         return Change(key, work.pieces, work.whole, version)
 
-    def _entry(self, key: str, slot: Slot) -> Entry:
-        if slot.entry is None:
-            entry = self.create_entry(key)
-            for piece, data in slot.pieces.items():
-                if piece == "":
-                    entry.unserialise(data, slot.version)
-                else:
-                    entry.unserialise_piece(piece, data, slot.version)
-            slot.entry = entry
-        return slot.entry
+    def _entry(self, key: str, had: Saved) -> Entry:
+        entry = self._live.get(key)
+        if entry is None:
+            entry = self._live[key] = self._made(key, had)
+        return entry
+
+    def _made(self, key: str, had: Saved) -> Entry:
+        entry = self.create_entry(key)
+        saved, version = had
+        for piece, data in _pieces(saved).items():
+            if piece == "":
+                entry.unserialise(data, version)
+            else:
+                entry.unserialise_piece(piece, data, version)
+        return entry
 
     # --- copies
 
     def adopt(self, change: Change) -> None:
         """Make a change that was made in another copy."""
+        key = change.key
+        self._live.pop(key, None)
         if change.deletes:
-            self._slots.pop(change.key, None)
+            self._saved.pop(key, None)
             return
-        slot = self._slots.get(change.key)
-        if slot is None or change.whole:
-            self._slots[change.key] = Slot(dict(change.pieces), change.version)
-            return
-        slot.pieces.update(change.pieces)
-        slot.entry = None
+        had = self._saved.get(key)
+        if had is None or change.whole:
+            self._saved[key] = _whole(change.pieces), change.version
+        elif isinstance(had[0], dict):
+            had[0].update(change.pieces)
+        else:
+            self._saved[key] = {"": had[0], **change.pieces}, had[1]
 
     def unserialise_entry(self, change: Change) -> None:
-        """Make an entry from what another manager has sent, at once (UnserialiseEntry). It replaces an entry of that key. Raises what
-        the plug-in raises."""
+        """Take what another manager has sent of an entry, and see at once whether the plug-in can make the entry (UnserialiseEntry). It replaces an entry of that
+        key. It is made again when it is used first: a copy that arrives takes no more memory than one that was there. Raises what the plug-in raises."""
         self.adopt(change)
-        slot = self._slots.get(change.key)
-        if slot is not None:
-            self._entry(change.key, slot)
+        had = self._saved.get(change.key)
+        if had is not None:
+            self._made(change.key, had)
 
     def serialise(self, version: int, keys: Iterator[str]) -> Iterator[Change]:
         """What is saved of these entries, in this version of the format (Serialise). Raises what the plug-in raises."""
         for key in keys:
-            slot = self._slots.get(key)
-            if slot is not None:
-                yield self.as_version(Change(key, dict(slot.pieces), True, slot.version), version)
+            had = self._saved.get(key)
+            if had is not None:
+                yield self.as_version(Change(key, _pieces(had[0]), True, had[1]), version)
 
     def as_version(self, change: Change, version: int) -> Change:
         """The change for a manager whose plug-in has this version: as it is, or written in the earlier format."""
         if change.deletes or change.version <= version or not version:
             return change
-        slot = self._slots[change.key]
-        return Change(
-            change.key, {"": self._entry(change.key, slot).serialise(version)}, True, version
-        )
+        key = change.key
+        entry = self._live.get(key) or self._made(key, self._saved[key])
+        return Change(key, {"": entry.serialise(version)}, True, version)
 
     # --- repeated requests
 
@@ -250,4 +259,12 @@ class Bucket:
 
     def state(self) -> dict[str, Any]:
         """For tests: key -> pieces and version."""
-        return {key: (dict(slot.pieces), slot.version) for key, slot in sorted(self._slots.items())}
+        return {key: (_pieces(had), version) for key, (had, version) in sorted(self._saved.items())}
+
+
+def _whole(pieces: Mapping[str, bytes]) -> bytes | dict[str, bytes]:
+    return pieces[""] if len(pieces) == 1 and "" in pieces else dict(pieces)
+
+
+def _pieces(saved: bytes | dict[str, bytes]) -> dict[str, bytes]:
+    return {"": saved} if isinstance(saved, bytes) else dict(saved)

@@ -91,6 +91,7 @@ class BucketManager:
             "masters": len(masters),
             "slaves": len(self.copies) - len(masters),
             "entries": sum(len(copy.bucket) for copy in masters),
+            "live_entries": sum(copy.bucket.live for copy in masters),
             "moving": sum(copy.transfer is not None for copy in self.copies.values()),
             "waiting": sum(len(copy.queue) for copy in self.copies.values()),
             "has_lease": int(self.lease.holds()),

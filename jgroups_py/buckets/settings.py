@@ -41,7 +41,9 @@ class InstanceSettings:
     """Moves that leave one manager at the same time. Beyond it Move is refused, counted ``transfers_full``."""
     parcel_bytes: int = 64_000
     """Of a move, about so many bytes are one message."""
-    parcels_max: int = 8
+    parcel_entries: int = 50
+    """Entries of one such message: requests wait while a manager reads or writes one."""
+    parcels_max: int = 2
     """Parcels of a move on their way at the same time."""
     tail_max: int = 10_000
     """Changes of a bucket on their way to the destination of a move. Beyond it the move is given up, counted ``tail_full``."""
@@ -60,8 +62,8 @@ class InstanceSettings:
                 f"index_quorum: 0 to {len(self.index_copies)} (the index copies), not {self.index_quorum}"
             )
         for name in (
-            "pipeline_max", "queue_max", "remembered_max", "pending_max", "transfers_max", "parcel_bytes", "parcels_max", "tail_max",
-            "outbox_bytes_max",
+            "pipeline_max", "queue_max", "remembered_max", "pending_max", "transfers_max", "parcel_bytes", "parcel_entries",
+            "parcels_max", "tail_max", "outbox_bytes_max",
         ):  # fmt: skip
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name}: at least 1, not {getattr(self, name)}")

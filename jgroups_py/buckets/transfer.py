@@ -15,13 +15,15 @@ Source: 4.4.3, 4.4.8. Differs: the seed locks the bucket while it is copied.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Literal
+from typing import Final, Literal
 
 from jgroups_py.buckets.bucket import Bucket
 from jgroups_py.buckets.ends import Cep
 from jgroups_py.buckets.messages import Change, Kept, Move, Parcel, Row
 from jgroups_py.buckets.settings import InstanceSettings
 
+KEPT_MAX: Final = 200
+"""Remembered answers in one parcel."""
 Phase = Literal["copying", "draining", "holding", "deciding", "over"]
 
 
@@ -79,18 +81,17 @@ class Transfer:
             if self._changes is not None:
                 yield self._parcel(self._some(self._changes), [])
             elif self._kept:
-                some, self._kept = self._kept[:500], self._kept[500:]
+                some, self._kept = self._kept[:KEPT_MAX], self._kept[KEPT_MAX:]
                 yield self._parcel([], some)
             else:
                 return
 
     def _some(self, changes: Iterator[Change]) -> list[Change]:
-        found: list[Change] = []
-        size = 0
+        settings, found, size = self._settings, list[Change](), 0
         for change in changes:
             found.append(change)
             size += 50 + len(change.key) + sum(map(len, change.pieces.values()))
-            if size >= self._settings.parcel_bytes:
+            if size >= settings.parcel_bytes or len(found) >= settings.parcel_entries:
                 return found
         self._changes = None
         return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from typing import Any
 
 import pytest
@@ -117,3 +118,46 @@ def test_what_a_move_sends_is_in_the_version_that_the_destination_reads() -> Non
     parcels = [*transfer.parcels(), transfer.tail(done.change, Kept(("r", 1), []))]
     changes = [change for parcel in parcels for change in parcel.changes]
     assert [(c.pieces, c.version) for c in changes] == [({"": b"x y"}, OLD)] * 2
+
+
+def test_a_move_lets_requests_in_after_few_entries() -> None:
+    """A manager writes or reads one parcel in a turn, and requests wait for it."""
+    bucket = Bucket(3, LedgerProvider(OLD), 10)
+    for number in range(120):
+        bucket.adopt(Change(f"k{number}", {"": b"x"}, True, OLD))
+        bucket.remember(Kept(("r", number), []))
+    row, there = Row(3, 1, Cep("a", "m/a")), Cep("b", "m/b")
+    transfer = Transfer(1, bucket, row, Move(1, row, "slave", there, OLD), there, seed_settings())
+    sizes = []
+    while parcels := list(transfer.parcels()):
+        transfer.taken += len(parcels)
+        sizes.append([len(parcel.changes) for parcel in parcels])
+    assert sizes == [[50, 50], [20, 0]]
+    assert transfer.copied
+
+
+def test_a_copy_that_nobody_uses_is_no_work_for_the_garbage_collector() -> None:
+    changes = [Change(f"k{number}", {"": b"x"}, True, OLD) for number in range(1000)]
+    bucket = Bucket(3, LedgerProvider(NEW), 10)
+    gc.collect()
+    before = len(gc.get_objects())
+    for change in changes:
+        bucket.unserialise_entry(change)
+    gc.collect()
+    assert len(gc.get_objects()) - before < 100
+    assert bucket.live == 0
+    bucket.forward_to_entry("k1", Request(b"+y"), None, modifies=True, now=0.0)
+    assert bucket.live == 1
+    assert bucket.state()["k1"] == ({"": b'{"tokens": ["x", "y"]}'}, NEW)
+    assert bucket.state()["k2"] == ({"": b"x"}, OLD)
+
+
+@pytest.mark.seed("A59")
+def test_another_copy_adds_pieces_to_what_it_has() -> None:
+    bucket = Bucket(3, LedgerProvider(OLD), 10)
+    bucket.adopt(Change("k", {"": b"whole"}, True, OLD))
+    for name, data in (("a", b"1"), ("b", b"2"), ("a", b"3")):
+        bucket.adopt(Change("k", {name: data}, False, OLD))
+    assert bucket.state() == {"k": ({"": b"whole", "a": b"3", "b": b"2"}, OLD)}
+    bucket.adopt(Change("k", {"": b"again"}, True, NEW))
+    assert bucket.state() == {"k": ({"": b"again"}, NEW)}

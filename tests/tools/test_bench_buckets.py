@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from jgroups_py.tools.bench import buckets
+from jgroups_py.tools.bench import bucket_exchange, buckets
 
 
 @pytest.mark.timeout(60)
@@ -30,3 +30,16 @@ def test_percentiles_are_of_the_sorted_times() -> None:
         "p100": 1000.0,
     }
     assert buckets.figures([])["p99"] == 0.0
+
+
+@pytest.mark.sockets
+@pytest.mark.timeout(90)
+def test_two_versions_in_processes_exchange_objects_under_load(
+    tmp_path: Path,
+) -> None:
+    out = tmp_path / "exchange.json"
+    arguments = ["--entries", "300", "--rate", "50", "--seconds", "0.2"]
+    assert bucket_exchange.main([*arguments, "--json", str(out)]) == 0
+    found = json.loads(out.read_text(encoding="utf-8"))
+    assert found["moves"] == 4 * bucket_exchange.BUCKETS and found["lost"] == 0
+    assert len(found["bytes"]) == 5
