@@ -132,6 +132,18 @@ def test_a_read_has_all_that_was_answered_before_it_began() -> None:
     assert verdict.stale == [7] and not verdict.passed
 
 
+def test_a_read_has_all_that_another_one_has_shown_before() -> None:
+    """Also what nobody was told is done."""
+    store = Store()
+    store.write(1.0, "A1", 0, None)
+    store.write(2.0, "B1", 1, "A1", took=0)
+    store.read(2.1, "C", "A1 B1")
+    store.read(2.15, "A", "A1")  # both are under way
+    assert not store.end("A1 B1").stale
+    store.read(2.3, "A", "A1")
+    assert store.judged().stale == [7]
+
+
 def test_a_read_shows_nothing_that_is_gone_later() -> None:
     store = Store()
     store.write(1.0, "A1", 0, None, took=0)

@@ -51,7 +51,6 @@ START_SECONDS: Final = 300.0
 END_SECONDS: Final = 20.0
 
 
-
 Attributes = Mapping[str, str]
 
 
@@ -137,7 +136,10 @@ async def measure(
                 which = {
                     "node": node, "version": version, "entries": entries, "attributes": attributes,
                 }  # fmt: skip
-                one = Child(await start_process("jgroups_py.tools.bench.bucket_exchange", which), f"{node}-{version}")
+                one = Child(
+                    await start_process("jgroups_py.tools.bench.bucket_exchange", which),
+                    f"{node}-{version}",
+                )
                 nursery.start_soon(one.collect_problem)
                 children.append(one)
         try:
@@ -146,7 +148,9 @@ async def measure(
                     await one.hear("ready")
                 async with open_deployed(instance, plugin=OLD, attributes=attributes) as client:
                     await client.wait_until(lambda state: len(state.managers) == 4)
-                    return await exchange(client, children, entries, rate, seconds, rounds, say_how_far)
+                    return await exchange(
+                        client, children, entries, rate, seconds, rounds, say_how_far
+                    )
         finally:
             with trio.CancelScope(shield=True):
                 await end_all(children, END_SECONDS)
@@ -237,9 +241,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--json", type=Path, metavar="FILE")
     given = parser.parse_args(arguments)
     with status_line("exchange") as show:
-        result = trio.run(
-            measure, given.entries, given.rate, given.seconds, given.rounds, show
-        )
+        result = trio.run(measure, given.entries, given.rate, given.seconds, given.rounds, show)
     print(text(result))
     if given.json is not None:
         given.json.parent.mkdir(parents=True, exist_ok=True)

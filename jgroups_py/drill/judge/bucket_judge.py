@@ -5,7 +5,8 @@ A request adds to an entry, and its client is told the place and what is before 
 
     lost, undone, half, duplicated    modifications that were answered and are missing at the end; stand elsewhere; are there though they certainly
                                       were not carried out, or nobody asked for them; are there twice. At any member that reads
-    stale         entries of which a read lacked a modification that was answered before it began, or showed something that is not there at the end
+    stale         entries of which a read lacked a modification that was answered, or shown by another read, before it began, or showed something that is
+                  not there at the end
     unavailable   entries that a member could not read at the end
     alone         buckets that have one copy at the end
     interruption  after a fault, the longest time in which requests for an entry waited, and none that began after it was answered;
@@ -228,6 +229,8 @@ def _stale(seen: _Seen) -> list[int]:
     for one in seen.operations.values():
         if one.acked < NEVER:
             answered.setdefault(one.logs[0], []).append((one.acked, one.at[0][0]))
+    for read in seen.reads:  # what one of them has shown is there, whether it was answered or not
+        answered.setdefault(read.key, []).append((read.ended, read.length - 1))
     found: dict[int, None] = {}
     for read in seen.reads:
         before = [place for acked, place in answered.get(read.key, ()) if acked < read.began]
