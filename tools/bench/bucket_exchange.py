@@ -10,17 +10,19 @@ times, whether earlier ones have ended or not, and each is measured from its tim
     quiet
     down     they move back
 
-Printed for each kind of phase: milliseconds at the median, p99, p99.9 and the longest; p99.9 with moves in relation to quiet; bytes of each process. In the end
+Printed for each kind of phase: milliseconds at the median, p99, p99.9 and the longest; p99.9 with moves in relation to quiet; bytes of each process and its longest full garbage collection. In the end
 every object is read: it must have what was answered. Ends with 1 if one does not.
 """
 
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import random
 import resource
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
@@ -37,10 +39,10 @@ from jgroups_py.buckets.objects import Objects
 from jgroups_py.buckets.objects.plugin import kind_of
 from jgroups_py.buckets.upgrade import move_all
 from jgroups_py.config.settings import load_stack
-from jgroups_py.tools.bench.buckets import NEW, OLD, Account, PERCENTILES, PHASES, Load, figures
-from jgroups_py.tools.progress import status_line
-from jgroups_py.tools.commands.mperf_ports import private_attributes
+from jgroups_py.tools.bench.buckets import NEW, OLD, PERCENTILES, PHASES, Account, Load, figures
 from jgroups_py.tools.children import Child, end_all, lines_of, start_process
+from jgroups_py.tools.commands.mperf_ports import private_attributes
+from jgroups_py.tools.progress import status_line
 
 NODES: Final = ("n1", "n2")
 BUCKETS: Final = 96
@@ -102,11 +104,39 @@ def opened(which: dict[str, Any]) -> AbstractAsyncContextManager[BucketNode]:
 
 async def child(which: dict[str, Any]) -> None:
     """Be a member until standard input ends. Each line asks for bytes."""
+    pauses = Pauses()
+    gc.callbacks.append(pauses.hear)
     async with opened(which) as node:
         await node.wait_ready()
         say(event="ready")
         async for _ in lines_of(trio.lowlevel.FdStream(sys.stdin.fileno())):
-            say(event="is", bytes=resident())
+            say(
+                event="is",
+                bytes=resident(),
+                collections=pauses.number,
+                longest_ms=pauses.longest_ms,
+            )
+            pauses.begin()
+
+
+class Pauses:
+    """Full garbage collections of this process, and the CPU time of the longest."""
+
+    def __init__(self) -> None:
+        self._began = 0.0
+        self.begin()
+
+    def begin(self) -> None:
+        self.number, self.longest_ms = 0, 0.0
+
+    def hear(self, phase: str, info: dict[str, int]) -> None:
+        if info["generation"] < 2:
+            return
+        if phase == "start":
+            self._began = time.thread_time()
+            return
+        self.number += 1
+        self.longest_ms = max(self.longest_ms, round(1000 * (time.thread_time() - self._began), 1))
 
 
 def say(**what: Any) -> None:
@@ -169,6 +199,7 @@ async def exchange(
     load.paid = [1] * entries
     moved, took = 0, dict.fromkeys(PHASES, 0.0)
     sizes: dict[str, list[int]] = {}
+    pauses: dict[str, list[float]] = {}
     for number, phase in enumerate(PHASES * rounds, 1):
         say_how_far(f"phase {number} of {rounds * len(PHASES)}, {phase}")
         over, began = trio.Event(), trio.current_time()
@@ -188,6 +219,7 @@ async def exchange(
             await one.tell(ask="bytes")
             told = await one.hear("is")
             sizes.setdefault(one.name, []).append(told["bytes"])
+            pauses.setdefault(one.name, []).append(told["longest_ms"])
     say_how_far("reading all objects")
     return {
         "entries": entries,
@@ -196,6 +228,7 @@ async def exchange(
         "phases": {phase: figures(times) for phase, times in load.took.items()},
         "seconds": took,
         "bytes": sizes,
+        "longest_collection_ms": pauses,
     }
 
 
@@ -227,6 +260,12 @@ def text(result: dict[str, Any]) -> str:
         )
     for name, sizes in result["bytes"].items():
         lines.append(f"{name:8}" + "".join(f"{size / 1e6:10.0f}" for size in sizes) + " MB")
+    for name, longest in result["longest_collection_ms"].items():
+        lines.append(
+            f"{name:8}"
+            + "".join(f"{ms:10.1f}" for ms in longest)
+            + " ms of CPU, a full garbage collection"
+        )
     return "\n".join(lines)
 
 
