@@ -176,11 +176,10 @@ async def measure(
             with trio.fail_after(START_SECONDS):
                 for one in children:
                     await one.hear("ready")
-                async with open_deployed(instance, plugin=OLD, attributes=attributes) as client:
+            async with open_deployed(instance, plugin=OLD, attributes=attributes) as client:
+                with trio.fail_after(START_SECONDS):
                     await client.wait_until(lambda state: len(state.managers) == 4)
-                    return await exchange(
-                        client, children, entries, rate, seconds, rounds, say_how_far
-                    )
+                return await exchange(client, children, entries, rate, seconds, rounds, say_how_far)
         finally:
             with trio.CancelScope(shield=True):
                 await end_all(children, END_SECONDS)
