@@ -457,20 +457,28 @@ class BucketManager:
         self._ask_index(copy, transfer)
 
     def _ask_index(self, copy: Copy, transfer: Transfer) -> None:
-        """Ask one index copy after the other until there is an answer. Asking twice does no harm."""
+        """Ask one index copy after the other until there is an answer. Asking twice does no harm.
+
+        All ask the first copy: it makes one update of what it is asked, while copies that begin updates at the same time refuse each other's locks. A copy in this
+        process comes last, because a process that buckets leave is about to be stopped, and others would learn of the decision when its loss is noticed.
+        """
         if transfer.phase != "deciding":
             return
         number = self.port.random.getrandbits(62)
         self._asks = {n: a for n, a in self._asks.items() if a[1] is not transfer}
         self._asks[number] = (copy, transfer)
-        indices = index_copies(self.port, self.settings)
+        found = index_copies(self.port, self.settings)
+        indices = sorted(found, key=lambda index: index.member == self.cep.member)
         if indices:
-            self.port.post(indices[number % len(indices)], SetLocation(number, transfer.wanted()))
+            index = indices[transfer.silent % len(indices)]
+            self.port.post(index, SetLocation(number, transfer.wanted()))
         self.port.after(self.settings.ask_timeout, lambda: self._ask_again(number))
 
     def _ask_again(self, number: int) -> None:
         asked = self._asks.get(number)
         if asked is not None:
+            _, transfer = asked
+            transfer.silent += 1
             self._ask_index(*asked)
 
     def _on_told(self, told: Told) -> None:

@@ -1,7 +1,7 @@
 """Router: classifies requests, finds their bucket, forwards, repeats; conducts moves.
 
-Source: 4.3.4, 4.4.2, 4.4.3, 4.4.8, 4.5.2.3. Differs: a request that finds the bucket locked waits there; only "moved" makes the router look up again
-after a random time.
+Source: 4.3.4, 4.4.2, 4.4.3, 4.4.8, 4.5.2.3. Differs: a request that finds the bucket locked waits there; only "moved" makes the router look up again:
+at once if its index has a newer row, else when the rows change, at the latest after a random time.
 """
 
 from __future__ import annotations
@@ -238,12 +238,7 @@ class Router:
             self.counts["late_answers"] += 1
             return
         if answer.status == "moved":
-            self.counts["moved"] += 1
-            longest = min(
-                self.settings.backoff * 2 ** min(pending.attempts, 10), self.settings.backoff_max
-            )
-            delay = self.port.random.uniform(0, longest)
-            self.port.after(delay, lambda: self._repeat(answer.id))
+            self._on_moved(frm, pending)
         elif answer.status == "busy":
             self._end(pending, Busy(answer.text))
         elif answer.status == "failed":
@@ -259,9 +254,24 @@ class Router:
             del self._pending[pending.id]
             pending.answered(answer.replies)
 
-    def _repeat(self, request_id: RequestId) -> None:
-        pending = self._pending.get(request_id)
-        if pending is not None:
+    def _on_moved(self, frm: Cep, pending: Pending) -> None:
+        if frm != pending.target:  # it was sent elsewhere meanwhile
+            self.counts["late_answers"] += 1
+            return
+        self.counts["moved"] += 1
+        row = self.index.get_bucket_location(pending.bucket)
+        if row is not None and row.epoch > pending.epoch:
+            self._dispatch(pending)
+            return
+        longest = min(
+            self.settings.backoff * 2 ** min(pending.attempts, 10), self.settings.backoff_max
+        )
+        delay = self.port.random.uniform(0, longest)
+        attempt = pending.attempts
+        self.port.after(delay, lambda: self._repeat(pending, attempt))
+
+    def _repeat(self, pending: Pending, attempt: int) -> None:
+        if self._pending.get(pending.id) is pending and pending.attempts == attempt:
             self._dispatch(pending)
 
     def _end(self, pending: Pending, error: BucketError) -> None:

@@ -46,6 +46,8 @@ class Transfer:
         self.taken = 0
         self.began_lock: float | None = None
         self.rolls_back = False
+        self.silent = 0
+        """Questions to the index that were not answered in time."""
         self._settings = settings
         self._changes: Iterator[Change] | None = bucket.serialise(
             move.version, iter(bucket.all_keys())

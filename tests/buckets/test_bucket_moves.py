@@ -10,7 +10,18 @@ from seed_instance import Instance, key_in, seed_settings
 
 from jgroups_py.buckets import Cep, Request
 from jgroups_py.buckets.bucket import Bucket
-from jgroups_py.buckets.messages import Change, Kept, Message, Move, Placed, Row, Save
+from jgroups_py.buckets.errors import BucketError
+from jgroups_py.buckets.messages import (
+    Answer,
+    Change,
+    IndexState,
+    Kept,
+    Message,
+    Move,
+    Placed,
+    Row,
+    Save,
+)
 from jgroups_py.buckets.transfer import Transfer
 from jgroups_py.testing.explorer.buckets.ledger import NEW, OLD, LedgerProvider
 
@@ -58,7 +69,141 @@ def test_requests_that_waited_for_a_move_go_on_at_once_elsewhere() -> None:
     decided = instance.world.now
     assert instance.world.run(5.0, lambda: bool(changes))
     assert instance.world.now - decided < 0.5, "without an answer it would be repeated after 3 s"
-    assert instance.router("n3").counts["moved"] == 1
+    router = instance.router("n3")
+    assert router.counts["moved"] + router.counts["late_answers"] == 1, "the source tells it"
+
+
+@pytest.mark.seed("A51")
+def test_a_move_that_is_decided_while_it_is_cancelled_keeps_its_only_copy() -> None:
+    """The index says yes to the move. The source hears of it before the destination does, and must not take it for a change by somebody else."""
+    instance = Instance(latency=(0.001, 0.001))
+    key = key_in(5)
+    assert instance.ask("n1", key, "+before") == "0"
+    moves: list[Any] = []
+    n2, n3 = instance.cep("n2"), instance.cep("n3")
+    router = instance.router("n2")
+    router.migrate_master_bucket(n2, n3, moves.append, bucket=4)
+    instance.world.flush("n2.1")
+    copy = instance.manager("n2").copies[4]
+    assert instance.world.run(
+        1.0, lambda: copy.transfer is not None and copy.transfer.phase == "deciding"
+    )
+    instance.world.slow["n1.1", "n3.1"] = 0.05  # from the index copy that decides
+    cancels: list[Any] = []
+    router.cancel(4, cancels.append)
+    instance.world.flush("n2.1")
+    assert instance.world.run(5.0, lambda: bool(moves and cancels))
+    assert moves[0].master == n3, "the first question was answered with yes"
+    instance.world.run(0.2)
+    assert instance.manager("n3").copies[4].bucket.state() == {key: ({"": b"before"}, 73)}
+
+
+@pytest.mark.seed("A52")
+def test_moves_that_end_together_ask_one_index_copy_and_are_one_update() -> None:
+    """Index copies that begin updates at the same time refuse each other's locks, and a lock of a bucket lasts for as long."""
+    instance = Instance(latency=(0.001, 0.001))
+    before = instance.index("n1").counts["updates"]
+    moves: list[Any] = []
+    for name, bucket, to in (("n2", 4, "n3"), ("n3", 7, "n1"), ("n2", 3, "n1")):
+        instance.router(name).migrate_master_bucket(
+            instance.cep(name), instance.cep(to), moves.append, bucket=bucket
+        )
+        instance.world.flush(f"{name}.1")
+    assert instance.world.run(5.0, lambda: len(moves) == 3)
+    assert not [move for move in moves if isinstance(move, BucketError)]
+    refused = {name: instance.index(name).counts["locks_refused"] for name in ("n1", "n2", "n3")}
+    assert refused == {"n1": 0, "n2": 0, "n3": 0}
+    assert instance.index("n1").counts["updates"] - before <= 2
+    assert max(instance.manager(n).slowest_lock for n in ("n1", "n2", "n3")) < 0.02
+
+
+@pytest.mark.seed("A52")
+@pytest.mark.parametrize(
+    ("source", "bucket", "to", "order"),
+    [("n2", 3, "n1", ["n1", "n3", "n2", "n1"]), ("n1", 1, "n2", ["n2", "n3", "n1", "n2"])],
+)
+def test_a_move_asks_one_index_copy_after_the_other_and_that_of_its_own_process_last(
+    source: str, bucket: int, to: str, order: list[str]
+) -> None:
+    instance = Instance(latency=(0.001, 0.001), ask_timeout=0.5)
+    asked: list[str] = []
+    for name in ("n1", "n2", "n3"):
+        index = instance.index(name)
+        index.set_bucket_location = lambda row, ended, name=name: asked.append(name)  # type: ignore[method-assign,misc]
+    moves: list[Any] = []
+    instance.router(source).migrate_master_bucket(
+        instance.cep(source), instance.cep(to), moves.append, bucket=bucket
+    )
+    instance.world.flush(f"{source}.1")
+    instance.world.run(1.8)
+    assert asked == order, "half a second each"
+
+
+class Asked:
+    """The router of node 1 with one request for pair 5, fed by hand. The master is on node 2, then on node 3."""
+
+    def __init__(self) -> None:
+        self.instance = Instance(backoff=5.0, backoff_max=5.0)
+        self.router = self.instance.router("n1")
+        self.sent: list[Any] = []
+        self.router.port.post = lambda to, message: self.sent.append(to.member)  # type: ignore[method-assign]
+        self.id = self.router.route_a_request(Request(b"+x", key_in(5)), None, lambda _: None)
+
+    def moved(self, frm: str) -> None:
+        assert self.id is not None
+        self.router.handle(self.instance.cep(frm), Answer(self.id, "moved", "", []))
+
+    def row_changes(self) -> None:
+        index = self.instance.index("n1")
+        row = Row(4, 2, self.instance.cep("n3"), self.instance.cep("n1"), 73)
+        state = index.state
+        index._commit(
+            IndexState(state.version + 1, {**state.rows, 4: row}, state.copies, state.managers)
+        )
+
+
+@pytest.mark.seed("A50")
+def test_a_request_that_is_moved_waits_for_the_row_or_a_random_time_and_is_repeated_once() -> None:
+    asked = Asked()
+    asked.moved("n2")
+    asked.instance.world.run(0.001)
+    assert asked.sent == ["n2.1"], "its index has nothing newer"
+    asked.row_changes()
+    assert asked.sent == ["n2.1", "n3.1"]
+    asked.instance.world.run(2.0)  # less than repeat_after
+    assert asked.sent == ["n2.1", "n3.1"], "the time it waited for is over"
+    waiting = Asked()
+    waiting.moved("n2")
+    assert waiting.instance.world.run(30.0, lambda: len(waiting.sent) == 2)
+
+
+@pytest.mark.seed("A50")
+def test_a_request_that_was_repeated_already_is_not_repeated_because_its_old_master_says_moved() -> (
+    None
+):
+    asked = Asked()
+    asked.row_changes()
+    asked.moved("n2")
+    asked.instance.world.run(2.0)
+    assert asked.sent == ["n2.1", "n3.1"]
+    assert asked.router.counts["late_answers"] == 1
+
+
+@pytest.mark.seed("A50")
+def test_a_request_is_repeated_at_once_if_the_index_has_a_newer_row() -> None:
+    """Its master has the same place in the newer one, so the change of rows has not repeated it."""
+    asked = Asked()
+    index = asked.instance.index("n1")
+    state = index.state
+    row = Row(4, 2, asked.instance.cep("n2"), asked.instance.cep("n3"), 73)
+    index._commit(
+        IndexState(state.version + 1, {**state.rows, 4: row}, state.copies, state.managers)
+    )
+    assert asked.sent == ["n2.1"]
+    asked.moved("n2")
+    assert asked.sent == ["n2.1", "n2.1"]
+    asked.moved("n2")
+    assert asked.sent == ["n2.1", "n2.1"], "with the newest row it waits"
 
 
 class Slave:
