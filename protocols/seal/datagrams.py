@@ -12,12 +12,13 @@ from typing import Final
 from cryptography.exceptions import InvalidTag
 
 from jgroups_py.protocols.seal.ring import Ring
-from jgroups_py.protocols.seal.senders import Pending, Recent, Senders, Verdict
+from jgroups_py.protocols.seal.senders import Known, Pending, Recent, Senders, Verdict
 from jgroups_py.protocols.seal.wire import (
     ANSWERS,
     ASKS,
     CONTROL,
     CONTROL_BODY,
+    COUNTER_SIZE,
     DATA,
     HEAD,
     HEAD_SIZE,
@@ -33,6 +34,7 @@ from jgroups_py.protocols.seal.wire import (
 )
 from jgroups_py.stack.ports import Datagram, Endpoint
 
+_BEGINS: Final = MAGIC + bytes((VERSION,))
 MAX_DATAGRAM: Final = 65_507
 """Bytes of an IPv4 datagram."""
 PLACES_MAX: Final = 4
@@ -91,6 +93,8 @@ class Datagrams:
         self._sender = secrets(SENDER_SIZE)
         self._counter = 0
         self._seal: Aead | None = None
+        self._head = b""
+        """The head of this member's DATA packets, up to the counter. It fits ``_seal``."""
         self._recent = Recent(limits.freshness)
         self.senders = Senders(
             limits.max_senders, limits.max_pending, limits.max_held, limits.window
@@ -121,24 +125,63 @@ class Datagrams:
         if len(data) > MAX_DATAGRAM - OVERHEAD:
             self.dropped_too_large += 1
             return None
-        writer = self._ring.writer
-        if self._seal is None:
-            self._seal = derived(
-                writer.secret, b"datagrams", self._suite, self._cluster(), self._sender
-            )
+        cipher = self._seal or self._new_seal()
         counter = self._counter
         self._counter = counter + 1
         now = self._now()
         if now >= self._recent.next_mark:
             self._recent.sends(now, counter)
-        head = HEAD.pack(MAGIC, VERSION, kind | self._suite, writer.id, self._sender, counter)
+        head = self._head + counter.to_bytes(COUNTER_SIZE, "big")
+        if kind != DATA:
+            head = head[:3] + bytes((kind | self._suite,)) + head[4:]
         self.sealed += 1
-        return head + self._seal.encrypt(head[NONCE_AT:], data, head)
+        return head + cipher.encrypt(head[NONCE_AT:], data, head)
+
+    def _new_seal(self) -> Aead:
+        """Makes the cipher and the head for the key that writes."""
+        writer = self._ring.writer
+        self._seal = cipher = derived(
+            writer.secret, b"datagrams", self._suite, self._cluster(), self._sender
+        )
+        head = HEAD.pack(MAGIC, VERSION, DATA | self._suite, writer.id, self._sender, 0)
+        self._head = head[:-COUNTER_SIZE]
+        return cipher
 
     # --- in
 
     def open(self, item: Datagram) -> Iterable[Datagram]:
         """Return what goes in now: nothing, the plain datagram, or several that waited for a proof."""
+        data = item.data
+        if data[:3] == _BEGINS and len(data) >= OVERHEAD:
+            known = self.senders.known.get(data[8:24])
+            # Suite and id of a key are these bytes of a DATA packet. Of others the first byte is larger, so it finds nothing.
+            cipher = None if known is None else known.ciphers.get(data[3:8])
+            if known is not None and cipher is not None:
+                return self._from_known(item, known, cipher)
+        return self._open_slowly(item)
+
+    def _from_known(self, item: Datagram, known: Known, cipher: Aead) -> Iterable[Datagram]:
+        """The usual case: DATA of a known sender under a key that it has used before."""
+        data = item.data
+        head = data[:HEAD_SIZE]
+        try:
+            plain = cipher.decrypt(head[NONCE_AT:], memoryview(data)[HEAD_SIZE:], head)
+        except InvalidTag:
+            self._turn_away("altered", item.source, 1)
+            return ()
+        return self._take(item, known, plain)
+
+    def _take(self, item: Datagram, known: Known, plain: bytes) -> Iterable[Datagram]:
+        """Returns an authenticated DATA packet of a known sender, if it comes for the first time."""
+        known.heard_at = self._now()
+        verdict = known.window.take(int.from_bytes(item.data[24:HEAD_SIZE], "big"))
+        if verdict is not Verdict.NEW:
+            self._turn_away(verdict.value, item.source, 1)
+            return ()
+        self.opened += 1
+        return (Datagram(item.handle, plain, item.source),)
+
+    def _open_slowly(self, item: Datagram) -> Iterable[Datagram]:
         data = item.data
         if data[:2] != MAGIC:
             self._turn_away("unsealed", item.source, 1)
@@ -160,18 +203,12 @@ class Datagrams:
         if plain is None:
             return ()
         kind = data[3] & 0xF0
-        counter = int.from_bytes(data[24:HEAD_SIZE], "big")
         if kind == DATA:
-            if known is None:
-                self._keep(sender, counter, Datagram(item.handle, plain, item.source))
-                return ()
-            known.heard_at = self._now()
-            verdict = known.window.take(counter)
-            if verdict is not Verdict.NEW:
-                self._turn_away(verdict.value, item.source, 1)
-                return ()
-            self.opened += 1
-            return (Datagram(item.handle, plain, item.source),)
+            if known is not None:
+                return self._take(item, known, plain)
+            counter = int.from_bytes(data[24:HEAD_SIZE], "big")
+            self._keep(sender, counter, Datagram(item.handle, plain, item.source))
+            return ()
         if kind == CONTROL and len(plain) == CONTROL_BODY.size:
             return self._control(sender, plain, item.source)
         self._turn_away("malformed", item.source, 1)

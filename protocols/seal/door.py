@@ -81,13 +81,14 @@ class SealDoor(Door):
         self._max_handshakes = max_handshakes
         self._handshake_timeout = handshake_timeout
         self._wake = wake
+        machine = by.machine
         self.datagrams = Datagrams(
             ring,
             suite,
             limits,
             cluster=lambda: by.cluster.encode(),
-            secrets=by.machine.secrets,
-            now=lambda: by.now,
+            secrets=machine.secrets,
+            now=lambda: machine.now,
             send=self._prove,
             turn_away=by.turn_away,
         )

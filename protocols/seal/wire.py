@@ -30,6 +30,7 @@ HEAD: Final = struct.Struct(">2sBB4s16sQ")
 HEAD_SIZE: Final = HEAD.size
 TAG_SIZE: Final = 16
 SENDER_SIZE: Final = 16
+COUNTER_SIZE: Final = 8
 NONCE_AT: Final = HEAD_SIZE - 12
 """The nonce is the end of the head: four bytes of the sender and the counter."""
 OVERHEAD: Final = HEAD_SIZE + TAG_SIZE
