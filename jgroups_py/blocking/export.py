@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 from weakref import WeakValueDictionary
 
 from jgroups_py.blocking.cache import TreeCache
 from jgroups_py.blocking.handle import Handle
 from jgroups_py.errors import ChannelClosed
-from jgroups_py.export import ExportLimits
+from jgroups_py.export import ExportLimits, ExportToken
 from jgroups_py.export import ExportPort as AsyncPort
 from jgroups_py.export import open_export as open_async
+from jgroups_py.tls import TlsSettings
 
 
 def open_export(
     cache: TreeCache | Mapping[str, TreeCache],
     *,
-    token: str,
+    token: str | Sequence[ExportToken] | None = None,
+    token_file: str | None = None,
+    tls: TlsSettings | None = None,
     host: str = "127.0.0.1",
     port: int = 0,
     limits: ExportLimits | None = None,
@@ -42,6 +45,8 @@ def open_export(
         return open_async(
             {name: one._value for name, one in caches.items()},
             token=token,
+            token_file=token_file,
+            tls=tls,
             host=host,
             port=port,
             limits=limits,

@@ -12,18 +12,21 @@ from __future__ import annotations
 
 import typing
 
-from jgroups_py.export.client import ExportClient, connect, connect_at, read_token
+from jgroups_py.export.client import ExportAccess, ExportClient, connect, connect_at, read_token
 from jgroups_py.export.errors import (
     Behind,
     Diverged,
     ExportError,
     NoMember,
+    NotAllowed,
+    NotTrusted,
     Trimmed,
     UnknownMap,
     WrongToken,
 )
 from jgroups_py.export.limits import ExportLimits
 from jgroups_py.export.messages import Marker, Offset
+from jgroups_py.export.tokens import ExportToken
 
 if typing.TYPE_CHECKING:
     from jgroups_py.export.server import ExportPort, open_export
@@ -32,12 +35,16 @@ if typing.TYPE_CHECKING:
 __all__ = [
     "Behind",
     "Diverged",
+    "ExportAccess",
     "ExportClient",
     "ExportError",
     "ExportLimits",
     "ExportPort",
+    "ExportToken",
     "Marker",
     "NoMember",
+    "NotAllowed",
+    "NotTrusted",
     "Offset",
     "Source",
     "Trimmed",

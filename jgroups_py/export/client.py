@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import socket
+import ssl
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeVar
@@ -16,6 +18,7 @@ from jgroups_py.export.errors import (
     Diverged,
     ExportError,
     NoMember,
+    NotTrusted,
     Trimmed,
     WrongToken,
 )
@@ -55,6 +58,8 @@ from jgroups_py.export.messages import (
     lengths,
     written,
 )
+from jgroups_py.export.tokens import only_token
+from jgroups_py.tls import CredentialsError, TlsSettings, load
 
 A = TypeVar("A")
 Address = tuple[str, int]
@@ -80,15 +85,27 @@ def parse_members(text: str) -> list[Address]:
     return members
 
 
+@dataclass(frozen=True, slots=True)
+class ExportAccess:
+    """What a client shows, in place of a token alone: the token, and its certificate for a port with TLS. It may be pickled."""
+
+    token: str = field(repr=False)
+    tls: TlsSettings | None = None
+
+
+Access = str | ExportAccess
+
+
 def read_token(file: str) -> str:
-    """Return the token in a file. Raise ConfigError when it cannot be read."""
+    """Return the token in a client's file. Raise ConfigError when it cannot be read or has several."""
     try:
-        return Path(file).read_text(encoding="utf-8").strip()
+        text = Path(file).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"the token's file {file} cannot be read: {error}") from None
+    return only_token(text, file)
 
 
-def connect(members: Sequence[Address], token: str, *, first: int = 0) -> ExportClient:
+def connect(members: Sequence[Address], token: Access, *, first: int = 0) -> ExportClient:
     """Return a client of the first member that can be reached, beginning with number ``first``.
 
     Raises:
@@ -107,7 +124,7 @@ def connect(members: Sequence[Address], token: str, *, first: int = 0) -> Export
 
 def connect_at(
     members: Sequence[Address],
-    token: str,
+    token: Access,
     places: Sequence[Offset],
     *,
     map: str | None = None,
@@ -148,8 +165,9 @@ def connect_at(
 class ExportClient:
     """A client, connected when it is made. Use it with ``with``, or call ``close``. Every call may raise ExportError."""
 
-    def __init__(self, address: Address, token: str) -> None:
-        secret = checked_token(token)
+    def __init__(self, address: Address, token: Access) -> None:
+        access = token if isinstance(token, ExportAccess) else ExportAccess(token)
+        secret = checked_token(access.token)
         self.address = address
         self._said = f"{address[0]}:{address[1]}"
         try:
@@ -158,20 +176,41 @@ class ExportClient:
             raise NoMember(f"{self._said}: {error.strerror or error}") from None
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         try:
-            self._welcome(secret)
+            certificate = b"" if access.tls is None else self._encrypt(access.tls)
+            self._welcome(secret, certificate)
             self._socket.settimeout(CALL_TIMEOUT)
         except BaseException:
             self._socket.close()
             raise
 
-    def _welcome(self, secret: bytes) -> None:
+    def _encrypt(self, settings: TlsSettings) -> bytes:
+        """Speaks TLS from now on. Returns the certificate of the port."""
+        try:
+            context = load(settings).client
+        except CredentialsError as error:
+            raise ConfigError(f"TLS to an export port: {error}") from None
+        try:
+            encrypted = context.wrap_socket(self._socket)
+        except ssl.SSLCertVerificationError as error:
+            raise NotTrusted(f"{self._said}: {error.verify_message}") from None
+        except (ssl.SSLError, OSError) as error:
+            reason = getattr(error, "reason", None) or error.strerror or error
+            raise NotTrusted(
+                f"{self._said} does not speak TLS with this client: {reason}"
+            ) from None
+        self._socket = encrypted
+        return encrypted.getpeercert(binary_form=True) or b""
+
+    def _welcome(self, secret: bytes, certificate: bytes) -> None:
         challenge = self._next(Challenge)
         if challenge.version != VERSION:
             raise ExportError(f"{self._said} speaks protocol {challenge.version}, not {VERSION}")
         ours = nonce()
-        self._send(ClientHello(VERSION, ours, proof(secret, "client", challenge.nonce, ours)))
+        self._send(
+            ClientHello(VERSION, ours, proof(secret, "client", challenge.nonce, ours, certificate))
+        )
         welcome = self._next(Welcome)
-        if not proved(welcome.proof, proof(secret, "port", challenge.nonce, ours)):
+        if not proved(welcome.proof, proof(secret, "port", challenge.nonce, ours, certificate)):
             raise WrongToken(f"{self._said} does not know the token")
         self.member = welcome.member
         """The logical name of the member."""

@@ -19,10 +19,22 @@ class NoMember(ExportError):
     code = "no-member"
 
 
+class NotTrusted(ExportError):
+    """TLS was not agreed on: one side's certificate is not trusted by the other one, or only one side speaks TLS."""
+
+    code = "not-trusted"
+
+
 class WrongToken(ExportError):
     """The other side does not know the token."""
 
     code = "token"
+
+
+class NotAllowed(ExportError):
+    """The token does not allow this. Nothing was changed."""
+
+    code = "not-allowed"
 
 
 class UnknownMap(ExportError):
@@ -79,7 +91,9 @@ BY_CODE = {
     for cls in (
         ExportError,
         NoMember,
+        NotTrusted,
         WrongToken,
+        NotAllowed,
         UnknownMap,
         UnknownSnapshot,
         UnknownJob,

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Self
 
 from jgroups_py.errors import ConfigError
-from jgroups_py.export.client import Address, ExportClient
+from jgroups_py.export.client import Access, Address, ExportClient
 from jgroups_py.export.errors import NoMember, Trimmed
 from jgroups_py.export.messages import LogPlace, Logs, Offset, place_of
 
@@ -43,7 +43,7 @@ class OwnersFollowed:
         ExportError: as ``ExportClient``.
     """
 
-    def __init__(self, members: Sequence[Address], token: str, map: str) -> None:
+    def __init__(self, members: Sequence[Address], token: Access, map: str) -> None:
         self._map = map
         self._stack = ExitStack()
         self._said: list[tuple[ExportClient, Logs]] = []
@@ -55,7 +55,7 @@ class OwnersFollowed:
             self._stack.close()
             raise
 
-    def _connect(self, members: Sequence[Address], token: str) -> None:
+    def _connect(self, members: Sequence[Address], token: Access) -> None:
         unreachable: list[str] = []
         for address in members:
             try:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from jgroups_py.errors import ConfigError
-from jgroups_py.export.client import Address, ExportClient
+from jgroups_py.export.client import Access, Address, ExportClient
 from jgroups_py.export.errors import ExportError, Moving, NoMember
 from jgroups_py.export.following import merged
 from jgroups_py.export.messages import Offset, PartOpened
@@ -56,7 +56,7 @@ class SnapshotParts:
 
 def open_parts(
     members: Sequence[Address],
-    token: str,
+    token: Access,
     map: str,
     under: Sequence[str] = ("/",),
     *,
@@ -89,7 +89,7 @@ def open_parts(
     raise Moving(f'map "{map}" did not hold still, tried {TRIES_MAX} times (TRIES_MAX): {last}')
 
 
-def close_all(pictures: Sequence[KeptPicture], token: str) -> None:
+def close_all(pictures: Sequence[KeptPicture], token: Access) -> None:
     """Close the open parts where that is possible. A member closes the others when they are not read any more."""
     for picture in pictures:
         try:
@@ -103,7 +103,7 @@ Clients = Sequence[tuple[ExportClient, PartOpened]]
 """Clients of all members, each with the state of its part that it reported at first."""
 
 
-def _at_all(members: Sequence[Address], token: str, map: str, connections: ExitStack) -> Clients:
+def _at_all(members: Sequence[Address], token: Access, map: str, connections: ExitStack) -> Clients:
     """Return a client of each member. All members have the same view, and no node moves."""
     clients: dict[str, tuple[ExportClient, PartOpened]] = {}
     unreachable: list[NoMember] = []

@@ -17,13 +17,15 @@ from jgroups_py.driver import files
 from jgroups_py.driver.needs_trio import check_trio
 from jgroups_py.driver.unwrap import reraise
 from jgroups_py.errors import ConfigError, JGroupsError
-from jgroups_py.export.auth import checked_token, nonce, proof, proved
+from jgroups_py.export.auth import nonce, proof, proved
 from jgroups_py.export.columns import CHANGES, STATE, Schema, pack
+from jgroups_py.export.doorway import Doorway
 from jgroups_py.export.errors import (
     Behind,
     Busy,
     Diverged,
     ExportError,
+    NotAllowed,
     UnknownMap,
     WrongToken,
 )
@@ -67,9 +69,11 @@ from jgroups_py.export.messages import (
 from jgroups_py.export.snapshots import KeptSnapshot, Snapshots
 from jgroups_py.export.source import Source
 from jgroups_py.export.staging import Staging
+from jgroups_py.export.tokens import ExportToken
 from jgroups_py.export.tree import TreeSource
 from jgroups_py.stack import raised as callbacks
 from jgroups_py.stack.log_limit import LogLimit
+from jgroups_py.tls import TlsSettings
 
 _log = logging.getLogger("jgroups_py.export")
 
@@ -85,6 +89,9 @@ EXPIRE_EVERY = 30.0
 
 EXPORT_CAUSES: Final[Mapping[str, str]] = {
     "wrong_token": "a client does not know the token",
+    "no_tls": "a client did not agree on TLS: it speaks none, or has no certificate that is trusted",
+    "withdrawn": "a client's token was taken out while it was connected",
+    "not_allowed": "a client asked for what its token does not allow",
     "no_greeting": "what a client sent is no greeting of this version",
     "silent": "a client did not prove that it knows the token, and others wanted its place",
     "late": "a client did not prove in time that it knows the token",
@@ -96,10 +103,12 @@ EXPORT_CAUSES: Final[Mapping[str, str]] = {
 class ExportPort:
     """Made by ``open_export``."""
 
-    def __init__(self, sources: Mapping[str, Source], token: bytes, limits: ExportLimits) -> None:
+    def __init__(
+        self, sources: Mapping[str, Source], doorway: Doorway, limits: ExportLimits
+    ) -> None:
         self.sources = dict(sources)
         self.limits = limits
-        self._token = token
+        self._doorway = doorway
         self._snapshots = Snapshots(limits)
         self._staging = {name: Staging(source, limits) for name, source in sources.items()}
         self._connections = 0
@@ -116,6 +125,7 @@ class ExportPort:
         """Serve until it is cancelled."""
         try:
             async with trio.open_nursery() as self._nursery:
+                self._nursery.start_soon(self._doorway.watch)
                 self._nursery.start_soon(trio.serve_listeners, self._serve, listeners)
                 while True:
                     await trio.sleep(EXPIRE_EVERY)
@@ -142,7 +152,7 @@ class ExportPort:
                 return
             known = await self._lobby.visit(host, partial(self._let_in, client, host))
             if known:
-                await self._serve_known(client)
+                await self._serve_known(client, host)
         except Exception as error:
             self.counters["failed"] += 1  # the member must not suffer for it
             if (left_out := self._log_limit.admit(type(error).__name__)) is not None:
@@ -157,6 +167,9 @@ class ExportPort:
         """Return whether a client proved that it knows the token and may stay."""
         try:
             with trio.fail_after(self.limits.hello_timeout):
+                if not await client.encrypt(self._doorway):
+                    self._turn_away("no_tls", host)
+                    return False
                 await self._welcome(client)
             return True
         except trio.TooSlowError:
@@ -170,11 +183,15 @@ class ExportPort:
             pass  # the client is gone
         return False
 
-    async def _serve_known(self, client: Client) -> None:
+    async def _serve_known(self, client: Client, host: str) -> None:
         try:
             while (said := await client.next_request()) is not None:
+                client.token = self._still(client.token, host)
                 try:
                     await self._answer(client, *said)
+                except NotAllowed as error:
+                    self._turn_away("not_allowed", host)
+                    await client.send(_problem(error))
                 except JGroupsError as error:
                     await client.send(_problem(error))
         except JGroupsError as error:
@@ -183,6 +200,14 @@ class ExportPort:
                 await client.complain(_problem(error))
         except (trio.BrokenResourceError, trio.ClosedResourceError, trio.TooSlowError):
             pass  # the client is gone, or takes nothing
+
+    def _still(self, token: ExportToken, host: str) -> ExportToken:
+        """Return what a client's token allows now. Raise WrongToken if it was taken out."""
+        found = self._doorway.current(token)
+        if found is None:
+            self._turn_away("withdrawn", host)
+            raise WrongToken("the token was taken out of this export port: use a newer one")
+        return found
 
     def _turn_away(self, cause: str, host: str) -> None:
         """Count that a client was refused, and tell it: as the member's channel does, or in the log if there is none."""
@@ -203,23 +228,32 @@ class ExportPort:
         hello = hello_from(message[0])
         if hello.version != VERSION:
             raise ExportError(f"protocol {hello.version} of the client, {VERSION} of this port")
-        if not proved(hello.proof, proof(self._token, "client", ours, hello.nonce)):
+        bound = client.certificate
+        shown = [
+            token
+            for token in self._doorway.tokens
+            if proved(hello.proof, proof(token.secret, "client", ours, hello.nonce, bound))
+        ]
+        if not shown:
             raise WrongToken("the export port was given another token")
+        client.token = shown[0]
         if self._connections >= self.limits.connections_max:
             raise Busy(f"{self.limits.connections_max} clients are connected (connections_max)")
         self._connections += 1
         try:
             member = next((s.member for s in self.sources.values()), "")
-            await client.send(Welcome(proof(self._token, "port", ours, hello.nonce), member))
+            answer = proof(client.token.secret, "port", ours, hello.nonce, bound)
+            await client.send(Welcome(answer, member))
         except BaseException:
             self._connections -= 1
             raise
 
     async def _answer(self, client: Client, said: Request, body: bytes) -> None:
         now = trio.current_time()
+        self._check_rights(client.token, said)
         match said:
             case Describe():
-                await client.send(self._describe(said))
+                await client.send(self._describe(said, client.token))
             case OpenSnapshot():
                 source = self._readable(said.map, said.part)
                 id, frozen = await self._snapshots.open(source, said.under, trio.current_time)
@@ -228,8 +262,11 @@ class ExportPort:
                 await client.send(_part(self._source(said.map), said.map))
             case ReadSnapshot():
                 kept = self._snapshots.get(said.id, now)
+                self._check_source(client.token, kept.source)
                 await self._send_state(client, kept, max(0, said.start), said.stop)
             case CloseSnapshot():
+                if said.id in self._snapshots:
+                    self._check_source(client.token, self._snapshots.get(said.id, now).source)
                 await self._snapshots.close(said.id)
                 await client.send(RequestDone())
             case FindOffset():
@@ -254,6 +291,19 @@ class ExportPort:
                 self._staging_of(said.map).abort(said.job)
                 await client.send(RequestDone())
 
+    def _check_rights(self, token: ExportToken, said: Request) -> None:
+        """Raise NotAllowed if the token does not allow a request. A cache that it may not read is as good as none."""
+        name = getattr(said, "map", None)
+        if isinstance(name, str) and not token.allows(name):
+            readable = ", ".join(sorted(filter(token.allows, self.sources))) or "none"
+            raise NotAllowed(f'the token does not allow map "{name}", but {readable}')
+        if isinstance(said, StageRows | Commit | Abort) and not token.writes:
+            raise NotAllowed("the token allows reading only (rights=read)")
+
+    def _check_source(self, token: ExportToken, source: Source) -> None:
+        if not any(one is source and token.allows(name) for name, one in self.sources.items()):
+            raise NotAllowed("the token does not allow the map of this snapshot")
+
     def _source(self, name: str) -> Source:
         source = self.sources.get(name)
         if source is None:
@@ -274,12 +324,13 @@ class ExportPort:
         self._source(name)
         return self._staging[name]
 
-    def _describe(self, said: Describe) -> Description:
+    def _describe(self, said: Describe, token: ExportToken) -> Description:
         name = said.map
         if name is None:
-            if len(self.sources) != 1:
-                raise UnknownMap(f"say which map: {', '.join(sorted(self.sources))}")
-            (name,) = self.sources
+            readable = sorted(filter(token.allows, self.sources))
+            if len(readable) != 1:
+                raise UnknownMap(f"say which map: {', '.join(readable)}")
+            (name,) = readable
         source = self._source(name)
         if said.kind is not None and said.kind != source.kind:
             raise UnknownMap(f'map "{name}" is of kind {source.kind}, not {said.kind}')
@@ -371,10 +422,29 @@ class ExportPort:
 class Client:
     """Messages on a connection. ``timeout`` is in seconds, for each message."""
 
+    token: ExportToken
+    """What it has proved to know, once it is let in."""
+
     def __init__(self, stream: trio.SocketStream, timeout: float) -> None:
-        self._stream = stream
+        self._socket = stream
+        self._stream: trio.SocketStream | trio.SSLStream[trio.SocketStream] = stream
         self._timeout = timeout
         self._buffer = bytearray()
+        self.certificate = b""
+        """The port's certificate that the client has seen, in DER. Empty without TLS."""
+
+    async def encrypt(self, doorway: Doorway) -> bool:
+        """Agree on TLS, if the port has it. Return False if the client does not."""
+        session = doorway.session()
+        if session is None:
+            return True
+        context, self.certificate = session
+        self._stream = encrypted = trio.SSLStream(self._socket, context, server_side=True)
+        try:
+            await encrypted.do_handshake()
+        except trio.BrokenResourceError:
+            return False
+        return True
 
     async def send(self, message: Message, body: bytes = b"") -> None:
         with trio.fail_after(self._timeout):
@@ -384,7 +454,8 @@ class Client:
         """Send the last message. First read what the client has still sent; otherwise it would never see this message."""
         try:
             await self.send(problem)
-            await self._stream.send_eof()
+            if self._stream is self._socket:
+                await self._socket.send_eof()
             while await self._stream.receive_some():
                 pass
         except (trio.BrokenResourceError, trio.ClosedResourceError, trio.TooSlowError):
@@ -484,7 +555,9 @@ def _cuts(data: Sequence[bytes], limit: int) -> Iterator[tuple[int, int]]:
 async def open_export(
     cache: TreeCache | Mapping[str, TreeCache | Source],
     *,
-    token: str,
+    token: str | Sequence[ExportToken] | None = None,
+    token_file: str | None = None,
+    tls: TlsSettings | None = None,
     host: str = "127.0.0.1",
     port: int = 0,
     limits: ExportLimits | None = None,
@@ -494,20 +567,24 @@ async def open_export(
 
     Args:
         cache: one cache (its name is "cache"), or several caches by name.
-        token: a secret of at least 16 characters. Every client that knows it may read and write everything.
+        token: a secret of at least 16 characters: every client that knows it may read and write everything. Or several
+            tokens with less rights each.
+        token_file: a file with tokens in place of ``token`` (``tokens.py`` has its form), readable for its owner only. It is
+            read again while the port is open.
+        tls: certificates, with which connections are encrypted and clients prove who they are. The files are read again, too.
         host, port: the address to listen at. Port 0 means a free port; see ``ExportPort.address``.
-        allow_remote: allow another host than loopback, although nothing is encrypted.
+        allow_remote: allow another host than loopback although there is no ``tls``.
 
     Raises:
         ConfigError: nothing was opened.
         LocalProtocolError: there is no trio loop here; nothing was opened.
     """
     check_trio("open_export", aio=False)
-    secret = checked_token(token)
-    if not _is_loopback(host) and not allow_remote:
+    doorway = Doorway(token, token_file, tls)
+    if not _is_loopback(host) and not allow_remote and not doorway.encrypts:
         raise ConfigError(
-            f"an export port on {host} sends unencrypted rows to other hosts: allow_remote=True says "
-            "that this is meant"
+            f"an export port on {host} sends unencrypted rows to other hosts: give it tls, or allow_remote=True "
+            "says that this is meant"
         )
     limits = limits or ExportLimits()
     given = cache if isinstance(cache, Mapping) else {DEFAULT_MAP: cache}
@@ -519,7 +596,7 @@ async def open_export(
             listeners = await trio.open_tcp_listeners(port, host=host)
         except OSError as error:
             raise ConfigError(f"an export port cannot listen on {host}:{port}: {error}") from None
-        served = ExportPort(sources, secret, limits)
+        served = ExportPort(sources, doorway, limits)
         served.address = listeners[0].socket.getsockname()[:2]
         try:
             async with trio.open_nursery() as nursery:

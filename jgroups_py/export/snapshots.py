@@ -81,6 +81,9 @@ class Snapshots:
         for id in [*self._kept]:
             await self.close(id)
 
+    def __contains__(self, id: str) -> bool:
+        return id in self._kept
+
     def __len__(self) -> int:
         """Return the number of snapshots that are open or being opened."""
         return len(self._kept) + self._opening

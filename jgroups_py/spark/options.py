@@ -11,14 +11,18 @@ from typing import Literal
 import msgspec
 
 from jgroups_py.errors import ConfigError
-from jgroups_py.export import ExportClient, Offset, connect, connect_at, read_token
-from jgroups_py.export.client import Address, parse_members
+from jgroups_py.export import ExportAccess, ExportClient, Offset, connect, connect_at, read_token
+from jgroups_py.export.client import Access, Address, parse_members
 from jgroups_py.export.parts import KeptPicture
+from jgroups_py.tls import TlsSettings
 
 KNOWN = (
     "members",
     "token",
     "tokenfile",
+    "tlscertificate",
+    "tlskey",
+    "tlsca",
     "map",
     "kind",
     "rows",
@@ -45,7 +49,7 @@ class SparkOptions:
     where each member has one."""
 
     members: tuple[Address, ...]
-    token: str = field(repr=False)
+    token: Access = field(repr=False)
     map: str | None = None
     kind: str | None = None
     rows: Literal["state", "changes"] = "state"
@@ -89,7 +93,7 @@ def options_of(given: Mapping[str, str]) -> SparkOptions:
         raise ConfigError(f'option rows is "state" or "changes", got "{rows}"')
     return SparkOptions(
         members=tuple(parse_members(values["members"])),
-        token=values["token"] if "token" in values else read_token(values["tokenfile"]),
+        token=_access(values),
         map=values.get("map"),
         kind=values.get("kind"),
         rows="changes" if rows == "changes" else "state",
@@ -105,6 +109,18 @@ def options_of(given: Mapping[str, str]) -> SparkOptions:
         if "snapshot" in values
         else (),
     )
+
+
+def _access(values: Mapping[str, str]) -> Access:
+    token = values["token"] if "token" in values else read_token(values["tokenfile"])
+    named = ("tlscertificate", "tlskey", "tlsca")
+    files = {name: values.get(name, "") for name in named}
+    if not any(files.values()):
+        return token
+    if missing := [name for name in named if not files[name]]:
+        raise ConfigError(f"option {missing[0]} is missing: TLS needs {', '.join(named)}")
+    tls = TlsSettings(certificate=files[named[0]], key=files[named[1]], ca=files[named[2]])
+    return ExportAccess(token, tls)
 
 
 def offset_from(text: str) -> Offset:

@@ -12,13 +12,18 @@ from pathlib import Path
 
 import pytest
 
-from jgroups_py.export import ExportClient, read_token
+from jgroups_py.export import ExportAccess, ExportClient, read_token
+from jgroups_py.testing.authority import CertificateAuthority
 
 
 @pytest.mark.sockets
 def test_it_makes_a_token_says_where_it_listens_and_ends_when_told(tmp_path: Path) -> None:
+    """With TLS, which a client then needs, too."""
+    authority = CertificateAuthority(tmp_path)
+    files = authority.issue("port")
+    tls = ["--tls-certificate", files.certificate, "--tls-key", files.key, "--tls-ca", authority.ca]
     file = tmp_path / "token"
-    words = ["export", "--cache", "local.xml", "--token-file", str(file), "--map", "users"]
+    words = ["export", "--cache", "local.xml", "--token-file", str(file), "--map", "users", *tls]
     with subprocess.Popen(
         [sys.executable, "-m", "jgroups_py.tools", *words], stdout=subprocess.PIPE, text=True
     ) as process:
@@ -28,7 +33,8 @@ def test_it_makes_a_token_says_where_it_listens_and_ends_when_told(tmp_path: Pat
             assert line.startswith("local exports users at 127.0.0.1:")
             assert stat.S_IMODE(file.stat().st_mode) == 0o600
             address = ("127.0.0.1", int(line.rpartition(":")[2]))
-            with ExportClient(address, read_token(str(file))) as client:
+            access = ExportAccess(read_token(str(file)), authority.settings("client"))
+            with ExportClient(address, access) as client:
                 assert client.describe().map == "users"
         finally:
             process.send_signal(signal.SIGTERM)

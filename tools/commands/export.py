@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 from pathlib import Path
 from typing import Any
@@ -10,11 +9,12 @@ from typing import Any
 import click
 import trio
 
-from jgroups_py.errors import ConfigError
-from jgroups_py.export import open_export, read_token
+from jgroups_py.config.private_file import write_private
+from jgroups_py.export import open_export
 from jgroups_py.tools.commands.cache_options import cache_options, open_cache
 from jgroups_py.tools.options import examples
 from jgroups_py.tools.running import run_command
+from jgroups_py.tools.tls_options import tls_from, tls_options
 
 
 @click.command(
@@ -30,10 +30,11 @@ from jgroups_py.tools.running import run_command
 @click.option(
     "--token-file",
     required=True,
-    help="The file with the token. It is made, readable for you alone, if it is missing.",
+    help="The file with the token, or tokens with their rights. It is made, with one, if it is missing.",
 )
+@tls_options
 @click.option(
-    "--allow-remote", is_flag=True, help="Allow other hosts than loopback. Nothing is encrypted."
+    "--allow-remote", is_flag=True, help="Allow other hosts than loopback although there is no TLS."
 )
 def export(
     host: str,
@@ -46,15 +47,22 @@ def export(
     """Join a cache and open its export port until interrupted.
 
     Through the port Spark and other clients take snapshots, follow changes and write in bulk. Every client with
-    the token may read and write everything.
+    the token may read and write everything, unless the file gives several tokens with less rights each. Tokens and
+    certificates are read again when their files change.
     """
-    token = _token(token_file)
+    tls = tls_from(where)
+    _made(token_file)
 
     async def command() -> None:
         async with (
             open_cache(where) as cache,
             open_export(
-                {map_name: cache}, token=token, host=host, port=port, allow_remote=allow_remote
+                {map_name: cache},
+                token_file=token_file,
+                tls=tls,
+                host=host,
+                port=port,
+                allow_remote=allow_remote,
             ) as opened,
         ):
             there = opened.address
@@ -64,13 +72,7 @@ def export(
     return run_command(command)
 
 
-def _token(file: str) -> str:
-    """Return the token in a file. Make the file if it is missing."""
+def _made(file: str) -> None:
+    """Make the file with a token if it is missing."""
     if not Path(file).exists():
-        token = secrets.token_urlsafe(32)
-        try:
-            with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as out:
-                out.write(token + "\n")
-        except OSError as error:
-            raise ConfigError(f"{file} cannot be written: {error.strerror}") from None
-    return read_token(file)
+        write_private(file, (secrets.token_urlsafe(32) + "\n").encode())

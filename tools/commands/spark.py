@@ -16,6 +16,7 @@ from jgroups_py.errors import ConfigError, JGroupsError
 from jgroups_py.tools.options import examples
 from jgroups_py.tools.stack_options import pairs
 from jgroups_py.tools.stoppable import asked, stoppable
+from jgroups_py.tools.tls_options import tls_files, tls_options
 
 F = TypeVar("F", bound=Callable[..., Any])
 DIFFERENT = 1
@@ -67,6 +68,7 @@ def cluster_options(function: F) -> F:
     """Add the options that choose a cluster and a Spark."""
     for option in (
         *SESSION,
+        tls_options,
         click.option("--map", "map_name", help="Default: the only one."),
         click.option("--token-file", required=True, help="File with the token of the ports."),
         click.option("--members", required=True, help="Export ports: host:port,host:port"),
@@ -191,7 +193,11 @@ def reconcile(
 ) -> int:
     """Compare two clusters, deletions included. Exit 1 if they differ and were not repaired."""
     _new(target)
-    other = {"members": other_members, "tokenfile": other_token_file or where["token_file"]}
+    other = {
+        "members": other_members,
+        "tokenfile": other_token_file or where["token_file"],
+        **_tls(where),
+    }
     if other_map:
         other["map"] = other_map
     _reached(other)
@@ -304,7 +310,7 @@ def _shown(session: Any, written: Mapping[str, str] | None = None) -> Iterator[N
 @contextmanager
 def _session(where: Mapping[str, Any]) -> Iterator[tuple[Any, Any, dict[str, str]]]:
     """Return a session, the jobs, and the cluster."""
-    cluster = {"members": where["members"], "tokenfile": where["token_file"]}
+    cluster = {"members": where["members"], "tokenfile": where["token_file"], **_tls(where)}
     if where["map_name"]:
         cluster["map"] = where["map_name"]
     _reached(cluster)
@@ -312,6 +318,11 @@ def _session(where: Mapping[str, Any]) -> Iterator[tuple[Any, Any, dict[str, str
         from jgroups_py.spark import jobs
 
         yield session, jobs, cluster
+
+
+def _tls(where: Mapping[str, Any]) -> dict[str, str]:
+    """Return the options of the data source for TLS."""
+    return dict(zip(("tlscertificate", "tlskey", "tlsca"), tls_files(where), strict=False))
 
 
 def _new(target: str | None) -> None:
