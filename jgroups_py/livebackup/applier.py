@@ -134,6 +134,23 @@ class Applier:
         self._running[op] = _Running(record)
         return self._go_on(op)
 
+    def forget(self, keys: Iterable[str]) -> None:
+        """These objects were removed, which is confirmed: their names begin anew.
+
+        Raises BadOperation when one of them has changes that are not confirmed; nothing has changed then.
+        """
+        keys = tuple(keys)
+        for key in keys:
+            number = self._counters[key]
+            for ticket in (Ticket(key, number), Ticket(key, number + 1)):
+                other = self._ledger.owner(ticket)
+                if other is not None:
+                    raise BadOperation(
+                        f"{key} cannot be forgotten: {ticket} of operation {other} is not confirmed"
+                    )
+        for key in keys:
+            self._counters.forget(key)
+
     def _check_record(self, op: int, record: Record) -> None:
         if op <= self._newest:
             raise BadOperation(f"operation {op} comes after operation {self._newest}")

@@ -37,11 +37,11 @@ class BackupWork(Work):
                 self._op, f"change {self._made + 1} is of {key}, not {ticket or 'the end'}"
             )
         await side.turn(number)
-        found, place = side.space.object(key), self._made
+        place = self._made
         keep = None if side.copies is None else partial(side.copies.keep, ticket)
-        outcome, undo = await found.call_undoable(method, arguments, keep)
+        outcome, undo = await side.space.change_undoable(key, method, arguments, keep)
         if place in self._checksums:
-            outcome, checksum = await found.checked(outcome)
+            outcome, checksum = await side.space.checked(key, outcome)
             if checksum != self._checksums[place]:
                 raise side.differs(
                     self._op,
@@ -119,12 +119,19 @@ class BackupSide:
             return
         if op.record is not None:
             try:
+                self._forget(op)
                 self.applier.add(op.number, [Ticket(*one) for one in op.record])
             except LiveBackupError as error:
                 self._fail(error)
                 return
         self._go()
         self._nursery.start_soon(self._run, op)
+
+    def _forget(self, op: Op) -> None:
+        for key in op.forgotten:
+            if self.space.find(key) is not None:
+                raise BadOperation(f"operation {op.number} forgets {key}, which is there")
+        self.applier.forget(op.forgotten)
 
     async def _run(self, op: Op) -> None:
         with trio.CancelScope() as self._scopes[op.number]:
@@ -232,8 +239,6 @@ class BackupSide:
             done = reversal.undo()
             if inspect.isawaitable(done):
                 await done
-            if not self.applier.counter(reversal.step.ticket.object):
-                await self.space.drop(reversal.step.ticket.object)
         return given_up
 
     async def cancel(self) -> None:

@@ -122,6 +122,12 @@ class Confirming(Generic[B]):
         """The operations that may be answered as things are now."""
         return self._answers(list(self._open))
 
+    def is_settled(self, number: int) -> bool:
+        """Whether an operation that was sent is answered, and confirmed by every backup and by all that are about to be one."""
+        return number not in self._open and not any(
+            number in one.behind for one in (*self._backups.values(), *self._coming.values())
+        )
+
     def lag(self, now: float) -> Lag:
         behind = self._backups.values()
         oldest = [next(iter(one.behind.values())).at for one in behind if one.behind]

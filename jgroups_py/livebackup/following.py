@@ -61,16 +61,21 @@ class Following:
             if isinstance(message, Part):
                 self._arrival.part(message)
                 return
-            objects = self._arrival.whole(message)
-            if objects is None:
+            arrived = self._arrival.whole(message)
+            if arrived is None:
                 return
-            for key, _, state in objects:
+            if arrived.is_all:
+                self._home.space.clear()
+                self._kept = None
+            for key, _ in arrived.removed:
+                await self._home.space.drop(key)
+            for key, _, state in arrived.objects:
                 await self._load(key, state)
         except BadSnapshot as error:
             self._refuse(error)
             return
-        vector = {key: number for key, number, _ in objects if number}
-        self.back_up({**(self._kept or {}), **vector}, message.last)
+        vector = {key: number for key, number, _ in arrived.objects if number}
+        self.back_up({**(self._kept or {}), **vector, **dict(arrived.removed)}, message.last)
 
     async def _load(self, key: str, state: Any) -> None:
         try:
@@ -164,7 +169,7 @@ class Following:
         records = side.applier.unconfirmed()
         keys = [ticket.object for record in records.values() for ticket in record]
         self.marked = tuple(sorted({*error.objects, *keys}))
-        self._kept = side.applier.vector()
+        self._kept = self._home.space.those_there(side.applier.vector())
         self._tell(error, self.marked)
         self._ask_since(min([error.number, *records]))
 
@@ -187,8 +192,7 @@ class Following:
             failed = side.failed
             given_up = await side.abandon(self._home.settings.abandon_timeout)
             self._home.counts["operations_reversed"] += given_up
-            held = Held(
-                side.applier.vector(), not failed and not side.torn, confirmed=side.confirmed
-            )
+            there = self._home.space.those_there(side.applier.vector())
+            held = Held(there, not failed and not side.torn, confirmed=side.confirmed)
         self._arrival.clear()
         return held

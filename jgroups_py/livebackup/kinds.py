@@ -24,11 +24,14 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 _UNDO: Final = "__livebackup_undo__"
 _READS: Final = "__livebackup_reads__"
+REMOVAL: Final = "_remove"
+"""In place of a method: the object is removed. No method of a kind has such a name."""
 _OWN: Final = frozenset({"save", "load"})
 
 
 class Stateful:
-    """A kind of object. An object is made without arguments, on the live node and on the backup, when an operation first touches it.
+    """A kind of object. An object is made without arguments, on the live node and on the backup, when an operation first touches it. It stays
+    until an operation removes it (``Work.remove``); who touches it after that gets one that is made anew.
 
     Every call of a public method counts as a change, those that only read included: an operation must read the same on both sides.
     A method's result depends on the object and its arguments alone; time and chance come from the operation (``Work.now``,

@@ -163,7 +163,8 @@ class Leading:
         complete = self.side.is_quiet
         self._scope.cancel()
         self._home.counts["terms_ended"] += 1
-        return Held(self.side.counters.vector(), complete, True, self.side.last)
+        there = self._home.space.those_there(self.side.counters.vector())
+        return Held(there, complete, True, self.side.last)
 
 
 def digest_of(vector: Mapping[str, int]) -> bytes:

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import trio
 
+from jgroups_py.livebackup.changed import Changed
 from jgroups_py.livebackup.confirming import Confirming
 from jgroups_py.livebackup.errors import BadOperation, NotLive, OutcomeUnknown
 from jgroups_py.livebackup.kinds import Operation, Outcome, is_by_effects, outcome_of
@@ -22,6 +23,8 @@ from jgroups_py.values.address import Address
 
 PART_BYTES = 256_000
 """Of a snapshot, about so many bytes are one message."""
+PART_REMOVED = 1_000
+"""Removed objects of a snapshot in one message."""
 
 
 class LiveSide:
@@ -58,8 +61,7 @@ class LiveSide:
         self._pausing = 0
         self._moved = trio.Event()
         self._answers: dict[int, trio.Event] = {}
-        self._changed_by: dict[str, int] = {}
-        """Object -> the newest operation of the term that changed it."""
+        self._changed = Changed(self.counters)
         self._one_at_a_time = trio.Lock()
         self.ended = False
         self._out = out
@@ -111,9 +113,14 @@ class LiveSide:
         finally:
             self._left()
         op = self._op(work, given, [tuple(ticket) for ticket in work.record], outcome.raised)
-        answer = self._sent(
-            msgspec.structs.replace(op, checksums=work.checksums, effects=work.effects)
+        op = msgspec.structs.replace(
+            op,
+            checksums=work.checksums,
+            effects=work.effects,
+            forgotten=self._changed.forgotten(self.confirming.is_settled),
         )
+        self._changed.sent(op.number, work.record, work.removed)
+        answer = self._sent(op)
         await answer.wait()
         return outcome
 
@@ -134,8 +141,6 @@ class LiveSide:
 
     def _sent(self, op: Op) -> trio.Event:
         """Hand it out. Returns the event of its confirmation."""
-        for key, _ in op.record or ():
-            self._changed_by[key] = op.number
         data = encode(op)
         answer = self._answers[op.number] = trio.Event()
         self._out.operation(data)
@@ -205,11 +210,11 @@ class LiveSide:
             self.wake()
 
     async def _parts(self, asked: Asked) -> list[bytes]:
-        ask, since = asked
+        ask, since = asked.number, self._changed.since(asked.since)
         found: list[bytes] = []
         objects: list[tuple[str, int, Any]] = []
         size = 0
-        saved = await self.space.saved(lambda key: self._changed_by.get(key, 0) >= since)
+        saved = await self.space.saved(lambda key: self._changed.is_changed(key, since))
         for key, state in saved.items():
             entry = (key, self.counters[key], state)
             try:
@@ -222,5 +227,10 @@ class LiveSide:
                 objects, size = [], 0
         if objects:
             found.append(encode(Part(self.term, ask, objects)))
-        found.append(encode(Whole(self.term, ask, len(saved), self.last, since)))
+        removed = self._changed.removed()
+        for first in range(0, len(removed), PART_REMOVED):
+            some = removed[first : first + PART_REMOVED]
+            found.append(encode(Part(self.term, ask, [], some)))
+        number = len(saved) + len(removed)
+        found.append(encode(Whole(self.term, ask, number, self.last, since)))
         return found

@@ -19,7 +19,8 @@ Name = Annotated[str, msgspec.Meta(min_length=1, max_length=NAME_MAX)]
 class Op(msgspec.Struct, frozen=True, tag="o", array_like=True, forbid_unknown_fields=True):
     """An operation, from the live node to all. ``record``: None in the reference mode. ``outcome``: the name of the error it raised on
     the live node, or nothing. ``checksums``: of the object after some of the changes, which are counted from 0. ``effects``: for each
-    change the method, its arguments and the name of the error it raised; None: the backup runs the operation again."""
+    change the method, its arguments and the name of the error it raised; None: the backup runs the operation again. ``forgotten``: objects
+    whose removal every backup has confirmed; their names begin anew with this operation."""
 
     term: Number
     number: Number
@@ -31,6 +32,7 @@ class Op(msgspec.Struct, frozen=True, tag="o", array_like=True, forbid_unknown_f
     outcome: str
     checksums: list[tuple[Number, bytes]] = []
     effects: list[tuple[Name, list[Any], str]] | None = None
+    forgotten: list[Key] = []
 
 
 class Confirm(msgspec.Struct, frozen=True, tag="c", array_like=True, forbid_unknown_fields=True):
@@ -83,15 +85,18 @@ class Join(msgspec.Struct, frozen=True, tag="j", array_like=True, forbid_unknown
 
 
 class Part(msgspec.Struct, frozen=True, tag="p", array_like=True, forbid_unknown_fields=True):
-    """A part of a snapshot: key, counter and state of some objects. ``snapshot``: the number of the ask that it answers."""
+    """A part of a snapshot: key, counter and state of some objects; key and counter of objects that were removed. ``snapshot``: the number of the
+    ask that it answers."""
 
     term: Number
     snapshot: Number
     objects: list[tuple[Key, Number, Any]]
+    removed: list[tuple[Key, Number]] = []
 
 
 class Whole(msgspec.Struct, frozen=True, tag="w", array_like=True, forbid_unknown_fields=True):
-    """The snapshot had so many objects. It contains the operations up to ``last``. ``since``: as in the Join that it answers."""
+    """The snapshot had so many objects, removed ones included. It contains the operations up to ``last``. ``since``: as in the Join that it answers, or
+    0: all objects came."""
 
     term: Number
     snapshot: Number

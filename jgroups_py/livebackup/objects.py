@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -12,6 +12,7 @@ import trio
 
 from jgroups_py.livebackup.errors import BadOperation
 from jgroups_py.livebackup.kinds import (
+    REMOVAL,
     Catalogue,
     Outcome,
     Stateful,
@@ -58,6 +59,10 @@ class Object:
 
     async def forget(self) -> None:
         """The object is not there any more."""
+
+    async def leave(self) -> Undo:
+        """The object is not there any more. Returns what brings its state back."""
+        return _nothing
 
     async def call(self, name: str, arguments: tuple[Any, ...]) -> Any:
         method = self.method(name)
@@ -143,6 +148,10 @@ class OwnedObject(Object):
     async def forget(self) -> None:
         await self._workers.ask("drop", self.key)
 
+    async def leave(self) -> Undo:
+        reply = await self._workers.ask("take", self.key)
+        return partial(self._workers.ask, "restore", self.key, "", reply.before)
+
 
 def _nothing() -> None:
     pass
@@ -162,10 +171,15 @@ class Space:
 
     def object(self, key: str) -> Object:
         """The object, which is made if it is not there. Raises BadOperation for an unknown kind."""
+        return self.obtain(key)[0]
+
+    def obtain(self, key: str) -> tuple[Object, bool]:
+        """The same, and whether it was made now."""
         found = self._objects.get(key)
-        if found is None:
-            found = self._objects[key] = self._made(key, self._kind(key)())
-        return found
+        if found is not None:
+            return found, False
+        found = self._objects[key] = self._made(key, self._kind(key)())
+        return found, True
 
     def _made(self, key: str, state: Stateful) -> Object:
         if state.runs_in != "process":
@@ -183,7 +197,9 @@ class Space:
 
     def check(self, key: str, method: str) -> None:
         """Raises BadOperation when there is no such kind, or it has no such public method. Makes no object."""
-        method_of(self._kind(key), method, key)
+        kind = self._kind(key)
+        if method != REMOVAL:
+            method_of(kind, method, key)
 
     def _kind(self, key: str) -> type[Stateful]:
         kind = key.partition("/")[0]
@@ -194,10 +210,57 @@ class Space:
         return self.catalogue.kinds[kind]
 
     async def drop(self, key: str) -> None:
-        """The object, if it is there, is not there any more."""
-        found = self._objects.pop(key, None)
+        """The object, if it is there, is not there any more. Who changes objects holds its lock."""
+        found = self._objects.get(key)
         if found is not None:
             await found.forget()
+            del self._objects[key]
+
+    async def change_undoable(
+        self,
+        key: str,
+        method: str,
+        arguments: tuple[Any, ...],
+        keep: Callable[[dict[str, Any]], None] | None = None,
+    ) -> tuple[Outcome, Undo]:
+        """Make a change, which may be a removal. Returns what came and what reverses it. ``keep`` is given a copy of the attributes before it."""
+        found, is_new = self.obtain(key)
+        if method == REMOVAL:
+            return Outcome(not is_new, None), await self._remove(found, is_new, keep)
+        try:
+            outcome, undo = await found.call_undoable(method, arguments, keep)
+        except BaseException:
+            if is_new:
+                del self._objects[key]
+            raise
+        return outcome, partial(self.drop, key) if is_new else undo
+
+    async def _remove(
+        self, found: Object, is_new: bool, keep: Callable[[dict[str, Any]], None] | None
+    ) -> Undo:
+        if keep is not None:
+            keep(vars(found.state))
+        if is_new:
+            del self._objects[found.key]
+            return _nothing
+        restore = await found.leave()
+        del self._objects[found.key]
+        return partial(self._bring_back, found, restore)
+
+    async def _bring_back(self, found: Object, restore: Undo) -> None:
+        self._objects[found.key] = found
+        done = restore()
+        if inspect.isawaitable(done):
+            await done
+
+    async def checked(self, key: str, outcome: Outcome) -> tuple[Outcome, bytes]:
+        """As ``Object.checked``. The checksum of an object that is not there is empty."""
+        found = self._objects.get(key)
+        return (outcome, b"") if found is None else await found.checked(outcome)
+
+    def those_there(self, vector: Mapping[str, int]) -> dict[str, int]:
+        """Of these counters those of objects that are there."""
+        return {key: number for key, number in vector.items() if key in self._objects}
 
     async def saved(self, wanted: Callable[[str], bool] = lambda key: True) -> dict[str, Any]:
         """Key -> state, as plain data, of the objects whose keys are wanted. No operation is under way meanwhile."""

@@ -24,11 +24,21 @@ RETRY_SECONDS: Final = 5.0
 
 Objects = list[tuple[str, int, Any]]
 """Key, counter and state of objects."""
+Removed = list[tuple[str, int]]
+"""Key and counter of objects that are not there any more."""
 A = TypeVar("A", bound=Hashable)
 
 
 class BadSnapshot(LiveBackupError):
     """A snapshot that cannot be taken: a kind that is not here, a state that its class refuses, parts that are missing."""
+
+
+class Arrived(NamedTuple):
+    """A snapshot. ``is_all``: of all objects, whatever was asked for."""
+
+    objects: Objects
+    removed: Removed
+    is_all: bool
 
 
 class Arrival:
@@ -37,6 +47,7 @@ class Arrival:
     def __init__(self, *, tail_max: int = TAIL_MAX, objects_max: int = OBJECTS_MAX) -> None:
         self._tail: deque[Op] = deque()
         self._objects: Objects = []
+        self._removed: Removed = []
         self._ask = self._since = 0
         self._tail_max, self._objects_max = tail_max, objects_max
 
@@ -52,7 +63,7 @@ class Arrival:
 
     def clear(self) -> None:
         self._tail.clear()
-        self._objects = []
+        self._objects, self._removed = [], []
 
     def keep(self, op: Op) -> bool:
         """An operation came. False: it was not kept, because there are too many."""
@@ -72,20 +83,23 @@ class Arrival:
         if part.snapshot != self._ask:
             return
         self._objects += part.objects
-        if len(self._objects) > self._objects_max:
-            self._objects = []
+        self._removed += part.removed
+        if len(self._objects) + len(self._removed) > self._objects_max:
+            self._objects, self._removed = [], []
             raise BadSnapshot(f"more than {self._objects_max} objects came")
 
-    def whole(self, whole: Whole) -> Objects | None:
+    def whole(self, whole: Whole) -> Arrived | None:
         """All parts are here. None: they answer an older ask. Raises BadSnapshot when parts are missing."""
         if whole.snapshot != self._ask:
             return None
-        objects, self._objects = self._objects, []
-        if len(objects) != whole.objects:
-            raise BadSnapshot(f"{len(objects)} objects came, {whole.objects} were said")
-        if whole.since != self._since:
+        found = Arrived(self._objects, self._removed, not whole.since)
+        self._objects, self._removed = [], []
+        number = len(found.objects) + len(found.removed)
+        if number != whole.objects:
+            raise BadSnapshot(f"{number} objects came, {whole.objects} were said")
+        if whole.since not in (0, self._since):
             raise BadSnapshot(f"objects since {whole.since} came, and not since {self._since}")
-        return objects
+        return found
 
 
 class Asked(NamedTuple):

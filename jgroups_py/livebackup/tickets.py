@@ -42,7 +42,7 @@ def read_record(text: str) -> Record:
 
 
 class Counters:
-    """How many changes each object has had. Objects that were never changed have 0 and take no room."""
+    """How many changes each object has had, its removal included. Objects that were never changed have 0 and take no room."""
 
     def __init__(self, start: Iterable[tuple[str, int]] = ()) -> None:
         self._of: dict[str, int] = {name: number for name, number in start if number}
@@ -63,6 +63,10 @@ class Counters:
             del self._of[ticket.object]
         else:
             self._of[ticket.object] = ticket.number - 1
+
+    def forget(self, name: str) -> None:
+        """The object is removed, and its name begins anew."""
+        self._of.pop(name, None)
 
     def vector(self) -> dict[str, int]:
         """A copy: object -> number of its newest change."""

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from jgroups_py.livebackup.applier import RECORD_MAX
 from jgroups_py.livebackup.errors import BadOperation, OutsideOperation
-from jgroups_py.livebackup.kinds import Stateful, key_of, outcome_of
+from jgroups_py.livebackup.kinds import REMOVAL, Outcome, Stateful, key_of, outcome_of
 from jgroups_py.livebackup.messages import plain
 from jgroups_py.livebackup.objects import Space
 from jgroups_py.livebackup.tickets import Counters, Ticket
@@ -39,6 +39,14 @@ class Work:
     def get(self, kind: type[Stateful], name: str) -> Handle:
         """The object of that kind and name. It is made when a method is called first."""
         return Handle(self, key_of(kind, name))
+
+    async def remove(self, kind: type[Stateful], name: str) -> bool:
+        """Remove the object, which is a change like others. Returns whether it was there.
+
+        The name may be used again, in this operation too: the object is made anew then. Other errors than those of ``change``: none.
+        """
+        removed: bool = await self.change(key_of(kind, name), REMOVAL, ())
+        return removed
 
     async def change(self, key: str, method: str, arguments: tuple[Any, ...]) -> Any:
         """Call a method of an object. One change of an operation ends before the next one begins."""
@@ -111,6 +119,8 @@ class LiveWork(Work):
         self._space, self._counters = space, counters
         self._checksum_every = checksum_every
         self.record: list[Ticket] = []
+        self.removed: dict[str, int] = {}
+        """Object -> number of its removal."""
         self.checksums: list[tuple[int, bytes]] = []
         """Place in the record, and the checksum of the object after that change."""
         self.effects: list[tuple[str, list[Any], str]] | None = [] if by_effects else None
@@ -120,17 +130,31 @@ class LiveWork(Work):
         self._space.check(key, method)
         if self.effects is not None:
             arguments = tuple(plain(list(arguments)))
-        found = self._space.object(key)
-        async with found.lock:
-            ticket = self._counters.next(key)
-            self.record.append(ticket)
-            outcome = await outcome_of(found.call(method, arguments))
-            if self._checksum_every and ticket.number % self._checksum_every == 0:
-                outcome, checksum = await found.checked(outcome)
-                self.checksums.append((len(self.record) - 1, checksum))
-            if self.effects is not None:
-                self.effects.append((method, list(arguments), outcome.raised))
-            return outcome.unwrap()
+        while True:
+            found, is_new = self._space.obtain(key)
+            async with found.lock:
+                if self._space.find(key) is not found:  # it was removed while this one waited
+                    continue
+                ticket = self._counters.next(key)
+                self.record.append(ticket)
+                if method == REMOVAL:
+                    await self._space.drop(key)
+                    self.removed[key] = ticket.number
+                    outcome = Outcome(not is_new, None)
+                else:
+                    outcome = await outcome_of(found.call(method, arguments))
+                return await self._noted(ticket, method, arguments, outcome)
+
+    async def _noted(
+        self, ticket: Ticket, method: str, arguments: tuple[Any, ...], outcome: Outcome
+    ) -> Any:
+        """The value of a change, after all is noted that backups need."""
+        if self._checksum_every and ticket.number % self._checksum_every == 0:
+            outcome, checksum = await self._space.checked(ticket.object, outcome)
+            self.checksums.append((len(self.record) - 1, checksum))
+        if self.effects is not None:
+            self.effects.append((method, list(arguments), outcome.raised))
+        return outcome.unwrap()
 
 
 class AloneWork(Work):
@@ -142,4 +166,8 @@ class AloneWork(Work):
 
     async def make(self, key: str, method: str, arguments: tuple[Any, ...]) -> Any:
         self._space.check(key, method)
+        if method == REMOVAL:
+            was_there = self._space.find(key) is not None
+            await self._space.drop(key)
+            return was_there
         return await self._space.object(key).call(method, arguments)

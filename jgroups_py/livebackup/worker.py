@@ -10,7 +10,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 from jgroups_py.livebackup.kinds import Stateful
 
-Verb = Literal["call", "undoable", "save", "load", "restore", "drop"]
+Verb = Literal["call", "undoable", "save", "load", "restore", "drop", "take"]
 
 
 class Request(NamedTuple):
@@ -26,7 +26,7 @@ class Request(NamedTuple):
 
 
 class Reply(NamedTuple):
-    """``before``: the attributes before the call, when ``undoable`` was asked for."""
+    """``before``: the attributes before the call, when ``undoable`` was asked for, and before the end, when ``take`` was."""
 
     value: Any
     error: Exception | None
@@ -47,6 +47,7 @@ class Owner:
             "load": self._load,
             "restore": self._restore,
             "drop": self._drop,
+            "take": self._take,
         }
 
     def answer(self, request: Request) -> Reply:
@@ -89,6 +90,11 @@ class Owner:
     def _drop(self, request: Request) -> Reply:
         self._objects.pop(request.key, None)
         return Reply(None, None, None)
+
+    def _take(self, request: Request) -> Reply:
+        found = self._object(request)
+        del self._objects[request.key]
+        return Reply(None, None, vars(found))
 
 
 def work(pipe: Connection, kinds: Mapping[str, type[Stateful]]) -> None:

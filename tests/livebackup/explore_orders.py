@@ -1,4 +1,4 @@
-"""Random graphs of operations in random orders, with a crash of either side: ``make livebackup-explore``.
+"""Random graphs of operations in random orders, with removals, an operation that differs, and a crash of either side: ``make livebackup-explore``.
 
     python tests/livebackup/explore_orders.py --schedules 100000 --first 1
 
@@ -32,11 +32,15 @@ def main() -> int:
         choice = random.Random(seed)
         graph, lost = random_graph(choice), LOST[seed % len(LOST)]
         try:
-            world = play(graph, choice, lost=lost)
+            world = play(graph, choice, lost=lost, differs=seed % 3 == 0)
         except AssertionError as violated:
             print(f"seed {seed}: {violated}\n{graph}\n--first {seed} --schedules 1 shows it again")
             return 1
-        counts["changes"] += len(world.history)
+        counts["changes"] += len(world.order)
+        counts["removals"] += sum(
+            step.endswith("-") for op in world.done for step in world.graph[op]
+        )
+        counts["objects taken anew"] += seed % 3 == 0 and not world.differs
         counts["confirmed"] += len(world.confirmed)
         counts["live node lost"] += not world.live_up
         counts["backup lost"] += lost in ("backup", "both") and not world.rejoin

@@ -13,7 +13,14 @@ from jgroups_py.livebackup.kinds import Catalogue
 from jgroups_py.livebackup.messages import Here, Join, Op, Part, Standing, Whole, decode, encode
 from jgroups_py.livebackup.objects import Object, Space
 from jgroups_py.livebackup.outgoing import Outgoing
-from jgroups_py.livebackup.snapshots import RETRY_SECONDS, Arrival, Asked, BadSnapshot, Givings
+from jgroups_py.livebackup.snapshots import (
+    RETRY_SECONDS,
+    Arrival,
+    Arrived,
+    Asked,
+    BadSnapshot,
+    Givings,
+)
 from jgroups_py.livebackup.tickets import Counters
 from jgroups_py.livebackup.work import AloneWork, LiveWork
 
@@ -88,7 +95,7 @@ def test_a_joiner_takes_no_answer_to_an_older_ask() -> None:
     arrival.part(Part(1, 1, [("Queue/a", 1, {})]))
     assert arrival.whole(Whole(1, 1, 1, 5)) is None
     arrival.part(Part(1, 2, [("Queue/b", 2, {})]))
-    assert arrival.whole(Whole(1, 2, 1, 5)) == [("Queue/b", 2, {})]
+    assert arrival.whole(Whole(1, 2, 1, 5)) == Arrived([("Queue/b", 2, {})], [], True)
 
 
 def test_who_asks_again_while_it_is_given_a_snapshot_gets_one_more() -> None:
@@ -107,7 +114,7 @@ def test_a_joiner_takes_no_part_of_the_objects_for_all_of_them() -> None:
     with pytest.raises(BadSnapshot, match="objects since 7 came, and not since 0"):
         arrival.whole(Whole(1, 1, 0, 9, 7))
     arrival.begin(2, 7)
-    assert arrival.whole(Whole(1, 2, 0, 9, 7)) == []
+    assert arrival.whole(Whole(1, 2, 0, 9, 7)) == Arrived([], [], False)
 
 
 def test_a_joiner_keeps_no_more_operations_than_it_may_and_skips_what_the_snapshot_contains() -> (

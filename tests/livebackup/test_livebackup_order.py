@@ -167,7 +167,7 @@ def test_an_empty_record_is_written_and_read() -> None:
     assert write_record(()) == "" and read_record("  ") == ()
 
 
-NAMES = st.sampled_from(["S1", "Q1", "Q2"])
+NAMES = st.sampled_from(["S1", "Q1", "Q2", "S1-", "Q1-"])
 GRAPHS = st.lists(st.lists(NAMES, max_size=4).map(tuple), min_size=1, max_size=8).map(tuple)
 
 
@@ -179,9 +179,8 @@ def test_random_graphs_never_hang_and_end_as_one_change_at_a_time(
 ) -> None:
     world = play(graph, chance)
     alone = World(graph, crashes=False, rejoin=False)
-    owner = {ticket: n for n, record in world.sent.items() for ticket in record}
-    for ticket in world.history:  # one thread, in the live order
-        alone.act(("live", world.numbers[owner[ticket]]))
+    for op in world.order:  # one thread, in the live order
+        alone.act(("live", op))
     assert world.copies == alone.objects
 
 
@@ -191,11 +190,12 @@ def test_random_graphs_never_hang_and_end_as_one_change_at_a_time(
     graph=GRAPHS,
     chance=st.randoms(use_true_random=False),
     lost=st.sampled_from(["live", "backup", "both"]),
+    differs=st.booleans(),
 )
 def test_whoever_is_lost_nothing_confirmed_is_reversed_and_nothing_else_is_left(
-    graph: Graph, chance: random.Random, lost: str
+    graph: Graph, chance: random.Random, lost: str, differs: bool
 ) -> None:
-    play(graph, chance, lost=lost)
+    play(graph, chance, lost=lost, differs=differs)
 
 
 @pytest.mark.seed("P2", "P9", "P13")
@@ -211,6 +211,34 @@ def test_all_orders_of_all_graphs_of_two_operations_with_two_steps() -> None:
     graphs = list(small_graphs(2, 2, ("A", "B")))
     assert len(graphs) == 8
     assert sum(explore(graph) for graph in graphs) > 3_000
+
+
+REUSED: Graph = (("A",), ("A-",), ("B",), ("A", "B"))
+"""An object is removed, forgotten and made anew."""
+
+
+@pytest.mark.seed("P2", "P9", "P13")
+def test_all_orders_of_an_object_that_is_removed_and_made_anew_when_the_live_node_is_lost() -> None:
+    assert explore(REUSED, rejoin=False) > 7_000
+
+
+def test_all_orders_of_it_when_a_backup_takes_its_objects_anew() -> None:
+    assert explore((("A",), ("A-",), ("A",)), crashes=False, rejoin=False, differs=True) > 500
+
+
+@pytest.mark.slow
+def test_all_orders_of_it_with_a_name_that_begins_anew() -> None:
+    for options in ({"rejoin": True}, {"rejoin": False, "differs": True}):
+        assert explore(REUSED, crashes=False, **options) > 15_000
+
+
+@pytest.mark.slow
+def test_all_orders_of_all_graphs_of_two_operations_with_two_steps_that_may_remove() -> None:
+    graphs = list(small_graphs(2, 2, ("A", "B"), removals=True))
+    assert len(graphs) == 128
+    assert sum(explore(graph) for graph in graphs) > 60_000
+    for graph in graphs:
+        explore(graph, rejoin=False, differs=True)
 
 
 @pytest.mark.slow

@@ -16,7 +16,7 @@ from split_network import SplitNetwork
 from jgroups_py.errors import ConfigError
 from jgroups_py.livebackup import LiveBackupSettings, Stateful, Work, open_livebackup, undone_by
 from jgroups_py.livebackup.errors import BadOperation, WorkerLost
-from jgroups_py.livebackup.kinds import Catalogue
+from jgroups_py.livebackup.kinds import REMOVAL, Catalogue
 from jgroups_py.livebackup.objects import OwnedObject, Space
 from jgroups_py.livebackup.processes import Workers, open_workers
 from jgroups_py.livebackup.worker import Owner, Request
@@ -90,6 +90,9 @@ def test_a_worker_calls_saves_loads_and_forgets() -> None:
     assert asked(owner, "call", "add", 1).value == 10
     asked(owner, "drop")
     assert asked(owner, "save").value == {"value": 0, "parts": []}
+    asked(owner, "call", "add", 5)
+    assert asked(owner, "take").before == {"value": 5, "parts": [5]}
+    assert asked(owner, "save").value == {"value": 0, "parts": []}
 
 
 def test_errors_of_methods_are_replies_with_the_state_before() -> None:
@@ -152,6 +155,18 @@ async def test_an_object_of_a_process_is_changed_reversed_and_saved() -> None:
         await found.call_undoable("add_object", ())
         outcome, checksum = await found.checked(outcome)
         assert isinstance(outcome.error, BadOperation | TypeError)
+
+
+async def test_an_object_of_a_process_is_removed_and_comes_back() -> None:
+    async with space_of() as (space, _):
+        await space.object("Sum/a").call("add", (3,))
+        outcome, undo = await space.change_undoable("Sum/a", REMOVAL, ())
+        assert outcome.value is True and space.find("Sum/a") is None
+        outcome, undo_new = await space.change_undoable("Sum/a", "add", (4,))
+        assert outcome.value == 4, "it was made anew"
+        await undo_new()
+        await undo()
+        assert await space.saved() == {"Sum/a": {"value": 3, "parts": [3]}}
 
 
 async def test_a_node_whose_process_is_lost_ends() -> None:
