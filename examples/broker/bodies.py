@@ -7,6 +7,7 @@ is gone with the process.
 from __future__ import annotations
 
 import sqlite3
+import weakref
 from collections.abc import Iterator
 from functools import cache
 from itertools import count
@@ -35,6 +36,11 @@ def _file() -> sqlite3.Connection:
     return found
 
 
+def _forget(section: int) -> None:
+    """The queue is gone."""
+    _file().execute("DELETE FROM body WHERE section = ?", (section,))
+
+
 class Bodies:
     """Number -> message, of one queue."""
 
@@ -43,6 +49,7 @@ class Bodies:
         self._memory: dict[int, Message] = {}
         self.paged = 0
         """How many are in the file."""
+        self._had_paged = False
 
     def __len__(self) -> int:
         return len(self._memory) + self.paged
@@ -58,6 +65,9 @@ class Bodies:
         if len(self._memory) < IN_MEMORY:
             self._memory[number] = message
             return
+        if not self._had_paged:
+            self._had_paged = True
+            weakref.finalize(self, _forget, self._section).atexit = False
         data = msgspec.msgpack.encode(message.save())
         _file().execute("INSERT INTO body VALUES (?, ?, ?)", (self._section, number, data))
         self.paged += 1
@@ -83,7 +93,7 @@ class Bodies:
 
     def clear(self) -> None:
         self._memory.clear()
-        _file().execute("DELETE FROM body WHERE section = ?", (self._section,))
+        _forget(self._section)
         self.paged = 0
 
     def _depage(self, first: int) -> None:

@@ -28,6 +28,8 @@ class Contents:
     subscriptions: dict[str, Subscription] = field(default_factory=dict)
     """In the order in which they get the next message."""
     next: int = 1
+    born: int = 0
+    """When the first message came, in milliseconds since 1970. A queue that was removed begins with number 1 again."""
 
     def first(self) -> int | None:
         """The oldest message that waits."""
@@ -56,8 +58,11 @@ class Add(Step):
     """A message comes, with the next number. It waits."""
 
     message: Message
+    now: float
 
     def do(self, of: Contents) -> None:
+        if of.next == 1:
+            of.born = int(self.now * 1000)
         number = of.next
         of.next += 1
         of.bodies[number] = self.message
@@ -70,6 +75,8 @@ class Add(Step):
         Wait(of.next).undo(of)
         of.expiring.pop(of.next, None)
         del of.bodies[of.next]
+        if of.next == 1:
+            of.born = 0
 
 
 @dataclass
@@ -221,6 +228,8 @@ class Change:
     contents: Contents = field(repr=False)
     steps: list[Step] = field(default_factory=list)
     answer: Any = None
+    is_first: bool = False
+    """Nobody had sent anything to the queue, and nobody had subscribed, before this."""
 
     def do(self, step: Step) -> None:
         step.do(self.contents)

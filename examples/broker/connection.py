@@ -95,7 +95,7 @@ class Connection:
     def __init__(self, stream: trio.SocketStream, session: str, host: Host) -> None:
         self.session = session
         self.token = secrets.token_hex(8)
-        """Names of sessions are used again, this is not."""
+        """Names of sessions begin anew with each live node, this does not."""
         self._stream, self._host = stream, host
         self._parser = Parser()
         self._consumers: dict[str, Consumer] = {}
@@ -243,18 +243,13 @@ class Connection:
             raise BadFrame(f"prefetch-count must be 1 to {PREFETCH_MAX}, got {said[:40]}")
         self._serial += 1
         key = self._key(self._serial)
-        queue = destination if operations.is_queue(destination) else self._own_queue()
+        own = f"#{self.session}.{self._serial}"  # of a subscription of a topic
+        queue = destination if operations.is_queue(destination) else own
         self._consumers[key] = Consumer(name, key, queue, mode)
         await self._do(operations.subscribe, self.session, key, destination, queue, int(said))
 
     def _key(self, serial: int | str) -> str:
         return f"{self.session}/{self.token}-{serial}"
-
-    def _own_queue(self) -> str:
-        """A queue for a subscription of a topic."""
-        used = {consumer.queue for consumer in self._consumers.values()}
-        names = (f"#{self.session}.{n}" for n in range(SUBSCRIPTIONS_MAX))
-        return next(name for name in names if name not in used)
 
     async def _in_transaction_or_now(self, frame: Frame) -> None:
         name = frame.headers.get("transaction")
@@ -330,7 +325,7 @@ class Connection:
     def _message(self, consumer: Consumer, delivery: Delivery) -> None:
         headers = dict(delivery.message.headers)
         headers["subscription"] = consumer.id
-        headers["message-id"] = f"{consumer.queue}-{delivery.number}"
+        headers["message-id"] = f"{consumer.queue}-{delivery.born}-{delivery.number}"
         headers["content-length"] = str(len(delivery.message.body))
         if delivery.redelivered:
             headers["redelivered"] = "true"

@@ -31,6 +31,8 @@ class Delivery:
     turn: int
     number: int
     """The message's number in its queue."""
+    born: int
+    """The queue's, as in ``Contents.born``."""
     message: Message
     redelivered: bool
 

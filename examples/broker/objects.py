@@ -48,24 +48,33 @@ class Queue(Stateful):
         """How many messages there are, and whether nobody has sent anything here before."""
         return len(self._contents.bodies), self._contents.next == 1
 
+    @only_reads
+    def is_used(self) -> bool:
+        """Whether there are messages or subscriptions."""
+        return bool(self._contents.bodies) or bool(self._contents.subscriptions)
+
+    @only_reads
+    def is_subscribed(self) -> bool:
+        return bool(self._contents.subscriptions)
+
     @undone_by("undo")
     def put(self, message: Message, now: float) -> Change:
         """Answers the deliveries that come of it."""
-        change = Change(self._contents)
-        change.do(Add(message))
+        change = self._change()
+        change.do(Add(message, now))
         return self._assigned(change, now)
 
     @undone_by("undo")
     def offer(self, message: Message, now: float) -> Change:
-        """Like put, but a full queue does not take the message."""
-        if len(self._contents.bodies) < DEPTH_MAX:
+        """Like put, but a full queue does not take the message, nor does one that nobody has subscribed to."""
+        if self._contents.subscriptions and len(self._contents.bodies) < DEPTH_MAX:
             return self.put(message, now)
         return Change(self._contents, answer=[])
 
     @undone_by("undo")
     def subscribe(self, key: str, prefetch: int, now: float) -> Change:
         """Answers deliveries."""
-        change = Change(self._contents)
+        change = self._change()
         change.do(Subscribe(key, prefetch))
         return self._assigned(change, now)
 
@@ -102,7 +111,7 @@ class Queue(Stateful):
 
     @undone_by("undo")
     def expire(self, now: float) -> Change:
-        """Messages that wait and are too old are gone. Answers how many."""
+        """Messages that wait and are too old are gone. Answers how many, and whether the queue is used after that."""
         change = Change(self._contents)
         contents = self._contents
         old = [
@@ -111,20 +120,15 @@ class Queue(Stateful):
         for number in old[:EXPIRE_MAX]:
             change.do(WaitNoMore(number))
             change.do(Remove(number))
-        change.answer = len(old[:EXPIRE_MAX])
-        return change
-
-    @undone_by("undo")
-    def empty(self) -> Change:
-        """All messages that wait are gone."""
-        change = Change(self._contents)
-        for number in sorted(self._contents.waiting):
-            change.do(WaitNoMore(number))
-            change.do(Remove(number))
+        change.answer = len(old[:EXPIRE_MAX]), self.is_used()
         return change
 
     def undo(self, change: Change, *_arguments: Any) -> None:
         change.undo()
+
+    def _change(self) -> Change:
+        is_first = self._contents.next == 1 and not self._contents.subscriptions
+        return Change(self._contents, is_first=is_first)
 
     def _landed(self, change: Change, key: str, turns: list[int]) -> list[int]:
         subscription = self._contents.subscriptions.get(key)
@@ -153,7 +157,7 @@ class Queue(Stateful):
             message, again = contents.bodies[number], number in contents.again
             change.do(Fly(key, number))
             turn = contents.subscriptions[key].turns
-            deliveries.append(Delivery(key, turn, number, message, again))
+            deliveries.append(Delivery(key, turn, number, contents.born, message, again))
 
     # --- snapshots
 
@@ -162,6 +166,7 @@ class Queue(Stateful):
         contents = self._contents
         return [
             contents.next,
+            contents.born,
             [
                 [number, message.save()]
                 for number, message in sorted(contents.bodies, key=itemgetter(0))
@@ -172,9 +177,9 @@ class Queue(Stateful):
         ]
 
     def load(self, state: Any) -> None:
-        next_number, messages, waiting, again, subscriptions = state
+        next_number, born, messages, waiting, again, subscriptions = state
         self._contents.bodies.clear()
-        contents = self._contents = Contents(Bodies(), next=next_number)
+        contents = self._contents = Contents(Bodies(), next=next_number, born=born)
         for number, saved in messages:
             message = contents.bodies[number] = Message.load(saved)
             if message.expires:
@@ -230,6 +235,13 @@ class PostOffice(Stateful):
         if queue not in self.queues and len(self.queues) >= QUEUES_MAX:
             raise Refused(f"there are {QUEUES_MAX} queues, and no more are made")
         self.queues[queue] = None
+
+    def add(self, queue: str) -> None:
+        """A queue that is there, however many there are."""
+        self.queues[queue] = None
+
+    def forget(self, queue: str) -> None:
+        self.queues.pop(queue, None)
 
     def bind(self, address: str, queue: str) -> None:
         """What is sent to the address goes to this queue, too."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from examples.broker.changes import Change
 from examples.broker.message import Delivery, Message
 from examples.broker.objects import DEPTH_MAX, PostOffice, Queue, Refused, Session
 from jgroups_py.livebackup import Work
@@ -15,12 +16,15 @@ from jgroups_py.livebackup import Work
 OFFICE: Final = "main"
 REFUSED_QUEUE: Final = "/queue/DLQ"
 """Where messages go that a client refused (NACK)."""
-PUTS_MAX: Final = 5_000
-"""Messages that one operation puts into queues, a topic's subscribers counted one by one."""
+PUTS_MAX: Final = 4_000
+"""Messages that one operation puts into queues, a topic's subscribers counted one by one. Each is up to two changes, of 10,000 that an operation may
+make."""
+REMOVED_MAX: Final = 1_000
+"""Queues that are removed at once, by three changes each. The others wait for the next time."""
 
 
 async def connect(work: Work, session: str) -> None:
-    """Objects stay for ever, so names of sessions and of their queues are used again."""
+    """The session is remembered, so that the next live node can end it."""
     await work.get(PostOffice, OFFICE).opened(session)
 
 
@@ -36,7 +40,7 @@ async def send(work: Work, sendings: list[Any]) -> list[Delivery]:
         if depth >= DEPTH_MAX:
             raise Refused(f"{destination} has {depth} messages, and takes no more")
         if is_new:
-            await work.get(PostOffice, OFFICE).create(destination)
+            await _create(work, destination)
         queues[destination] = [destination]
     puts = sum(len(queues[destination]) for destination, _ in sendings)
     if puts > PUTS_MAX:
@@ -45,12 +49,30 @@ async def send(work: Work, sendings: list[Any]) -> list[Delivery]:
     for destination, saved in sendings:
         message = Message.load(saved)
         for queue in queues[destination]:
-            # A topic does not wait for a subscriber that is too slow.
-            put = (
-                work.get(Queue, queue).put if queue == destination else work.get(Queue, queue).offer
-            )
-            found += (await put(message, work.now)).answer
+            if queue == destination:
+                found += await _put(work, queue, message)
+                continue
+            # A topic does not wait for a subscriber that is too slow, and sends nothing to one that has gone meanwhile.
+            change = await work.get(Queue, queue).offer(message, work.now)
+            await _leave(work, queue, change)
+            found += change.answer
     return found
+
+
+async def _put(work: Work, queue: str, message: Message) -> list[Delivery]:
+    change = await work.get(Queue, queue).put(message, work.now)
+    if change.is_first:  # it may have been removed since it was looked at
+        await work.get(PostOffice, OFFICE).add(queue)
+    return list(change.answer)
+
+
+async def _create(work: Work, queue: str) -> None:
+    """A queue that was looked at, and had nothing yet."""
+    try:
+        await work.get(PostOffice, OFFICE).create(queue)
+    except Refused:
+        await work.remove(Queue, queue, unless="is_used")
+        raise
 
 
 def is_queue(destination: str) -> bool:
@@ -70,12 +92,14 @@ async def subscribe(
 ) -> list[Delivery]:
     """``queue``: the destination, or the subscription's own queue for a topic. Raises Refused when there are too many queues."""
     topic = "" if queue == destination else destination
-    if topic:
-        await work.get(PostOffice, OFFICE).bind(topic, queue)
-    else:
+    if not topic:
         await work.get(PostOffice, OFFICE).create(queue)
     await work.get(Session, session).subscribed(key, queue, topic)
     change = await work.get(Queue, queue).subscribe(key, prefetch, work.now)
+    if topic:
+        await work.get(PostOffice, OFFICE).bind(topic, queue)
+    elif change.is_first:  # as in _put
+        await work.get(PostOffice, OFFICE).add(queue)
     return list(change.answer)
 
 
@@ -90,38 +114,55 @@ async def disconnect(work: Work, session: str) -> list[Delivery]:
     for key, (queue, topic) in (await work.get(Session, session).closed()).items():
         found += await _end(work, key, queue, topic)
     await work.get(PostOffice, OFFICE).closed(session)
+    await work.remove(Session, session)
     return found
 
 
 async def _end(work: Work, key: str, queue: str, topic: str) -> list[Delivery]:
-    change = await work.get(Queue, queue).unsubscribe(key, work.now)
     if topic:
         await work.get(PostOffice, OFFICE).unbind(topic, queue)
-        await work.get(Queue, queue).empty()
+        await work.remove(Queue, queue)
+        return []
+    change = await work.get(Queue, queue).unsubscribe(key, work.now)
     return list(change.answer)
 
 
 async def acknowledge(work: Work, queue: str, key: str, turns: list[int]) -> list[Delivery]:
     change = await work.get(Queue, queue).acknowledge(key, turns, work.now)
+    await _leave(work, queue, change)
     return list(change.answer)
+
+
+async def _leave(work: Work, queue: str, change: Change) -> None:
+    """Of a topic's subscription that has ended meanwhile no queue stays."""
+    if not change.steps and not is_queue(queue):
+        await work.remove(Queue, queue, unless="is_subscribed")
 
 
 async def refuse(work: Work, queue: str, key: str, turns: list[int]) -> list[Delivery]:
     """Refused messages go to a queue of their own."""
     change = await work.get(Queue, queue).refuse(key, turns, work.now)
+    await _leave(work, queue, change)
     refused, found = change.answer
     if refused:
         await work.get(PostOffice, OFFICE).create(REFUSED_QUEUE)
     for message in refused:
-        found += (await work.get(Queue, REFUSED_QUEUE).put(message, work.now)).answer
+        found += await _put(work, REFUSED_QUEUE, message)
     return list(found)
 
 
 async def expire(work: Work) -> int:
-    """Started by a timer. Returns how many messages are gone."""
+    """Started by a timer. Returns how many messages are gone. Queues that nobody uses are gone, too."""
     gone = 0
+    unused: list[str] = []
     for queue in await work.get(PostOffice, OFFICE).all_queues():
-        gone += (await work.get(Queue, queue).expire(work.now)).answer
+        expired, is_used = (await work.get(Queue, queue).expire(work.now)).answer
+        gone += expired
+        unused += [] if is_used else [queue]
+    for queue in unused[:REMOVED_MAX]:
+        await work.get(PostOffice, OFFICE).forget(queue)
+        if not await work.remove(Queue, queue, unless="is_used"):
+            await work.get(PostOffice, OFFICE).add(queue)
     return gone
 
 

@@ -30,6 +30,7 @@ class Broker:
         self._connections: dict[str, Connection] = {}
         self._nursery: trio.Nursery | None = None
         self.is_listening = False
+        self._sessions = count(1)
 
     @property
     def clients(self) -> int:
@@ -73,7 +74,7 @@ class Broker:
             if len(self._connections) >= CONNECTIONS_MAX:
                 self.counts["crowded"] += 1
                 return
-            session = next(n for n in map(str, count()) if n not in self._connections)
+            session = str(next(self._sessions))
             connection = self._connections[session] = Connection(stream, session, self)
             try:
                 await connection.run()

@@ -30,7 +30,7 @@ class BackupWork(Work):
 
     async def make(self, key: str, method: str, arguments: tuple[Any, ...]) -> Any:
         side, number = self._side, self._op.number
-        side.space.check(key, method)
+        side.space.check(key, method, arguments)
         ticket = side.applier.next_ticket(number)
         if ticket is None or ticket.object != key:
             raise side.differs(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -195,11 +195,11 @@ class Space:
         """The object, if it is there."""
         return self._objects.get(key)
 
-    def check(self, key: str, method: str) -> None:
+    def check(self, key: str, method: str, arguments: Sequence[Any] = ()) -> None:
         """Raises BadOperation when there is no such kind, or it has no such public method. Makes no object."""
         kind = self._kind(key)
-        if method != REMOVAL:
-            method_of(kind, method, key)
+        for name in arguments if method == REMOVAL else (method,):
+            method_of(kind, name, key)
 
     def _kind(self, key: str) -> type[Stateful]:
         kind = key.partition("/")[0]
@@ -226,7 +226,7 @@ class Space:
         """Make a change, which may be a removal. Returns what came and what reverses it. ``keep`` is given a copy of the attributes before it."""
         found, is_new = self.obtain(key)
         if method == REMOVAL:
-            return Outcome(not is_new, None), await self._remove(found, is_new, keep)
+            return await self._remove_undoable(found, is_new, arguments, keep)
         try:
             outcome, undo = await found.call_undoable(method, arguments, keep)
         except BaseException:
@@ -235,17 +235,36 @@ class Space:
             raise
         return outcome, partial(self.drop, key) if is_new else undo
 
-    async def _remove(
-        self, found: Object, is_new: bool, keep: Callable[[dict[str, Any]], None] | None
-    ) -> Undo:
+    async def remove(self, found: Object, is_new: bool, unless: Sequence[str]) -> Outcome:
+        """Remove the object, unless the method that is named says something true. ``is_new``: it was made for that. The outcome is whether it was there
+        and is gone."""
+        outcome = await self._removal(found, is_new, unless)
+        if outcome.value or is_new:
+            await self.drop(found.key)
+        return outcome
+
+    async def _remove_undoable(
+        self,
+        found: Object,
+        is_new: bool,
+        unless: Sequence[str],
+        keep: Callable[[dict[str, Any]], None] | None,
+    ) -> tuple[Outcome, Undo]:
+        outcome = await self._removal(found, is_new, unless)
+        if not outcome.value and not is_new:
+            return outcome, _nothing
         if keep is not None:
             keep(vars(found.state))
-        if is_new:
-            del self._objects[found.key]
-            return _nothing
         restore = await found.leave()
         del self._objects[found.key]
-        return partial(self._bring_back, found, restore)
+        return outcome, _nothing if is_new else partial(self._bring_back, found, restore)
+
+    async def _removal(self, found: Object, is_new: bool, unless: Sequence[str]) -> Outcome:
+        for name in () if is_new else unless:
+            outcome = await outcome_of(found.call(name, ()))
+            if outcome.error is not None or outcome.value:
+                return Outcome(False, outcome.error)
+        return Outcome(not is_new, None)
 
     async def _bring_back(self, found: Object, restore: Undo) -> None:
         self._objects[found.key] = found

@@ -40,12 +40,14 @@ class Work:
         """The object of that kind and name. It is made when a method is called first."""
         return Handle(self, key_of(kind, name))
 
-    async def remove(self, kind: type[Stateful], name: str) -> bool:
-        """Remove the object, which is a change like others. Returns whether it was there.
+    async def remove(self, kind: type[Stateful], name: str, *, unless: str = "") -> bool:
+        """Remove the object, which is a change like others. Returns whether it was there and is gone now.
 
-        The name may be used again, in this operation too: the object is made anew then. Other errors than those of ``change``: none.
+        The name may be used again, in this operation too: the object is made anew then. ``unless``: a method without arguments that only reads; when it
+        returns something true, the object stays. Nobody changes the object between that call and the removal. Raises what that method raises.
         """
-        removed: bool = await self.change(key_of(kind, name), REMOVAL, ())
+        arguments = (unless,) if unless else ()
+        removed: bool = await self.change(key_of(kind, name), REMOVAL, arguments)
         return removed
 
     async def change(self, key: str, method: str, arguments: tuple[Any, ...]) -> Any:
@@ -127,7 +129,7 @@ class LiveWork(Work):
         """Method, arguments and error of each change, for an operation that backups do not run again."""
 
     async def make(self, key: str, method: str, arguments: tuple[Any, ...]) -> Any:
-        self._space.check(key, method)
+        self._space.check(key, method, arguments)
         if self.effects is not None:
             arguments = tuple(plain(list(arguments)))
         while True:
@@ -138,9 +140,9 @@ class LiveWork(Work):
                 ticket = self._counters.next(key)
                 self.record.append(ticket)
                 if method == REMOVAL:
-                    await self._space.drop(key)
-                    self.removed[key] = ticket.number
-                    outcome = Outcome(not is_new, None)
+                    outcome = await self._space.remove(found, is_new, arguments)
+                    if self._space.find(key) is None:
+                        self.removed[key] = ticket.number
                 else:
                     outcome = await outcome_of(found.call(method, arguments))
                 return await self._noted(ticket, method, arguments, outcome)
@@ -165,9 +167,8 @@ class AloneWork(Work):
         self._space = space
 
     async def make(self, key: str, method: str, arguments: tuple[Any, ...]) -> Any:
-        self._space.check(key, method)
+        self._space.check(key, method, arguments)
         if method == REMOVAL:
-            was_there = self._space.find(key) is not None
-            await self._space.drop(key)
-            return was_there
+            outcome = await self._space.remove(*self._space.obtain(key), arguments)
+            return outcome.unwrap()
         return await self._space.object(key).call(method, arguments)

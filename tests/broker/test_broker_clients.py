@@ -8,7 +8,7 @@ import pytest
 import trio
 from broker_group import open_brokers
 
-from examples.broker import connection, objects
+from examples.broker import connection, objects, operations
 from examples.broker.frames import Frame
 from examples.broker.message import Delivery, Message
 
@@ -22,11 +22,12 @@ async def test_messages_of_a_queue_go_to_one_subscriber_each_in_order() -> None:
         for n in range(20):
             await sender.say("SEND", b"%d" % n, destination="/queue/a", colour="red:dark")
         first = await one.get("MESSAGE")
-        assert {**first.headers} == {
+        assert first.headers["message-id"].startswith("/queue/a-")
+        assert {**first.headers, "message-id": ""} == {
             "destination": "/queue/a",
             "colour": "red:dark",
             "subscription": "7",
-            "message-id": "/queue/a-1",
+            "message-id": "",
             "content-length": "1",
             "ack": "1-1",
         }
@@ -223,7 +224,7 @@ def test_deliveries_leave_in_the_order_of_the_queue_whichever_is_confirmed_first
     served._consumers["k"] = connection.Consumer("1", "k", "/queue/a", "auto")
     for turn in (2, 3, 1):
         message = Message((), b"%d" % turn)
-        served.deliver(Delivery("k", turn, turn, message, redelivered=False))
+        served.deliver(Delivery("k", turn, turn, 1, message, redelivered=False))
     assert [frame.body for frame, _, _ in served._unsent] == [b"1", b"2", b"3"]
 
 
@@ -255,18 +256,7 @@ async def test_a_backup_goes_on_and_clients_find_there_what_was_not_acknowledged
         assert await other.bodies(4) == ["0", "2", "3", "4"]
         office = brokers.brokers["B"].node.space.object("PostOffice/main").state
         assert isinstance(office, objects.PostOffice)
-        assert office.bindings == {} and list(office.sessions) == ["0"]
-
-
-async def test_names_are_used_again_so_what_clients_leave_behind_does_not_grow() -> None:
-    async with open_brokers() as brokers:
-        for _ in range(5):
-            client = await brokers.client()
-            await client.done("SUBSCRIBE", id="1", destination="/topic/t")
-            await client.done("DISCONNECT")
-            await client.stream.aclose()
-            await brokers.without_clients()
-        assert len((await brokers.live()).node.space) == 3  # post office, session, its queue
+        assert office.bindings == {} and list(office.sessions) == ["1"]
 
 
 async def test_a_message_for_too_many_subscribers_is_refused_before_anybody_has_it(
@@ -283,3 +273,74 @@ async def test_a_message_for_too_many_subscribers_is_refused_before_anybody_has_
         await readers[2].done("SUBSCRIBE", id="1", destination="/topic/t")
         await sender.say("SEND", b"3", destination="/topic/t")
         assert await sender.refused() == "3 subscribers would get a message at once, 2 may"
+
+
+async def test_what_nobody_uses_is_removed() -> None:
+    async with open_brokers("AB") as brokers:
+        live = await brokers.live()
+        sender = await brokers.client()
+        ids = []
+        for _ in range(2):
+            one = await brokers.client()
+            await one.done("SUBSCRIBE", id="1", destination="/queue/a")
+            await one.done("SUBSCRIBE", id="2", destination="/topic/t")
+            await sender.done("SEND", b"x", destination="/queue/a")
+            await sender.done("SEND", b"y", destination="/topic/t")
+            found = [await one.get("MESSAGE"), await one.get("MESSAGE")]
+            ids.append({frame.headers["message-id"] for frame in found})
+            await one.done("UNSUBSCRIBE", id="2")
+            await one.done("UNSUBSCRIBE", id="1")
+            await one.done("DISCONNECT")
+            await live.node.run(operations.expire)
+        assert not ids[0] & ids[1], "the queues began anew"
+        await sender.done("DISCONNECT")
+        await brokers.without_clients()
+        assert [one.key for one in live.node.space.objects] == ["PostOffice/main"]
+        await live.node.run(operations.expire)
+        assert await live.node.run(operations.expire) == 0
+        backup = next(broker for broker in brokers.brokers.values() if broker is not live)
+        assert [one.key for one in backup.node.space.objects] == ["PostOffice/main"]
+        assert backup.node.counts["diverged"] == 0
+
+
+async def test_a_queue_that_is_refused_leaves_no_object(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(objects, "QUEUES_MAX", 1)
+    async with open_brokers() as brokers:
+        live = await brokers.live()
+        for n in range(3):
+            client = await brokers.client()
+            await client.say("SEND", b"x", destination=f"/queue/{n}", receipt="r")
+            await client.get("RECEIPT" if n == 0 else "ERROR")
+        queues = [one.key for one in live.node.space.objects if one.key.startswith("Queue/")]
+        assert queues == ["Queue//queue/0"]
+
+
+async def test_what_comes_late_for_a_topics_subscriber_leaves_no_queue() -> None:
+    async with open_brokers() as brokers:
+        live = await brokers.live()
+        office = live.node.space.object("PostOffice/main").state
+        assert isinstance(office, objects.PostOffice)
+        office.bind("/topic/t", "#gone.1")
+        await live.node.run(operations.send, [["/topic/t", Message((), b"x").save()]])
+        await live.node.run(operations.acknowledge, "#gone.1", "k", [1])
+        await live.node.run(operations.refuse, "#gone.1", "k", [1])
+        assert [one.key for one in live.node.space.objects] == ["PostOffice/main"]
+
+
+async def test_queues_in_use_are_known_all_the_time() -> None:
+    async with open_brokers() as brokers:
+        live = await brokers.live()
+        sender = await brokers.client()
+        await sender.done("SEND", b"x", destination="/queue/a")
+        office = live.node.space.object("PostOffice/main").state
+        assert isinstance(office, objects.PostOffice)
+        changes = vars(office)["queues"] = Counted({"/queue/a": None})
+        await live.node.run(operations.expire)
+        assert list(office.queues) == ["/queue/a"] and changes.pops == 0
+
+
+class Counted(dict[str, None]):
+    pops = 0
+
+    def pop(self, *_arguments: Any) -> None:
+        self.pops += 1

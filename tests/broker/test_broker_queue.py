@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 from typing import Any
 
@@ -35,7 +36,7 @@ CALLS = st.one_of(
     ACKNOWLEDGE,
     st.tuples(st.sampled_from(["acknowledge", "refuse"]), st.tuples(KEYS, TURNS)),
     st.tuples(st.just("unsubscribe"), st.tuples(KEYS)),
-    st.tuples(st.sampled_from(["expire", "empty"]), st.just(())),
+    st.tuples(st.just("expire"), st.just(())),
 )
 HISTORIES = st.lists(st.tuples(CALLS, st.sampled_from([1.0, 10.0, 20.0])), min_size=6, max_size=24)
 
@@ -51,11 +52,10 @@ def play(queue: Queue, history: list[Any]) -> list[tuple[Callable[[], None], Any
     """Returns what reverses each change, and the state before it."""
     found: list[tuple[Callable[[], None], Any]] = []
     for (name, arguments), now in history:
-        if name == "subscribe" and arguments[0] in dict(queue.save()[4]):
+        if name == "subscribe" and arguments[0] in dict(queue.save()[5]):
             continue  # a key is used once
         before = normal(queue)
-        times = () if name == "empty" else (now,)
-        change = getattr(queue, name)(*arguments, *times)
+        change = getattr(queue, name)(*arguments, now)
         found.append((change.undo, before))
     return found
 
@@ -100,7 +100,7 @@ def test_a_loaded_queue_goes_on_like_the_one_that_was_saved(history: list[Any]) 
 def test_a_message_is_in_one_place(history: list[Any]) -> None:
     queue = Queue()
     play(queue, history)
-    _, messages, waiting, _again, subscriptions = queue.save()
+    _, _, messages, waiting, _again, subscriptions = queue.save()
     flying = [number for _, (_, _, turns) in subscriptions for _, number in turns]
     assert sorted([*waiting, *flying]) == sorted(number for number, _ in messages)
     assert all(len(turns) <= prefetch for _, (prefetch, _, turns) in subscriptions)
@@ -160,7 +160,7 @@ def test_an_expired_message_reaches_nobody() -> None:
     queue.put(message("x", 40), 0)
     queue.put(message("y", 90), 0)
     queue.unsubscribe("a", 0)
-    assert queue.expire(50).answer == 2
+    assert queue.expire(50).answer == (2, True)
     assert texts(queue.subscribe("b", 5, 50)) == ["y"]
 
 
@@ -181,6 +181,40 @@ def test_a_deep_queue_is_paged_and_keeps_its_order() -> None:
 def test_a_full_queue_of_a_topic_takes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(objects, "DEPTH_MAX", 1)
     queue = Queue()
+    queue.subscribe("a", 1, 0)
     queue.offer(message("1"), 0)
     assert queue.offer(message("2"), 0).answer == []
     assert queue.look() == (1, False)
+
+
+def test_a_queue_that_nobody_uses_leaves_nothing_in_the_file() -> None:
+    def rows() -> int:
+        (found,) = bodies._file().execute("SELECT count(*) FROM body").fetchone()
+        return int(found)
+
+    before = rows()
+    queue = Queue()
+    for n in range(5):
+        queue.put(message(f"{n}"), 0)
+    assert rows() == before + 3
+    del queue
+    gc.collect()
+    assert rows() == before
+
+
+def test_a_topics_queue_takes_nothing_without_its_subscriber() -> None:
+    queue = Queue()
+    assert queue.offer(message("early"), 0).steps == [] and not queue.is_used()
+    queue.subscribe("a", 1, 0)
+    assert texts(queue.offer(message("x"), 0)) == ["x"] and queue.is_used()
+
+
+def test_messages_of_a_queue_that_begins_anew_have_other_names() -> None:
+    queue, later = Queue(), Queue()
+    for one, now in ((queue, 1.0), (later, 2.0)):
+        assert one.subscribe("a", 2, now).is_first
+        assert not one.put(message("x"), now).is_first
+        assert [d.born for d in one.put(message("y"), now + 5).answer] == [int(now * 1000)]
+    other = Queue()
+    other.load(later.save())
+    assert normal(other) == normal(later)

@@ -26,6 +26,18 @@ async def close(work: Work, queue: str) -> bool:
     return await work.remove(Queue, queue)
 
 
+async def expire_all(work: Work, queue: str) -> None:
+    await work.get(Queue, queue).take()
+
+
+async def close_empty(work: Work, queue: str) -> bool:
+    return await work.remove(Queue, queue, unless="size")
+
+
+async def close_odd(work: Work, queue: str, unless: str) -> bool:
+    return await work.remove(Queue, queue, unless=unless)
+
+
 @by_effects
 async def close_by_effects(work: Work, queue: str) -> bool:
     return await work.remove(Queue, queue)
@@ -53,7 +65,10 @@ async def close_or_put_foreign(work: Work, queue: str, closed: list[str]) -> Non
 
 
 DIFFERS: list[str] = []
-OPERATIONS = (close, close_by_effects, close_and_go_on, replace, close_or_put_foreign)
+OPERATIONS = (
+    *(close, close_by_effects, close_and_go_on, replace, close_or_put_foreign),
+    *(close_empty, close_odd, expire_all),
+)
 
 
 @asynccontextmanager
@@ -108,6 +123,26 @@ async def test_who_waits_for_an_object_that_is_removed_gets_a_new_one(autojump_c
             nursery.start_soon(live.run, put, "a", 2)
         found = await group.equal()
         assert found["Queue/a"]["messages"] == [2] and backup.counts["diverged"] == 0
+
+
+@MODES
+async def test_an_object_that_is_in_use_is_not_removed(mode: str, autojump_clock: Any) -> None:
+    async with removing_group(
+        mode=mode, **({"readable": True} if mode == "parallel" else {})
+    ) as group:
+        live, backup = await group.start("AB")
+        assert await live.run(close_empty, "a") is False, "it is not there"
+        await live.run(put, "a", 1)
+        assert await live.run(close_empty, "a") is False, "it is used"
+        assert (await group.equal())["Queue/a"]["messages"] == [1]
+        with pytest.raises(BadOperation, match="Queue/a has no public method nothing"):
+            await live.run(close_odd, "a", "nothing")
+        with pytest.raises(TypeError):
+            await live.run(close_odd, "a", "put")
+        assert (await group.equal())["Queue/a"]["messages"] == [1]
+        await live.run(expire_all, "a")
+        assert await live.run(close_empty, "a") is True
+        assert await group.equal() == {} and backup.counts["diverged"] == 0
 
 
 async def test_a_removal_is_repeated_by_its_effect_and_compared(autojump_clock: Any) -> None:
