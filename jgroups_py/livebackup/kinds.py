@@ -14,7 +14,8 @@ from __future__ import annotations
 import inspect
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Final, Literal, TypeVar
+from functools import lru_cache
+from typing import Any, ClassVar, Final, Literal, TypeVar, cast
 
 from jgroups_py.livebackup.errors import BadOperation
 
@@ -26,7 +27,14 @@ _UNDO: Final = "__livebackup_undo__"
 _READS: Final = "__livebackup_reads__"
 REMOVAL: Final = "_remove"
 """In place of a method: the object is removed. No method of a kind has such a name."""
+METHODS_MAX: Final = 1_000
+"""Methods of kinds that are looked up once."""
 _OWN: Final = frozenset({"save", "load"})
+
+
+def _once(looks_up: F) -> F:
+    """Each method is looked up once: inspect takes longer than most methods."""
+    return cast(F, lru_cache(METHODS_MAX)(looks_up))
 
 
 class Stateful:
@@ -128,11 +136,13 @@ class Catalogue:
         return Catalogue(by_kind, by_name, {op: name for name, op in by_name.items()})
 
 
+@_once
 def is_only_reading(kind: type[Stateful], name: str) -> bool:
     """Whether the method has the decorator ``only_reads``."""
     return getattr(getattr(kind, name, None), _READS, False)
 
 
+@_once
 def undo_of(kind: type[Stateful], name: str) -> str | None:
     """The name of the method that reverses this one. None for an async method, which may be cancelled half-way."""
     method = getattr(kind, name, None)
@@ -141,10 +151,17 @@ def undo_of(kind: type[Stateful], name: str) -> str | None:
 
 def method_of(kind: type[Stateful], name: str, key: str) -> Callable[..., Any]:
     """The public method of a kind. Raises BadOperation, which names the object ``key``."""
-    found = getattr(kind, name, None)
-    if name.startswith("_") or name in _OWN or not inspect.isfunction(found):
+    found = _public(kind, name)
+    if found is None:
         raise BadOperation(f"{key} has no public method {name}")
     return found
+
+
+@_once
+def _public(kind: type[Stateful], name: str) -> Callable[..., Any] | None:
+    found = getattr(kind, name, None)
+    is_public = not name.startswith("_") and name not in _OWN and inspect.isfunction(found)
+    return found if is_public else None
 
 
 @dataclass(frozen=True, slots=True)

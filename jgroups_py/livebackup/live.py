@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any
 
-import msgspec
 import trio
 
 from jgroups_py.livebackup.changed import Changed
@@ -60,6 +59,8 @@ class LiveSide:
         self._under_way = 0
         self._pausing = 0
         self._moved = trio.Event()
+        self._waiting = 0
+        """Who waits for ``_moved``."""
         self._answers: dict[int, trio.Event] = {}
         self._changed = Changed(self.counters)
         self._one_at_a_time = trio.Lock()
@@ -112,12 +113,14 @@ class LiveSide:
             outcome = await outcome_of(work.run(operation, tuple(given)))
         finally:
             self._left()
-        op = self._op(work, given, [tuple(ticket) for ticket in work.record], outcome.raised)
-        op = msgspec.structs.replace(
-            op,
-            checksums=work.checksums,
-            effects=work.effects,
-            forgotten=self._changed.forgotten(self.confirming.is_settled),
+        op = self._op(
+            work,
+            given,
+            work.record,
+            outcome.raised,
+            work.checksums,
+            work.effects,
+            self._changed.forgotten(self.confirming.is_settled),
         )
         self._changed.sent(op.number, work.record, work.removed)
         answer = self._sent(op)
@@ -134,10 +137,14 @@ class LiveSide:
         finally:
             self._left()
 
-    def _op(self, work: Work, given: list[Any], record: list[Any] | None, raised: str) -> Op:
+    def _op(
+        self, work: Work, given: list[Any], record: list[Any] | None, raised: str, *more: Any
+    ) -> Op:
         """The operation with its number."""
         self.last += 1
-        return Op(self.term, self.last, work.name, given, work.now, work.seed, record, raised)
+        return Op(
+            self.term, self.last, work.name, given, work.now, work.seed, record, raised, *more
+        )
 
     def _sent(self, op: Op) -> trio.Event:
         """Hand it out. Returns the event of its confirmation."""
@@ -161,7 +168,7 @@ class LiveSide:
             if not slowed and not self._pausing:
                 slowed = True
                 self.slowed += 1
-            await self._moved.wait()
+            await self._wait_moved()
         if self.ended:
             raise NotLive("this node is not live any more")
 
@@ -176,8 +183,16 @@ class LiveSide:
 
     def wake(self) -> None:
         """Let those that wait look again."""
-        self._moved.set()
-        self._moved = trio.Event()
+        if self._waiting:
+            self._moved.set()
+            self._moved = trio.Event()
+
+    async def _wait_moved(self) -> None:
+        self._waiting += 1
+        try:
+            await self._moved.wait()
+        finally:
+            self._waiting -= 1
 
     def _left(self) -> None:
         self._under_way -= 1
@@ -186,7 +201,7 @@ class LiveSide:
     async def quiet(self) -> None:
         """Wait until no operation is under way."""
         while self._under_way:
-            await self._moved.wait()
+            await self._wait_moved()
 
     def end(self) -> None:
         """No operation begins any more."""

@@ -35,6 +35,16 @@ class Op(msgspec.Struct, frozen=True, tag="o", array_like=True, forbid_unknown_f
     forgotten: list[Key] = []
 
 
+class Ops(msgspec.Struct, frozen=True, tag="O", array_like=True, forbid_unknown_fields=True):
+    """Operations that waited together to be sent, in their order."""
+
+    operations: list[Op]
+
+
+class _EncodedOps(msgspec.Struct, frozen=True, tag="O", array_like=True):
+    operations: list[msgspec.Raw]
+
+
 class Confirm(msgspec.Struct, frozen=True, tag="c", array_like=True, forbid_unknown_fields=True):
     """From a backup to the live node: these operations are done and will not be reversed."""
 
@@ -112,13 +122,20 @@ class Ready(msgspec.Struct, frozen=True, tag="r", array_like=True, forbid_unknow
     last: Number
 
 
-Message = Op | Confirm | Lead | Here | Gone | Standing | Join | Part | Whole | Ready
+Message = Op | Ops | Confirm | Lead | Here | Gone | Standing | Join | Part | Whole | Ready
 
 _encoder: Final = msgspec.msgpack.Encoder()
 _decoder: Final[msgspec.msgpack.Decoder[Message]] = msgspec.msgpack.Decoder(Message)
 
 encode = _encoder.encode
 """A message as bytes; also the state of one object, to know its size."""
+
+
+def together(operations: list[bytes]) -> bytes:
+    """One message of encoded operations."""
+    if len(operations) == 1:
+        return operations[0]
+    return encode(_EncodedOps([msgspec.Raw(one) for one in operations]))
 
 
 def checksum_of(state: Any) -> bytes:

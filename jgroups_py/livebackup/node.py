@@ -36,6 +36,7 @@ from jgroups_py.livebackup.messages import (
     Lead,
     Message,
     Op,
+    Ops,
     Part,
     Ready,
     Standing,
@@ -232,6 +233,9 @@ class Node:
                 await self._on_lead(sender, message)
             case Standing():
                 await self._on_standing(sender, message)
+            case Ops():
+                for op in message.operations:
+                    await self._on_live(sender, op)
             case Op() | Part() | Whole() | Gone():
                 await self._on_live(sender, message)
             case Confirm() | Here() | Join() | Ready():

@@ -6,7 +6,7 @@ import copy
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 import trio
 
@@ -81,7 +81,7 @@ class Object:
         if is_only_reading(type(self.state), name):
             return await outcome_of(self.call(name, arguments)), _nothing
         undo_name = undo_of(type(self.state), name)
-        before = copy.deepcopy(vars(self.state)) if keep or not undo_name else None
+        before = _copied(vars(self.state)) if keep or not undo_name else None
         if keep is not None:
             assert before is not None
             keep(before)
@@ -155,6 +155,15 @@ class OwnedObject(Object):
 
 def _nothing() -> None:
     pass
+
+
+_NEVER_CHANGE: Final = frozenset({int, str, bytes, float, bool, type(None)})
+
+
+def _copied(attributes: dict[str, Any]) -> dict[str, Any]:
+    """A deep copy. Values that never change are most of many objects, and copy.deepcopy looks at each of them."""
+    rest = {n: value for n, value in attributes.items() if type(value) not in _NEVER_CHANGE}
+    return {**attributes, **copy.deepcopy(rest)} if rest else dict(attributes)
 
 
 class Space:

@@ -8,11 +8,22 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Awaitable, Callable, Hashable
-from typing import Generic, TypeVar
+from typing import Final, Generic, NamedTuple, TypeVar
 
 import trio
 
+from jgroups_py.livebackup.messages import together
+
 A = TypeVar("A", bound=Hashable)
+TOGETHER_BYTES: Final = 30_000
+"""Operations that wait are one message, up to this many bytes. More would be cut into fragments."""
+
+
+class _Waiting(NamedTuple, Generic[A]):
+    data: bytes
+    to: A | None
+    once: Hashable
+    is_operation: bool
 
 
 class Outgoing(Generic[A]):
@@ -23,7 +34,7 @@ class Outgoing(Generic[A]):
     ) -> None:
         """``on_sent`` is called when an operation was sent."""
         self._send, self._on_sent = send, on_sent
-        self._queue: deque[tuple[bytes, A | None, Hashable, bool]] = deque()
+        self._queue: deque[_Waiting[A]] = deque()
         self._answers: dict[tuple[Hashable, A | None], None] = {}
         self._filled = trio.Event()
         self.operations = 0
@@ -53,7 +64,7 @@ class Outgoing(Generic[A]):
         return True
 
     def _add(self, data: bytes, to: A | None, once: Hashable, is_operation: bool) -> None:
-        self._queue.append((data, to, once, is_operation))
+        self._queue.append(_Waiting(data, to, once, is_operation))
         self._filled.set()
 
     async def run(self) -> None:
@@ -62,10 +73,21 @@ class Outgoing(Generic[A]):
             while not self._queue:
                 self._filled = trio.Event()
                 await self._filled.wait()
-            data, to, once, is_operation = self._queue.popleft()
-            self._answers.pop((once, to), None)
-            await self._send(data, to)
-            if is_operation:
-                self.operations -= 1
-                self.bytes -= len(data)
-                self._on_sent()
+            if self._queue[0].is_operation:
+                await self._send_operations()
+            else:
+                one = self._queue.popleft()
+                self._answers.pop((one.once, one.to), None)
+                await self._send(one.data, one.to)
+
+    async def _send_operations(self) -> None:
+        """Those that are next, in one message. Whoever is alone is sent at once: nothing is waited for."""
+        datas: list[bytes] = []
+        size = 0
+        while self._queue and self._queue[0].is_operation and size < TOGETHER_BYTES:
+            datas.append(self._queue.popleft().data)
+            size += len(datas[-1])
+        await self._send(together(datas), None)
+        self.operations -= len(datas)
+        self.bytes -= size
+        self._on_sent()

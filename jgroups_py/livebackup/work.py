@@ -31,10 +31,16 @@ class Work:
         self.name, self.seed = name, seed
         self.now = now
         """The live node's time when it began the operation, in seconds since 1970: the same on the backup."""
-        self.random = random.Random(seed)
-        """Chance that is the same on the backup."""
+        self._random: random.Random | None = None
         self._busy = False
         self._changes = 0
+
+    @property
+    def random(self) -> random.Random:
+        """Chance that is the same on the backup. Seeding it costs more than most operations, so it is made for who asks."""
+        if self._random is None:
+            self._random = random.Random(self.seed)
+        return self._random
 
     def get(self, kind: type[Stateful], name: str) -> Handle:
         """The object of that kind and name. It is made when a method is called first."""

@@ -10,7 +10,17 @@ from livebackup_group import KINDS, OPERATIONS, Queue, livebackup_group, put, pu
 
 from jgroups_py.livebackup import BadOperation, Stateful, Work, undone_by
 from jgroups_py.livebackup.kinds import Catalogue
-from jgroups_py.livebackup.messages import Here, Join, Op, Part, Standing, Whole, decode, encode
+from jgroups_py.livebackup.messages import (
+    Here,
+    Join,
+    Op,
+    Ops,
+    Part,
+    Standing,
+    Whole,
+    decode,
+    encode,
+)
 from jgroups_py.livebackup.objects import Object, Space
 from jgroups_py.livebackup.outgoing import Outgoing
 from jgroups_py.livebackup.snapshots import (
@@ -201,6 +211,39 @@ async def test_answers_wait_once_and_operations_each_time() -> None:
     assert (out.messages, out.operations, out.bytes) == (0, 0, 0)
     out.say(b"lead", "B", once=("lead", 1))
     assert out.messages == 1, "it may wait again"
+
+
+async def test_operations_that_wait_are_sent_together_in_their_order(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ops = [encode(Op(1, n, "put", [bytes(n)], 0.0, 1, [], "")) for n in range(1, 8)]
+    size = sum(map(len, ops[:4]))
+    monkeypatch.setattr("jgroups_py.livebackup.outgoing.TOGETHER_BYTES", size)
+    sent: list[bytes] = []
+    freed: list[int] = []
+
+    async def send(data: bytes, to: Any) -> None:
+        sent.append(data)
+        if len(sent) == 4:
+            scope.cancel()
+
+    out: Outgoing[str] = Outgoing(send, lambda: freed.append(out.operations))
+    for n, op in enumerate(ops):
+        out.operation(op)
+        if n == 5:
+            out.say(b"lead")
+    with trio.CancelScope() as scope:
+        await out.run()
+    assert [_numbers(data) for data in sent] == [[1, 2, 3, 4], [5, 6], "lead", [7]]
+    assert freed == [3, 1, 0] and (out.bytes, out.messages) == (0, 0)
+    assert sent[3] == ops[6], "one alone is as it is"
+
+
+def _numbers(data: bytes) -> Any:
+    if data == b"lead":
+        return "lead"
+    found = decode(data)
+    return [op.number for op in (found.operations if isinstance(found, Ops) else [found])]  # type: ignore[union-attr]
 
 
 # --- methods that are not there

@@ -244,7 +244,9 @@ class Deep(Stateful):
     """Who copies it is told."""
 
     def __init__(self) -> None:
-        self.items = NeverCopied([1, 2])
+        self.items: list[int] = NeverCopied([1, 2])
+        self.same = self.items
+        self.name = ""
 
     @only_reads
     def first(self) -> int:
@@ -261,6 +263,20 @@ class Deep(Stateful):
 class NeverCopied(list[int]):
     def __deepcopy__(self, memo: Any) -> Any:
         raise AssertionError("it was copied")
+
+
+async def test_what_reverses_a_change_is_a_copy_with_the_same_parts() -> None:
+    deep = Deep()
+    deep.items = [1]
+    deep.same = deep.items
+    deep.name = "x"
+    found = Object("Deep/d", deep)
+    _, undo = await found.call_undoable("change", ())
+    deep.name = "y"
+    assert deep.items == [1, 3]
+    undo()
+    assert deep.items == [1] and deep.same is deep.items and deep.name == "x"
+    assert list(vars(deep)) == ["items", "same", "name"]
 
 
 async def test_a_method_that_only_reads_copies_nothing() -> None:
