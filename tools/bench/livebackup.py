@@ -3,16 +3,18 @@
     python -m jgroups_py.tools.bench.livebackup --operations 400 --objects 1,2,8,64
     python -m jgroups_py.tools.bench.livebackup --operations 100 --cpu 5
 
-A live node and a backup in one process, on a network in memory, real time. Each operation makes one change, of an object in turn, and the
-change waits for 1 ms as if for a disk (``--io``). With ``--cpu`` it computes for so long instead, in the processes of its node, two for each.
-64 clients. Printed for each number of objects, operations a second:
+A live node and a backup, each in a process of its own, TCP on the loopback interface; with ``--together`` both in one process on a network in memory.
+Each operation makes one change, of an object in turn, and the change waits for 1 ms as if for a disk (``--io``). With ``--cpu`` it computes for so long instead,
+in the processes of its node, two for each. 64 clients. Printed for each number of objects, operations a second:
 
     one at a time   the reference (P1)
     parallel        with the backup that confirms
     limit           the critical path: the changes of the busiest object one after the other, once more for the last one on the backup;
                     with --cpu also what the processors can do, as both sides compute
-    live alone      parallel, without a backup: what replication costs
-    lag             milliseconds that the backup was behind at most, while the live node was saturated
+    live alone      parallel, without a backup; cost: the share of its rate that replication takes
+    lag             milliseconds that the backup was behind while the live node was saturated: half of the time less than p50, nearly always less than p99
+    cpu             microseconds of processor time that an operation takes in the live node, alone and with a backup. This hardly depends on what else
+                    the machine does
 
 At the end: what the order itself costs for one operation (``Applier``), without nodes.
 """
@@ -22,21 +24,29 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import subprocess
 import sys
 import time
-from dataclasses import dataclass, replace
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 import trio
 
 from jgroups_py import MemoryNetwork
-from jgroups_py.livebackup import LiveBackupSettings, Stateful, Work, open_livebackup
+from jgroups_py.config.settings import load_stack
+from jgroups_py.livebackup import LiveBackupSettings, Node, Stateful, Work, open_livebackup
 from jgroups_py.livebackup.applier import Applier
 from jgroups_py.livebackup.tickets import Ticket
+from jgroups_py.tools.commands.mperf_ports import private_attributes
 
 CLIENTS: Final = 64
 PROCESSES: Final = 2
 """Of each node."""
+STACK: Final = "tcp.xml"
+PROCESS_SECONDS: Final = 300.0
 LOOK_EVERY: Final = 0.005
 """Seconds between two looks at the lag."""
 
@@ -90,10 +100,12 @@ class Load:
 
 
 class Rate(NamedTuple):
-    """Operations a second; how far the backup was behind at most, in seconds."""
+    """Operations a second; how far the backup was behind, in seconds; processor time of an operation in the live node's process, in seconds."""
 
     rate: float
-    lag: float
+    lag_p50: float
+    lag_p99: float
+    cpu: float
 
 
 async def rate(mode: Any, load: Load, *, backup: bool) -> Rate:
@@ -115,38 +127,82 @@ async def rate(mode: Any, load: Load, *, backup: bool) -> Rate:
     async with node("A") as first:
         if not backup:
             await first.wait_role("live")
-            return await _run(first, load)
+            return await run_load(first, load)
         async with node("B") as second:
             for one in (first, second):
                 await one.wait_role("live", "backup")
             live = first if first.role == "live" else second
             await live.wait_backups(1)
-            return await _run(live, load)
+            return await run_load(live, load)
 
 
-async def _run(live: Any, load: Load) -> Rate:
+async def run_load(live: Node, load: Load) -> Rate:
+    """On the live node."""
     numbers = iter(range(load.operations))
     operation = turn if load.cpu else write
-    lag = 0.0
+    lags: list[float] = []
 
     async def client() -> None:
         for n in numbers:
             await live.run(operation, f"d{n % load.objects}", load.seconds)
 
     async def watch() -> None:
-        nonlocal lag
         while True:
-            lag = max(lag, live.statistics()["lag_seconds"])
             await trio.sleep(LOOK_EVERY)
+            lags.append(live.statistics()["lag_seconds"])
 
-    began = time.perf_counter()
+    began, cpu = time.perf_counter(), time.process_time()
     async with trio.open_nursery() as watching:
         watching.start_soon(watch)
         async with trio.open_nursery() as nursery:
             for _ in range(CLIENTS):
                 nursery.start_soon(client)
         watching.cancel_scope.cancel()
-    return Rate(load.operations / (time.perf_counter() - began), lag)
+    seconds = time.perf_counter() - began
+    lags.sort()
+    p50, p99 = (lags[int(len(lags) * share)] if lags else 0.0 for share in (0.5, 0.99))
+    used = (time.process_time() - cpu) / load.operations
+    return Rate(load.operations / seconds, p50, p99, used)
+
+
+async def rate_of_processes(mode: Any, load: Load, *, backup: bool) -> Rate:
+    """The same with a process for each node."""
+    attributes = private_attributes(load_stack(STACK), 2)
+    given = {"mode": mode, "attributes": attributes, "load": asdict(load), "backups": int(backup)}
+    async with AsyncExitStack() as opened:
+        live = await opened.enter_async_context(_process({**given, "is_backup": False}))
+        said = b""
+        with trio.fail_after(PROCESS_SECONDS):
+            while not said.endswith(b"live\n"):
+                said += await _read(live)
+            if backup:
+                await opened.enter_async_context(_process({**given, "is_backup": True}))
+            while said.count(b"\n") < 2:
+                said += await _read(live)
+        return Rate(*json.loads(said.splitlines()[1]))
+
+
+async def _read(process: trio.Process) -> bytes:
+    assert process.stdout is not None
+    data = await process.stdout.receive_some(4096)
+    if not data:
+        raise SystemExit("the live node has ended; its error is above")
+    return bytes(data)
+
+
+@asynccontextmanager
+async def _process(given: dict[str, Any]) -> AsyncIterator[trio.Process]:
+    """A node, until the end of the block or until it has run its load."""
+    command = [sys.executable, "-m", "jgroups_py.tools.bench.livebackup_node", json.dumps(given)]
+    process = await trio.lowlevel.open_process(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        with trio.CancelScope(shield=True):
+            await process.wait()
 
 
 def limit(load: Load, processors: int) -> float:
@@ -178,16 +234,21 @@ def order_cost(operations: int, objects: int) -> float:
 
 
 def measure(
-    operations: int, objects: list[int], seconds: float, cpu: bool = False
+    operations: int,
+    objects: list[int],
+    seconds: float,
+    cpu: bool = False,
+    *,
+    together: bool = False,
 ) -> dict[str, Any]:
     rows = []
+    find = rate if together else rate_of_processes
     for number in objects:
         load = Load(operations, number, seconds, cpu)
-        alone = trio.run(_kind, "parallel", load, False)
-        single = trio.run(
-            _kind, "one_at_a_time", replace(load, operations=max(50, operations // 8)), True
-        )
-        parallel = trio.run(_kind, "parallel", load, True)
+        fewer = replace(load, operations=max(50, operations // 8))
+        alone = trio.run(partial(find, "parallel", load, backup=False))
+        single = trio.run(partial(find, "one_at_a_time", fewer, backup=True))
+        parallel = trio.run(partial(find, "parallel", load, backup=True))
         most = limit(load, os.cpu_count() or 1)
         rows.append(
             {
@@ -199,14 +260,13 @@ def measure(
                 "share_of_limit": round(parallel.rate / most, 2),
                 "live_alone": round(alone.rate),
                 "cost_of_replication": round(1 - parallel.rate / alone.rate, 2),
-                "lag_ms": round(parallel.lag * 1000, 1),
+                "lag_p50_ms": round(parallel.lag_p50 * 1000, 1),
+                "lag_p99_ms": round(parallel.lag_p99 * 1000, 1),
+                "cpu_alone_us": round(alone.cpu * 1e6),
+                "cpu_us": round(parallel.cpu * 1e6),
             }
         )
     return {"rows": rows, "order_us": round(order_cost(20_000, 64), 1)}
-
-
-async def _kind(mode: str, load: Load, backup: bool) -> Rate:
-    return await rate(mode, load, backup=backup)
 
 
 def main() -> int:
@@ -217,19 +277,24 @@ def main() -> int:
     parser.add_argument("--objects", default="1,2,8,64", help="numbers of independent objects")
     parser.add_argument("--io", type=float, default=1.0, help="milliseconds that one change waits")
     parser.add_argument("--cpu", type=float, help="milliseconds that one change computes instead")
+    parser.add_argument("--together", action="store_true", help="both nodes in one process")
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
     objects = [int(n) for n in given.objects.split(",")]
     milliseconds = given.io if given.cpu is None else given.cpu
-    found = measure(given.operations, objects, milliseconds / 1000, given.cpu is not None)
+    seconds, cpu = milliseconds / 1000, given.cpu is not None
+    found = measure(given.operations, objects, seconds, cpu, together=given.together)
     if given.json:
         print(json.dumps(found))
         return 0
-    print("objects  one at a time  parallel  speed-up   limit  share  live alone  cost  lag ms")
+    print(
+        "objects  one at a time  parallel  speed-up   limit  share  live alone  cost  lag ms p50, p99  cpu us alone, with"
+    )
     for row in found["rows"]:
         print(
             f"{row['objects']:7}  {row['one_at_a_time']:13}  {row['parallel']:8}  {row['speed_up']:8}  {row['limit']:6}"
-            f"  {row['share_of_limit']:5}  {row['live_alone']:10}  {row['cost_of_replication']:4}  {row['lag_ms']:6}"
+            f"  {row['share_of_limit']:5}  {row['live_alone']:10}  {row['cost_of_replication']:4}  {row['lag_p50_ms']:8}"
+            f" {row['lag_p99_ms']:6}  {row['cpu_alone_us']:12}  {row['cpu_us']:4}"
         )
     print(f"the order: {found['order_us']} us an operation")
     return 0

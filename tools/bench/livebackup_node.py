@@ -1,0 +1,51 @@
+"""A node of the bench of live and backup in a process of its own: ``livebackup.py`` starts it. Its argument is JSON.
+
+The first one becomes live, says so, waits for its backups, runs the load and prints what it measured. A backup goes on until it is killed.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import trio
+
+from jgroups_py.livebackup import LiveBackupSettings, open_livebackup
+from jgroups_py.tools.bench.livebackup import (
+    PROCESSES,
+    STACK,
+    Disk,
+    Engine,
+    Load,
+    run_load,
+    turn,
+    write,
+)
+
+LIFETIME = 300.0
+"""Seconds; for the case that the bench is gone."""
+
+
+async def main() -> None:
+    given = json.loads(sys.argv[1])
+    settings = LiveBackupSettings(mode=given["mode"], processes=PROCESSES)
+    load = Load(**given["load"])
+    with trio.move_on_after(LIFETIME):
+        async with open_livebackup(
+            STACK,
+            cluster="bench",
+            kinds=[Engine if load.cpu else Disk],
+            operations=[turn if load.cpu else write],
+            settings=settings,
+            attributes=given["attributes"],
+        ) as node:
+            if given["is_backup"]:
+                await trio.sleep_forever()
+            await node.wait_role("live")
+            print("live", flush=True)
+            await node.wait_backups(given["backups"])
+            print(json.dumps(await run_load(node, load)), flush=True)
+
+
+if __name__ == "__main__":
+    trio.run(main)
