@@ -127,7 +127,7 @@ class Connection:
             reason = str(errors.exceptions[0])
             self._host.counts["errors"] += 1
             with trio.move_on_after(1):
-                await self._stream.send_all(_error(reason))
+                await self._stream.send_all(error_frame(reason))
         except* trio.TooSlowError:
             self._host.counts["silent"] += 1
         except* (trio.BrokenResourceError, trio.ClosedResourceError, NotLive, OutcomeUnknown):
@@ -407,7 +407,8 @@ def _milliseconds(seconds: float) -> int:
     return 0 if seconds == math.inf else int(seconds * 1000)
 
 
-def _error(reason: str) -> bytes:
+def error_frame(reason: str) -> bytes:
+    """The last thing that a client is told."""
     body = f"{reason}\n".encode()
     headers = {"message": reason, "content-type": "text/plain", "content-length": str(len(body))}
     return Frame("ERROR", headers, body).encode()

@@ -5,13 +5,14 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from itertools import count
 from typing import Any, Final
 
 import trio
 
 from examples.broker import operations
-from examples.broker.connection import Connection, Operation, Running
+from examples.broker.connection import Connection, Operation, Running, error_frame
 from examples.broker.message import Delivery
 from jgroups_py.livebackup import LiveBackupError, Node
 
@@ -73,6 +74,8 @@ class Broker:
         async with stream:
             if len(self._connections) >= CONNECTIONS_MAX:
                 self.counts["crowded"] += 1
+                with trio.move_on_after(1), suppress(trio.BrokenResourceError):
+                    await stream.send_all(error_frame(f"there are {CONNECTIONS_MAX} clients"))
                 return
             session = str(next(self._sessions))
             connection = self._connections[session] = Connection(stream, session, self)

@@ -344,3 +344,12 @@ class Counted(dict[str, None]):
 
     def pop(self, *_arguments: Any) -> None:
         self.pops += 1
+
+
+async def test_who_is_one_too_many_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("examples.broker.server.CONNECTIONS_MAX", 1)
+    async with open_brokers() as brokers:
+        await brokers.client()
+        stranger = await brokers.stranger()
+        assert await stranger.refused() == "there are 1 clients"
+        assert (await brokers.live()).counts["crowded"] == 1
