@@ -20,4 +20,6 @@ def test_the_bench_compares_both_modes() -> None:
     found = measure(20, [2], 0.0, together=True)
     (row,) = found["rows"]
     assert row["objects"] == 2 and row["one_at_a_time"] > 0 and row["parallel"] > 0
-    assert found["order_us"] > 0 and row["lag_p99_ms"] >= row["lag_p50_ms"] >= 0 and row["cpu_us"] > 0
+    assert (
+        found["order_us"] > 0 and row["lag_p99_ms"] >= row["lag_p50_ms"] >= 0 and row["cpu_us"] > 0
+    )
