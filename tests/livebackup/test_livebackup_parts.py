@@ -245,7 +245,7 @@ class Deep(Stateful):
 
     def __init__(self) -> None:
         self.items: list[int] = NeverCopied([1, 2])
-        self.same = self.items
+        self.same: list[int] = self.items
         self.name = ""
 
     @only_reads
