@@ -1,4 +1,5 @@
-"""Files that hold secrets: read whole, and only if nobody but their owner can read them."""
+"""Files that hold secrets: read whole, and only if nobody but their owner can read them (or a group, of a secret that root has
+mounted)."""
 
 from __future__ import annotations
 
@@ -39,7 +40,7 @@ def read_private(path: str, most: int, but: Stamp | None = None) -> PrivateFile 
         status = os.fstat(handle)
         if not stat.S_ISREG(status.st_mode):
             raise ConfigError("is no plain file", file=path)
-        if status.st_mode & 0o077:
+        if status.st_mode & _forbidden(status.st_uid):
             mode = stat.S_IMODE(status.st_mode)
             raise ConfigError(
                 f"holds secrets, and others than its owner may use it (mode {mode:04o}; 0600 would be accepted: "
@@ -59,6 +60,13 @@ def read_private(path: str, most: int, but: Stamp | None = None) -> PrivateFile 
     if len(data) > most:
         raise ConfigError(f"is larger than {most} bytes", file=path)
     return PrivateFile(data, stamp)
+
+
+def _forbidden(owner: int) -> int:
+    """The bits of a mode that are not accepted. Orchestrators mount secrets as files of root that a group may read, where a
+    process is not root: that group is this process' own."""
+    mounted = owner == 0 and hasattr(os, "geteuid") and os.geteuid() != 0
+    return 0o037 if mounted else 0o077
 
 
 def write_private(path: str, data: bytes) -> None:

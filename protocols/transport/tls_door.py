@@ -105,6 +105,7 @@ class TlsDoor(Door):
         self._due: dict[Handle, float] = {}
         """Until when a handshake must be done, the first to end first."""
         self._problem = ""
+        self._hinted = False
         self._warned_at: float | None = None
         self._late = owner.timer(self._on_late, "_on_tls_late")
         self._reload = owner.timer(self._ask, "_on_tls_reload")
@@ -231,12 +232,28 @@ class TlsDoor(Door):
     def _refuse(self, handle: Handle, talk: _Talk, refused: TlsRefused) -> None:
         self._forget(handle)
         self._turn_away(refused.cause, talk.peer, str(refused))
+        if refused.cause == "clear":
+            self._hint(talk)
         self._say(handle, talk.session.take())  # an alert says why
         self.outside(Close(handle, talk.opening is None))
         if talk.opening is None:
             self.inside(Closed(handle, True))
         else:
             self._give_up(handle, talk, str(refused))
+
+    def _hint(self, talk: _Talk) -> None:
+        """Says once what keeps Java members from FD_SOCK2: theirs has no TLS, whatever their transport has."""
+        if self._hinted or not isinstance(talk.opening, Accepted):
+            return
+        protocol = self._way.stack.ports.get(talk.opening.listener)
+        if protocol is None or protocol is self._owner:
+            return
+        self._hinted = True
+        self._owner.log.warning(
+            '%s was spoken to without TLS; Java members always do: with them, set %s.use_tls="false"',
+            protocol.name,
+            protocol.name,
+        )
 
     def _give_up(self, handle: Handle, talk: _Talk, problem: str) -> None:
         """The handshake has failed. A connection from outside was known to nobody."""

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 from attack_doors import DOORS
 from attack_outcomes import read
 from attack_registry import FAMILIES
@@ -29,3 +32,10 @@ def test_nothing_comes_beyond_a_door_that_takes_nothing_in_clear() -> None:
 def test_each_attack_has_a_name_of_its_own() -> None:
     names = [attack.name for family in FAMILIES for attack in family.attacks]
     assert len(set(names)) == len(names)
+
+
+def test_the_tests_that_the_security_note_names_are_there() -> None:
+    root = Path(__file__).parents[2]
+    named = re.findall(r"`(tests/[^`]*)`", (root / "design" / "security.md").read_text())
+    assert len(named) > 40
+    assert [name for name in named if not (root / name).is_file()] == []

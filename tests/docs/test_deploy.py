@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 import yaml
 
-from jgroups_py.config.file import load_stack, shipped_stacks
+from jgroups_py.config.file import load_stack
 from jgroups_py.tools.cli import run
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -30,7 +30,8 @@ KUBERNETES: list[Any] = list(yaml.safe_load_all((DEPLOY / "kubernetes.yaml").rea
 def member(name: str, folder: Path, **environment: str) -> Iterator[subprocess.Popen[str]]:
     values = {
         **os.environ,
-        "STACK": "tcp-file.xml",
+        "STACK": str(DEPLOY / "sealed-file.xml"),
+        "SEAL_KEY_FILE": str(folder / "ring.keys"),
         "NAME": name,
         "BIND": "loopback",
         "JGROUPS_FILE_LOCATION": str(folder / "members"),
@@ -47,6 +48,7 @@ def member(name: str, folder: Path, **environment: str) -> Iterator[subprocess.P
 
 @pytest.mark.timeout(90)
 def test_three_members_meet_are_well_and_leave_when_told(tmp_path: Path) -> None:
+    assert run(["keys", "new", str(tmp_path / "ring.keys")]) == 0
     with ExitStack() as blocks:
         members = [blocks.enter_context(member(name, tmp_path)) for name in "ABC"]
         for process in members:
@@ -61,7 +63,7 @@ def test_three_members_meet_are_well_and_leave_when_told(tmp_path: Path) -> None
         for process in members:
             process.send_signal(signal.SIGTERM)
         assert [process.wait(30) for process in members] == [0, 0, 0]
-    assert sorted(os.listdir(tmp_path)) == ["members"]
+    assert sorted(os.listdir(tmp_path)) == ["members", "ring.keys"]
     assert os.listdir(tmp_path / "members" / "demo") == []
 
 
@@ -90,13 +92,25 @@ def environments() -> Iterator[tuple[str, dict[str, str]]]:
 def test_variables_of_the_examples_are_those_of_the_stack(
     file: str, values: dict[str, str]
 ) -> None:
-    stack = values["STACK"]
-    assert stack in shipped_stacks()
-    text = (ROOT / "stacks" / stack).read_text() + (ROOT / "stacks" / "tcp-default.xml").read_text()
+    file = Path(values["STACK"])
+    assert file.parent == Path("/opt/member")
+    stack = DEPLOY / file.name
+    included = ("tcp-default.xml", "seal.xml")
+    text = stack.read_text() + "".join((ROOT / "stacks" / name).read_text() for name in included)
     known = {name.upper().replace(".", "_") for name in re.findall(r"\$\{([a-z._]+)", text)}
     known |= {"JGROUPS_HEALTH_FILE", "JGROUPS_BIND_ADDR"}
-    assert {name for name in values if name.startswith("JGROUPS_")} <= known
+    assert {name for name in values if name.startswith(("JGROUPS_", "SEAL_"))} <= known
     load_stack(stack, environment={k: v for k, v in values.items() if "$(" not in v and v})
+
+
+@pytest.mark.parametrize("name", ["sealed-dns.xml", "sealed-file.xml"])
+def test_a_stack_of_the_examples_is_the_shipped_one_with_seal(name: str) -> None:
+    stack = load_stack(DEPLOY / name)
+    shipped = load_stack(f"tcp-{name.removeprefix('sealed-')}")
+    assert [p.name for p in stack] == ["TCP", "SEAL", *(p.name for p in shipped if p.name != "TCP")]
+    for protocol, like in zip(stack.protocols[3:], shipped.protocols[2:], strict=True):
+        ours = {(a.key, a.text) for a in protocol.attributes}
+        assert ours == {(a.key, a.text) for a in like.attributes}
 
 
 def test_checks_of_the_examples_are_commands_that_work(tmp_path: Path) -> None:
@@ -125,6 +139,7 @@ def test_ports_of_the_examples_are_those_of_the_stack() -> None:
 
 def test_files_that_the_image_copies_and_extras_it_installs_are_there() -> None:
     text = (DEPLOY / "Dockerfile").read_text()
+    assert "COPY docs/deploy/sealed-dns.xml /opt/member/sealed-dns.xml" in text
     for source in re.findall(r"^COPY (?!--from)(\S+) ", text, re.M):
         assert (ROOT / source).exists(), source
     (extras,) = re.findall(r"'\.\[(.*)\]'", text)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from jgroups_py.buckets.http import HttpLimits
 from jgroups_py.buckets.items import ItemLimits
 from jgroups_py.buckets.memcached import PipelineLimits, TextLimits
 from jgroups_py.buckets.settings import InstanceSettings
+from jgroups_py.export import ExportLimits
 from jgroups_py.livebackup import LiveBackupSettings
 from jgroups_py.maps.tcp import TcpSettings
 from jgroups_py.protocols.discovery.dns_ping import DNS_PING
@@ -58,6 +60,7 @@ LIMITS: dict[str, Any] = {
     "live and backup": LiveBackupSettings,
     "bucket store": InstanceSettings,
     "bucket doors": DoorLimits,
+    "export port": ExportLimits,
     "HTTP": HttpLimits,
     "items": ItemLimits,
     "memcached": TextLimits,
@@ -79,6 +82,15 @@ def table() -> list[tuple[str, str, str, str]]:
     return rows
 
 
+@cache
+def sources() -> str:
+    return "".join(
+        file.read_text(encoding="utf-8")
+        for folder in ("protocols", "jgroups_py")
+        for file in (ROOT / folder).rglob("*.py")
+    )
+
+
 @pytest.mark.parametrize(("name", "attribute", "default", "counter"), table())
 def test_defaults_and_counters_are_real(
     name: str, attribute: str, default: str, counter: str
@@ -86,14 +98,15 @@ def test_defaults_and_counters_are_real(
     owner = LIMITS[name] if name in LIMITS else PROTOCOLS[name].Config
     fields: dict[str, Any] = {field.name: field.default for field in dataclasses.fields(owner)}
     assert float(fields[attribute]) == float(default)
-    source = "".join(
-        file.read_text(encoding="utf-8")
-        for folder in ("protocols", "jgroups_py")
-        for file in (ROOT / folder).rglob("*.py")
-    )
+    source = sources()
     for one in counter.split(", "):
         if one.startswith("`"):
             assert one.strip("`").removeprefix("turned_away_") in source
+
+
+def test_every_limit_of_an_export_port_is_in_the_table() -> None:
+    told = {attribute for owner, attribute, _, _ in table() if owner == "export port"}
+    assert told == {field.name for field in dataclasses.fields(ExportLimits)}
 
 
 @pytest.mark.parametrize("name", PROTOCOLS)

@@ -12,6 +12,9 @@ import pytest
 
 from jgroups_py import MemoryNetwork, blocking
 from jgroups_py.cache import BuddyReplicationConfig, CacheSettings
+from jgroups_py.errors import ConfigError
+from jgroups_py.export import ExportToken
+from jgroups_py.testing.authority import CertificateAuthority
 
 pytestmark = [
     pytest.mark.spark,
@@ -481,3 +484,27 @@ def test_a_trimmed_log_says_what_to_do(spark: Any, cache: Cache, tmp_path: Path)
             lambda: start(stream.load(), tmp_path).format("noop").start().awaitTermination(60)
         )
         assert "15 changes were trimmed" in line and "take a snapshot" in line
+
+
+# --- doors
+
+
+def test_tls_and_a_token_for_reading(spark: Any, cache: Cache, tmp_path: Path) -> None:
+    authority = CertificateAuthority(tmp_path)
+    cache.put("/a", "v", 1)
+    only_reads = [ExportToken(TOKEN, writes=False)]
+    with blocking.open_export(cache, token=only_reads, tls=authority.settings("port")) as port:
+        own = authority.issue("spark")
+        place = {"members": f"127.0.0.1:{port.address[1]}", "token": TOKEN}
+        files = {"tlsCertificate": own.certificate, "tlsKey": own.key, "tlsCa": authority.ca}
+        options = {**place, **files}
+        rows = spark.read.format("jgroups").options(**options).schema("path string, v long").load()
+        assert [tuple(row) for row in rows.collect()] == [("/a", 1)]
+        write = rows.write.format("jgroups").mode("append").options(**options)
+        assert "the token allows reading only" in said_by(write.save)
+        from jgroups_py.spark.options import options_of
+
+        with pytest.raises(ConfigError, match="option tlskey is missing"):
+            options_of({**place, "tlsCertificate": own.certificate})
+        clear = spark.read.format("jgroups").options(**place)
+        assert "closed the connection" in said_by(lambda: clear.load().collect())

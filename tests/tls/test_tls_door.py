@@ -526,3 +526,21 @@ def test_fd_sock2_takes_part_unless_told_otherwise(
     assert Place("x").sealed == ""
     open_door = TCP.Config(**attributes(authority, issued["A"], tls_client_auth="NONE"))
     assert open_door.sealed == "TLS, anybody may connect" and not TCP.Config().sealed
+
+
+@pytest.mark.parametrize("of_tcp", [True, False])
+def test_a_java_member_at_fd_sock2_is_told_with_the_setting_once(
+    a: Side, caplog: pytest.LogCaptureFixture, of_tcp: bool
+) -> None:
+    """JGroups' FD_SOCK2 has a server of its own, which knows no TLS."""
+    handle = a.listener
+    if not of_tcp:
+        handle = a.tcp.new_handle()
+        a.stack.stack.ports[handle] = FD_SOCK2(use_tls=True)
+    door: Any = a.tcp._tls
+    for number in (-8, -9):
+        door.incoming(Accepted(handle, number, STRANGER))
+        door.incoming(Received(number, b"bela" + bytes(20)))
+    assert a.turned_away() == {"TLS.clear": 2}
+    hint = 'Java members always do: with them, set FD_SOCK2.use_tls="false"'
+    assert caplog.text.count(hint) == (not of_tcp)
