@@ -92,9 +92,9 @@ def environments() -> Iterator[tuple[str, dict[str, str]]]:
 def test_variables_of_the_examples_are_those_of_the_stack(
     file: str, values: dict[str, str]
 ) -> None:
-    file = Path(values["STACK"])
-    assert file.parent == Path("/opt/member")
-    stack = DEPLOY / file.name
+    named = Path(values["STACK"])
+    assert named.parent == Path("/opt/member"), file
+    stack = DEPLOY / named.name
     included = ("tcp-default.xml", "seal.xml")
     text = stack.read_text() + "".join((ROOT / "stacks" / name).read_text() for name in included)
     known = {name.upper().replace(".", "_") for name in re.findall(r"\$\{([a-z._]+)", text)}
