@@ -1,38 +1,56 @@
 """Digests of maps: whether two are equal, and which keys differ and why, without comparing all values.
 
 Keys are spread over ``BUCKETS`` buckets. The digest of a bucket is the sum of hashes of its entries, so their order does not matter. Only
-buckets that differ are read again.
+buckets that differ are read again, as rows: what is to be known of an entry without its value. One of both maps may be on another machine (inquiry.py).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b
-from typing import Final, Protocol
+from itertools import islice
+from typing import Final, NamedTuple, Protocol
 
 from jgroups_py.maps.entry import Entry
+from jgroups_py.maps.stamp import Stamp
 
 BUCKETS: Final = 4096
-_BYTES: Final = 16
-_MODULUS: Final = 1 << (8 * _BYTES)
+BYTES: Final = 16
+"""Of a digest."""
+_MODULUS: Final = 1 << (8 * BYTES)
+_NO_VALUE: Final = b""
 
 
 class Side(Protocol):
     """One of two maps that are compared (``SharedFile`` is one)."""
 
-    def items(self) -> Iterator[tuple[bytes, Entry]]: ...
-    def entry(self, key: bytes) -> Entry | None: ...
+    @property
+    def key_codec(self) -> str: ...
+
+    def items(
+        self, *, after: bytes = b"", removed: bool = False
+    ) -> Iterator[tuple[bytes, Entry]]: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Difference:
+class Row(NamedTuple):
+    """An entry, with the digest of its value; empty: it was removed. ``stamp``: the last change."""
+
+    stamp: Stamp
+    expires: int
+    value: bytes
+
+    @property
+    def removed(self) -> bool:
+        return self.value == _NO_VALUE
+
+
+class Difference(NamedTuple):
     """A key that differs. ``why``: for people."""
 
     key: bytes
     why: str
-    here: Entry | None
-    there: Entry | None
+    here: Row | None
+    there: Row | None
 
 
 def bucket_of(key: bytes) -> int:
@@ -50,36 +68,57 @@ def digests(items: Iterable[tuple[bytes, Entry]]) -> list[int]:
 
 def _hash(key: bytes, entry: Entry) -> int:
     head = b"%d %d %d %d " % (len(key), entry.stamp.time, entry.stamp.node, entry.expires)
-    data = blake2b(head, digest_size=_BYTES)
+    data = blake2b(head, digest_size=BYTES)
     data.update(key)
     data.update(entry.value or b"")
     return int.from_bytes(data.digest(), "little")
 
 
+def row_of(entry: Entry) -> Row:
+    value = entry.value
+    digest = _NO_VALUE if value is None else blake2b(value, digest_size=BYTES).digest()
+    return Row(entry.stamp, entry.expires, digest)
+
+
+def rows(
+    side: Side, buckets: Collection[int], *, after: bytes = b"", scan: int | None = None
+) -> tuple[list[tuple[bytes, Row]], bytes | None]:
+    """Rows of some buckets, removed ones too, in the order of keys above ``after``, of at most ``scan`` entries that are looked at. And the last key that was, from which one goes
+    on; None: that is all."""
+    found: list[tuple[bytes, Row]] = []
+    looked, key = 0, after
+    for key, entry in islice(side.items(after=after, removed=True), scan):
+        looked += 1
+        if bucket_of(key) in buckets:
+            found.append((key, row_of(entry)))
+    return found, None if scan is None or looked < scan else key
+
+
+def differing(mine: Sequence[int], theirs: Sequence[int]) -> set[int]:
+    """Buckets whose digests differ."""
+    return {number for number in range(BUCKETS) if mine[number] != theirs[number]}
+
+
 def differences(here: Side, there: Side) -> Iterator[Difference]:
     """The keys that differ, in their order. Both are read twice if they differ at all."""
-    mine, theirs = digests(here.items()), digests(there.items())
-    buckets = {number for number in range(BUCKETS) if mine[number] != theirs[number]}
-    if not buckets:
-        return
-    one, other = _in(here, buckets), _in(there, buckets)
-    for key in sorted(one.keys() | other.keys()):
-        a, b = one.get(key), other.get(key)
-        if a is None or b is None or (a.stamp, a.value, a.expires) != (b.stamp, b.value, b.expires):
-            yield _difference(key, a or here.entry(key), b or there.entry(key))
+    buckets = differing(digests(here.items()), digests(there.items()))
+    if buckets:
+        yield from compared(dict(rows(here, buckets)[0]), dict(rows(there, buckets)[0]))
 
 
-def _in(side: Side, buckets: set[int]) -> dict[bytes, Entry]:
-    return {key: entry for key, entry in side.items() if bucket_of(key) in buckets}
+def compared(here: Mapping[bytes, Row], there: Mapping[bytes, Row]) -> Iterator[Difference]:
+    """The keys whose rows differ, in their order. A key that is removed here and not known there is equal."""
+    for key in sorted(here.keys() | there.keys()):
+        a, b = here.get(key), there.get(key)
+        if a != b and not ((a is None or a.removed) and (b is None or b.removed)):
+            yield Difference(key, _why(a, b), a, b)
 
 
-def _difference(key: bytes, here: Entry | None, there: Entry | None) -> Difference:
+def _why(here: Row | None, there: Row | None) -> str:
     if here is None or there is None:
-        return Difference(key, "only here" if there is None else "only there", here, there)
+        return "only here" if there is None else "only there"
     if here.stamp == there.stamp:
-        why = "one stamp and two values"
-    else:
-        older, newer = ("here", there) if there.stamp.is_newer(here.stamp) else ("there", here)
-        what = "a removal" if newer.removed else "a change"
-        why = f"older {older}: {what} of host {newer.stamp.node} is missing"
-    return Difference(key, why, here, there)
+        return "one stamp and two values"
+    older, newer = ("here", there) if there.stamp.is_newer(here.stamp) else ("there", here)
+    what = "a removal" if newer.removed else "a change"
+    return f"older {older}: {what} of host {newer.stamp.node} is missing"

@@ -2,7 +2,7 @@
 
     stream     "jgmaps", version u8, then frames
     frame      length u32 big-endian, and so many bytes
-    first      a Greeting, or Away: the stream ends, for a reason
+    first      a Greeting, or an Inquiry (inquiry.py), or Away: the stream ends, for a reason
     others     messages of replicas (messages.py); empty ones say that the sender is alive
 
 Who has connected greets first. Who was connected to answers. Both name their ``run``, a number by chance, so that two hosts that have
@@ -37,6 +37,8 @@ TCP_CAUSES: Final[Mapping[str, str]] = {
     "bad_greeting": "the first frame is no greeting",
     "unknown_map": "the map that was asked for is not here",
     "late": "the greeting did not come in time",
+    "inquiries": "others compare maps at this port already",
+    "bad_inquiry": "what was asked is no question",
     "crowded": "too many others had not greeted yet",
     "no_descriptors": "this process has few descriptors left",
     "silent": "nothing came for silence_timeout",
@@ -63,7 +65,14 @@ class Away(msgspec.Struct, frozen=True, tag="a", array_like=True):
     reason: Annotated[str, msgspec.Meta(max_length=600)]
 
 
-_decoder: Final[msgspec.msgpack.Decoder[Greeting | Away]] = msgspec.msgpack.Decoder(Greeting | Away)
+class Inquiry(msgspec.Struct, frozen=True, tag="q", array_like=True):
+    """Who speaks is no host: it compares this map with another one."""
+
+    map: Annotated[str, msgspec.Meta(min_length=1, max_length=255)]
+
+
+First = Greeting | Inquiry | Away
+_decoder: Final[msgspec.msgpack.Decoder[First]] = msgspec.msgpack.Decoder(First)
 
 
 class BadStream(ValueError):
@@ -79,12 +88,12 @@ def frame(data: bytes) -> bytes:
     return _LENGTH.pack(len(data)) + data
 
 
-def opening(first: Greeting | Away) -> bytes:
+def opening(first: First) -> bytes:
     """What a side sends first."""
     return START + frame(msgspec.msgpack.encode(first))
 
 
-def first_of(data: bytes) -> Greeting | Away:
+def first_of(data: bytes) -> First:
     """The first frame. Raises BadStream."""
     try:
         return _decoder.decode(data)

@@ -18,6 +18,7 @@ from typing import Final, Protocol
 import trio
 
 from jgroups_py.driver.unwrap import reraise
+from jgroups_py.maps.digests import Side
 from jgroups_py.maps.errors import MapFull
 from jgroups_py.maps.links import Link, Medium
 from jgroups_py.maps.replica import (
@@ -123,6 +124,11 @@ class MapHost:
             link.close()
         self.replica.link_closed(number)
         self._carry_out()
+
+    @property
+    def compared(self) -> Side | None:
+        """What others may compare their map with: the file, not a table in memory."""
+        return self.file if isinstance(self.file, SharedFile) else None
 
     # --- time
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from jgroups_py.maps.digests import Side
+
 
 class Link(Protocol):
     """One connection of one map with one peer."""
@@ -40,3 +42,7 @@ class LinkHost(Protocol):
 
     def link_closed(self, number: int) -> None:
         """The peer, or the network, has ended it."""
+
+    @property
+    def compared(self) -> Side | None:
+        """What others may compare their map with; None: nothing."""

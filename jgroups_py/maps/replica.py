@@ -48,7 +48,7 @@ CHUNK: Final = 256 * 1024
 CHUNK_ENTRIES: Final = 1000
 """How many entries one message has at most."""
 RESTS_MAX: Final = 9
-"""While nothing changes, those who share a medium are told what we have only each tenth ``have_interval``."""
+"""While nothing changes, peers are told what we have only each tenth ``have_interval``."""
 
 
 class Table(Protocol):
@@ -88,7 +88,7 @@ class ReplicaSettings:
     window: int = 1024 * 1024
     """Bytes on the way to one peer that it has not acknowledged."""
     have_interval: float = 0.5
-    """How often a peer is told what we have, at least; over a shared medium so often if that has changed."""
+    """How often a peer is told what we have, if that has changed."""
     ack_delay: float = 0.0
     """A peer gets no more than one acknowledgement in so many seconds."""
     repair_wait: float = 1.0
@@ -182,6 +182,10 @@ class _Link:
     wants: dict[int, int] = field(default_factory=dict)
     """Of other origins, what the peer has asked for."""
     have_due: float = 0.0
+    told: Vector | None = None
+    """What the peer was told last that we have."""
+    rests: int = 0
+    """How often it was told nothing, because nothing had changed."""
     owes_have: bool = False
     owes: dict[int, int] = field(default_factory=dict)
     """What is to be acknowledged: by origin, the number that was acknowledged last."""
@@ -639,10 +643,19 @@ class Replica:
         for link, peer in list(self._links.items()):
             if peer.hello is None:
                 continue
-            if peer.owes_have or (not peer.shared and self._now >= peer.have_due):
+            if peer.owes_have or (not peer.shared and self._is_have_due(peer)):
                 self._send_have(link, peer)
             elif peer.owes and self._now >= peer.ack_due:
                 self._acknowledge(peer)
+
+    def _is_have_due(self, peer: _Link) -> bool:
+        if self._now < peer.have_due:
+            return False
+        if peer.rests >= RESTS_MAX or peer.told != self._table.vector():
+            return True
+        peer.rests += 1
+        peer.have_due = self._now + self.settings.have_interval
+        return False
 
     def _send_shared_have(self) -> None:
         """Tells all who share a medium what we have, seldom if they know it."""
@@ -672,7 +685,8 @@ class Replica:
     def _send_have(self, link: int, peer: _Link) -> None:
         peer.owes_have = False
         peer.have_due = self._now + self.settings.have_interval
-        vector = self._table.vector()
+        peer.rests, peer.told = 0, self._table.vector()
+        vector = peer.told
         self._send(link, Have(list(vector.items()), self._clock.wall_time()))
 
     # --- tombstones

@@ -24,6 +24,8 @@ from pathlib import Path
 from struct import Struct
 from typing import Final, TypeVar
 
+from msgspec.structs import replace
+
 from jgroups_py.maps import forks
 from jgroups_py.maps.control import SLOTS, Control
 from jgroups_py.maps.entry import KEY_MAX, Entry, decode_entry, value_at
@@ -234,17 +236,18 @@ class SharedFile:
     def _entry(self, key: bytes) -> Entry | None:
         return self._overlay.entry(key, self.store.raw(key))
 
-    def items(self) -> Iterator[tuple[bytes, Entry]]:
-        """All entries that are not removed, in the order of keys. What is written meanwhile may be given or not; a key is given once."""
-        found, after = self._some(b"")  # at once: a map that was closed says so here
-        return chain(found, self._others(after))
+    def items(self, *, after: bytes = b"", removed: bool = False) -> Iterator[tuple[bytes, Entry]]:
+        """All entries, in the order of keys, above ``after``; those that are removed only if that is asked for. What is written meanwhile may be
+        given or not; a key is given once."""
+        found, last = self._some(after, removed)  # at once: a map that was closed says so here
+        return chain(found, self._others(last, removed))
 
-    def _others(self, after: bytes | None) -> Iterator[tuple[bytes, Entry]]:
+    def _others(self, after: bytes | None, removed: bool) -> Iterator[tuple[bytes, Entry]]:
         while after is not None:
-            found, after = self._some(after)
+            found, after = self._some(after, removed)
             yield from found
 
-    def _some(self, after: bytes) -> tuple[list[tuple[bytes, Entry]], bytes | None]:
+    def _some(self, after: bytes, removed: bool) -> tuple[list[tuple[bytes, Entry]], bytes | None]:
         """Entries above a key, and the last key, from which one goes on; None: these were the last ones."""
         with self._lock:
             self._look()
@@ -254,6 +257,13 @@ class SharedFile:
             keys = {*base, *self._overlay.between(after, last)}
             found = [(key, self._overlay.entry(key, base.get(key))) for key in sorted(keys)]
             now = self.clock.wall_time()
+        if removed:
+            # What is over is removed, whether it is buried yet or not.
+            return [
+                (key, replace(entry, value=None) if entry.is_over(now) else entry)
+                for key, entry in found
+                if entry is not None
+            ], last
         return [
             (key, entry)
             for key, entry in found

@@ -42,12 +42,15 @@ from jgroups_py.maps.frames import (
     TCP_CAUSES,
     Away,
     BadStream,
+    First,
     FrameReader,
     Greeting,
+    Inquiry,
     first_of,
     frame,
     opening,
 )
+from jgroups_py.maps.inquiry import BadInquiry, Described, answer, encode
 from jgroups_py.maps.links import LinkHost
 from jgroups_py.maps.messages import MESSAGE_MAX
 from jgroups_py.protocols.transport.crowd import goes
@@ -86,6 +89,8 @@ class TcpSettings:
     """The most connections at once that have not greeted. For a further one the first goes."""
     strangers_per_host: int = 16
     """The same, of one address."""
+    inquiries_max: int = 2
+    """The most programs at once that compare their map with one of this host. A further one is refused."""
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
@@ -153,7 +158,7 @@ class _Connection:
 
     # --- bytes
 
-    def say_first(self, first: Greeting | Away) -> None:
+    def say_first(self, first: First) -> None:
         self._append(opening(first))
 
     def turn_away(self, cause: str, reason: str) -> None:
@@ -251,13 +256,14 @@ class TcpPort:
         self.address: tuple[str, int] | None = None
         """Where it listens; None: it does not."""
         self.counters: Counter[str] = Counter()
-        """``links``, ``dials``, ``messages_received``, ``bytes_sent``, ``bytes_received``, and those of TCP_CAUSES that have happened."""
+        """``links``, ``dials``, ``messages_received``, ``bytes_sent``, ``bytes_received``, ``answers`` (to inquiries), and those of TCP_CAUSES that have happened."""
         self.dialled: list[Dialled] = []
         self._nursery = nursery
         self._hosts: dict[str, LinkHost] = {}
         self._connections: dict[_Connection, None] = {}
         self._linked: dict[tuple[str, bytes], _Connection] = {}
         self._strangers: dict[_Connection, None] = {}
+        self._inquiries = 0
         self._client: ssl.SSLContext | None = None
         self._server: ssl.SSLContext | None = None
         self._insecure = False
@@ -318,11 +324,8 @@ class TcpPort:
 
     def check_clear(self, host: str, what: str) -> None:
         """Raises ConfigError if messages would leave this machine in clear."""
-        if self._client is None and not self._insecure and not _is_loopback(host):
-            raise ConfigError(
-                f"{what} is not of this machine, and nothing encrypts the map's messages: give tls, or insecure=True if "
-                "everybody in that network may read and change the map"
-            )
+        if self._client is None and not self._insecure:
+            check_clear(host, what)
 
     def turned_away(self, cause: str, host: str) -> None:
         """Counts and logs that a connection was ended from this side."""
@@ -446,7 +449,10 @@ class TcpPort:
             frames = await connection.frames(limits.greeting_timeout, renewed=False)
             if not frames:
                 return "it has ended the connection without a greeting"
-            problem = self._on_first(connection, first_of(frames.pop(0)))
+            first = first_of(frames.pop(0))
+            if isinstance(first, Inquiry):
+                return await self._answer(connection, first, frames)
+            problem = self._on_first(connection, first)
             while frames is not None and not problem:
                 for data in frames:
                     self._on_frame(connection, data)
@@ -456,6 +462,38 @@ class TcpPort:
             self.turned_away("late" if late else bad.cause, connection.host)
             return str(bad)
         return problem or "it has ended the connection"
+
+    async def _answer(
+        self, connection: _Connection, asks: Inquiry, frames: list[bytes] | None
+    ) -> str:
+        """Somebody compares a map with one of this host. Gives why it has ended."""
+        self._strangers.pop(connection, None)
+        host = None if connection.dialled is not None else self._hosts.get(asks.map)
+        side = None if host is None else host.compared
+        if host is None or side is None:
+            connection.turn_away("unknown_map", f'the map "{asks.map}" is not served here')
+            await connection.frames(self.settings.linger)
+            return ""
+        if self._inquiries >= self.settings.inquiries_max:
+            connection.turn_away("inquiries", f"{self._inquiries} others compare maps here already")
+            await connection.frames(self.settings.linger)
+            return ""
+        self._inquiries += 1
+        try:
+            connection.say_first(asks)
+            connection.send(encode(Described(asks.map, self.node, side.key_codec)))
+            while frames is not None:
+                for data in frames:
+                    if data:
+                        connection.send(await trio.to_thread.run_sync(answer, side, data))
+                        self.counters["answers"] += 1
+                frames = await connection.frames(self.settings.silence_timeout)
+        except BadInquiry as bad:
+            self.turned_away("bad_inquiry", connection.host)
+            return str(bad)
+        finally:
+            self._inquiries -= 1
+        return "it has ended the connection"
 
     def _on_first(self, connection: _Connection, first: Greeting | Away) -> str:
         """The other side has greeted. Gives why there will be no link; empty: there may be."""
@@ -554,6 +592,15 @@ async def connect(host: str, port: int) -> trio.abc.Stream:
         await trio.aclose_forcefully(stream)
         raise ConnectionRefusedError("nobody listens, and the system has picked that very port")
     return stream
+
+
+def check_clear(host: str, what: str) -> None:
+    """Raises ConfigError if a host is not of this machine."""
+    if not _is_loopback(host):
+        raise ConfigError(
+            f"{what} is not of this machine, and nothing encrypts the map's messages: give tls, or insecure=True if "
+            "everybody in that network may read and change the map"
+        )
 
 
 def place_from(place: str, what: str) -> tuple[str, int]:

@@ -8,6 +8,7 @@ from typing import Any
 import trio
 import trio.testing
 
+from jgroups_py.maps.digests import Side
 from jgroups_py.maps.entry import Entry, origin_of
 from jgroups_py.maps.links import Link, Medium
 from jgroups_py.maps.replica import (
@@ -25,6 +26,8 @@ from jgroups_py.maps.tcp import TcpPort
 
 class Recorded:
     """A LinkHost that only notes what it is told."""
+
+    compared: Side | None = None
 
     def __init__(self) -> None:
         self.links: dict[int, Link] = {}
@@ -53,6 +56,8 @@ class Recorded:
 
 class TableHost:
     """A table in memory and its replica. ``run`` until cancelled."""
+
+    compared: Side | None = None
 
     def __init__(self, node: int, life: int = 1, **settings: Any) -> None:
         self.node, self.origin = node, origin_of(node, life)

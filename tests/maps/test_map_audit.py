@@ -109,16 +109,16 @@ def test_a_disk_that_is_full_is_counted_and_ends_nothing(
 
 
 class Side:
+    key_codec = "bytes"
+
     def __init__(self, entries: dict[bytes, Entry]) -> None:
         self.entries = entries
         self.reads = 0
 
-    def items(self) -> Iterator[tuple[bytes, Entry]]:
+    def items(self, *, after: bytes = b"", removed: bool = False) -> Iterator[tuple[bytes, Entry]]:
         self.reads += 1
-        return ((key, entry) for key, entry in self.entries.items() if not entry.removed)
-
-    def entry(self, key: bytes) -> Entry | None:
-        return self.entries.get(key)
+        found = sorted(self.entries.items())
+        return ((k, e) for k, e in found if k > after and (removed or not e.removed))
 
 
 def entries(count: int) -> dict[bytes, Entry]:

@@ -71,7 +71,11 @@ def test_a_file_that_is_no_history_of_maps_is_refused(change: dict[str, Any]) ->
 def test_a_put_in_a_group_costs_one_copy_and_over_tcp_one_for_each_peer() -> None:
     measured = measure(8, puts=2, value_bytes=1000)
     tcp, group = measured["tcp"], measured["group"]
-    assert 7 * 1000 < tcp["bytes_per_put"] < 7 * 1300
+    assert 7 * 1000 < tcp["bytes_per_put"] < 7 * 1400
+    assert (
+        tcp["messages_per_put"] == 7 + 7 + 8 * 7
+    )  # changes, acknowledgements, what each host tells each other one that it has
+    assert tcp["idle_messages_per_s"] == 8 * 7 / 5  # each tenth of half a second
     assert 1000 < group["bytes_per_put"] < 2200
     assert group["idle_messages_per_s"] < 8
 

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -146,6 +147,32 @@ def test_diff_says_which_keys_differ_and_why(tmp_path: Path, run: Any) -> None:
     assert run("diff", one, two) == (1, "a  only here")
     assert json.loads(run("diff", two, one, "--json")[1]) == [{"key": "a", "why": "only there"}]
     assert run("diff", two, made(tmp_path / "three", {})) == (0, "no key differs")
+
+
+@pytest.mark.sockets
+def test_diff_compares_with_the_map_of_a_host_that_listens(tmp_path: Path, run: Any) -> None:
+    place = f"127.0.0.1:{free_block(1)}"
+    mine = made(tmp_path / "one", {"a": 1, "b": 2}, name="fx", identifier=1)
+    with blocking.open_map(
+        tmp_path / "two", name="fx", key=str, value="json", identifier=2, listen=place
+    ) as m:
+        m["b"] = 3
+        while m.statistics().replicates is False:
+            time.sleep(0.01)
+        code, out = run("diff", mine, f"{place}/fx")
+        assert code == 1
+        assert out == "a  only here\nb  older here: a change of host 2 is missing"
+        code, out = run("diff", f"{place}/fx", mine, "--json", "--limit", "1")
+        assert (code, json.loads(out)) == (1, [{"key": "a", "why": "only there"}])
+        assert run("diff", f"{place}/fx", f"{place}/fx") == (0, "no key differs")
+        code, out = run("diff", mine, f"{place}/other")
+        assert code == 2 and 'the map "other" is not served here' in out
+    code, out = run("diff", mine, f"{place}/fx")
+    assert code == 2 and "cannot be reached" in out
+    code, out = run("diff", mine, str(tmp_path / "none"))
+    assert code == 2 and "the map of another machine is HOST:PORT/NAME" in out
+    code, out = run("diff", mine, f"{place}/fx", "--ca", "ca.pem")
+    assert code == 2 and "--certificate must name a PEM file" in out
 
 
 def test_audit_prints_what_was_sent_to_a_peer_and_came_from_it(tmp_path: Path, run: Any) -> None:

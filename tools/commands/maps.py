@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from itertools import islice
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,45 @@ import trio
 from jgroups_py.errors import ConfigError
 from jgroups_py.tools.options import JsonCommand, examples, json_option
 from jgroups_py.tools.outputs import show as show_result
+
+
+def _tls_options(command: Any) -> Any:
+    """Who this side is to hosts that other machines reach."""
+    for option in (
+        click.option(
+            "--insecure",
+            is_flag=True,
+            help="Allow hosts beyond this machine, in clear: everybody in that network may read and change the maps.",
+        ),
+        click.option("--ca", default="", metavar="FILE", help="PEM file: whom to trust."),
+        click.option(
+            "--key",
+            "key_file",
+            default="",
+            metavar="FILE",
+            help="PEM file: the key of the certificate, if it is not in its file.",
+        ),
+        click.option(
+            "--certificate",
+            default="",
+            metavar="FILE",
+            help="PEM file: the own certificate; needs --ca.",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def _tls(certificate: str, key: str, ca: str) -> Any:
+    from jgroups_py.tls import TlsSettings
+
+    if not (certificate or key or ca):
+        return None
+    tls = TlsSettings(certificate=certificate, key=key, ca=ca)
+    problem = tls.problem()
+    if problem is not None:
+        raise ConfigError(f"--{problem[0]} {problem[1]}")
+    return tls
 
 
 @click.group(
@@ -126,28 +164,51 @@ def stats(folder: str, json_out: str | None) -> None:
 
 @maps.command(
     cls=JsonCommand,
-    epilog=examples("jgroups-py maps diff data/1/fx data/2/fx"),
+    epilog=examples(
+        "jgroups-py maps diff data/1/fx data/2/fx",
+        "jgroups-py maps diff data/1/fx 127.0.0.1:8077/fx",
+    ),
 )
 @click.argument("here")
 @click.argument("there")
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="Show only the first N keys.")
+@_tls_options
 @json_option
-def diff(here: str, there: str, limit: int | None, json_out: str | None) -> int:
-    """Show which keys of two maps on this machine differ, and why. Both may be in use. What is under way differs for a moment.
+def diff(
+    here: str,
+    there: str,
+    limit: int | None,
+    certificate: str,
+    key_file: str,
+    ca: str,
+    insecure: bool,
+    json_out: str | None,
+) -> int:
+    """Show which keys of two maps differ, and why.
+
+    HERE and THERE are folders of this machine, or HOST:PORT/NAME for the map NAME of the host that listens there. Only digests are read of buckets of keys that are
+    equal, and no values. Both may be in use. What is under way differs for a moment.
 
     Exit 0: they are equal; 1: they differ.
     """
-    from jgroups_py.maps.digests import differences
+    from jgroups_py.tools.commands.maps_sides import Local, differences, remote_named
 
-    with _opened(here) as one, _opened(there) as other:
-        found = list(islice(differences(one.file, other.file), limit))
-        rows = [(one.shown_key(difference.key), difference.why) for difference in found]
+    tls = _tls(certificate, key_file, ca)
+    with ExitStack() as stack:
+
+        def side(text: str) -> Any:
+            remote = remote_named(text, tls, insecure)
+            return remote or Local(stack.enter_context(_opened(text)).file)
+
+        one, other = side(here), side(there)
+        found = trio.run(differences, one, other, limit)
+        shown = [(_shown(one.key_codec, it.key), it.why) for it in found]
     show_result(
         json_out,
-        lambda: json.dumps([{"key": key, "why": why} for key, why in rows], indent=2),
-        lambda: "\n".join(f"{_line(key)}  {why}" for key, why in rows) or "no key differs",
+        lambda: json.dumps([{"key": key, "why": why} for key, why in shown], indent=2),
+        lambda: "\n".join(f"{_line(key)}  {why}" for key, why in shown) or "no key differs",
     )
-    return 1 if rows else 0
+    return 1 if shown else 0
 
 
 @maps.command(epilog=examples("jgroups-py maps audit logs/1"))
@@ -185,12 +246,17 @@ def audit(folder: str, peer: int | None) -> None:
     help="The address of a connectUri that is a name. May be given several times.",
 )
 @click.option("--folder", default=".", help="What mapFileDataDirectory is relative to.")
-@click.option(
-    "--insecure",
-    is_flag=True,
-    help="Allow hosts beyond this machine, in clear: everybody in that network may read and change the maps.",
-)
-def serve(file: str, host_id: int, addresses: Sequence[str], folder: str, insecure: bool) -> None:
+@_tls_options
+def serve(
+    file: str,
+    host_id: int,
+    addresses: Sequence[str],
+    folder: str,
+    certificate: str,
+    key_file: str,
+    ca: str,
+    insecure: bool,
+) -> None:
     """Replicate the maps of the cluster file FILE as host HOST_ID.
 
     It goes on until it is interrupted. Other processes of this host open the maps' folders, and need no network. A second ``serve`` waits, and takes over when the first one ends.
@@ -201,16 +267,17 @@ def serve(file: str, host_id: int, addresses: Sequence[str], folder: str, insecu
         if not equals or not name or not place:
             raise ConfigError(f'--address must be NAME=HOST:PORT, got "{address}"')
         given[name] = place
-    trio.run(_serve, file, host_id, given, folder, insecure)
+    tls = _tls(certificate, key_file, ca)
+    trio.run(_serve, file, host_id, given, folder, tls, insecure)
 
 
 async def _serve(
-    file: str, host_id: int, addresses: dict[str, str], folder: str, insecure: bool
+    file: str, host_id: int, addresses: dict[str, str], folder: str, tls: Any, insecure: bool
 ) -> None:
     from jgroups_py.maps import open_cluster
 
     async with open_cluster(
-        file, host_id, addresses=addresses, folder=folder, insecure=insecure
+        file, host_id, addresses=addresses, folder=folder, tls=tls, insecure=insecure
     ) as hosts:
         names = ", ".join(hosts)
         click.echo(f"host {host_id} ({hosts.host.name}) has {names}")
@@ -232,12 +299,12 @@ class _Found:
         return self._bytes(self.file.value_codec, text, "value")
 
     def shown_key(self, data: bytes) -> Any:
-        return self._shown(self.file.key_codec, data)
+        return _shown(self.file.key_codec, data)
 
     def shown(self, data: bytes) -> Any:
         if self.file.rule.name == "pn-counter":
             return self.file.rule.total(data)
-        return self._shown(self.file.value_codec, data)
+        return _shown(self.file.value_codec, data)
 
     def _bytes(self, codec: str, text: str, what: str) -> bytes:
         from jgroups_py.maps.codecs import CODECS, encoded
@@ -263,20 +330,19 @@ class _Found:
             return msgspec.msgpack.encode(value)
         return encoded(CODECS[codec], value, what)
 
-    def _shown(self, codec: str, data: bytes) -> Any:
-        from jgroups_py.maps.codecs import CODECS, decoded
 
-        if codec == "bytes":
-            return (
-                data.decode()
-                if data.isascii() and data.decode().isprintable()
-                else "0x" + data.hex()
-            )
-        if codec == "own":
-            return "0x" + data.hex()
-        if codec.startswith("struct "):
-            return msgspec.msgpack.decode(data)
-        return decoded(CODECS[codec], data, "value")
+def _shown(codec: str, data: bytes) -> Any:
+    from jgroups_py.maps.codecs import CODECS, decoded
+
+    if codec == "bytes":
+        return (
+            data.decode() if data.isascii() and data.decode().isprintable() else "0x" + data.hex()
+        )
+    if codec == "own":
+        return "0x" + data.hex()
+    if codec.startswith("struct "):
+        return msgspec.msgpack.decode(data)
+    return decoded(CODECS[codec], data, "value")
 
 
 @contextmanager

@@ -1,0 +1,98 @@
+"""Inquiries: another program compares its map with that of a host, over one connection. Questions and answers, without I/O.
+
+    Inquiry              the first frame, in place of a greeting; it is answered with Described
+    Digests              asked: of all buckets; answered: so many digests in one text of bytes
+    Rows                 asked: of some buckets, above a key; answered: some rows, and from where to go on
+
+Who may connect may get the whole map as a host, so an inquiry tells nobody more than that. Nothing is kept between two questions. An answer takes at most
+SCAN_MAX entries to look at: 2 MB of rows.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+import msgspec
+
+from jgroups_py.maps.digests import BUCKETS, BYTES, Row, Side, digests, rows
+from jgroups_py.maps.entry import KEY_MAX
+from jgroups_py.maps.stamp import Stamp
+
+SCAN_MAX: Final = 50_000
+"""Entries that one answer looks at."""
+_Key = Annotated[bytes, msgspec.Meta(max_length=KEY_MAX)]
+
+
+class Described(msgspec.Struct, frozen=True, tag="d", array_like=True, forbid_unknown_fields=True):
+    """What the map is. ``key``: the name of the codec of its keys."""
+
+    map: str
+    node: int
+    key: str
+
+
+class AskDigests(msgspec.Struct, frozen=True, tag="a", array_like=True, forbid_unknown_fields=True):
+    """Of all buckets."""
+
+
+class Digests(msgspec.Struct, frozen=True, tag="b", array_like=True, forbid_unknown_fields=True):
+    data: Annotated[bytes, msgspec.Meta(min_length=BUCKETS * BYTES, max_length=BUCKETS * BYTES)]
+
+
+class AskRows(msgspec.Struct, frozen=True, tag="c", array_like=True, forbid_unknown_fields=True):
+    buckets: Annotated[
+        list[Annotated[int, msgspec.Meta(ge=0, lt=BUCKETS)]], msgspec.Meta(max_length=BUCKETS)
+    ]
+    after: _Key
+
+
+class Rows(msgspec.Struct, frozen=True, tag="r", array_like=True, forbid_unknown_fields=True):
+    """Key, time, host, expiry and digest of the value of each. ``last`` None: there are no more."""
+
+    rows: list[tuple[_Key, int, int, int, bytes]]
+    last: _Key | None
+
+
+class BadInquiry(ValueError):
+    """Bytes that are no question, or no answer."""
+
+
+_questions: Final[msgspec.msgpack.Decoder[AskDigests | AskRows]] = msgspec.msgpack.Decoder(
+    AskDigests | AskRows
+)
+_answers: Final[msgspec.msgpack.Decoder[Described | Digests | Rows]] = msgspec.msgpack.Decoder(
+    Described | Digests | Rows
+)
+encode = msgspec.msgpack.Encoder().encode
+
+
+def answer(side: Side, question: bytes) -> bytes:
+    """It reads the map, which takes time. Any bytes may come. Raises BadInquiry."""
+    try:
+        asked = _questions.decode(question)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise BadInquiry(f"no question: {str(error)[:200]}") from None
+    if isinstance(asked, AskDigests):
+        data = b"".join(number.to_bytes(BYTES, "big") for number in digests(side.items()))
+        return encode(Digests(data))
+    found, last = rows(side, set(asked.buckets), after=asked.after, scan=SCAN_MAX)
+    return encode(Rows([(key, *row.stamp, row.expires, row.value) for key, row in found], last))
+
+
+def answered(data: bytes) -> Described | Digests | Rows:
+    """Raises BadInquiry."""
+    try:
+        return _answers.decode(data)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise BadInquiry(f"no answer: {str(error)[:200]}") from None
+
+
+def digests_in(told: Digests) -> list[int]:
+    data = told.data
+    return [int.from_bytes(data[at : at + BYTES], "big") for at in range(0, BUCKETS * BYTES, BYTES)]
+
+
+def rows_in(told: Rows) -> dict[bytes, Row]:
+    return {
+        key: Row(Stamp(time, node), expires, value) for key, time, node, expires, value in told.rows
+    }
