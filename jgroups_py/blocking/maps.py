@@ -15,7 +15,7 @@ import trio
 from jgroups_py.blocking.block import OpenBlock
 from jgroups_py.driver.unwrap import reraise
 from jgroups_py.maps.errors import MapClosed
-from jgroups_py.maps.feed import LISTEN_INTERVAL, Feed, MapChange, Skipped
+from jgroups_py.maps.feed import LISTEN_INTERVAL, Feed, Heard
 from jgroups_py.maps.host import MapHost
 from jgroups_py.maps.local_map import LocalMap, MapStatistics
 from jgroups_py.maps.opening import MapOptions, Opening
@@ -131,7 +131,7 @@ class Map(LocalMap[K, V], MutableMapping[K, V], Generic[K, V]):
         with self._file.locked(raw):
             return self._increment(raw, amount)
 
-    def listen(self, timeout: float | None = None) -> Iterator[MapChange | Skipped]:
+    def listen(self, timeout: float | None = None) -> Iterator[Heard]:
         """Changes from now on, of this host and of others; see ``jgroups_py.maps.Map.listen``. It ends when the map is closed, or when
         nothing has changed for ``timeout`` seconds."""
         return _changes(self._file, Feed(self._file, self._key, self._shown), timeout)
@@ -160,7 +160,7 @@ class Map(LocalMap[K, V], MutableMapping[K, V], Generic[K, V]):
         return self._statistics(self._host())
 
 
-def _changes(file: SharedFile, feed: Feed, timeout: float | None) -> Iterator[MapChange | Skipped]:
+def _changes(file: SharedFile, feed: Feed, timeout: float | None) -> Iterator[Heard]:
     last = time.monotonic()
     while not file.closed:
         try:

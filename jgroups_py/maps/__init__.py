@@ -30,7 +30,7 @@ if typing.TYPE_CHECKING:
         MapFull,
         MapTypeError,
     )
-    from jgroups_py.maps.feed import MapChange, Skipped
+    from jgroups_py.maps.feed import Evicted, MapChange, Skipped
     from jgroups_py.maps.host import MapHost, Network
     from jgroups_py.maps.links import Link
     from jgroups_py.maps.local_map import MapStatistics
@@ -58,6 +58,7 @@ __all__ = [
     "Changes",
     "Codec",
     "ConflictRule",
+    "Evicted",
     "INT",
     "JSON",
     "LAST_WRITER",
@@ -107,7 +108,7 @@ _PLACES = {
     "cluster_file": "ClusterConfig load_cluster parse_cluster",
     "codecs": "BYTES INT JSON STR Codec struct_codec",
     "errors": "MapBusy MapClosed MapError MapFileError MapFull MapTypeError",
-    "feed": "MapChange Skipped",
+    "feed": "Evicted MapChange Skipped",
     "host": "MapHost Network",
     "links": "Link",
     "local_map": "MapStatistics",

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from typing import Any, Generic, Self, TypeVar
 
 from jgroups_py.maps.errors import MapClosed
-from jgroups_py.maps.feed import LISTEN_INTERVAL, Feed, MapChange, Skipped
+from jgroups_py.maps.feed import LISTEN_INTERVAL, Feed, Heard
 from jgroups_py.maps.host import MapHost
 from jgroups_py.maps.local_map import LocalMap
 from jgroups_py.maps.waiting import LOOK_INTERVAL, Replicated
@@ -64,7 +64,7 @@ class AsyncMap(LocalMap[K, V], Generic[K, V]):
             return self._increment(raw, amount)
 
     def listen(self) -> Changes:
-        """Changes from now on, of this host and of others: ``async for change in m.listen()``. See ``MapChange`` and ``Skipped``.
+        """Changes from now on, of this host and of others: ``async for change in m.listen()``. See ``MapChange``, ``Skipped`` and ``Evicted``.
         That the time of a value has passed is not told. It ends when the map is closed."""
         return Changes(self, Feed(self._file, self._key, self._shown))
 
@@ -108,12 +108,12 @@ class Changes:
     def __init__(self, of: AsyncMap[Any, Any], feed: Feed) -> None:
         self._map = of
         self._feed = feed
-        self._next: list[MapChange | Skipped] = []
+        self._next: list[Heard] = []
 
     def __aiter__(self) -> Self:
         return self
 
-    async def __anext__(self) -> MapChange | Skipped:
+    async def __anext__(self) -> Heard:
         await self._map._sleep(0)
         while not self._next:
             if self._map.closed:

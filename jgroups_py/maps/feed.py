@@ -41,6 +41,17 @@ class Skipped:
     reason: str
 
 
+@dataclass(frozen=True, slots=True)
+class Evicted:
+    """``count`` entries that were used least recently are not there any more, because a limit was reached. A map with evict="remove" tells their removals, too."""
+
+    count: int
+
+
+Heard = MapChange | Skipped | Evicted
+"""What a listener gets."""
+
+
 class Feed:
     """Changes from now on. One that was made a moment before may be among them."""
 
@@ -49,15 +60,16 @@ class Feed:
         self._key, self._value = key, value
         self._seen = file.vector()
         self._forgotten = dict(file.forgotten)
+        self._evicted = file.evicted()
         self._generation = -1
 
-    def take(self) -> list[MapChange | Skipped]:
+    def take(self) -> list[Heard]:
         """What is new, at most CHANGES_AT_ONCE changes of each host; nothing: there is nothing new now."""
         file = self._file
         generation = file.generation()
         if generation == self._generation:
             return []
-        found: list[MapChange | Skipped] = []
+        found: list[Heard] = []
         vector = file.vector()
         forgotten = file.forgotten
         seen = self._seen
@@ -80,6 +92,10 @@ class Feed:
             full = len(changes) == CHANGES_AT_ONCE
             seen[origin] = changes[-1][0] if full else to
             complete = complete and not full
+        evicted = file.evicted()
+        if evicted > self._evicted:
+            found.append(Evicted(evicted - self._evicted))
+            self._evicted = evicted
         if complete:
             self._generation = generation
         return found

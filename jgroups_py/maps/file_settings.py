@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from jgroups_py.maps.errors import MapError
+from jgroups_py.maps.eviction import FORGET, REMOVE, Limits
 from jgroups_py.maps.rules import LAST_WRITER, ConflictRule
 from jgroups_py.maps.stamp import IDENTIFIER_MAX, WIDE_IDENTIFIER_MAX
 
@@ -40,6 +41,12 @@ class FileSettings:
     max_bytes: int | None = None
     """How large the file may get; MAX_BYTES in a new file. The file takes what it needs. The largest one that anybody has given counts, and
     processes that have the map open take it over when they need it."""
+    max_entries: int | None = None
+    """How many entries the map may have; 0: no limit, None: what the file says. The last one that anybody has given counts."""
+    max_live_bytes: int | None = None
+    """The same, of bytes of keys and values."""
+    evict: str | None = None
+    """How entries go then, those first that were used least recently: "forget" or "remove" (eviction.py). None: "remove" if an identifier is given."""
     inbox_bytes: int = 16 * 1024**2
     """Of each process: what may wait to be merged."""
     durability: str = "process"
@@ -72,11 +79,21 @@ class FileSettings:
             raise MapError(f"max_bytes must be at least 1 MB, got {self.max_bytes}")
         if self.inbox_bytes < 4096:
             raise MapError(f"inbox_bytes must be at least 4 KB, got {self.inbox_bytes}")
+        self.limits(Limits())
         if not self.full_timeout >= 0:
             raise MapError(f"full_timeout must be 0 seconds or more, got {self.full_timeout}")
         for name in ("sync_interval", "merge_interval", "lock_timeout"):
             if not getattr(self, name) > 0:
                 raise MapError(f"{name} must be more than 0 seconds, got {getattr(self, name)}")
+
+    def limits(self, known: Limits) -> Limits:
+        """What is given, on top of what the file has. MapError: it cannot be."""
+        default = REMOVE if self.identifier is not None else FORGET
+        return Limits(
+            known.max_entries if self.max_entries is None else self.max_entries,
+            known.max_live_bytes if self.max_live_bytes is None else self.max_live_bytes,
+            self.evict or (known.evict if known else default),
+        )
 
     def agreed(self) -> dict[str, str | None]:
         """What all processes of a host must agree on, as the file keeps it. None: it was not given."""

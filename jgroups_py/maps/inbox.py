@@ -31,6 +31,9 @@ FORGET: Final = 4
 ANEW: Final = 5
 """The host begins anew: pairs of origin and number."""
 
+USE: Final = 6
+"""A key was read: time u64, key."""
+
 _HEAD: Final = Struct("<IIB")
 _LENGTH: Final = Struct("<I")
 HEAD: Final = _HEAD.size
@@ -136,6 +139,9 @@ class Inbox:
         left = size - self._at % size
         skip = left if left < need else 0
         return self._at + skip + need - self._control.merged(self._slot) <= size
+
+    def is_half_full(self) -> bool:
+        return self._at - self._control.merged(self._slot) > self._file.size // 2
 
     def append(self, kind: int, data: bytes) -> int:
         """Gives the offset behind the record. InboxFull, MapFull: nothing was written."""

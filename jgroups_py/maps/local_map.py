@@ -42,6 +42,8 @@ class MapStatistics:
     file_bytes: int
     """How much of ``max_bytes`` is used."""
     max_bytes: int
+    evicted: int
+    """How many entries went because ``max_entries`` or ``max_live_bytes`` was reached, since the file was made."""
     replicates: bool
     """This process speaks for its host."""
     counters: Mapping[str, int]
@@ -220,6 +222,7 @@ class LocalMap(Mapping[K, V], Generic[K, V]):
             inbox_bytes=file.inbox_bytes,
             file_bytes=file.file_bytes(),
             max_bytes=file.max_bytes(),
+            evicted=file.evicted(),
             replicates=host is not None,
             counters={}
             if host is None or replica is None

@@ -18,8 +18,9 @@ from typing import Final, Protocol
 from jgroups_py.maps.control import SLOTS, Control
 from jgroups_py.maps.entry import decode_entry
 from jgroups_py.maps.errors import MapFull
+from jgroups_py.maps.eviction import TIME, Limits
 from jgroups_py.maps.file_settings import FileSettings
-from jgroups_py.maps.inbox import ADVANCE, ANEW, CHANGE, ENTRY, FORGET, InboxFiles, split_keyed
+from jgroups_py.maps.inbox import ADVANCE, ANEW, CHANGE, ENTRY, FORGET, USE, InboxFiles, split_keyed
 from jgroups_py.maps.merging import Merging
 from jgroups_py.maps.rules import ConflictRule
 from jgroups_py.maps.stamp import HybridClock
@@ -68,6 +69,8 @@ class Merger:
         self._synced = self._bury_at = time.monotonic()
         self._first = 0
         """The slot with which the next transaction begins."""
+        self._limits = Limits()
+        """Those that are kept."""
 
     def release(self) -> None:
         self._inboxes.close()
@@ -150,19 +153,27 @@ class Merger:
         return bool(ends)
 
     def _bury(self) -> bool:
-        """Entries whose time has passed become tombstones."""
+        """Entries whose time has passed become tombstones, and limits that are new are kept."""
         now = time.monotonic()
         if now < self._bury_at:
             return False
         store, ticks = self._shared.store, self._shared.clock.wall_time()
-        buried = 0
+        buried = evicted = 0
+        limits = store.limits()
+        if limits and limits != self._limits:  # somebody has set them: they may be exceeded now
+            with store.merging(self._shared.rule) as merging:
+                pass
+            evicted = merging.evicted
+            self._shared.control.next_generation()
+        if not evicted:
+            self._limits = limits
         if store.has_ended(ticks):
             with store.merging(self._shared.rule) as merging:
                 buried = merging.bury(ticks, RECORDS_MAX)
             self._shared.control.next_generation()
-        if buried < RECORDS_MAX:
+        if buried < RECORDS_MAX and not evicted:
             self._bury_at = now + BURY_INTERVAL
-        return buried > 0
+        return buried + evicted > 0
 
     def _sync(self) -> None:
         settings = self._shared.settings
@@ -175,6 +186,9 @@ class Merger:
 def _carry_out(merging: Merging, kind: int, data: bytes) -> None:
     if kind == CHANGE:
         merging.change(*split_keyed(data))
+        return
+    if kind == USE:
+        merging.use(data[8:], TIME.unpack_from(data)[0])
         return
     merging.settle()
     if kind == ENTRY:

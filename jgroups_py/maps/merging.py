@@ -13,8 +13,17 @@ from typing import Any, Final, NamedTuple
 
 from msgspec.structs import replace
 
-from jgroups_py.maps.entry import Dots, Entry, decode_entry
+from jgroups_py.maps.entry import NODE_SHIFT, Dots, Entry, decode_entry
+from jgroups_py.maps.eviction import (
+    EVICTED_AT_ONCE,
+    EVICTION_SLOT,
+    FORGET,
+    Limits,
+    Uses,
+    limits_of,
+)
 from jgroups_py.maps.rules import ConflictRule, LastWriter
+from jgroups_py.maps.stamp import Stamp
 from jgroups_py.maps.table import numbered, placed, write
 
 DOT: Final = Struct(">QQ")
@@ -31,6 +40,8 @@ class Databases(NamedTuple):
     facts: Any
     graves: Any
     ends: Any
+    times: Any
+    uses: Any
 
 
 def numbers(txn: Any, facts: Any, prefix: bytes) -> dict[int, int]:
@@ -65,6 +76,13 @@ class Merging:
         """What was read or written in this transaction."""
         self._latest: dict[bytes, tuple[int, int, bytes]] = {}
         """Changes of this host that are not looked at yet: time, number and encoded entry."""
+        self._limits = limits_of(txn.get(b"limits", db=dbs.facts))
+        self._uses = Uses(txn, dbs.times, dbs.uses)
+        self._used: dict[bytes, int] = {}
+        """When keys were read."""
+        self._live = self._fact(b"live")
+        """Bytes of keys and values; counted while there are limits."""
+        self.evicted = 0
 
     def _fact(self, name: bytes) -> int:
         return int(NUMBER.unpack(self._txn.get(name, default=bytes(8), db=self._dbs.facts))[0])
@@ -146,6 +164,10 @@ class Merging:
             self.set_entry(key, replace(entry, value=None))
         return len(ended)
 
+    def use(self, key: bytes, time: int) -> None:
+        """Somebody has read it."""
+        self._used[key] = max(time, self._used.get(key, 0))
+
     def merged(self, slot: int, offset: int) -> None:
         """The inbox of a slot has taken effect so far."""
         self._txn.put(b"in %x" % slot, NUMBER.pack(offset), db=self._dbs.facts)
@@ -155,6 +177,8 @@ class Merging:
     def finish(self) -> None:
         self.settle()
         self._write_entries()
+        if self._limits:
+            self._keep_limits()
         facts = self._dbs.facts
         if self._number:
             self._vector[self._origin] = self._number
@@ -168,7 +192,7 @@ class Merging:
 
     def _write_entries(self) -> None:
         txn, was = self._txn, self._was
-        entries, changes, _, graves, ends = self._dbs
+        entries, changes, _, graves, ends, _, _ = self._dbs
         index: list[tuple[bytes, bytes]] = []
         for key, entry in self._now.items():
             before = was[key]
@@ -196,10 +220,72 @@ class Merging:
                 txn.delete(key, db=entries)
             else:
                 txn.put(key, entry.encode(), db=entries)
+            if self._limits:
+                self._live += _size(key, entry) - _size(key, before)
+                if entry is None or entry.removed:
+                    self._uses.drop(key)
+                else:
+                    self._uses.set(key, entry.stamp.time)
         with txn.cursor(db=changes) as cursor:  # after all that goes
             cursor.putmulti(index)
         self._now.clear()
         self._was.clear()
+
+    # --- limits
+
+    def set_limits(self, limits: Limits) -> None:
+        """From now on. Uses are counted from the last write of each entry, if they were not counted before."""
+        if limits and not self._limits:
+            self._write_entries()
+            self._uses.clear()
+            self._live = 0
+            with self._txn.cursor(db=self._dbs.entries) as cursor:
+                for key, data in cursor:
+                    entry = decode_entry(data)
+                    self._live += _size(key, entry)
+                    if not entry.removed:
+                        self._uses.set(key, entry.stamp.time)
+        self._limits = limits
+        self._txn.put(b"limits", limits.encode(), db=self._dbs.facts)
+
+    def _keep_limits(self) -> None:
+        for key, time in self._used.items():
+            if self._uses.knows(key):
+                self._uses.set(key, time)
+        for key in self._excess():
+            entry = self.entry(key)
+            assert entry is not None
+            self._now[key] = None if self._limits.evict == FORGET else self._removed(entry)
+            self.evicted += 1
+        if self.evicted:
+            self._write_entries()
+            total = self._fact(b"evicted") + self.evicted
+            self._txn.put(b"evicted", NUMBER.pack(total), db=self._dbs.facts)
+        self._txn.put(b"live", NUMBER.pack(self._live), db=self._dbs.facts)
+
+    def _excess(self) -> list[bytes]:
+        """Keys that go, at most EVICTED_AT_ONCE."""
+        limits, txn, dbs = self._limits, self._txn, self._dbs
+        count = txn.stat(dbs.uses)["entries"]
+        live = self._live
+        found: list[bytes] = []
+        for key in islice(self._uses.oldest(), EVICTED_AT_ONCE):
+            over = 0 < limits.max_entries < count - len(found)
+            if not over and not 0 < limits.max_live_bytes < live:
+                break
+            live -= _size(key, self.entry(key))
+            found.append(key)
+        return found
+
+    def _removed(self, entry: Entry) -> Entry:
+        """A removal by this host, newer than all that is in the file."""
+        self._number += 1
+        self._time = (max(self._time >> 8, entry.stamp.time >> 8) + 1) << 8 | EVICTION_SLOT
+        stamp = Stamp(self._time, self._origin >> NODE_SHIFT)
+        life = 0 if self._last_writer else self._time
+        return numbered(
+            self._rule, entry, Entry(None, stamp, {}, 0, life), self._origin, self._number
+        )
 
     # --- Rows
 
@@ -220,3 +306,8 @@ class Merging:
 
     def drop_dot(self, origin: int, number: int) -> None:
         """The index is written with the entries."""
+
+
+def _size(key: bytes, entry: Entry | None) -> int:
+    """What it counts for ``max_live_bytes``."""
+    return 0 if entry is None or entry.value is None else len(key) + len(entry.value)

@@ -44,6 +44,10 @@ async def open_map(
         max_bytes: how large the file may get (a new one 16 GB; it takes what it needs). The largest that anybody has given counts, also for those who
             have the map open. inbox_bytes: of each process, what may wait to be merged (16 MB),
             for a new file.
+        max_entries, max_live_bytes: how many entries, or bytes of keys and values, the map may have; 0: no limit. Then those go first that were used least recently,
+            a moment after a put. The last one that anybody has given counts.
+        evict: how they go. "forget": as if they had never been there, for a map that does not replicate. "remove", which is the default with an identifier: as with
+            ``del``, at all hosts.
         merger: "thread" or "process": who merges puts into the file, if this process is the one that does. With "process" no put waits for that.
         full_timeout: seconds that a put waits at most when puts come faster than they are merged and ``inbox_bytes`` are used (5); MapFull then. It
             keeps the whole event loop waiting; 0: MapFull at once.

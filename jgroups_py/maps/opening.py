@@ -60,6 +60,9 @@ class MapOptions(TypedDict, total=False):
     wide_identifiers: bool
     hybrid: bool | None
     max_bytes: int | None
+    max_entries: int | None
+    max_live_bytes: int | None
+    evict: str | None
     inbox_bytes: int
     sync_interval: float
     merger: str

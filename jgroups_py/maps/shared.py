@@ -30,6 +30,8 @@ from jgroups_py.maps import forks
 from jgroups_py.maps.control import SLOTS, Control
 from jgroups_py.maps.entry import KEY_MAX, Entry, decode_entry, value_at
 from jgroups_py.maps.errors import MapClosed, MapError, MapFileError
+from jgroups_py.maps.eviction import FORGET as FORGOTTEN
+from jgroups_py.maps.eviction import REMOVE, TIME, Limits, Readings
 from jgroups_py.maps.file_settings import DEFAULTS, FileSettings
 from jgroups_py.maps.inbox import (
     ADVANCE,
@@ -37,6 +39,7 @@ from jgroups_py.maps.inbox import (
     CHANGE,
     ENTRY,
     FORGET,
+    USE,
     Inbox,
     InboxFiles,
     InboxFull,
@@ -112,7 +115,13 @@ class SharedFile:
         self._replicator = os.open(
             self.folder / "replicator", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600
         )
+        self._replicates = False
         self._vector: tuple[int, Vector] = (-1, {})
+        try:
+            self._set_limits(settings.limits(self.store.limits()))
+        except BaseException:
+            self._close_files()
+            raise
         self._overlay = Overlay(
             self.store,
             self.control,
@@ -144,6 +153,17 @@ class SharedFile:
         )
         self._thread.start()
 
+    def _set_limits(self, limits: Limits) -> None:
+        """Those of the file are these from now on. MapError: the map would forget, and it replicates."""
+        if limits and limits.evict == FORGOTTEN and self.is_replicated():
+            raise MapError(
+                f'the map {self.folder} replicates, so it cannot forget entries (evict="{FORGOTTEN}"): give evict="{REMOVE}"'
+            )
+        if limits != self.store.limits():
+            self.store.set_limits(self.rule, limits)
+        self.limits = limits
+        self._readings = Readings() if limits else None
+
     def _run_merger(self) -> None:
         if self._child is not None:
             self._child.run()
@@ -169,6 +189,9 @@ class SharedFile:
         if self._child is not None:
             self._child.abandon()
         self._merger.release()
+        self._close_files()
+
+    def _close_files(self) -> None:
         self.store.close()
         self._inboxes.close()
         self.control.close()
@@ -220,12 +243,20 @@ class SharedFile:
             if self.control.mark() != overlay.mark:
                 self._look()
             data = store.lookup(key, None, store.entries_db)
+            if self._readings is not None:
+                self._tell_use(key)
             if key not in overlay.waiting:
                 return None if data is None else value_at(data, self.clock.wall_time)
             entry = overlay.entry(key, data)
         if entry is None or entry.is_over(self.clock.wall_time()):
             return None
         return entry.value
+
+    def _tell_use(self, key: bytes) -> None:
+        """A key was read. Nothing waits for that, and nothing is told when the inbox is half full."""
+        assert self._readings is not None
+        if self._readings.is_due(key, time.monotonic()) and not self._inbox.is_half_full():
+            self._append(USE, TIME.pack(self.clock.wall_time()) + key)
 
     def entry(self, key: bytes) -> Entry | None:
         """The entry, removed or not. Its dots are only those that are merged."""
@@ -411,16 +442,24 @@ class SharedFile:
     # --- one process of the host replicates
 
     def take_replication(self) -> bool:
-        """Whether this process speaks for the host now. It does until ``end_replication``, or its death."""
+        """Whether this process speaks for the host now. It does until ``end_replication``, or its death. MapError: a map that forgets cannot replicate."""
         if self.closing.is_set():
             raise MapClosed(f"the map {self.folder} is closed")
         try:
             fcntl.flock(self._replicator, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             return False
+        self._replicates = True
+        limits = self.store.limits()
+        if limits and limits.evict == FORGOTTEN:
+            self.end_replication()
+            raise MapError(
+                f'the map {self.folder} forgets entries (evict="{FORGOTTEN}") and cannot replicate: other hosts would keep them. Open it with evict="{REMOVE}"'
+            )
         return True
 
     def end_replication(self) -> None:
+        self._replicates = False
         if not self.closing.is_set():
             fcntl.flock(self._replicator, fcntl.LOCK_UN)
 
@@ -482,10 +521,19 @@ class SharedFile:
 
     def is_replicated(self) -> bool:
         """Whether a process of this host replicates."""
-        if not self.take_replication():
+        if self._replicates:
             return True
-        self.end_replication()
+        try:
+            fcntl.flock(self._replicator, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            return True
+        fcntl.flock(self._replicator, fcntl.LOCK_UN)
         return False
+
+    def evicted(self) -> int:
+        """How many entries went because a limit was reached, since the file was made."""
+        with self._open_still():
+            return self.store.evicted()
 
     def waiting(self) -> int:
         """Bytes that this process has written and nobody has merged yet."""

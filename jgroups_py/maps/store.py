@@ -2,7 +2,7 @@
 
 entries: key -> entry. changes: origin and number, big-endian -> key. graves: keys of tombstones. ends: time in ticks, big-endian, and key of entries
 whose time will pass. facts: settings, the vector, how far inboxes are merged, what was
-forgotten. All in one transaction.
+forgotten. times, uses: see eviction.py; empty while there are no limits. All in one transaction.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ except ImportError as error:
 
 from jgroups_py.maps.entry import Entry, decode_entry, origin_of
 from jgroups_py.maps.errors import MapFileError, MapFull
+from jgroups_py.maps.eviction import Limits, limits_of
 from jgroups_py.maps.merging import DOT, END, NUMBER, Databases, Merging, numbers
 from jgroups_py.maps.rules import ConflictRule
 from jgroups_py.maps.table import Vector
@@ -67,7 +68,7 @@ class Store:
                 sync=False,
                 mode=0o600,
             )
-            names = (b"entries", b"changes", b"facts", b"graves", b"ends")
+            names = (b"entries", b"changes", b"facts", b"graves", b"ends", b"times", b"uses")
             self._dbs = Databases(*map(self._env.open_db, names))
             self._entries, self._facts = self._dbs.entries, self._dbs.facts
             self.entries_db = self._entries
@@ -233,12 +234,31 @@ class Store:
             for key, _ in cursor:
                 yield key, decode_entry(txn.get(key, default=b"", db=self._entries))
 
+    def limits(self) -> Limits:
+        with self._lock, self._env.begin() as txn:
+            return limits_of(txn.get(b"limits", db=self._facts))
+
+    def evicted(self) -> int:
+        """How many entries went because a limit was reached, since the file was made."""
+        with self._lock, self._env.begin() as txn:
+            return int(NUMBER.unpack(txn.get(b"evicted", default=bytes(8), db=self._facts))[0])
+
+    def live_bytes(self) -> int:
+        """Keys and values. Counted while there are limits."""
+        with self._lock, self._env.begin() as txn:
+            return int(NUMBER.unpack(txn.get(b"live", default=bytes(8), db=self._facts))[0])
+
     def has_ended(self, now: int) -> bool:
         """Whether the time of an entry has passed at ``now`` (ticks) that is not buried yet."""
         with self._lock, self._env.begin() as txn, txn.cursor(db=self._dbs.ends) as cursor:
             return bool(cursor.first()) and END.unpack_from(cursor.key())[0] <= now
 
-    # --- writing, by the merger only
+    # --- writing, by the merger only (and limits, by who opens it)
+
+    def set_limits(self, rule: ConflictRule, limits: Limits) -> None:
+        """From the next transaction on."""
+        with self.merging(rule) as merging:
+            merging.set_limits(limits)
 
     @contextmanager
     def merging(self, rule: ConflictRule) -> Iterator[Merging]:

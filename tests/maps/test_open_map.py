@@ -177,7 +177,7 @@ async def test_options_that_cannot_be_are_refused_before_anything_is_made(tmp_pa
         ({"replication": Replication(window=0)}, "window and peers_max must be at least 1"),
         ({"rule": Union(), "value": int}, 'the rule union is for values of "json"'),
         ({"name": ""}, "name must be a text of 1 to 100 characters"),
-        ({"ports": 1}, "open_map has no option ports; it has durability, full_timeout, hybrid"),
+        ({"ports": 1}, "open_map has no option ports; it has durability, evict, full_timeout"),
     ):
         with pytest.raises(MapError, match=text):
             async with opened(tmp_path, **options):

@@ -1,0 +1,121 @@
+"""Eviction: which entries of a map were used least recently, and how many go when a limit is reached (``max_entries``, ``max_live_bytes``).
+
+    a write        is a use: at the time of its stamp
+    a read         is told by the reader's inbox, of each key at most once in USE_INTERVAL, and only while that inbox is less than half full. A reader waits
+                   for nobody, and a use that was not told makes an entry look older than it is
+    the merger     lets the oldest entries go at the end of the transaction that reaches a limit
+
+``evict`` says how they go. "forget": the entry is not there any more, as if it had never been written: for maps that no other host has. "remove": as
+``del`` does it, at all hosts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from struct import Struct
+from typing import Any, Final
+
+from jgroups_py.maps.errors import MapError
+
+FORGET: Final = "forget"
+REMOVE: Final = "remove"
+WAYS: Final = (FORGET, REMOVE)
+EVICTED_AT_ONCE: Final = 10_000
+"""Entries that one transaction lets go; the rest follows with the next one."""
+USE_INTERVAL: Final = 1.0
+"""Seconds between two uses of a key that a process tells."""
+TOLD_MAX: Final = 10_000
+"""Keys of which a process remembers when it has told their use; then it forgets all, and tells them again."""
+EVICTION_SLOT: Final = 255
+"""In the low bits of the stamps of such removals: no process has it."""
+
+_LIMITS: Final = Struct("<QQB")
+_TIME: Final = Struct(">Q")
+TIME: Final = Struct("<Q")
+"""Of a record that tells a use."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """0: no limit. ``max_live_bytes``: keys and values of entries that are there."""
+
+    max_entries: int = 0
+    max_live_bytes: int = 0
+    evict: str = FORGET
+
+    def __post_init__(self) -> None:
+        for name in ("max_entries", "max_live_bytes"):
+            if getattr(self, name) < 0:
+                raise MapError(
+                    f"{name} must be at least 1, or 0 for no limit, got {getattr(self, name)}"
+                )
+        if self.evict not in WAYS:
+            raise MapError(f'evict must be {" or ".join(WAYS)}, got "{self.evict}"')
+
+    def __bool__(self) -> bool:
+        return bool(self.max_entries or self.max_live_bytes)
+
+    def encode(self) -> bytes:
+        return _LIMITS.pack(self.max_entries, self.max_live_bytes, WAYS.index(self.evict))
+
+
+def limits_of(data: bytes | None) -> Limits:
+    """``data``: the fact of a file; None: it has none."""
+    if data is None:
+        return Limits()
+    entries, size, way = _LIMITS.unpack(data)
+    return Limits(entries, size, WAYS[way])
+
+
+class Uses:
+    """When entries were used last, in one transaction. ``times``: time in ticks, big-endian, and key. ``keys``: key -> time."""
+
+    def __init__(self, txn: Any, times: Any, keys: Any) -> None:
+        self._txn, self._times, self._keys = txn, times, keys
+
+    def set(self, key: bytes, time: int) -> None:
+        """A use; an earlier one than is known changes nothing."""
+        txn, now = self._txn, _TIME.pack(time)
+        before = txn.get(key, db=self._keys)
+        if before is not None:
+            if before >= now:
+                return
+            txn.delete(before + key, db=self._times)
+        txn.put(key, now, db=self._keys)
+        txn.put(now + key, b"", db=self._times)
+
+    def drop(self, key: bytes) -> None:
+        before = self._txn.pop(key, db=self._keys)
+        if before is not None:
+            self._txn.delete(before + key, db=self._times)
+
+    def knows(self, key: bytes) -> bool:
+        return self._txn.get(key, db=self._keys) is not None
+
+    def clear(self) -> None:
+        for db in (self._times, self._keys):
+            self._txn.drop(db, delete=False)
+
+    def oldest(self) -> Iterator[bytes]:
+        """Keys, those that were used least recently first. Nothing may be written meanwhile."""
+        with self._txn.cursor(db=self._times) as cursor:
+            for row in cursor.iternext(values=False):
+                yield row[_TIME.size :]
+
+
+class Readings:
+    """Which uses this process has told."""
+
+    def __init__(self) -> None:
+        self._told: dict[bytes, float] = {}
+
+    def is_due(self, key: bytes, now: float) -> bool:
+        """Whether a use of the key is to be told; then it counts as told. ``now``: seconds."""
+        last = self._told.get(key)
+        if last is not None and now - last < USE_INTERVAL:
+            return False
+        if len(self._told) >= TOLD_MAX:
+            self._told.clear()
+        self._told[key] = now
+        return True
