@@ -273,6 +273,17 @@ class SharedFile:
         found, last = self._some(after, removed)  # at once: a map that was closed says so here
         return chain(found, self._others(last, removed))
 
+    def cuts(self, each: int) -> list[bytes]:
+        """Keys that cut the map into parts with ``each`` keys, removed ones included; the part after the last of them may have fewer."""
+        found: list[bytes] = []
+        while True:
+            with self._lock:
+                self._look()
+                key = self.store.beyond(found[-1] if found else b"", each)
+            if key is None:
+                return found
+            found.append(key)
+
     def _others(self, after: bytes | None, removed: bool) -> Iterator[tuple[bytes, Entry]]:
         while after is not None:
             found, after = self._some(after, removed)

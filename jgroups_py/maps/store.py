@@ -187,6 +187,14 @@ class Store:
                 return []
             return list(islice(cursor, most))
 
+    def beyond(self, after: bytes, many: int) -> bytes | None:
+        """Of the keys above ``after``, the one whose place is ``many``; None: there are not so many."""
+        with self._read.cursor(db=self._entries) as cursor:
+            if not (cursor.set_range(after + b"\0") if after else cursor.first()):
+                return None
+            keys: Iterator[bytes] = islice(cursor.iternext(values=False), many - 1, None)
+            return next(keys, None)
+
     def count(self) -> int:
         """Keys that are not removed (those whose time has passed count)."""
         txn = self._read

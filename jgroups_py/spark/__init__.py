@@ -31,12 +31,14 @@ except ImportError as error:
 
 from jgroups_py.spark.errors import problem_of
 from jgroups_py.spark.kinds import Kind, register_kind
+from jgroups_py.spark.maps import map_place
 from jgroups_py.spark.session import open_session
 from jgroups_py.spark.source import JGroupsDataSource, register
 
 __all__ = [
     "JGroupsDataSource",
     "Kind",
+    "map_place",
     "open_session",
     "problem_of",
     "register",

@@ -8,7 +8,8 @@ from typing import Any, Final
 from jgroups_py.errors import JGroupsError
 
 _OURS = re.compile(
-    r"^(?:jgroups_py\.(?:export\.errors|errors|spark\.errors)\.)(\w+): (.+)$", re.MULTILINE
+    r"^(?:jgroups_py\.(?:export\.errors|errors|spark\.errors|maps\.errors)\.)(\w+): (.+)$",
+    re.MULTILINE,
 )
 _TASK: Final = re.compile(r"Lost task [^()]*\([^()]*\) \([^()]*\): (.+)")
 """The reason why a stage failed."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Literal
@@ -78,30 +78,22 @@ class SparkOptions:
 
 def options_of(given: Mapping[str, str]) -> SparkOptions:
     """Return the options. Raise ConfigError for one that is missing, unknown or wrong."""
-    values = {n.lower(): value for n, value in given.items() if n.lower() not in OF_SPARK}
-    for name in values:
-        if name not in KNOWN:
-            near = get_close_matches(name, KNOWN, 1)
-            hint = f" (did you mean {near[0]}?)" if near else ""
-            raise ConfigError(f'format("jgroups") has no option {name}{hint}')
+    values = known_options(given, KNOWN)
     if "members" not in values:
         raise ConfigError('option members is missing: "host:port,host:port" of export ports')
     if ("token" in values) == ("tokenfile" in values):
         raise ConfigError("one of the options token and tokenfile is needed")
-    rows = values.get("rows", "state")
-    if rows not in ("state", "changes"):
-        raise ConfigError(f'option rows is "state" or "changes", got "{rows}"')
     return SparkOptions(
         members=tuple(parse_members(values["members"])),
         token=_access(values),
         map=values.get("map"),
         kind=values.get("kind"),
-        rows="changes" if rows == "changes" else "state",
+        rows=rows_option(values),
         path=values.get("path", "/"),
-        partitions=_number(values, "partitions", PARTITIONS_MAX),
+        partitions=number_option(values, "partitions", PARTITIONS_MAX),
         pushdown=_flag(values, "pushdown"),
         starting=_starting(values.get("startingoffset", "latest")),
-        max_rows=_number(values, "maxrows", 2**31),
+        max_rows=number_option(values, "maxrows", 2**31),
         query=values.get("query"),
         replace=_flag(values, "replace"),
         skip_equal=_flag(values, "skipequal"),
@@ -121,6 +113,24 @@ def _access(values: Mapping[str, str]) -> Access:
         raise ConfigError(f"option {missing[0]} is missing: TLS needs {', '.join(named)}")
     tls = TlsSettings(certificate=files[named[0]], key=files[named[1]], ca=files[named[2]])
     return ExportAccess(token, tls)
+
+
+def known_options(given: Mapping[str, str], known: Sequence[str]) -> dict[str, str]:
+    """Return the options with their names in small letters, without Spark's own. Raise ConfigError for one that is not known."""
+    values = {n.lower(): value for n, value in given.items() if n.lower() not in OF_SPARK}
+    for name in values:
+        if name not in known:
+            near = get_close_matches(name, known, 1)
+            hint = f" (did you mean {near[0]}?)" if near else ""
+            raise ConfigError(f'format("jgroups") has no option {name}{hint}')
+    return values
+
+
+def rows_option(values: Mapping[str, str]) -> Literal["state", "changes"]:
+    rows = values.get("rows", "state")
+    if rows not in ("state", "changes"):
+        raise ConfigError(f'option rows is "state" or "changes", got "{rows}"')
+    return "changes" if rows == "changes" else "state"
 
 
 def offset_from(text: str) -> Offset:
@@ -150,7 +160,7 @@ def _picture(text: str) -> KeptPicture:
     return KeptPicture(parse_members(place)[0], id, int(rows))
 
 
-def _number(values: Mapping[str, str], name: str, most: int) -> int | None:
+def number_option(values: Mapping[str, str], name: str, most: int) -> int | None:
     text = values.get(name)
     if text is None:
         return None

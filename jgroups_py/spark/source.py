@@ -14,6 +14,7 @@ from pyspark.sql.datasource import (
 
 import jgroups_py.spark.tree  # noqa: F401 - registers its kind
 from jgroups_py.errors import ConfigError
+from jgroups_py.spark import maps
 from jgroups_py.spark.kinds import kind_of
 from jgroups_py.spark.options import SparkOptions, options_of
 from jgroups_py.spark.reading import ChangesReader, ChangesStream, FilteredStateReader, StateReader
@@ -31,22 +32,40 @@ class JGroupsDataSource(DataSource):
     def _checked(self) -> SparkOptions:
         return options_of(dict(self.options))
 
+    @property
+    def _map(self) -> maps.MapSourceOptions | None:
+        """Of the kind that is read from a folder, and not at a port."""
+        given = dict(self.options)
+        if given.get("kind") != maps.KIND:
+            return None
+        return maps.map_options_of(given)
+
     def schema(self) -> str:
+        of_map = self._map
+        if of_map is not None:
+            return maps.schema_of(of_map)
         options = self._checked
         kind = kind_of(options.kind)
         return kind.changes if options.rows == "changes" else kind.state
 
     def reader(self, schema: Any) -> DataSourceReader:
+        of_map = self._map
+        if of_map is not None:
+            changes = of_map.rows == "changes"
+            return (maps.MapChangesReader if changes else maps.MapStateReader)(of_map, schema)
         options = self._checked
         if options.rows == "changes":
             return ChangesReader(options, schema)
         return (FilteredStateReader if options.pushdown else StateReader)(options, schema)
 
     def streamReader(self, schema: Any) -> DataSourceStreamReader:
-        options = self._checked
+        of_map = self._map
+        options = of_map or self._checked
         if options.rows != "changes":
             raise ConfigError('a stream is one of changes: .option("rows", "changes")')
-        return ChangesStream(options, schema)
+        if isinstance(options, SparkOptions):
+            return ChangesStream(options, schema)
+        return maps.MapChangesStream(options, schema)
 
     def writer(self, schema: Any, overwrite: bool) -> DataSourceWriter:
         return BatchWriter(self._appending(overwrite), schema)
@@ -55,6 +74,10 @@ class JGroupsDataSource(DataSource):
         return StreamWriter(self._appending(overwrite), schema)
 
     def _appending(self, overwrite: bool) -> SparkOptions:
+        if self._map is not None:
+            raise ConfigError(
+                "a map is not written by the data source: open it in foreachPartition, with jgroups_py.blocking.open_map"
+            )
         if overwrite:
             raise ConfigError(
                 'format("jgroups") puts rows: use mode("append"); a row with removed = true removes'

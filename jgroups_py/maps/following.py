@@ -1,0 +1,92 @@
+"""Follows a map's changes from a place that can be kept: by a pipeline that is stopped, and started again in another process.
+
+The index of changes holds the latest change of each key. So of several changes of a key between two places the last one is told, and a range that is
+read again tells what is still the latest. A reader that keeps, of each key, the row with the highest stamp (of equal stamps the one that was told later) has the map
+once it has caught up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+
+from jgroups_py.maps.entry import Entry
+from jgroups_py.maps.shared import SharedFile
+from jgroups_py.maps.stamp import WIDE_IDENTIFIER_MAX, Stamp
+
+CHANGES_AT_ONCE: Final = 1000
+"""Changes that are read in one go; nobody waits longer for it."""
+
+
+class Place(msgspec.Struct, frozen=True):
+    """A place in the changes of all hosts."""
+
+    origins: dict[str, int] = {}
+    """By origin, the number of the last change before this place. Empty: the place before everything."""
+    forgotten: dict[str, int] = {}
+    """By origin, the number of the last removal that had been forgotten when the place was made."""
+
+
+def place_now(file: SharedFile) -> Place:
+    """The place after everything that is merged."""
+    forgotten = _texts(file.forgotten)  # first: so none of them is after the place
+    return Place(_texts(file.vector()), forgotten)
+
+
+def beginning(file: SharedFile) -> Place:
+    """The place before everything: what is told from there is all that the map has."""
+    return Place({}, _texts(file.forgotten))
+
+
+def missed(file: SharedFile, start: Place) -> str:
+    """Why a reader that goes on at ``start`` would miss something; empty: it would not."""
+    if not start.origins:
+        return ""
+    vector = file.vector()
+    if any(vector.get(int(origin), 0) < number for origin, number in start.origins.items()):
+        return "this host does not have what was read before: it began anew, is behind, or is another one"
+    for origin, number in _texts(file.forgotten).items():
+        if number > max(start.origins.get(origin, 0), start.forgotten.get(origin, 0)):
+            return "removals were forgotten before they were read (see tombstone_min_age)"
+    return ""
+
+
+def after(file: SharedFile, start: Place, most: int | None = None) -> Place:
+    """The place after everything that is merged, or, with ``most``, one with at most so many changes after ``start``."""
+    end = place_now(file)
+    if most is None:
+        return end
+    origins = dict(start.origins)
+    for origin, to in end.origins.items():
+        if most <= 0:
+            break
+        numbers = [n for n, _, _ in changes(file, origin, origins.get(origin, 0), to, most)]
+        origins[origin] = numbers[-1] if len(numbers) == most else to
+        most -= len(numbers)
+    return Place(origins, end.forgotten)
+
+
+def changes(
+    file: SharedFile, origin: str, after: int, to: int, most: int | None = None
+) -> Iterator[tuple[int, bytes, Entry]]:
+    """Number, key and entry of each latest change of an origin with a number above ``after``, up to ``to``; at most ``most``."""
+    while most is None or most > 0:
+        wanted = CHANGES_AT_ONCE if most is None else min(most, CHANGES_AT_ONCE)
+        found = list(file.changes(int(origin), after, to, wanted))
+        yield from found
+        if len(found) < wanted:
+            return
+        after = found[-1][0]
+        if most is not None:
+            most -= len(found)
+
+
+def stamp_text(stamp: Stamp) -> str:
+    """A text; of two changes the newer one has the higher."""
+    return f"{stamp.time:016x}.{WIDE_IDENTIFIER_MAX - stamp.node:04x}"
+
+
+def _texts(numbers: dict[int, int]) -> dict[str, int]:
+    return {str(origin): number for origin, number in numbers.items()}
