@@ -27,11 +27,33 @@ async def open_map(
     the background thread of ``jgroups_py.blocking``."""
     check_asyncio("open_map")
     opening = Opening(path, options)
-    opened = await asyncio.to_thread(BlockingMap[Any, Any], opening)
+    making = asyncio.ensure_future(asyncio.to_thread(BlockingMap[Any, Any], opening))
+    cancelled = await _ended(making)
+    if cancelled and making.exception() is not None:
+        raise asyncio.CancelledError
+    opened = making.result()
     try:
+        if cancelled:
+            raise asyncio.CancelledError
         yield Map(opened)
     finally:
-        await asyncio.shield(asyncio.to_thread(opened.close))
+        closing = asyncio.ensure_future(asyncio.to_thread(opened.close))
+        cancelled = await _ended(closing)
+        closing.result()
+        if cancelled:
+            raise asyncio.CancelledError
+
+
+async def _ended(work: asyncio.Future[Any]) -> bool:
+    """Wait for the end of a thread's work, also when this task is cancelled meanwhile, because a thread cannot be stopped: a map that nobody closes could not be
+    opened again. Whether it was cancelled."""
+    cancelled = False
+    while not work.done():
+        try:
+            await asyncio.wait([work])
+        except asyncio.CancelledError:
+            cancelled = True
+    return cancelled
 
 
 class Map(AsyncMap[K, V], Generic[K, V]):

@@ -286,6 +286,7 @@ _OPTIONS: Final[dict[str, tuple[str, Callable[[str], Any]]]] = {
 _REPLICATION: Final[dict[str, tuple[str, Callable[[str], Any]]]] = {
     "flushInterval": ("flush_interval", parse_seconds),
     "maxBandwidth": ("max_bandwidth", parse_bytes),
+    "tombstoneMinAge": ("tombstone_min_age", parse_seconds),
     "tombstoneAge": ("tombstone_age", parse_seconds),
     "maxSkew": ("max_skew", parse_seconds),
 }

@@ -66,12 +66,12 @@ class MapHost:
         settings: ReplicaSettings,
         watch: Callable[[MapEvent], None] | None = None,
     ) -> None:
-        """``watch`` is called with what is told, what arrives and what is sent. It must not wait."""
+        """``watch`` is called with what is told, what arrives and what is sent. It must not wait. What it raises is counted and logged."""
         self.file = file
         self.settings = settings
         self.replica = Replica(settings, file, file.clock, trio.current_time())
         self.counters: Counter[str] = Counter()
-        """links, and links_closed_full: the inbox of this process had no room for what a peer sent. The replica has counters of its own."""
+        """links, watch_failures, and links_closed_full: the inbox of this process had no room for what a peer sent. The replica has counters of its own."""
         self._watch = watch
         self._telling = Telling(settings.map, trio.current_time)
         self._links: dict[int, Link] = {}
@@ -158,7 +158,14 @@ class MapHost:
                     if isinstance(what, Told):
                         self._telling.tell(what)
                     if self._watch is not None:
-                        self._watch(what)
+                        self._watched(self._watch, what)
+
+    def _watched(self, watch: Callable[[MapEvent], None], what: MapEvent) -> None:
+        try:
+            watch(what)
+        except Exception as error:
+            self.counters["watch_failures"] += 1
+            self._telling.raised(error)
 
     def _pop(self, number: int) -> Link | None:
         self._media.pop(number, None)

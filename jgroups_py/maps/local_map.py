@@ -107,6 +107,11 @@ class LocalMap(Mapping[K, V], Generic[K, V]):
     def __repr__(self) -> str:
         return f"<map {self.name} of host {self.identifier} in {self.path}{' (closed)' if self.closed else ''}>"
 
+    def __reduce__(self) -> Any:
+        raise MapTypeError(
+            f"a map is not sent to another process: open its folder there ({self.path})"
+        )
+
     # --- reading
 
     def __getitem__(self, key: K) -> V:

@@ -33,12 +33,15 @@ class Replication:
     """Bytes a second to all peers together; 0: no limit."""
     window: int = 1024 * 1024
     """Bytes on the way to one peer that it has not acknowledged."""
+    tombstone_min_age: float = 0.0
+    """Seconds that a removal is kept at least, also when all ``peers`` have it. Who follows changes and is stopped for longer misses removals."""
     tombstone_age: float = 7 * 86_400.0
     """A host that is away longer begins anew when it comes back."""
     max_skew: float = 10.0
     """Seconds that a clock may be ahead before there is an alarm."""
     watch: Callable[[MapEvent], None] | None = None
-    """Called with what is told, what arrives and what is sent (``Told``, ``Arrived``, ``Sent``), in the trio loop. It must not wait."""
+    """Called with what is told, what arrives and what is sent (``Told``, ``Arrived``, ``Sent``), in the trio loop. It must not wait. What it raises is
+    logged (counter ``watch_failures``), and replication goes on."""
 
 
 class MapOptions(TypedDict, total=False):
@@ -166,6 +169,7 @@ class Opening:
                 flush_interval=given.flush_interval,
                 max_bandwidth=given.max_bandwidth,
                 window=given.window,
+                tombstone_min_age=given.tombstone_min_age,
                 tombstone_age=given.tombstone_age,
                 max_skew=given.max_skew,
             )

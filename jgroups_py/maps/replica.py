@@ -95,6 +95,8 @@ class ReplicaSettings:
     """How long an origin that another peer has more of may send by itself, before that peer is asked."""
     tombstone_age: float = 7 * 86_400.0
     """After this time a tombstone is forgotten, whoever lacks it."""
+    tombstone_min_age: float = 0.0
+    """Until then a tombstone is kept, whoever has it: for readers of changes that are stopped for a while. ``tombstone_age`` comes first."""
     max_skew: float = 10.0
     """Seconds that a clock may be ahead before there is an alarm."""
     peers_max: int = 126
@@ -103,6 +105,10 @@ class ReplicaSettings:
         for name in ("flush_interval", "have_interval", "repair_wait", "tombstone_age"):
             if not getattr(self, name) > 0:
                 raise ValueError(f"{name} must be more than 0 seconds, got {getattr(self, name)}")
+        if not self.tombstone_min_age >= 0:
+            raise ValueError(
+                f"tombstone_min_age must be at least 0 seconds, got {self.tombstone_min_age}"
+            )
         if self.window < 1 or self.peers_max < 1 or self.max_bandwidth < 0:
             raise ValueError(
                 "window and peers_max must be at least 1 and max_bandwidth at least 0, got "
@@ -703,7 +709,9 @@ class Replica:
         confirmed = {p.hello.node: p.confirmed for p in self._links.values() if p.hello}
         confirmed = {**self._known, **confirmed}
         wanted = self.settings.peers - {self.settings.node}
-        old = self._clock.wall_time() - int(self.settings.tombstone_age * TICKS_PER_S)
+        now = self._clock.wall_time()
+        old = now - int(self.settings.tombstone_age * TICKS_PER_S)
+        kept = now - int(self.settings.tombstone_min_age * TICKS_PER_S)
         forgotten = []
         for key, entry in self._table.tombstones():
             everywhere = bool(wanted) and all(
@@ -711,6 +719,7 @@ class Replica:
                 for node in wanted
                 for origin, number in entry.dots.items()
             )
+            everywhere = everywhere and entry.stamp.time <= kept
             if (everywhere and self.settings.rule == "last-writer") or entry.stamp.time < old:
                 forgotten.append(key)
         if forgotten:

@@ -73,6 +73,10 @@ class Store:
             self._entries, self._facts = self._dbs.entries, self._dbs.facts
             self.entries_db = self._entries
         except lmdb.Error as error:
+            if "already open in this process" in str(error):
+                raise MapFileError(
+                    f"{folder} is already open in this process: use the map that is open, which threads may share"
+                ) from None
             raise MapFileError(f"{folder} is no map that can be opened: {error}") from None
         self._env.reader_check()
         self._read: Any = None

@@ -1,4 +1,4 @@
-"""Puts into the log what a replica tells: wrong identifiers and wrong files as errors, clocks and refusals as warnings."""
+"""Puts into the log what a replica tells: wrong identifiers and wrong files as errors, clocks and refusals as warnings; and what users' code raised."""
 
 from __future__ import annotations
 
@@ -32,3 +32,8 @@ class Telling:
             text = "".join(char if char.isprintable() else "?" for char in told.text)
             level = LEVELS.get(told.kind, logging.WARNING)
             LOG.log(level, 'the map "%s": %s: %s%s', self._name, told.kind, text, left_out)
+
+    def raised(self, error: Exception) -> None:
+        """What the user's ``watch`` raised."""
+        if (left_out := self._limit.admit(("watch", type(error)))) is not None:
+            LOG.error('the map "%s": watch raised%s', self._name, left_out, exc_info=error)

@@ -30,6 +30,7 @@ from jgroups_py.export.errors import Behind, Trimmed
 from jgroups_py.maps import following
 from jgroups_py.maps.described import DescribedMap, open_described
 from jgroups_py.maps.following import Place
+from jgroups_py.maps.local_map import LocalMap
 from jgroups_py.maps.shared import SharedFile
 from jgroups_py.spark.map_rows import MapRows, Told, default_schema
 from jgroups_py.spark.options import PARTITIONS_MAX, known_options, number_option, rows_option
@@ -88,11 +89,12 @@ def map_options_of(given: Mapping[str, str]) -> MapSourceOptions:
     )
 
 
-def map_place(folder: str | os.PathLike[str]) -> str:
-    """The place after all changes of a map, for the option ``startingoffset``. Ask for it before a snapshot is read: from there on a stream tells
-    everything that the snapshot may lack."""
-    with open_described(folder) as described:
-        described.file.wait_merged()
+def map_place(of: str | os.PathLike[str] | LocalMap[Any, Any]) -> str:
+    """The place after all changes of a map, for the option ``startingoffset``. ``of``: its folder, or the map that this process has open. Ask for it before
+    a snapshot is read: from there on a stream tells everything that the snapshot may lack."""
+    if isinstance(of, LocalMap):
+        return _text(following.place_now(of._file))
+    with open_described(of) as described:
         return _text(following.place_now(described.file))
 
 

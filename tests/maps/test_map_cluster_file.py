@@ -46,6 +46,7 @@ maps:
     maxBytes: 1gib
     flushInterval: 20
     maxBandwidth: 10M
+    tombstoneMinAge: 60s
     tombstoneAge: 86400s
 """
     )
@@ -59,6 +60,7 @@ maps:
     assert counts.replication == {
         "flush_interval": 0.02,
         "max_bandwidth": 10_000_000,
+        "tombstone_min_age": 60.0,
         "tombstone_age": 86400.0,
     }
     assert not counts.replication_logging and counts.line == 6

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import msgspec
@@ -100,7 +101,7 @@ def test_the_text_of_a_stamp_is_higher_for_the_newer_change() -> None:
     stamps = [Stamp(255, 1), Stamp(256, 127), Stamp(256, 2), Stamp(256, 1), Stamp(1 << 61, 9)]
     texts = [following.stamp_text(stamp) for stamp in stamps]
     assert texts == sorted(texts)
-    assert all(b.is_newer(a) for a, b in zip(stamps, stamps[1:], strict=False))
+    assert all(b.is_newer(a) for a, b in pairwise(stamps))
 
 
 class Quote(msgspec.Struct):

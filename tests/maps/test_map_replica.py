@@ -145,6 +145,20 @@ def test_a_tombstone_is_forgotten_when_all_hosts_have_it_and_not_before() -> Non
     assert [dict(host.table.entries) for host in world.hosts.values()] == [{}, {}, {}]
 
 
+def test_a_tombstone_that_all_have_is_kept_for_readers_of_changes_as_long_as_they_were_promised() -> (
+    None
+):
+    world = World(2, peers=frozenset({1, 2}), tombstone_min_age=20.0)
+    world.connect_all()
+    world.hosts[1].write(b"key", b"value")
+    world.run(2)
+    world.hosts[1].write(b"key", None)
+    world.run(15)
+    assert all(host.table.entries[b"key"].removed for host in world.hosts.values())
+    world.run(10)
+    assert [dict(host.table.entries) for host in world.hosts.values()] == [{}, {}]
+
+
 def test_a_host_that_was_away_longer_than_tombstones_last_begins_anew() -> None:
     world = World(2, tombstone_age=5.0)
     world.connect_all()

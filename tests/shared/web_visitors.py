@@ -112,10 +112,18 @@ def answered_hits(visitors: Sequence[Visitor]) -> int:
     return sum(sum(one.hits.values()) for one in visitors)
 
 
-def judge(hosts: Sequence[Host], visitors: Sequence[Visitor], seconds: float = 30.0) -> None:
-    """All hosts show the same within ``seconds``; everything that was answered is there, and nothing that nobody has asked for."""
-    hits = sum((one.hits for one in visitors), Counter[str]())
-    unsure = sum((one.unsure_hits for one in visitors), Counter[str]())
+def judge(
+    hosts: Sequence[Host],
+    visitors: Sequence[Visitor],
+    seconds: float = 30.0,
+    *,
+    more: int = 0,
+    more_unsure: int = 0,
+) -> None:
+    """All hosts show the same within ``seconds``; everything that was answered is there, and nothing that nobody has asked for. ``more``: hits of the first
+    page that others have counted."""
+    hits = sum((one.hits for one in visitors), Counter({PAGES[0]: more}))
+    unsure = sum((one.unsure_hits for one in visitors), Counter({PAGES[0]: more_unsure}))
     until = time.monotonic() + seconds
     for page in PAGES:
         while True:

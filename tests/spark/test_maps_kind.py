@@ -156,7 +156,7 @@ def test_a_snapshot_and_the_changes_from_its_place_on_are_the_map_under_traffic(
     writer.start()
     try:
         time.sleep(0.3)
-        place = map_place(fx.path)
+        place = map_place(fx)
         followed = Followed(spark, fx.path, tmp_path / "checkpoint")
         snapshot = read("key string, stamp string, value string", partitions="3").collect()
         followed.state = {row.key: (row.stamp, row.value) for row in snapshot}
@@ -188,7 +188,6 @@ def test_what_cannot_be_read_is_told_in_one_line(
     spark: Any, fx: blocking.Map[str, Any], read: Callable[..., Any], tmp_path: Path
 ) -> None:
     fx["a"] = {"bid": "high"}
-    fx["b"] = [1]
     told = {
         "no map in this folder": lambda: read(folder=tmp_path / "none").count(),
         "from the root on": lambda: read(folder=Path("fx")).count(),
@@ -210,3 +209,5 @@ def test_what_cannot_be_read_is_told_in_one_line(
     }
     for words, action in told.items():
         assert words in said_by(action), words
+    fx["b"] = [1]
+    assert "key 'b' is a list, which has no fields" in said_by(read("key string, c int").collect)

@@ -1,0 +1,136 @@
+"""What a program does that has not read much: it is cancelled, raises in callbacks, opens twice, sends a map elsewhere."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import pickle
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jgroups_py import aio, blocking
+from jgroups_py.maps import MapBusy, MapFileError, MapTypeError, Replication, open_map
+from jgroups_py.maps.memory import MemoryLinks
+
+
+@pytest.mark.parametrize("delay", [0.0, 0.002, 0.02])
+def test_a_task_that_is_cancelled_while_it_opens_a_map_leaves_none_open(
+    tmp_path: Path, delay: float
+) -> None:
+    async def hold() -> None:
+        async with aio.open_map(tmp_path / "m", key=str):
+            await asyncio.sleep(60)
+
+    async def cancel() -> None:
+        task = asyncio.create_task(hold())
+        await asyncio.sleep(delay)
+        task.cancel()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        async with aio.open_map(tmp_path / "m", key=str) as m:
+            m["a"] = b"1"
+
+    asyncio.run(cancel())
+
+
+def test_a_task_that_is_cancelled_while_it_closes_a_map_waits_for_that(tmp_path: Path) -> None:
+    async def hold(ending: asyncio.Event) -> None:
+        async with aio.open_map(tmp_path / "m", key=str) as m:
+            m["a"] = b"1"
+        ending.set()
+
+    async def cancel() -> None:
+        task = asyncio.create_task(hold(asyncio.Event()))
+        while not (tmp_path / "m" / "data.mdb").exists():  # noqa: ASYNC110
+            await asyncio.sleep(0.001)
+        for _ in range(200):
+            task.cancel()
+            await asyncio.sleep(0.0005)
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        async with aio.open_map(tmp_path / "m", key=str):
+            pass
+
+    asyncio.run(cancel())
+
+
+def test_a_map_that_cannot_be_opened_says_so_and_nothing_is_left(tmp_path: Path) -> None:
+    async def fail() -> None:
+        async with aio.open_map(tmp_path / "m", key=str):
+            pass
+        with pytest.raises(MapFileError, match="was made with key str, not int"):
+            async with aio.open_map(tmp_path / "m", key=int):
+                pass
+        async with aio.open_map(tmp_path / "m", key=str):
+            pass
+
+    asyncio.run(fail())
+
+
+async def test_a_watch_that_raises_is_counted_and_replication_goes_on(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    def watch(event: Any) -> None:
+        raise RuntimeError("of the user")
+
+    links = MemoryLinks()
+    mine = Replication(watch=watch)
+    async with (
+        open_map(tmp_path / "1", name="m", identifier=1, network=links, replication=mine) as one,
+        open_map(tmp_path / "2", name="m", identifier=2, network=links) as two,
+    ):
+        one[b"a"] = b"1"
+        await one.wait_replicated(1, timeout=10)
+        assert two[b"a"] == b"1"
+        assert one.statistics().counters["watch_failures"] >= 2
+    assert 'the map "m": watch raised' in caplog.text and "of the user" in caplog.text
+
+
+def test_a_map_is_opened_once_in_a_process_and_not_sent_to_another(tmp_path: Path) -> None:
+    with blocking.open_map(tmp_path / "m", key=str) as m:
+        with pytest.raises(MapFileError, match="use the map that is open"):
+            blocking.open_map(tmp_path / "m", key=str)
+        with pytest.raises(MapTypeError, match="open its folder there"):
+            pickle.dumps(m)
+        m["a"] = b"1"
+
+
+def test_an_update_that_updates_the_same_key_is_told_and_its_lock_is_free_afterwards(
+    tmp_path: Path,
+) -> None:
+    with blocking.open_map(tmp_path / "m", key=str, value="json", lock_timeout=0.05) as m:
+        with pytest.raises(MapBusy, match="a thread of this one"):
+            m.update("a", lambda old: m.update("a", lambda old: 1))
+        assert m.update("a", lambda old: 2) == 2
+
+
+def test_forked_workers_of_a_map_that_was_opened_before_count_and_die_as_they_like(
+    tmp_path: Path,
+) -> None:
+    """As gunicorn does with --preload."""
+    with blocking.open_map(tmp_path / "m", key=str, value=int) as m:
+        m["hits"] = 0
+        children = []
+        for number in range(3):
+            pid = os.fork()
+            if pid == 0:
+                for _ in range(100):
+                    m.increment("hits")
+                if number == 0:
+                    os.kill(os.getpid(), 9)
+                m.close()
+                os._exit(0)
+            children.append(pid)
+        for pid in children:
+            os.waitpid(pid, 0)
+        assert m["hits"] == 300
+        m["after"] = 1
+        assert m.wait_merged(timeout=10)
+        until = time.monotonic() + 5
+        while m._file.waiting_of_all() and time.monotonic() < until:
+            time.sleep(0.01)
+        assert m._file.waiting_of_all() == 0

@@ -1,0 +1,159 @@
+"""Five Python workers of Spark and a web server with two workers share the files of two maps, and any of them is killed at any moment.
+
+    python tests/spark/kill_map_workers.py --kills 50
+
+Tasks count hits and put carts into the maps of examples/web_map.py, and note each call that returned. Visitors do the same over HTTP. In the end everything
+that was noted or answered must be there, each cart whole, and no more hits than calls that were cut off.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import signal
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "shared")]
+
+TASKS: Final = 5
+TRIES: Final = 1000
+"""How often Spark may begin a task anew."""
+STALE: Final = 90.0
+"""Seconds in which the workers must get on."""
+
+
+def task(folder: str, notes: str) -> Callable[[int, Iterator[Any]], Iterator[int]]:
+    """Counts hits and puts carts until there is a file ``stop``. Each attempt notes what returned in a file of its own."""
+
+    def put(number: int, _: Iterator[Any]) -> Iterator[int]:
+        from jgroups_py import blocking
+        from jgroups_py.maps import PerField, PnCounter
+
+        mine = f"{number}-{os.getpid()}-{time.time_ns()}"
+        host: Any = {"key": str, "identifier": 1}
+        done = 0
+        with (
+            blocking.open_map(f"{folder}/hits", rule=PnCounter(), **host) as hits,
+            blocking.open_map(f"{folder}/carts", value="json", rule=PerField(), **host) as carts,
+            open(f"{notes}/{mine}", "wb", buffering=0) as log,
+        ):
+            while not os.path.exists(f"{notes}/stop"):
+                hits.increment("home")
+                carts[f"{mine}-{done}"] = {"number": str(done), "text": "x" * (done % 1000)}
+                log.write(b"%8d" % done)
+                done += 1
+        yield done
+
+    return put
+
+
+def noted(notes: Path) -> dict[str, int]:
+    """By attempt, how many puts returned."""
+    return {file.name: file.stat().st_size // 8 for file in notes.glob("*-*-*")}
+
+
+def wait_for_puts(notes: Path, more: int, alive: Callable[[], bool]) -> None:
+    goal, until = sum(noted(notes).values()) + more, time.monotonic() + STALE
+    while sum(noted(notes).values()) < goal:
+        assert alive(), "the job has ended"
+        assert time.monotonic() < until, f"no {more} puts in {STALE} s"
+        time.sleep(0.02)
+
+
+def busy_worker(notes: Path, chance: random.Random) -> int:
+    """The pid of a Python worker that puts now."""
+    before = noted(notes)
+    until = time.monotonic() + STALE
+    while time.monotonic() < until:
+        time.sleep(0.05)
+        busy = [name for name, puts in noted(notes).items() if puts > before.get(name, 0)]
+        if busy:
+            return int(chance.choice(sorted(busy)).split("-")[1])
+    raise AssertionError(f"nobody puts for {STALE} s")
+
+
+def judge_carts(folder: Path, notes: Path) -> tuple[int, int]:
+    """Each put that was noted is there and whole, and of each attempt at most one more. Hits that were noted, and those that nobody knows of."""
+    from jgroups_py import blocking
+
+    found = noted(notes)
+    with blocking.open_map(folder / "carts") as carts:
+        there: dict[str, int] = dict.fromkeys(found, 0)
+        for key, cart in carts.items():
+            name, _, number = key.rpartition("-")
+            if name in found:  # else it is a visitor's
+                assert cart == {"number": number, "text": "x" * (int(number) % 1000)}, key
+                there[name] += 1
+        for name, puts in found.items():
+            assert all(f"{name}-{number}" in carts for number in range(puts)), name
+            assert there[name] in (puts, puts + 1), (name, puts, there[name])
+    return sum(found.values()), len(found)
+
+
+def run(folder: Path, kills: int, seed: int, port: int) -> str:
+    from web_visitors import Host, answered_hits, judge, kill_a_worker, visitors_of
+
+    from jgroups_py.spark import open_session
+
+    chance = random.Random(seed)
+    notes = folder / "notes"
+    notes.mkdir()
+    host = Host(1, folder, port, [port + 1])
+    try:
+        host.wait_ready()
+        config = {"spark.python.worker.reuse": "false", "spark.excludeOnFailure.enabled": "false"}
+        with open_session(f"local[{TASKS},{TRIES}]", config=config) as spark:
+            rdd = spark.sparkContext.parallelize(range(TASKS), TASKS)
+            put = task(str(folder / "host1"), str(notes))
+            ended: list[Any] = []
+
+            def work() -> None:
+                try:
+                    ended.append(rdd.mapPartitionsWithIndex(put).collect())
+                except Exception as error:
+                    ended.append(error)
+
+            job = threading.Thread(target=work)
+            job.start()
+            with visitors_of([host], 3) as visitors:
+                try:
+                    for number in range(kills):
+                        wait_for_puts(notes, 20, job.is_alive)
+                        if number % 3 == 2:
+                            kill_a_worker(host)
+                        else:
+                            os.kill(busy_worker(notes, chance), signal.SIGKILL)
+                    wait_for_puts(notes, 100, job.is_alive)
+                finally:
+                    (notes / "stop").touch()
+                    job.join(STALE)
+            assert ended and isinstance(ended[0], list), ended
+        puts, attempts = judge_carts(folder / "host1", notes)
+        judge([host], visitors, more=puts, more_unsure=attempts)
+        hits = answered_hits(visitors)
+        return f"{kills} kills: {puts} puts of {attempts} attempts of tasks and {hits} hits of visitors are there"
+    finally:
+        host.kill()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--kills", type=int, default=50)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--port", type=int, default=8300)
+    given = parser.parse_args()
+    os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
+    with tempfile.TemporaryDirectory() as name:
+        print(run(Path(name), given.kills, given.seed, given.port))
+
+
+if __name__ == "__main__":
+    main()
