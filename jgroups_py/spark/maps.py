@@ -204,7 +204,9 @@ class MapChangesStream(_MapReader, DataSourceStreamReader, SupportsTriggerAvaila
 def _told(file: SharedFile, partition: InputPartition) -> Iterator[Told]:
     if isinstance(partition, KeyRange):
         to = partition.to
-        items = takewhile(lambda item: to is None or item[0] <= to, file.items(partition.after))
+        items = takewhile(
+            lambda item: to is None or item[0] <= to, file.items(after=partition.after)
+        )
         return (("", 0, key, entry) for key, entry in items)
     assert isinstance(partition, NumberRange)
     origin, after, to_number = partition.origin, partition.after, partition.to

@@ -93,7 +93,7 @@ def test_cuts_part_the_keys(file: SharedFile) -> None:
     put(file, *(b"k%d" % n for n in range(9)))
     cuts = file.cuts(4)
     assert cuts == [b"k3", b"k7"]
-    assert [key for key, _ in file.items(cuts[0])] == [b"k4", b"k5", b"k6", b"k7", b"k8"]
+    assert [key for key, _ in file.items(after=cuts[0])] == [b"k4", b"k5", b"k6", b"k7", b"k8"]
     assert file.cuts(9) == [b"k8"] and file.cuts(10) == []
 
 
