@@ -134,15 +134,7 @@ class SharedFile:
         self.problem: Exception | None = None
         """Why this process cannot merge."""
         self.closing = threading.Event()
-        self._room = Room(
-            self.folder,
-            self._inbox,
-            self.control,
-            self.store,
-            self._open_still,
-            lambda: self.problem,
-            settings.full_timeout,
-        )
+        self._room = self._new_room()
         self._merger = Merger(self)
         self._child: MergerChild | None = None
         if settings.merger == "process" and self.rule.name in RULES:
@@ -152,6 +144,17 @@ class SharedFile:
             target=self._run_merger, name=f"maps-merge {self.folder.name}", daemon=True
         )
         self._thread.start()
+
+    def _new_room(self) -> Room:
+        return Room(
+            self.folder,
+            self._inbox,
+            self.control,
+            self.store,
+            self._open_still,
+            lambda: self.problem,
+            self.settings.full_timeout,
+        )
 
     def _set_limits(self, limits: Limits) -> None:
         """Those of the file are these from now on. MapError: the map would forget, and it replicates."""
