@@ -99,8 +99,9 @@ def judge_carts(folder: Path, notes: Path) -> tuple[int, int]:
 
 
 def run(folder: Path, kills: int, seed: int, port: int) -> str:
-    from web_visitors import Host, answered_hits, judge, kill_a_worker, visitors_of
+    from web_visitors import answered_hits, judge, kill_a_worker, visitors_of
 
+    from examples.web_map import Host
     from jgroups_py.spark import open_session
 
     chance = random.Random(seed)
