@@ -267,8 +267,7 @@ class NeverCopied(list[int]):
 
 async def test_what_reverses_a_change_is_a_copy_with_the_same_parts() -> None:
     deep = Deep()
-    deep.items = [1]
-    deep.same = deep.items
+    deep.items = deep.same = [1]
     deep.name = "x"
     found = Object("Deep/d", deep)
     _, undo = await found.call_undoable("change", ())

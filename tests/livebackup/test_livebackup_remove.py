@@ -7,10 +7,10 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+import msgspec
 import pytest
 import trio
 from livebackup_group import Group, Queue, livebackup_group, put, put_both, slow_put, states
-from msgspec.structs import replace as replace_fields
 
 from jgroups_py.livebackup import BadOperation, Cut, Node, NotLive, OutcomeUnknown, Work, by_effects
 from jgroups_py.livebackup.applier import Applier, Step
@@ -56,9 +56,8 @@ async def replace(work: Work, queue: str, message: Any, seconds: float = 0) -> b
     return was_there
 
 
-async def close_or_put_foreign(work: Work, queue: str, closed: list[str]) -> None:
+async def close_or_put_foreign(work: Work, queue: str) -> None:
     """Does something else on each node."""
-    closed.append("")
     if work.name in DIFFERS:
         await work.get(Queue, queue).put(0)
     else:
@@ -165,7 +164,7 @@ async def test_an_object_that_only_one_side_removes_is_found_and_taken_anew(
         await live.run(put, "a", 1)
         await live.run(put, "kept", 1)
         kept = backup.space.object("Queue/kept")
-        await live.run(close_or_put_foreign, "a", [])
+        await live.run(close_or_put_foreign, "a")
         assert list(await group.equal()) == ["Queue/kept"]
         assert backup.counts["diverged"] == 1 and backup.space.object("Queue/kept") is kept
         assert await live.run(put, "a", 2) == 1
@@ -411,7 +410,7 @@ async def test_a_live_node_that_forgets_what_is_there_is_not_believed(autojump_c
         following = backup._following
         assert following is not None and following.side is not None
         op = Op(live.term, 2, "put", ["b", 1], 0.0, 1, [("Queue/b", 1)], "")
-        following.side.take(replace_fields(op, forgotten=["Queue/a"]))
+        following.side.take(msgspec.structs.replace(op, forgotten=["Queue/a"]))
         await trio.sleep(0.1)
         await group.equal()
         assert backup.counts["diverged"] == 1
