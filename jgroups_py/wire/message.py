@@ -16,6 +16,7 @@ from typing import Any, Final
 from jgroups_py.errors import LocalProtocolError
 from jgroups_py.values.address import Address
 from jgroups_py.values.header import Header
+from jgroups_py.values.light import light
 from jgroups_py.values.message import MessageType
 from jgroups_py.wire.header_codec import read_headers, write_header
 from jgroups_py.wire.objects import read_streamable, write_streamable
@@ -26,6 +27,7 @@ MIN_MESSAGE: Final = 7
 """Bytes of the smallest message with its type: type, leading, flags, no headers, no payload."""
 
 
+@light
 @dataclass(frozen=True, slots=True)
 class WireMessage:
     type: int

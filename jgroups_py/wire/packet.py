@@ -104,6 +104,15 @@ class _Template:
     spots: list[int]
     room: int
 
+    def after(self, count: int) -> _Template | None:
+        """The template of the message that is ``count`` further on. None: it differs in other bytes, too."""
+        if count >= self.room:
+            return None
+        prefix = bytearray(self.prefix)
+        for spot in self.spots:
+            prefix[spot] += count
+        return _Template(bytes(prefix), self.spots, self.room - count)
+
 
 def _template(batch: Batch, index: int, tp: bytes) -> _Template:
     out = bytearray(_MESSAGE_START.pack(batch.type, 0, batch.flags, len(batch.headers) + bool(tp)))
@@ -253,8 +262,9 @@ class _Packer:
         sizes = list(map(len, payloads))
         equal = min(sizes) == max(sizes)
         start, total = 0, len(payloads)
+        template: _Template | None = None
         while start < total:
-            template = _template(batch, start, self.tp)
+            template = template or _template(batch, start, self.tp)
             stop = min(total, start + template.room)
             overhead = len(template.prefix) + 4
             if equal:
@@ -273,6 +283,7 @@ class _Packer:
             else:
                 data = _mixed_run(template, payloads[start:stop], sizes[start:stop])
             self.add(data, stop - start)
+            template = template.after(stop - start)
             start = stop
 
     def others(self, batch: Batch) -> None:
@@ -420,13 +431,70 @@ def _decode_list(r: Reader, data: bytes, flags: int, fast: bool) -> Packet:
     src = r.known_addr("the sender of a packet")
     cluster = r.astr() or ""
     left = r.count(r.i32(), MIN_MESSAGE, "messages")
+    r.marks = []
+    return _read_list(r, data, Packet(r.version, flags, dest, src, cluster, []), left, fast)
+
+
+def continue_list(
+    data: bytes,
+    packet: Packet,
+    left: int,
+    first: WireMessage,
+    start: int,
+    marks: Sequence[int],
+    stop: int,
+) -> Packet:
+    """The content of a list of ``left`` messages, of which somebody has read all before ``stop``: ``packet`` without batches, and
+    the first message, which begins at ``start`` and has its headers at ``marks``. RemoteProtocolError as ``decode_packet``."""
+    r = Reader(data, stop, packet.version)
+    r.marks = list(marks)
+    return _read_list(r, data, packet, left, True, first, start)
+
+
+@dataclass(frozen=True, slots=True)
+class ListStart:
+    """Where things are in a list: its number of messages, its first message (to ``stop``), the headers of that."""
+
+    count_at: int
+    message_at: int
+    marks: tuple[int, ...]
+    first: WireMessage
+    stop: int
+
+
+def list_start(data: bytes) -> ListStart:
+    """The first message of a list. RemoteProtocolError as ``decode_packet``."""
+    r = Reader(data)
+    r.version = r.u16()
+    r.u8()
+    r.addr()
+    r.addr()
+    r.astr()
+    count_at = r.pos
+    r.i32()
+    message_at = r.pos
+    r.marks = []
+    message = read_typed_message(r)
+    return ListStart(count_at, message_at, tuple(r.marks), message, r.pos)
+
+
+def _read_list(
+    r: Reader,
+    data: bytes,
+    packet: Packet,
+    left: int,
+    fast: bool,
+    message: WireMessage | None = None,
+    start: int = 0,
+) -> Packet:
     runs: list[_MessageRun] = []
-    marks: list[int] = []
-    r.marks = marks
+    marks = r.marks
+    assert marks is not None
     while left:
-        start = r.pos
-        marks.clear()
-        message = read_typed_message(r)
+        if message is None:
+            start = r.pos
+            marks.clear()
+            message = read_typed_message(r)
         left -= 1
         if runs and runs[-1].takes(message):
             run = runs[-1]
@@ -436,9 +504,10 @@ def _decode_list(r: Reader, data: bytes, flags: int, fast: bool) -> Packet:
             runs.append(run)
         if fast and left and message.type == MessageType.BYTES and message.payload is not None:
             left -= _follow(r, data, start, message, run.payloads, left)
+        message = None
     r.expect_end()
-    batches = [_batch_of(run.first, dest, src, run.payloads) for run in runs]
-    return Packet(r.version, flags, dest, src, cluster, batches)
+    packet.batches = [_batch_of(run.first, packet.dest, packet.src, run.payloads) for run in runs]
+    return packet
 
 
 @dataclass(slots=True)

@@ -1,37 +1,55 @@
-"""Decoding packets of one message that resemble an earlier one of the same sender.
+"""Decoding packets that resemble an earlier one of the same sender.
 
 A call, its answer, an acknowledgement travel alone, and from one to the next only sequence numbers, the
 payload and its length differ. So what came before the payload is remembered, numbers left out; the next
 packet is compared with that, and read by taking its numbers. A packet that differs takes the general way
 (``decode_packet``), with the same result.
+
+Lists begin alike, too: what stands before the first payload is remembered of those that begin with a long run. The other
+messages of a run are predicted anyway (packet.py).
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from jgroups_py.values.address import Address
+from jgroups_py.values.address import UUID, Address
 from jgroups_py.values.batch import Batch, Headers
 from jgroups_py.values.header import Header
 from jgroups_py.values.message import MessageType
 from jgroups_py.wire.header_codec import sequence_offset, sequence_size
-from jgroups_py.wire.packet import Packet, decode_packet, header_marks
+from jgroups_py.wire.message import MIN_MESSAGE, WireMessage
+from jgroups_py.wire.packet import (
+    LIST,
+    MULTICAST,
+    Packet,
+    continue_list,
+    decode_packet,
+    header_marks,
+    list_start,
+)
 
 _SENDER_ENDS: Final = 42
 """Version, flags, type, leading, flags of a message, and two UUIDs with a byte before each."""
 _KEY: Final = _SENDER_ENDS + 7
 """And the number of headers, and of the first one protocol, class and type."""
+_LIST_KEYS: Final = {bytes([LIST]): 37, bytes([LIST | MULTICAST]): 21}
+"""Version, flags, and one UUID, or two, with a byte before each; None is one byte. By the flags."""
+_LONG_RUN: Final = 4
+"""Messages of the first run of a list that is remembered. A sender that often begins with another one costs more than it
+saves."""
 _REMEMBERED: Final = 256
 """Shapes; at more all are forgotten."""
 
 
 class _Number(NamedTuple):
-    """A sequence number: where its bytes are, whose header it is in, and what it was."""
+    """A sequence number: where its bytes are, whose header it is in (by protocol id, or by place), and what it was."""
 
     start: int
     stop: int
-    protocol_id: int
+    name: int
     header: Header
     value: int
 
@@ -68,29 +86,73 @@ class _Shape:
         return Packet(self.version, 0, self.dest, self.src, self.cluster, [batch])
 
 
+@dataclass(frozen=True, slots=True)
+class _ListShape:
+    """A list up to the length of its first message's payload at ``size``. ``fixed``: the bytes between its numbers and the number
+    of messages at ``count_at``. In ``numbers`` a header is named by its place in ``headers``."""
+
+    size: int
+    fixed: tuple[tuple[int, int, bytes], ...]
+    numbers: tuple[_Number, ...]
+    count_at: int
+    start: int
+    marks: tuple[int, ...]
+    version: int
+    packet_flags: int
+    cluster: str | None
+    dest: Address | None
+    src: Address
+    headers: tuple[tuple[int, Header], ...]
+    flags: int
+
+    def read(self, data: bytes) -> Packet | None:
+        """The packet, if it begins like this. RemoteProtocolError if it goes on wrongly."""
+        for start, stop, fixed in self.fixed:
+            if data[start:stop] != fixed:
+                return None
+        body, messages_at = self.size + 4, self.count_at + 4
+        left = int.from_bytes(data[self.count_at : messages_at], "big", signed=True)
+        length = int.from_bytes(data[self.size : body], "big", signed=True)
+        if not 0 < left <= (len(data) - messages_at) // MIN_MESSAGE:
+            return None
+        if not 0 <= length <= len(data) - body:
+            return None
+        headers = list(self.headers)
+        for start, stop, place, header, value in self.numbers:
+            number = int.from_bytes(data[start:stop], "little")
+            headers[place] = headers[place][0], header.at(number - value)
+        stop = body + length
+        payload = memoryview(data)[body:stop]
+        first = WireMessage(MessageType.BYTES, self.flags, None, None, tuple(headers), payload)
+        packet = Packet(self.version, self.packet_flags, self.dest, self.src, self.cluster, [])
+        return continue_list(data, packet, left, first, self.start, self.marks, stop)
+
+
 class PacketReader:
     """Decodes packets as ``decode_packet`` does. Payloads are views into ``data``."""
 
     def __init__(self) -> None:
-        self._shapes: dict[bytes, _Shape] = {}
+        self._shapes: dict[bytes, _Shape | _ListShape] = {}
 
     def decode(self, data: bytes) -> Packet:
         """RemoteProtocolError for anything wrong."""
-        shape = self._shapes.get(data[:_KEY])
+        key = data[: _LIST_KEYS.get(data[2:3], _KEY)]
+        shape = self._shapes.get(key)
         if shape is not None and (packet := shape.read(data)) is not None:
             return packet
         packet = decode_packet(data)
         if packet.flags == 0:
-            self._remember(data, packet)
+            self._remember(key, _shape_of(data, packet))
+        elif packet.flags & LIST and packet.batches and len(packet.batches[0]) >= _LONG_RUN:
+            self._remember(key, _list_shape_of(data, packet))
         return packet
 
-    def _remember(self, data: bytes, packet: Packet) -> None:
-        shape = _shape_of(data, packet)
+    def _remember(self, key: bytes, shape: _Shape | _ListShape | None) -> None:
         if shape is None:
             return
         if len(self._shapes) >= _REMEMBERED:
             self._shapes.clear()
-        self._shapes[data[:_KEY]] = shape
+        self._shapes[key] = shape
 
     def forget(self) -> None:
         """Some senders may have gone; those that are here are soon known again."""
@@ -101,6 +163,39 @@ class PacketReader:
         return len(self._shapes)
 
 
+def _list_shape_of(data: bytes, packet: Packet) -> _ListShape | None:
+    """None: of that kind of list there is nothing to remember."""
+    if type(packet.src) is not UUID or type(packet.dest) not in (UUID, type(None)):
+        return None  # the key would be of another length
+    start = list_start(data)
+    first, marks = start.first, start.marks
+    if first.type != MessageType.BYTES or first.payload is None or len(marks) != len(first.headers):
+        return None  # other counts: headers within headers
+    if first.src is not None or first.dest is not None:
+        return None
+    headers = [header for _, header in first.headers]
+    numbers = _numbers_of(data, zip(marks, enumerate(headers), strict=True))
+    if numbers is None:
+        return None
+    size = start.stop - 4 - len(first.payload)
+    holes = [(start.count_at, start.count_at + 4), *[number[:2] for number in numbers]]
+    return _ListShape(
+        size,
+        _fixed(data, holes, size),
+        numbers,
+        start.count_at,
+        start.message_at,
+        marks,
+        packet.version,
+        packet.flags,
+        packet.cluster,
+        packet.dest,
+        packet.src,
+        first.headers,
+        first.flags,
+    )
+
+
 def _shape_of(data: bytes, packet: Packet) -> _Shape | None:
     """None: of that kind of packet there is nothing to remember."""
     batch = packet.batches[0]
@@ -108,25 +203,14 @@ def _shape_of(data: bytes, packet: Packet) -> _Shape | None:
     marks = header_marks(data)
     if batch.type != MessageType.BYTES or payload is None or len(marks) != len(batch.headers) + 1:
         return None  # one more: TpHeader; other counts: headers within headers
-    numbers = []
-    for mark, (protocol_id, header) in zip(marks, batch.headers.items(), strict=False):
-        offset = sequence_offset(header)
-        if offset is None:
-            continue
-        start = mark + 4 + offset + 1
-        stop = start + sequence_size(header, data[start - 1])
-        if stop - start >= 8:
-            return None  # signed
-        value = int.from_bytes(data[start:stop], "little")
-        numbers.append(_Number(start, stop, protocol_id, header, value))
+    numbers = _numbers_of(data, zip(marks, batch.headers.items(), strict=False))
+    if numbers is None:
+        return None
     size = len(data) - 4 - len(payload)
-    starts = [0, *[number.stop for number in numbers]]
-    stops = [*[number.start for number in numbers], size]
-    fixed = tuple((a, b, data[a:b]) for a, b in zip(starts, stops, strict=True))
     return _Shape(
         size,
-        fixed,
-        tuple(numbers),
+        _fixed(data, [number[:2] for number in numbers], size),
+        numbers,
         packet.version,
         packet.cluster,
         packet.dest,
@@ -134,3 +218,30 @@ def _shape_of(data: bytes, packet: Packet) -> _Shape | None:
         batch.headers,
         batch.flags,
     )
+
+
+def _numbers_of(
+    data: bytes, headers: Iterable[tuple[int, tuple[int, Header]]]
+) -> tuple[_Number, ...] | None:
+    """The numbers of headers: where each begins, what it is named by, the header. None: one of them is signed."""
+    numbers = []
+    for mark, (name, header) in headers:
+        offset = sequence_offset(header)
+        if offset is None:
+            continue
+        start = mark + 4 + offset + 1
+        stop = start + sequence_size(header, data[start - 1])
+        if stop - start >= 8:
+            return None
+        value = int.from_bytes(data[start:stop], "little")
+        numbers.append(_Number(start, stop, name, header, value))
+    return tuple(numbers)
+
+
+def _fixed(
+    data: bytes, holes: Sequence[tuple[int, int]], size: int
+) -> tuple[tuple[int, int, bytes], ...]:
+    """The bytes between ``holes``, which ascend, up to ``size``."""
+    starts = [0, *[stop for _, stop in holes]]
+    stops = [*[start for start, _ in holes], size]
+    return tuple((a, b, data[a:b]) for a, b in zip(starts, stops, strict=True))

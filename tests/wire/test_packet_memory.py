@@ -35,6 +35,7 @@ from jgroups_py.wire.packet_memory import PacketReader
 A = UUID.make(random.Random(1))
 B = UUID.make(random.Random(2))
 UNICAST, CALLS = PROTOCOL_IDS["UNICAST3"], PROTOCOL_IDS["REQUEST_CORRELATOR"]
+NAKACK = PROTOCOL_IDS["NAKACK2"]
 
 numbers = st.one_of(
     st.integers(0, 600), st.sampled_from([255, 256, 65_535, 65_536, 2**56 - 1, 2**56, 2**62])
@@ -90,6 +91,64 @@ def test_both_ways_agree_on_good_and_damaged_packets(
         damaged[place] = data.draw(st.integers(0, 255))
         for wrong in (bytes(damaged), packet[:place], packet + b"\0"):
             assert outcome(reader.decode, wrong) == outcome(decode_packet, wrong)
+
+
+@st.composite
+def runs(draw: st.DrawFn) -> list[Batch]:
+    """What one sender sends in one turn: runs of multicasts or of unicasts, mostly as before."""
+    dest = draw(st.sampled_from([None, None, B]))
+    found = []
+    for _ in range(draw(st.integers(1, 3))):
+        headers: dict[int, Header] = {NAKACK: NakAckHeader2(NakAckType.MSG, draw(numbers))}
+        if dest is not None:
+            headers = {UNICAST: UnicastHeader3(UnicastType.DATA, draw(numbers), 1)}
+        if draw(st.sampled_from([False, False, True])):
+            headers[CALLS] = CorrelatorHeader(CorrelatorType.REQ, draw(numbers))
+        size = draw(st.sampled_from([3, 3, 9]))
+        payloads: list[bytes | None] = [bytes(size)] * draw(st.integers(1, 9))
+        if draw(st.sampled_from([False, False, True])):
+            payloads[draw(st.integers(0, len(payloads) - 1))] = draw(st.sampled_from([None, b"x"]))
+        flags = draw(st.sampled_from([0, 0, int(Flag.OOB)]))
+        found.append(Batch(dest, payloads, headers, A, flags))
+    return found
+
+
+@given(st.lists(runs(), min_size=2, max_size=8), st.data())
+@settings(max_examples=150, deadline=None)
+def test_both_ways_agree_on_good_and_damaged_lists(
+    sent: list[list[Batch]], data: st.DataObject
+) -> None:
+    reader = PacketReader()
+    for batches in sent:
+        for packet in encode_packets(batches, "demo"):
+            assert reader.decode(packet) == decode_packet(packet)
+            damaged = bytearray(packet)
+            place = data.draw(st.integers(0, len(packet) - 1))
+            damaged[place] = data.draw(st.integers(0, 255))
+            for wrong in (bytes(damaged), packet[:place], packet + b"\0"):
+                assert outcome(reader.decode, wrong) == outcome(decode_packet, wrong)
+
+
+def test_the_second_list_of_a_member_is_read_by_comparing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So the first of its messages, which nothing predicts, is not read header by header."""
+    reader = PacketReader()
+    header = NakAckHeader2(NakAckType.MSG, 70_000)
+    run = Batch(None, [b"x" * 40] * 20, {NAKACK: header}, A)
+    reader.decode(encode_packets([run], "demo")[0])
+
+    def general(data: bytes) -> None:
+        raise AssertionError("the general way")
+
+    monkeypatch.setattr(packet_memory, "decode_packet", general)
+    later = replace(run, payloads=[b"y" * 30] * 7, headers={NAKACK: header.at(20)})
+    (packet,) = encode_packets([later], "demo")
+    assert reader.decode(packet).batches == [later]
+    for left in (0, 7_000, -1):
+        at = packet.index((7).to_bytes(4, "big"))
+        with pytest.raises(AssertionError, match="general"):
+            reader.decode(packet[:at] + left.to_bytes(4, "big", signed=True) + packet[at + 4 :])
+    with pytest.raises(AssertionError, match="general"):
+        reader.decode(packet.replace(b"demo", b"omed"))
 
 
 def test_the_second_call_of_a_member_is_read_by_comparing(monkeypatch: pytest.MonkeyPatch) -> None:

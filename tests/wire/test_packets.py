@@ -348,3 +348,27 @@ def test_a_nested_message_is_read() -> None:
     again = decode_nested(encode_nested(batch))
     assert (again.dest, again.src, again.flags, again.type) == (B, A, 5, MessageType.OBJECT)
     assert again.payloads == batch.payloads or list(again.payloads) == list(batch.payloads)
+
+
+@pytest.mark.parametrize("first", [1, 200, 255, 256, 65_400])
+@pytest.mark.parametrize("sizes", [(100, 100), (100, 90)], ids=["equal", "mixed"])
+def test_a_run_over_many_packets_keeps_its_numbers(first: int, sizes: tuple[int, int]) -> None:
+    """The bytes before the payload are made once for all packets in which they differ by the low byte of a number only."""
+    payloads = [bytes(sizes[number % 2]) for number in range(600)]
+    headers: dict[int, Header] = {
+        PROTOCOL_IDS["NAKACK2"]: NakAckHeader2(NakAckType.MSG, first),
+        PROTOCOL_IDS["RELAY"]: FragHeader(first + 7, 0, 1),
+    }
+    run = Batch(None, payloads, headers, A)
+    packets = encode_packets([run], "demo", max_size=1000)
+    assert len(packets) > 60
+    number = first
+    for packet in packets:
+        for batch in decode_packet(packet, fast=False).batches:
+            nak, frag = batch.headers.values()
+            assert (nak, frag) == (
+                NakAckHeader2(NakAckType.MSG, number),
+                FragHeader(number + 7, 0, 1),
+            )
+            number += len(batch)
+    assert number == first + 600
