@@ -50,7 +50,6 @@ def test_an_unknown_peer_is_refused(given: str) -> None:
 
 @pytest.mark.sockets
 @pytest.mark.timeout(240)
-@pytest.mark.seed("A16", "A25", "A26")
 def test_two_nodes_are_loaded(tmp_path: Path) -> None:
     out = tmp_path / "load.json"
     given = ["--peers", "buckets:2", "--rate", "50", "--seconds", "1", "--json", str(out)]
