@@ -19,7 +19,8 @@ V = TypeVar("V")
 
 
 class AsyncMap(LocalMap[K, V], Generic[K, V]):
-    """See ``LocalMap``. Reading and writing waits for nobody, so it is without ``await``. A call that reads first and then writes may wait for
+    """See ``LocalMap``. Reading and writing waits for nobody, so it is without ``await``; when the inbox of this process is full, a put stops the loop for at most
+    ``full_timeout``. A call that reads first and then writes may wait for
     another one that does so with the same key: MapBusy after ``lock_timeout``, and nothing was changed."""
 
     @staticmethod

@@ -1,4 +1,4 @@
-"""LocalMap: the map as one process sees it, with keys and values of Python. None of its calls waits for anybody.
+"""LocalMap: the map as one process sees it, with keys and values of Python. None of its calls waits for anybody, but a put for room when the inbox of its process is full.
 
 ``maps.Map``, ``blocking.Map`` and ``aio.Map`` add what may wait: changes that read first, and what comes from elsewhere.
 """
@@ -37,7 +37,7 @@ class MapStatistics:
     identifier: int
     entries: int
     waiting_bytes: int
-    """What this process has put and nobody has merged into the file yet. At ``inbox_bytes`` puts raise MapFull."""
+    """What this process has put and nobody has merged into the file yet. At ``inbox_bytes`` puts wait, and raise MapFull in the end."""
     inbox_bytes: int
     file_bytes: int
     """How much of ``max_bytes`` is used."""

@@ -2,16 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from pathlib import Path
+
 import pytest
 import trio
 from tcp_hosts import Recorded, TableHost, until
 
 from jgroups_py.errors import ConfigError
+from jgroups_py.maps.entry import Entry
+from jgroups_py.maps.remote_side import CannotCompare, open_remote
 from jgroups_py.maps.tcp import TcpSettings, open_port
 from jgroups_py.testing.authority import CertificateAuthority
 from jgroups_py.tls import TlsSettings
 
 pytestmark = pytest.mark.sockets
+
+
+class Empty:
+    """A map without entries."""
+
+    key_codec = "bytes"
+
+    def items(self, *, after: bytes = b"", removed: bool = False) -> Iterator[tuple[bytes, Entry]]:
+        return iter(())
+
 
 QUICK = TcpSettings(retry_first=0.02, retry_max=0.2)
 
@@ -94,3 +109,31 @@ async def test_with_tls_hosts_of_one_authority_connect_and_others_do_not(
         two.drop("fx")
         await until(lambda: not hosts[0].links)
         assert hosts[0].got[1:] == [b"the last word"] and hosts[2].opened == 0
+
+
+async def test_with_tls_only_those_of_the_authority_compare_their_map(
+    authority: CertificateAuthority, tmp_path: Path
+) -> None:
+    def settings(of: CertificateAuthority, name: str) -> TlsSettings:
+        issued = of.issue(name)
+        return TlsSettings(certificate=issued.certificate, key=issued.key, ca=of.ca)
+
+    foreign = CertificateAuthority(tmp_path)
+    async with open_port(
+        1, listen="127.0.0.1:0", tls=settings(authority, "one"), settings=QUICK
+    ) as port:
+        assert port.address
+        place = f"127.0.0.1:{port.address[1]}"
+        host = Recorded()
+        host.compared = Empty()
+        port.serve("fx", host)
+        async with open_remote(place, "fx", tls=settings(authority, "me")) as remote:
+            assert sum(await remote.digests()) == 0
+        for tls in (settings(foreign, "stranger"), None):
+            with pytest.raises(CannotCompare):
+                async with open_remote(place, "fx", tls=tls):
+                    pass
+        await until(lambda: port.counters["tls"] + port.counters["bad_greeting"] >= 2)
+        with pytest.raises(ConfigError, match="tls: certificate"):
+            async with open_remote(place, "fx", tls=TlsSettings()):
+                pass
