@@ -10,7 +10,6 @@ from kill_components import arguments, main
 pytestmark = [pytest.mark.sockets, pytest.mark.timeout(280)]
 
 
-@pytest.mark.seed("A19", "A20", "A21", "A31", "A46")
 async def test_what_clients_were_told_holds_when_processes_are_killed_while_copies_move(
     tmp_path: Path,
 ) -> None:

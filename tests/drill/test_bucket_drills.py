@@ -87,7 +87,6 @@ def test_the_command_shows_what_became_of_entries(
     assert json.loads(out.read_text())["lost"]
 
 
-@pytest.mark.seed("A21", "A39")
 def test_members_that_come_back_with_another_version_take_over_and_give_back(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
