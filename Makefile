@@ -22,7 +22,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .DELETE_ON_ERROR:
 .PHONY: help venv test test-long durations test-slow test-java test-spark test-memcached demo-spark docs check format drill drill-short drill-seeds requirements \
         bench bench-quick bench-rates bench-sim bench-scale memory fuzz fuzz-short mutants mutants-short flood long-life maps-kills encrypted-hours \
-        simulate simulate-short starts-explore histories histories-short buddy-explore buddy-explore-short map-explore livebackup-explore broker-kills buckets-explore buckets-kills bucket-exchange maps-stress bounds clean
+        simulate simulate-short starts-explore histories histories-short buddy-explore buddy-explore-short map-explore livebackup-explore broker-kills buckets-explore buckets-kills bucket-exchange maps-stress maps-spark-kills bounds clean
 
 help:
 	@sed -n 's/^# //p' Makefile | head -4
@@ -40,6 +40,7 @@ help:
 	@echo "make drill-seeds  500 drills, each other    make memory   what a member may use at most"
 	@echo "make maps-kills  1,000 writers of a map are killed: is every put there, and whole?"
 	@echo "make maps-stress  a host writes 10,000 times a second, three replicate: are they equal every second? How soon is a put seen?"
+	@echo "make maps-spark-kills  the same with five workers of Spark and a web server that share a map"
 	@echo "make encrypted-hours  an hour of ASYM_ENCRYPT and of SEAL with members that leave: who reads what?"
 	@echo "make flood      a million forged, replayed and altered packets at groups behind SEAL and TLS"
 	@echo "make long-life  a day of churn in virtual time: does anything grow?"
@@ -218,6 +219,10 @@ maps-kills: $(STAMP)
 maps-stress: $(STAMP)
 	$(BIN)/python -m jgroups_py.tools.bench.maps_stress --json build/maps/stress.json
 	$(BIN)/python -m jgroups_py.tools.bench.maps_delay --json build/maps/delay.json
+
+# Spark's workers and those of a web server put into one map: is every put that returned there?
+maps-spark-kills: $(SPARK)
+	$(BIN)/python tests/spark/kill_map_workers.py --kills 50
 
 # An hour of virtual time with ASYM_ENCRYPT, one with SEAL: is a message lost, and does who has left read what follows?
 encrypted-hours: $(STAMP)

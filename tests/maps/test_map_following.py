@@ -27,9 +27,10 @@ def file(tmp_path: Path) -> Iterator[SharedFile]:
 
 
 def put(file: SharedFile, *keys: bytes, value: bytes | None = b"v") -> None:
+    """One after another, so that each has a number."""
     for key in keys:
         file.write(key, value)
-    assert file.wait_merged()
+        assert file.wait_merged()
 
 
 def told(file: SharedFile, start: Place, end: Place) -> list[tuple[int, bytes]]:

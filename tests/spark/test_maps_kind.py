@@ -12,7 +12,8 @@ import msgspec
 import pytest
 
 from jgroups_py import blocking
-from jgroups_py.maps import PerField, PnCounter
+from jgroups_py.errors import ConfigError
+from jgroups_py.maps import MapTypeError, PerField, PnCounter
 
 pytestmark = [
     pytest.mark.spark,
@@ -187,7 +188,6 @@ def test_removals_that_were_forgotten_end_a_stream_with_a_word(
 def test_what_cannot_be_read_is_told_in_one_line(
     spark: Any, fx: blocking.Map[str, Any], read: Callable[..., Any], tmp_path: Path
 ) -> None:
-    fx["a"] = {"bid": "high"}
     told = {
         "no map in this folder": lambda: read(folder=tmp_path / "none").count(),
         "from the root on": lambda: read(folder=Path("fx")).count(),
@@ -209,5 +209,30 @@ def test_what_cannot_be_read_is_told_in_one_line(
     }
     for words, action in told.items():
         assert words in said_by(action), words
+
+
+def test_a_value_that_does_not_fit_its_column_is_told_with_its_key(
+    fx: blocking.Map[str, Any],
+) -> None:
+    """Without a session: what a task of Spark does."""
+    pytest.importorskip("pyspark")
+    from pyspark.sql import types as t
+
+    from jgroups_py.maps.described import DescribedMap
+    from jgroups_py.spark.map_rows import MapRows
+
+    def rows(*columns: t.StructField) -> Any:
+        schema = t.StructType([t.StructField("key", t.StringType()), *columns])
+        make = MapRows(schema, "text", "json", changes=False)
+        return make(DescribedMap(fx._file), [("", 0, *item) for item in fx._file.items()])
+
+    fx["a"] = {"bid": "high"}
+    bid = t.StructField("bid", t.DoubleType())
+    with pytest.raises(MapTypeError, match="field bid of key 'a' is a str, no double"):
+        rows(bid)
     fx["b"] = [1]
-    assert "key 'b' is a list, which has no fields" in said_by(read("key string, c int").collect)
+    with pytest.raises(MapTypeError, match="the value of key 'b' is a list, which has no fields"):
+        rows(bid)
+    assert rows().to_pydict() == {"key": ["a", "b"]}
+    with pytest.raises(ConfigError, match="column value of this map is string, not double"):
+        rows(t.StructField("value", t.DoubleType()))
