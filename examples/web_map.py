@@ -48,6 +48,8 @@ SEEN: Final = ""
 CART_AGE: Final = 30 * 24 * 3600
 SWEEP_INTERVAL: Final = 600.0
 """Seconds between looks for carts that are older than CART_AGE."""
+MAX_BYTES: Final = 1 << 30
+"""How large the file of each map may get; then 503."""
 THINGS_MAX: Final = 100
 """Things in a cart at most; then 409."""
 
@@ -74,6 +76,7 @@ class Shop:
         return {
             "key": str,
             "identifier": self._host,
+            "max_bytes": MAX_BYTES,
             "listen": places.pop(self._host - 1),
             "peers": places,
         }

@@ -154,7 +154,7 @@ class Map(LocalMap[K, V], MutableMapping[K, V], Generic[K, V]):
             time.sleep(LOOK_INTERVAL)
 
     def _host(self) -> MapHost | None:
-        return None if self._replicating is None else self._replicating.host
+        return None if self._replicating is None else self._replicating.host_now
 
     def statistics(self) -> MapStatistics:
         return self._statistics(self._host())
@@ -197,6 +197,11 @@ class _Replicating:
 
     def _begun(self, host: MapHost) -> None:
         self.host = host
+
+    @property
+    def host_now(self) -> MapHost | None:
+        """None: a forked child, or it has not begun."""
+        return self.host if self._block.is_of_this_process else None
 
     def close(self) -> None:
         if not self._block.is_of_this_process:

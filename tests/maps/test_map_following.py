@@ -18,10 +18,13 @@ from jgroups_py.maps.following import Place
 from jgroups_py.maps.shared import SharedFile
 from jgroups_py.maps.stamp import Stamp
 
+SIZE = 1 << 28
+"""Planted faults are looked for with little address space."""
+
 
 @pytest.fixture
 def file(tmp_path: Path) -> Iterator[SharedFile]:
-    file = SharedFile(tmp_path / "m", FileSettings(identifier=1))
+    file = SharedFile(tmp_path / "m", FileSettings(identifier=1, max_bytes=SIZE))
     yield file
     file.close()
 
@@ -110,13 +113,15 @@ class Quote(msgspec.Struct):
 
 
 def test_a_map_is_read_as_its_file_describes_it(tmp_path: Path) -> None:
-    with blocking.open_map(tmp_path / "n", key=int, rule=PnCounter()) as numbers:
+    with blocking.open_map(tmp_path / "n", key=int, rule=PnCounter(), max_bytes=SIZE) as numbers:
         numbers.increment(7, 5)
-    with blocking.open_map(tmp_path / "f", key=str, value=Quote, rule=PerField()) as fields:
+    with blocking.open_map(
+        tmp_path / "f", key=str, value=Quote, rule=PerField(), max_bytes=SIZE
+    ) as fields:
         fields["EUR"] = Quote(1.5)
-    with blocking.open_map(tmp_path / "s", key="json", value=Quote) as structs:
+    with blocking.open_map(tmp_path / "s", key="json", value=Quote, max_bytes=SIZE) as structs:
         structs[[1]] = Quote(2.5)
-    with blocking.open_map(tmp_path / "o", value=(bytes, bytes)) as own:
+    with blocking.open_map(tmp_path / "o", value=(bytes, bytes), max_bytes=SIZE) as own:
         own[b"k"] = b"v"
     found = []
     for name in "nfso":

@@ -15,13 +15,16 @@ from jgroups_py import aio, blocking
 from jgroups_py.maps import MapBusy, MapFileError, MapTypeError, Replication, open_map
 from jgroups_py.maps.memory import MemoryLinks
 
+SIZE = 1 << 28
+"""Planted faults are looked for with little address space."""
+
 
 @pytest.mark.parametrize("delay", [0.0, 0.002, 0.02])
 def test_a_task_that_is_cancelled_while_it_opens_a_map_leaves_none_open(
     tmp_path: Path, delay: float
 ) -> None:
     async def hold() -> None:
-        async with aio.open_map(tmp_path / "m", key=str):
+        async with aio.open_map(tmp_path / "m", key=str, max_bytes=SIZE):
             await asyncio.sleep(60)
 
     async def cancel() -> None:
@@ -31,7 +34,7 @@ def test_a_task_that_is_cancelled_while_it_opens_a_map_leaves_none_open(
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        async with aio.open_map(tmp_path / "m", key=str) as m:
+        async with aio.open_map(tmp_path / "m", key=str, max_bytes=SIZE) as m:
             m["a"] = b"1"
 
     asyncio.run(cancel())
@@ -39,7 +42,7 @@ def test_a_task_that_is_cancelled_while_it_opens_a_map_leaves_none_open(
 
 def test_a_task_that_is_cancelled_while_it_closes_a_map_waits_for_that(tmp_path: Path) -> None:
     async def hold(ending: asyncio.Event) -> None:
-        async with aio.open_map(tmp_path / "m", key=str) as m:
+        async with aio.open_map(tmp_path / "m", key=str, max_bytes=SIZE) as m:
             m["a"] = b"1"
         ending.set()
 
@@ -52,7 +55,7 @@ def test_a_task_that_is_cancelled_while_it_closes_a_map_waits_for_that(tmp_path:
             await asyncio.sleep(0.0005)
         with pytest.raises(asyncio.CancelledError):
             await task
-        async with aio.open_map(tmp_path / "m", key=str):
+        async with aio.open_map(tmp_path / "m", key=str, max_bytes=SIZE):
             pass
 
     asyncio.run(cancel())
@@ -60,12 +63,12 @@ def test_a_task_that_is_cancelled_while_it_closes_a_map_waits_for_that(tmp_path:
 
 def test_a_map_that_cannot_be_opened_says_so_and_nothing_is_left(tmp_path: Path) -> None:
     async def fail() -> None:
-        async with aio.open_map(tmp_path / "m", key=str):
+        async with aio.open_map(tmp_path / "m", key=str, max_bytes=SIZE):
             pass
         with pytest.raises(MapFileError, match="was made with key str, not int"):
-            async with aio.open_map(tmp_path / "m", key=int):
+            async with aio.open_map(tmp_path / "m", key=int, max_bytes=SIZE):
                 pass
-        async with aio.open_map(tmp_path / "m", key=str):
+        async with aio.open_map(tmp_path / "m", key=str, max_bytes=SIZE):
             pass
 
     asyncio.run(fail())
@@ -80,8 +83,10 @@ async def test_a_watch_that_raises_is_counted_and_replication_goes_on(
     links = MemoryLinks()
     mine = Replication(watch=watch)
     async with (
-        open_map(tmp_path / "1", name="m", identifier=1, network=links, replication=mine) as one,
-        open_map(tmp_path / "2", name="m", identifier=2, network=links) as two,
+        open_map(
+            tmp_path / "1", name="m", identifier=1, network=links, replication=mine, max_bytes=SIZE
+        ) as one,
+        open_map(tmp_path / "2", name="m", identifier=2, network=links, max_bytes=SIZE) as two,
     ):
         one[b"a"] = b"1"
         await one.wait_replicated(1, timeout=10)
@@ -91,9 +96,9 @@ async def test_a_watch_that_raises_is_counted_and_replication_goes_on(
 
 
 def test_a_map_is_opened_once_in_a_process_and_not_sent_to_another(tmp_path: Path) -> None:
-    with blocking.open_map(tmp_path / "m", key=str) as m:
+    with blocking.open_map(tmp_path / "m", key=str, max_bytes=SIZE) as m:
         with pytest.raises(MapFileError, match="use the map that is open"):
-            blocking.open_map(tmp_path / "m", key=str)
+            blocking.open_map(tmp_path / "m", key=str, max_bytes=SIZE)
         with pytest.raises(MapTypeError, match="open its folder there"):
             pickle.dumps(m)
         m["a"] = b"1"
@@ -102,7 +107,9 @@ def test_a_map_is_opened_once_in_a_process_and_not_sent_to_another(tmp_path: Pat
 def test_an_update_that_updates_the_same_key_is_told_and_its_lock_is_free_afterwards(
     tmp_path: Path,
 ) -> None:
-    with blocking.open_map(tmp_path / "m", key=str, value="json", lock_timeout=0.05) as m:
+    with blocking.open_map(
+        tmp_path / "m", key=str, value="json", max_bytes=SIZE, lock_timeout=0.05
+    ) as m:
         with pytest.raises(MapBusy, match="a thread of this one"):
             m.update("a", lambda old: m.update("a", lambda old: 1))
         assert m.update("a", lambda old: 2) == 2
@@ -112,7 +119,7 @@ def test_forked_workers_of_a_map_that_was_opened_before_count_and_die_as_they_li
     tmp_path: Path,
 ) -> None:
     """As gunicorn does with --preload."""
-    with blocking.open_map(tmp_path / "m", key=str, value=int) as m:
+    with blocking.open_map(tmp_path / "m", key=str, value=int, max_bytes=SIZE) as m:
         m["hits"] = 0
         children = []
         for number in range(3):
@@ -134,3 +141,26 @@ def test_forked_workers_of_a_map_that_was_opened_before_count_and_die_as_they_li
         while m._file.waiting_of_all() and time.monotonic() < until:
             time.sleep(0.01)
         assert m._file.waiting_of_all() == 0
+
+
+@pytest.mark.sockets
+def test_a_forked_worker_leaves_replication_to_the_process_that_opened_the_map(
+    tmp_path: Path,
+) -> None:
+    place = f"127.0.0.1:{int(os.environ['JGROUPS_BIND_PORT']) + 1}"
+    options: Any = {"name": "m", "key": str, "value": int, "max_bytes": SIZE}
+    with (
+        blocking.open_map(tmp_path / "1", identifier=1, listen=place, **options) as one,
+        blocking.open_map(tmp_path / "2", identifier=2, peers=[place], **options) as two,
+    ):
+        until = time.monotonic() + 10
+        while not one.statistics().replicates and time.monotonic() < until:
+            time.sleep(0.01)
+        pid = os.fork()
+        if pid == 0:
+            one["hits"] = 7
+            os._exit(10 + one.statistics().replicates)
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 10
+        while "hits" not in two and time.monotonic() < until:
+            time.sleep(0.01)
+        assert two["hits"] == 7 and one.statistics().replicates
