@@ -138,6 +138,10 @@ def test_a_run_with_ivs_that_count_is_a_run_on_the_wire(algorithm: str, iv: int)
         assert got == [b"%d" % n for n in range(700)]
     ivs = {b.headers[ID].at(n).iv for b in batches for n in range(len(b))}  # type: ignore[attr-defined]
     assert len(ivs) == 700 and all(iv in b"".join(packets) for iv in ivs)
+    lists = PacketReader()
+    for data in encode_packets(sent, "test", max_size=4000):
+        assert lists.decode(data) == decode_packet(data, fast=False)
+    assert len(lists) == 1
     reader, alone = PacketReader(), fake(algorithm, iv)
     for n in range(300):
         (one,) = encode_packets([replace(sent[0].slice(n, n + 1), dest=A)], "test")
