@@ -18,7 +18,7 @@ from typing import Final, Protocol
 from jgroups_py.maps.control import SLOTS, Control
 from jgroups_py.maps.entry import decode_entry
 from jgroups_py.maps.errors import MapFull
-from jgroups_py.maps.eviction import TIME, Limits
+from jgroups_py.maps.eviction import EVICTED_AT_ONCE, TIME, Limits
 from jgroups_py.maps.file_settings import FileSettings
 from jgroups_py.maps.inbox import ADVANCE, ANEW, CHANGE, ENTRY, FORGET, USE, InboxFiles, split_keyed
 from jgroups_py.maps.merging import Merging
@@ -147,6 +147,8 @@ class Merger:
                     break
         for slot, end in ends.items():
             control.set_merged(slot, end)
+        if merging.evicted >= EVICTED_AT_ONCE:
+            self._limits, self._bury_at = Limits(), 0.0  # more must go
         control.worked()
         control.next_generation()
         self._sync()

@@ -73,7 +73,8 @@ class Overlay:
     def entry(self, key: bytes, base: bytes | None) -> Entry | None:
         """What a key has whose entry in the snapshot is ``base``."""
         waiting = self.waiting.get(key)
-        if waiting is None:
+        if waiting is None or waiting.end <= self._merged_to[waiting.slot]:
+            # It is merged, and only not forgotten here yet: the snapshot knows what became of it.
             return None if base is None else decode_entry(base)
         return waiting.entry if base is None else self._joined(decode_entry(base), waiting.entry)
 

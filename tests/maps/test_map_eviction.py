@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
@@ -10,6 +11,8 @@ from typing import Any
 
 import pytest
 import trio
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from jgroups_py import blocking
 from jgroups_py.maps import Evicted, MapChange, MapError, PnCounter, eviction, open_map
@@ -66,6 +69,15 @@ def test_what_was_used_least_recently_goes(tmp_path: Path, evict: str) -> None:
         assert keys(shared) == [b"c", b"d", b"e"] and shared.evicted() == 3
 
 
+def test_what_is_gone_is_not_read_from_what_was_merged(tmp_path: Path) -> None:
+    with by_hand(tmp_path, max_entries=2) as (shared, merge):
+        put(shared, *(f"k{number:04}" for number in range(1500)))
+        merge()
+        assert keys(shared) == [b"k1498", b"k1499"]  # a look forgets 500 merged records only
+        assert len(shared._overlay) > 500 and shared.count() == 2
+        assert shared.get(b"k1400") is None
+
+
 def test_no_change_of_a_forgotten_entry_is_left(tmp_path: Path) -> None:
     with by_hand(tmp_path, max_entries=1) as (shared, merge):
         put(shared, *"abcdefgh")
@@ -111,7 +123,8 @@ def test_bytes_of_keys_and_values_have_a_limit_too(tmp_path: Path) -> None:
 def test_a_limit_is_kept_with_what_was_there_before_and_can_be_taken_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("jgroups_py.maps.merging.EVICTED_AT_ONCE", 10)
+    for module in ("merging", "merger"):
+        monkeypatch.setattr(f"jgroups_py.maps.{module}.EVICTED_AT_ONCE", 10)
     with by_hand(tmp_path) as (shared, merge):
         put(shared, *(f"k{number:03}" for number in range(100)))
         put(shared, "k000")
@@ -122,9 +135,9 @@ def test_a_limit_is_kept_with_what_was_there_before_and_can_be_taken_back(
         assert keys(shared) == [b"k000", b"k096", b"k097", b"k098", b"k099"]
         assert shared.evicted() == 95
     with by_hand(tmp_path) as (shared, merge):  # the file knows it
-        put(shared, "more")
-        merge()
-        assert shared.count() == 5
+        put(shared, *(f"n{number:03}" for number in range(30)), "more")
+        merge()  # more than one transaction lets go
+        assert shared.count() == 5 and shared.evicted() == 126
     with by_hand(tmp_path, max_entries=0) as (shared, merge):
         put(shared, "a", "b", "c")
         shared.write(b"more", None)
@@ -167,6 +180,64 @@ def test_a_process_remembers_a_limited_number_of_uses(monkeypatch: pytest.Monkey
     for key in (b"b", b"c", b"d"):
         assert readings.is_due(key, 1.0)
     assert len(readings._told) == 1
+
+
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from(["put", "put", "put", "remove", "get", "ends", "theirs", "limit", "merge"]),
+        st.integers(0, 7),
+    ),
+    max_size=40,
+)
+
+
+@pytest.mark.parametrize("evict", ["forget", "remove"])
+def test_what_is_known_of_uses_and_bytes_is_what_is_there(evict: str) -> None:
+    """Whatever happens: each entry has one use, and what is counted is what a recount finds."""
+
+    @settings(max_examples=15, deadline=None)
+    @given(STEPS)
+    def check(steps: list[tuple[str, int]]) -> None:
+        with (
+            tempfile.TemporaryDirectory() as name,
+            by_hand(Path(name), max_entries=4, evict=evict) as (shared, merge),
+        ):
+            told = 0
+            for kind, number in [*steps, ("limit", 1)]:
+                key, value = b"k%d" % number, bytes(number)
+                if kind == "put":
+                    shared.write(key, value)
+                elif kind == "remove":
+                    shared.write(key, None)
+                elif kind == "get":
+                    shared.get(key)
+                elif kind == "ends":
+                    shared.write(key, value, shared.clock.wall_time() + 1)
+                elif kind == "theirs":
+                    told += 1
+                    stamp = Stamp(shared.clock.wall_time() + number - 4, 2)
+                    shared.apply([(key, Entry(value, stamp, {7: told}))], {7: told})
+                elif kind == "limit":
+                    shared._set_limits(Limits(number, (number * 7) % 20, evict))
+                else:
+                    merge()
+            merge()
+            merge()  # buries what is over
+            recount(shared)
+
+    check()
+
+
+def recount(shared: SharedFile) -> None:
+    live = {k: e for k, e in shared.items(removed=True) if not e.removed}
+    limits, dbs = shared.limits, shared.store._dbs
+    assert len(live) <= (limits.max_entries or len(live))
+    size = sum(len(key) + len(entry.value or b"") for key, entry in live.items())
+    assert size == shared.store.live_bytes() <= (limits.max_live_bytes or size)
+    with shared.store._env.begin() as txn:
+        used = {key: time for key, time in txn.cursor(db=dbs.uses)}
+        assert {row for row, _ in txn.cursor(db=dbs.times)} == {t + k for k, t in used.items()}
+    assert used.keys() == live.keys()
 
 
 def test_a_counter_that_went_begins_anew(tmp_path: Path) -> None:
