@@ -13,6 +13,7 @@ from jgroups_py import blocking
 from jgroups_py.errors import ConfigError
 from jgroups_py.maps import PerField, PnCounter, following
 from jgroups_py.maps.described import open_described
+from jgroups_py.maps.entry import Entry, origin_of
 from jgroups_py.maps.file_settings import FileSettings
 from jgroups_py.maps.following import Place
 from jgroups_py.maps.shared import SharedFile
@@ -61,6 +62,10 @@ def test_a_batch_has_at_most_so_many_changes_and_the_next_one_goes_on(
 ) -> None:
     monkeypatch.setattr(following, "CHANGES_AT_ONCE", 2)
     put(file, *(b"k%d" % n for n in range(7)), b"k0")
+    other = origin_of(2, 1)
+    of_other = [(b"o%d" % n, Entry(b"v", Stamp(n, 2), {other: n})) for n in (1, 2, 3, 4, 5)]
+    file.apply(of_other, {other: 5})
+    assert file.wait_merged()
     place, found = following.beginning(file), []
     for _ in range(9):
         end = following.after(file, place, 3)
@@ -68,7 +73,9 @@ def test_a_batch_has_at_most_so_many_changes_and_the_next_one_goes_on(
         assert len(some) <= 3
         found += some
         place = end
-    assert [key for _, key in found] == [b"k1", b"k2", b"k3", b"k4", b"k5", b"k6", b"k0"]
+    keys = [key for _, key in found]
+    assert [key for key in keys if key < b"o"] == [b"k1", b"k2", b"k3", b"k4", b"k5", b"k6", b"k0"]
+    assert [key for key in keys if key > b"o"] == [b"o1", b"o2", b"o3", b"o4", b"o5"]
     assert place.origins == following.place_now(file).origins
 
 
