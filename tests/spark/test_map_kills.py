@@ -6,15 +6,22 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
+
+from jgroups_py.errors import ConfigError
 
 pytestmark = [pytest.mark.spark, pytest.mark.sockets, pytest.mark.timeout(600)]
 
 
-def test_workers_of_spark_and_of_a_web_server_share_a_map_under_kills(spark: Any) -> None:
-    """``spark``: where there is none, this is skipped. The program has a session of its own."""
+def test_workers_of_spark_and_of_a_web_server_share_a_map_under_kills() -> None:
+    pytest.importorskip("pyspark")
+    from jgroups_py.spark.session import check_java
+
+    try:
+        check_java()
+    except ConfigError as error:
+        pytest.skip(str(error))
     done = subprocess.run(
         [sys.executable, str(Path(__file__).with_name("kill_map_workers.py")), "--kills", "6"],
         env={**os.environ, "SPARK_LOCAL_IP": "127.0.0.1"},
