@@ -92,7 +92,7 @@ class Node:
         self.counts: Counter[str] = Counter()
         self.on_view: Callable[[View], None] | None = None
         """Called with each view when this node knows it, before it acts on it."""
-        self.out: Outgoing[Address] = Outgoing(self._send, self._on_sent)
+        self.out: Outgoing[Address] = Outgoing(self._send, self._on_sent, self._send_operations)
         self._changed = trio.Event()
         self._home = Home(
             name=channel.name,
@@ -392,6 +392,9 @@ class Node:
 
     async def _send(self, data: bytes, to: Address | None) -> None:
         await self._channel.send(data, to)
+
+    async def _send_operations(self, data: bytes) -> None:
+        await self._channel.send(data, loopback=False)
 
     def _on_sent(self) -> None:
         if self._leading is not None:

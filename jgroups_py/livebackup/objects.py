@@ -247,10 +247,12 @@ class Space:
     async def remove(self, found: Object, is_new: bool, unless: Sequence[str]) -> Outcome:
         """Remove the object, unless the method that is named says something true. ``is_new``: it was made for that. The outcome is whether it was there
         and is gone."""
-        outcome = await self._removal(found, is_new, unless)
-        if outcome.value or is_new:
-            await self.drop(found.key)
-        return outcome
+        for name in () if is_new else unless:
+            outcome = await outcome_of(found.call(name, ()))
+            if outcome.error is not None or outcome.value:
+                return Outcome(False, outcome.error)
+        await self.drop(found.key)
+        return Outcome(not is_new, None)
 
     async def _remove_undoable(
         self,
@@ -259,27 +261,25 @@ class Space:
         unless: Sequence[str],
         keep: Callable[[dict[str, Any]], None] | None,
     ) -> tuple[Outcome, Undo]:
-        outcome = await self._removal(found, is_new, unless)
-        if not outcome.value and not is_new:
-            return outcome, _nothing
+        undo: Undo = _nothing
+        for name in () if is_new else unless:
+            outcome, undo = await found.call_undoable(name, (), keep)
+            if outcome.error is not None or outcome.value:
+                return Outcome(False, outcome.error), undo
         if keep is not None:
             keep(vars(found.state))
         restore = await found.leave()
         del self._objects[found.key]
-        return outcome, _nothing if is_new else partial(self._bring_back, found, restore)
+        if is_new:
+            return Outcome(False, None), _nothing
+        return Outcome(True, None), partial(self._bring_back, found, restore, undo)
 
-    async def _removal(self, found: Object, is_new: bool, unless: Sequence[str]) -> Outcome:
-        for name in () if is_new else unless:
-            outcome = await outcome_of(found.call(name, ()))
-            if outcome.error is not None or outcome.value:
-                return Outcome(False, outcome.error)
-        return Outcome(not is_new, None)
-
-    async def _bring_back(self, found: Object, restore: Undo) -> None:
+    async def _bring_back(self, found: Object, *undos: Undo) -> None:
         self._objects[found.key] = found
-        done = restore()
-        if inspect.isawaitable(done):
-            await done
+        for undo in undos:
+            done = undo()
+            if inspect.isawaitable(done):
+                await done
 
     async def checked(self, key: str, outcome: Outcome) -> tuple[Outcome, bytes]:
         """As ``Object.checked``. The checksum of an object that is not there is empty."""

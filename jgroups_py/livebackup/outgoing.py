@@ -30,10 +30,14 @@ class Outgoing(Generic[A]):
     """A queue and the task that empties it."""
 
     def __init__(
-        self, send: Callable[[bytes, A | None], Awaitable[None]], on_sent: Callable[[], None]
+        self,
+        send: Callable[[bytes, A | None], Awaitable[None]],
+        on_sent: Callable[[], None],
+        send_operations: Callable[[bytes], Awaitable[None]],
     ) -> None:
-        """``on_sent`` is called when an operation was sent."""
+        """``on_sent`` is called when an operation was sent. ``send_operations``: to all others; its sender has made them."""
         self._send, self._on_sent = send, on_sent
+        self._send_to_others = send_operations
         self._queue: deque[_Waiting[A]] = deque()
         self._answers: dict[tuple[Hashable, A | None], None] = {}
         self._filled = trio.Event()
@@ -87,7 +91,7 @@ class Outgoing(Generic[A]):
         while self._queue and self._queue[0].is_operation and size < TOGETHER_BYTES:
             datas.append(self._queue.popleft().data)
             size += len(datas[-1])
-        await self._send(together(datas), None)
+        await self._send_to_others(together(datas))
         self.operations -= len(datas)
         self.bytes -= size
         self._on_sent()

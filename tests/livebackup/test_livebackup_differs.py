@@ -185,9 +185,9 @@ async def test_only_the_objects_of_an_operation_that_differs_are_taken_anew(
         sent: list[Any] = []
         usual = live.channel.send
 
-        async def note(payload: Any, to: Any = None) -> None:
+        async def note(payload: Any, to: Any = None, **options: Any) -> None:
             sent.append(decode(payload))
-            await usual(payload, to)
+            await usual(payload, to, **options)
 
         monkeypatch.setattr(live.channel, "send", note)
         kept = backup.space.object("Queue/q1")

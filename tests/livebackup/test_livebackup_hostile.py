@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -148,9 +149,9 @@ async def test_a_member_that_repeats_its_questions_makes_a_live_node_queue_one_a
         gate = trio.Event()
         usual = live.channel.send
 
-        async def stuck(payload: Any, to: Any = None) -> None:
+        async def stuck(payload: Any, to: Any = None, **options: Any) -> None:
             await gate.wait()
-            await usual(payload, to)
+            await usual(payload, to, **options)
 
         monkeypatch.setattr(live.channel, "send", stuck)
         for n in range(1000):
@@ -173,9 +174,9 @@ async def test_what_waits_to_be_sent_slows_new_operations_without_a_backup_too(
         gate = trio.Event()
         usual = live.channel.send
 
-        async def stuck(payload: Any, to: Any = None) -> None:
+        async def stuck(payload: Any, to: Any = None, **options: Any) -> None:
             await gate.wait()
-            await usual(payload, to)
+            await usual(payload, to, **options)
 
         monkeypatch.setattr(live.channel, "send", stuck)
         async with trio.open_nursery() as nursery:
@@ -196,7 +197,7 @@ async def test_answers_wait_once_and_operations_each_time() -> None:
         if len(sent) == 8:
             scope.cancel()
 
-    out: Outgoing[str] = Outgoing(send, lambda: None)
+    out: Outgoing[str] = Outgoing(send, lambda: None, partial(send, to=None))
     for n in range(3):
         out.operation(bytes([n]))
         out.say(b"lead", "B", once=("lead", 1))
@@ -227,7 +228,9 @@ async def test_operations_that_wait_are_sent_together_in_their_order(
         if len(sent) == 4:
             scope.cancel()
 
-    out: Outgoing[str] = Outgoing(send, lambda: freed.append(out.operations))
+    out: Outgoing[str] = Outgoing(
+        send, lambda: freed.append(out.operations), partial(send, to=None)
+    )
     for n, op in enumerate(ops):
         out.operation(op)
         if n == 5:
@@ -324,9 +327,9 @@ async def test_the_list_of_numbers_travels_with_the_operation(
         sent: list[Any] = []
         usual = live.channel.send
 
-        async def note(payload: Any, to: Any = None) -> None:
+        async def note(payload: Any, to: Any = None, **options: Any) -> None:
             sent.append(decode(payload))
-            await usual(payload, to)
+            await usual(payload, to, **options)
 
         monkeypatch.setattr(live.channel, "send", note)
         await live.run(put, "a", 1)

@@ -116,10 +116,10 @@ async def test_a_new_live_node_answers_nobody_before_its_backups_follow_it(
         for node in others:  # what they say to the new live node is slow
 
             def slowly(usual: Any) -> Any:
-                async def send(payload: Any, to: Any = None) -> None:
+                async def send(payload: Any, to: Any = None, **options: Any) -> None:
                     if to is not None:
                         await trio.sleep(5)
-                    await usual(payload, to)
+                    await usual(payload, to, **options)
 
                 return send
 

@@ -254,6 +254,25 @@ async def test_half_done_operations_are_reversed_when_the_live_node_is_lost(
         assert await backup.run(put, "a", "after") == 2
 
 
+async def test_a_live_node_does_not_hear_its_own_operations(
+    autojump_clock: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with livebackup_group() as group:
+        live, backup = await group.start("AB")
+        heard: list[str] = []
+        for node in (live, backup):
+            usual = node._on_live
+
+            async def note(sender: Any, message: Any, usual: Any = usual, node: Any = node) -> None:
+                heard.append(node.role)
+                await usual(sender, message)
+
+            monkeypatch.setattr(node, "_on_live", note)
+        await live.run(put, "q", 1)
+        await group.equal()
+        assert heard == ["backup"]
+
+
 async def test_a_joiner_keeps_the_operations_that_come_before_its_snapshot(
     autojump_clock: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -262,10 +281,10 @@ async def test_a_joiner_keeps_the_operations_that_come_before_its_snapshot(
         await live.run(put, "q", 0)
         usual = live.channel.send
 
-        async def slow_to_one(payload: Any, to: Any = None) -> None:
+        async def slow_to_one(payload: Any, to: Any = None, **options: Any) -> None:
             if to is not None:
                 await trio.sleep(2)
-            await usual(payload, to)
+            await usual(payload, to, **options)
 
         monkeypatch.setattr(live.channel, "send", slow_to_one)
         async with trio.open_nursery() as nursery:

@@ -16,7 +16,9 @@ from jgroups_py.livebackup import BadOperation, Cut, Node, NotLive, OutcomeUnkno
 from jgroups_py.livebackup.applier import Applier, Step
 from jgroups_py.livebackup.changed import Changed
 from jgroups_py.livebackup.confirming import Confirming
+from jgroups_py.livebackup.kinds import REMOVAL, Catalogue
 from jgroups_py.livebackup.messages import Op, Part, Whole, decode, encode
+from jgroups_py.livebackup.objects import Space
 from jgroups_py.livebackup.snapshots import Arrival, Arrived, BadSnapshot
 from jgroups_py.livebackup.tickets import Counters, Ticket, read_record
 
@@ -335,6 +337,20 @@ async def test_under_load_with_removals_and_take_overs_all_nodes_have_the_same(
 
 
 # --- the parts
+
+
+@pytest.mark.parametrize("messages", [[], [0], [1]])
+async def test_what_the_method_changes_that_decides_a_removal_is_reversed(
+    messages: list[int],
+) -> None:
+    space = Space(Catalogue.of([Queue], []))
+    await space.load("Queue/a", {"messages": [*messages], "consumers": []})
+    outcome, undo = await space.change_undoable("Queue/a", REMOVAL, ("take",))
+    assert outcome.value is (messages != [1]) is (space.find("Queue/a") is None)
+    done = undo()
+    if done is not None:
+        await done
+    assert await space.saved() == {"Queue/a": {"messages": messages, "consumers": []}}
 
 
 def test_an_object_is_forgotten_when_its_removal_is_settled_and_it_is_not_there_again() -> None:
