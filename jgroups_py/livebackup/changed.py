@@ -28,6 +28,19 @@ class Changed:
         """Object -> number of its newest removal, and the operation that made it; the oldest operation first."""
         self._newest_forgotten = 0
         """The newest operation with a removal that is forgotten."""
+        self._under_way: dict[int, int] = {}
+        """Operations that run, the oldest first -> the newest operation that had been sent when it began."""
+        self._begun = 0
+
+    def begins(self, last: int) -> int:
+        """An operation begins; ``last`` is the newest one that was sent. Returns what ``ended`` is to be given."""
+        self._begun += 1
+        self._under_way[self._begun] = last
+        return self._begun
+
+    def ended(self, begun: int) -> None:
+        """It is noted by ``sent``, or given up."""
+        del self._under_way[begun]
 
     def sent(self, op: int, record: Iterable[tuple[str, int]], removed: Mapping[str, int]) -> None:
         """An operation has ended. ``removed``: object -> number of its removal."""
@@ -41,11 +54,15 @@ class Changed:
 
     def forgotten(self, is_settled: Callable[[int], bool]) -> list[str]:
         """Forget the objects that nobody can ask for any more. ``is_settled``: every backup has confirmed this operation. To be called before the
-        operation that takes the list along is itself noted by ``sent``."""
+        operation that takes the list along is itself noted by ``sent``.
+
+        An operation that had begun before the removal was sent may have made an older change and be under way: it is waited for.
+        """
         found: list[str] = []
+        oldest = next(iter(self._under_way.values()), None)
         while self._removed and len(found) < FORGOTTEN_MAX:
             key, (number, op) = next(iter(self._removed.items()))
-            if not is_settled(op):
+            if not is_settled(op) or (oldest is not None and oldest < op):
                 break
             del self._removed[key]
             if self._counters[key] == number:  # else it is there again

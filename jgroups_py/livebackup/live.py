@@ -109,20 +109,24 @@ class LiveSide:
             checksum_every=self._settings.checksum_every,
             by_effects=is_by_effects(operation),
         )
+        begun = self._changed.begins(self.last)
         try:
-            outcome = await outcome_of(work.run(operation, tuple(given)))
+            try:
+                outcome = await outcome_of(work.run(operation, tuple(given)))
+            finally:
+                self._left()
+            op = self._op(
+                work,
+                given,
+                work.record,
+                outcome.raised,
+                work.checksums,
+                work.effects,
+                self._changed.forgotten(self.confirming.is_settled),
+            )
+            self._changed.sent(op.number, work.record, work.removed)
         finally:
-            self._left()
-        op = self._op(
-            work,
-            given,
-            work.record,
-            outcome.raised,
-            work.checksums,
-            work.effects,
-            self._changed.forgotten(self.confirming.is_settled),
-        )
-        self._changed.sent(op.number, work.record, work.removed)
+            self._changed.ended(begun)
         answer = self._sent(op)
         await answer.wait()
         return outcome

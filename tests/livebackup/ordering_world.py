@@ -47,9 +47,10 @@ class Run:
     seen: int = 0
     record: list[Ticket] = field(default_factory=list)
     removed: dict[str, int] = field(default_factory=dict)
+    begun: int = 0
 
     def copy(self) -> Run:
-        return Run(self.made, self.seen, list(self.record), dict(self.removed))
+        return Run(self.made, self.seen, list(self.record), dict(self.removed), self.begun)
 
 
 @dataclass(frozen=True)
@@ -131,6 +132,7 @@ class World:
             frozenset(self.answered),
             frozenset(self.alone),
             tuple(self.changed._removed.items()),
+            tuple(self.changed._under_way.values()),
             tuple(sorted(self.backup.vector().items())),
             tuple(sorted(self.copies.items())),
             tuple((op, r.made) for op, r in sorted(self.applying.items())),
@@ -199,6 +201,7 @@ class World:
     def _live(self, op: int) -> None:
         run = self.runs[op]
         step = self.graph[op][run.made]
+        run.begun = run.begun or self.changed.begins(len(self.sent))
         ticket = self.counters.next(step.rstrip("-"))
         run.seen = changed_objects(self.objects, step, op, run.seen)
         if step.endswith("-"):
@@ -218,6 +221,8 @@ class World:
         forgotten = tuple(self.changed.forgotten(lambda n: n in self.answered | self.alone))
         record = self.sent[number] = tuple(self.runs[op].record)
         self.changed.sent(number, record, self.runs[op].removed)
+        if record:
+            self.changed.ended(self.runs[op].begun)
         self.numbers[number] = op
         self.on_the_way.append((number, record, forgotten))
         if self.asked is not None:
@@ -374,6 +379,7 @@ def changed_copy(changed: Changed, counters: Counters) -> Changed:
     other = Changed(counters)
     other._by, other._removed = dict(changed._by), dict(changed._removed)
     other._newest_forgotten = changed._newest_forgotten
+    other._under_way, other._begun = dict(changed._under_way), changed._begun
     return other
 
 
