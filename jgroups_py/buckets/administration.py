@@ -33,11 +33,13 @@ BETWEEN_LOOKS: Final = 1.0
 
 
 @asynccontextmanager
-async def open_administrator(deployment: Deployment, **options: Any) -> AsyncIterator[BucketNode]:
-    """Join an instance. Its application is not needed. Raises as ``open_deployed``."""
+async def open_administrator(
+    deployment: Deployment, *, plugin: Plugin | None = None, **options: Any
+) -> AsyncIterator[BucketNode]:
+    """Join an instance. Its application is needed only where this member must know to which bucket a key belongs. Raises as ``open_deployed``."""
     name = f"administrator-{os.getpid()}"
     async with open_deployed(
-        deployment, plugin=_NOTHING, client=name, name=name, **options
+        deployment, plugin=plugin or _NOTHING, client=name, name=name, **options
     ) as node:
         yield node
 

@@ -23,6 +23,7 @@ from jgroups_py.buckets.messages import (
     ComponentCounts,
     ComponentInfo,
     Deliver,
+    Entries,
     Findable,
     Hello,
     Message,
@@ -33,6 +34,8 @@ from jgroups_py.buckets.messages import (
     encode,
 )
 from jgroups_py.buckets.mirror import IndexMirror
+from jgroups_py.buckets.pages import NAME as PAGER
+from jgroups_py.buckets.pages import Pager
 from jgroups_py.buckets.plugin import Plugin
 from jgroups_py.buckets.port import Index
 from jgroups_py.buckets.proxies import ProxyManager
@@ -103,6 +106,7 @@ class Machine:
         self.mirrors: dict[str, IndexMirror] = {}
         self.routers: dict[str, Router] = {}
         self.proxies: dict[str, ProxyManager] = {}
+        self.pager = Pager(MemberPort(self, Cep(member, PAGER)))
         self.census = Census(MemberPort(self, Cep(member, CENSUS)), self.statistics)
         self._timers: list[tuple[float, int, Callable[[], None]]] = []
         self._timer = 0
@@ -263,7 +267,13 @@ class Machine:
 
     def statistics(self, buckets: bool = False) -> NodeStatistics:
         """What this member counts. ``buckets``: with a list of its copies."""
-        parts = [ComponentCounts("member", "member", {**self.counts, "members": len(self.members)})]
+        parts = [
+            ComponentCounts(
+                "member",
+                "member",
+                {**self.counts, **self.pager.counts, "members": len(self.members)},
+            )
+        ]
         loads = []
         for name, manager in self.managers.items():
             parts.append(ComponentCounts(name, "manager", manager.statistics()))
@@ -317,6 +327,9 @@ class Machine:
             return
         if isinstance(message, AskStatistics | Statistics):
             self.census.handle(frm, message)
+            return
+        if isinstance(message, Entries):
+            self.pager.handle(frm, message)
             return
         if isinstance(message, Deliver):
             self._deliver(message.proxy, message.body)

@@ -8,16 +8,19 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
-from jgroups_py.buckets.bucket import Bucket
+from jgroups_py.buckets.bucket import Bucket, Done
 from jgroups_py.buckets.copy import Copy
 from jgroups_py.buckets.ends import Cep, ProxyId
 from jgroups_py.buckets.lease import Lease
 from jgroups_py.buckets.messages import (
+    TEXT_MAX,
     Answer,
+    AskEntries,
     Cancel,
     Change,
     ComponentInfo,
     Drop,
+    Entries,
     Fenced,
     Findable,
     Forward,
@@ -36,7 +39,9 @@ from jgroups_py.buckets.messages import (
     Status,
     Taken,
     Told,
+    decode_change,
 )
+from jgroups_py.buckets.pages import Pages
 from jgroups_py.buckets.plugin import EntryBehaviourProvider, Request
 from jgroups_py.buckets.port import Port
 from jgroups_py.buckets.settings import InstanceSettings
@@ -74,6 +79,7 @@ class BucketManager:
         self.counts: Counter[str] = Counter()
         self.lease = Lease(port, settings)
         self.slowest_lock = 0.0
+        self._pages = Pages(self.counts)
         self._transfers = 0
         self._asks: dict[int, tuple[Copy, Transfer]] = {}
         self._unsaved: dict[int, Copy] = {}
@@ -132,6 +138,8 @@ class BucketManager:
                 self.counts["fenced"] += 1
             case Findable():
                 self._on_findable(frm, message)
+            case AskEntries():
+                self._on_ask_entries(frm, message)
             case _:
                 self.counts["unexpected"] += 1
 
@@ -243,15 +251,7 @@ class BucketManager:
             self.counts["repeated"] += 1
             self._answer_when_saved(copy, router, Answer(forward.id, "done", "", kept.replies))
             return
-        done = copy.bucket.forward_to_entry(
-            forward.key,
-            Request(forward.body, forward.key),
-            forward.proxy,
-            modifies=forward.modifies,
-            now=self.port.wall,
-            find=self._all_findable,
-            version=copy.row.slave_version if copy.row.slave is not None else 0,
-        )
+        done = self._put(copy, forward) if forward.puts else self._worked(copy, forward)
         if done.error:
             self.counts["entry_failed"] += 1
             self._answer(router, forward.id, "failed", done.error)
@@ -263,6 +263,43 @@ class BucketManager:
             self.port.post(router, answer)
         else:
             self._answer_when_saved(copy, router, answer)
+
+    def _worked(self, copy: Copy, forward: Forward) -> Done:
+        return copy.bucket.forward_to_entry(
+            forward.key,
+            Request(forward.body, forward.key),
+            forward.proxy,
+            modifies=forward.modifies,
+            now=self.port.wall,
+            find=self._all_findable,
+            version=copy.row.slave_version if copy.row.slave is not None else 0,
+        )
+
+    def _put(self, copy: Copy, forward: Forward) -> Done:
+        """An entry comes as it was exported. It is tried out first, so that one that the plug-in does not take changes nothing."""
+        try:
+            change = decode_change(forward.body)
+            if change.key != forward.key:
+                raise ValueError("it has another key")
+            self._check_version(change)
+            trial = Bucket(copy.bucket.id, self.provider, 1)
+            trial.unserialise_entry(change)
+            version = copy.row.slave_version if copy.row.slave is not None else 0
+            saved = trial.as_version(change, version)
+        except Exception as error:  # of the plug-in, too
+            return Done([], None, f"{type(error).__name__}: {error}"[:TEXT_MAX])
+        copy.bucket.adopt(change)
+        self.counts["entries_put"] += 1
+        return Done([], saved)
+
+    def _on_ask_entries(self, asker: Cep, asked: AskEntries) -> None:
+        self._on_row(asked.row)
+        copy = self.copies.get(asked.row.bucket)
+        if copy is None or copy.row.master != self.cep or not self.lease.holds():
+            self.port.post(asker, Entries(asked.ask, [], True, moved=True))
+            return
+        changes, more = self._pages.next(copy.bucket, asked.after, asked.size)
+        self.port.post(asker, Entries(asked.ask, changes, more))
 
     def _changed(self, copy: Copy, change: Change, kept: Kept) -> None:
         self.counts["changes"] += 1

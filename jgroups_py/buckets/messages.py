@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated, Final, Literal
 
 import msgspec
@@ -93,7 +94,8 @@ class Hello(msgspec.Struct, frozen=True, tag="hello", array_like=True):
 
 
 class Forward(msgspec.Struct, frozen=True, tag="fwd", array_like=True, forbid_unknown_fields=True):
-    """Router to manager: a request, and the row by which it was sent."""
+    """Router to manager: a request, and the row by which it was sent. ``puts``: ``body`` is a ``Change``, an entry as it was exported, and takes the place of what
+    is there (UnserialiseEntry)."""
 
     id: RequestId
     row: Row
@@ -101,6 +103,7 @@ class Forward(msgspec.Struct, frozen=True, tag="fwd", array_like=True, forbid_un
     body: Body
     modifies: bool
     proxy: ProxyId | None
+    puts: bool = False
 
 
 class Answer(msgspec.Struct, frozen=True, tag="ans", array_like=True, forbid_unknown_fields=True):
@@ -223,6 +226,29 @@ class Drop(msgspec.Struct, frozen=True, tag="drp", array_like=True, forbid_unkno
 
     bucket: BucketId
     transfer: Number
+
+
+# --- exports
+
+
+class AskEntries(
+    msgspec.Struct, frozen=True, tag="aen", array_like=True, forbid_unknown_fields=True
+):
+    """To the master's manager: entries of a bucket in the order of their keys, those after this one, about ``size`` bytes of them."""
+
+    ask: Number
+    row: Row
+    after: Annotated[str, msgspec.Meta(max_length=KEY_MAX)]
+    size: Annotated[int, msgspec.Meta(ge=1, le=BODY_MAX)]
+
+
+class Entries(msgspec.Struct, frozen=True, tag="ent", array_like=True, forbid_unknown_fields=True):
+    """``moved``: the master is not here, or may not answer; ask again by a newer row."""
+
+    ask: Number
+    changes: list[Change]
+    more: bool
+    moved: bool = False
 
 
 # --- index
@@ -366,7 +392,7 @@ class Statistics(
 
 Message = (
     Hello | Forward | Answer | Deliver | Findable | Save | Saved | Fenced | Hold | Held | Move | Cancel | Told | Parcel | Taken | Drop
-    | AskStatistics | Statistics | Follow | Rows | Lock | LockAnswer | Propose | Proposed | Unlock | SetLocation | Placed | Ping | Pong
+    | AskStatistics | Statistics | AskEntries | Entries | Follow | Rows | Lock | LockAnswer | Propose | Proposed | Unlock | SetLocation | Placed | Ping | Pong
 )  # fmt: skip
 
 
@@ -382,6 +408,17 @@ _encoder: Final = msgspec.msgpack.Encoder()
 _decoder: Final[msgspec.msgpack.Decoder[Packet]] = msgspec.msgpack.Decoder(Packet)
 
 encode = _encoder.encode
+_change: Final[msgspec.msgpack.Decoder[Change]] = msgspec.msgpack.Decoder(Change)
+encode_change: Final[Callable[[Change], bytes]] = _encoder.encode
+"""For ``Forward.puts``."""
+
+
+def decode_change(data: bytes) -> Change:
+    """Raises ValueError."""
+    change = _change.decode(data)
+    if change.deletes or not change.whole:
+        raise ValueError("it is no whole entry")
+    return change
 
 
 class BadMessage(ValueError):

@@ -19,10 +19,20 @@ from jgroups_py.buckets.errors import (
     Busy,
     OutcomeUnknown,
     Refused,
+    Unavailable,
 )
 from jgroups_py.buckets.machine import Machine
 from jgroups_py.buckets.manager import index_copies
-from jgroups_py.buckets.messages import IndexState, KnownManager, NodeStatistics, Replies, Row
+from jgroups_py.buckets.messages import (
+    Change,
+    Entries,
+    IndexState,
+    KnownManager,
+    NodeStatistics,
+    Replies,
+    RequestId,
+    Row,
+)
 from jgroups_py.buckets.plugin import Plugin, Request
 from jgroups_py.buckets.posts import Posts
 from jgroups_py.buckets.proxies import ProxyManager
@@ -113,21 +123,66 @@ class BucketNode:
             OutcomeUnknown: no answer came in time. It may have been carried out or not.
             BucketsClosed: the node is closed. Nothing was sent.
         """
+        requestor = proxy or self._here
+        replies = await self._answered(
+            lambda router, end: router.route_a_request(request, requestor, end)
+        )
+        return [body for to, body in replies if to == requestor]
+
+    async def put_entry(self, change: Change) -> None:
+        """Put an entry, as ``next_entries`` or an archive has it, in the place of what its key has.
+
+        Raises:
+            EntryFailed: the plug-in does not take it. Nothing was changed.
+            Others: as ``request``.
+        """
+        await self._answered(lambda router, end: router.put_entry(change, end))
+
+    async def next_entries(self, bucket: int, after: str, size: int) -> tuple[list[Change], bool]:
+        """Entries of a bucket in the order of their keys, as they were saved: those after this key, about ``size`` bytes of them; and whether there are more. Entries that
+        are made after the first page may be missing.
+
+        Raises:
+            Unavailable: the bucket has no master for ``request_timeout``.
+            BucketsClosed: the node is closed.
+        """
+        settings = self._machine.settings
+        with trio.move_on_after(settings.request_timeout):
+            while True:
+                found = await self._page(self.state.rows[bucket], after, size)
+                if not found.moved:
+                    return found.changes, found.more
+                await trio.sleep(settings.backoff_max)
+        raise Unavailable(f"bucket {bucket} has no master for {settings.request_timeout:g} s")
+
+    async def _page(self, row: Row, after: str, size: int) -> Entries:
+        self._check_open()
+        waiter: _Waiter[Entries] = _Waiter()
+
+        def paged(answer: Entries | None) -> None:
+            waiter.end(answer or Entries(0, [], True, moved=True))
+
+        with self._inside:
+            self._machine.pager.ask(row, after, size, paged)
+        return await self._wait(waiter)
+
+    async def _answered(
+        self, begin: Callable[[Router, Callable[[Replies | BucketError], None]], RequestId | None]
+    ) -> Replies:
         self._check_open()
         if self._posts.waiting > self._machine.settings.outbox_bytes_max:
             self._machine.counts["outbox_full"] += 1
             raise Busy("outbox_bytes_max: other members take too little from this one")
-        requestor, router = proxy or self._here, next(self._routers)
+        router = next(self._routers)
         waiter: _Waiter[Replies] = _Waiter()
         with self._inside:
-            number = router.route_a_request(request, requestor, waiter.end)
+            number = begin(router, waiter.end)
         try:
-            replies = await self._wait(waiter)
+            return await self._wait(waiter)
         except trio.Cancelled:
             if number is not None:
                 router.forget(number)
             raise
-        return [body for to, body in replies if to == requestor]
 
     def create_proxy(
         self,

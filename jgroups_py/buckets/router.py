@@ -26,6 +26,7 @@ from jgroups_py.buckets.latency import Latencies
 from jgroups_py.buckets.messages import (
     Answer,
     Cancel,
+    Change,
     Deliver,
     Forward,
     Message,
@@ -35,6 +36,7 @@ from jgroups_py.buckets.messages import (
     Role,
     Row,
     Told,
+    encode_change,
 )
 from jgroups_py.buckets.plugin import BODY_MAX, ReadAt, Request, RequestClassifier
 from jgroups_py.buckets.port import Index, Port
@@ -67,6 +69,7 @@ class Pending:
     attempts: int = 0
     forwarded: bool = False
     sent: float = 0.0
+    puts: bool = False
 
 
 @dataclass
@@ -128,12 +131,26 @@ class Router:
     ) -> RequestId | None:
         """Route a request to its bucket (RouteARequest). ``answered`` is called once, perhaps before this returns. Returns the id by
         which it can be forgotten."""
+        return self._route(lambda: self._classified(request, proxy_id, answered), answered)
+
+    def put_entry(self, change: Change, answered: Answered) -> RequestId | None:
+        """Put an entry, as it was exported, in the place of what its key has. Otherwise as ``route_a_request``; the error is EntryFailed if the plug-in does not take it."""
+
+        def pending() -> Pending:
+            return self._new(change.key, encode_change(change), True, None, "master", answered)
+
+        return self._route(pending, answered, puts=True)
+
+    def _route(
+        self, make: Callable[[], Pending], answered: Answered, *, puts: bool = False
+    ) -> RequestId | None:
         self.counts["requests"] += 1
         try:
-            pending = self._classified(request, proxy_id, answered)
+            pending = make()
         except BucketError as error:
             answered(error)
             return None
+        pending.puts = puts
         self._pending[pending.id] = pending
         self._dispatch(pending)
         if not self._sweeping:
@@ -150,11 +167,7 @@ class Router:
         self, request: Request, proxy_id: ProxyId | None, answered: Answered
     ) -> Pending:
         """Raises BadKey, Busy, NotSensible."""
-        if len(request.body) > BODY_MAX:
-            raise Busy(f"BODY_MAX: a request is at most {BODY_MAX} bytes")
-        if len(self._pending) >= self.settings.pending_max:
-            self.counts["pending_full"] += 1
-            raise Busy(f"pending_max: {self.settings.pending_max} requests are not answered")
+        self._check_room(request.body)
         try:
             found = self.classifier.classify(request)
         except Exception as error:
@@ -163,10 +176,32 @@ class Router:
         if not found.sensible:
             self.counts["not_sensible"] += 1
             raise NotSensible("the classifier does not know this request")
-        self._number += 1
         key = found.key
         if key is None:
-            key = f"{self.port.cep.member}-{self._number}-{self.port.random.getrandbits(32):08x}"
+            number = self._number + 1
+            key = f"{self.port.cep.member}-{number}-{self.port.random.getrandbits(32):08x}"
+        read_at = request.read_at or self.read_at
+        return self._new(key, request.body, found.modifies, proxy_id, read_at, answered)
+
+    def _check_room(self, body: bytes) -> None:
+        """Raises Busy."""
+        if len(body) > BODY_MAX:
+            raise Busy(f"BODY_MAX: a request is at most {BODY_MAX} bytes")
+        if len(self._pending) >= self.settings.pending_max:
+            self.counts["pending_full"] += 1
+            raise Busy(f"pending_max: {self.settings.pending_max} requests are not answered")
+
+    def _new(
+        self,
+        key: str,
+        body: bytes,
+        modifies: bool,
+        proxy_id: ProxyId | None,
+        read_at: ReadAt,
+        answered: Answered,
+    ) -> Pending:
+        """A request with its bucket and number. Raises BadKey, Busy."""
+        self._check_room(body)
         checked_key(key)
         try:
             bucket = bucket_of(self.classifier.digest(key), self.settings.buckets)
@@ -174,14 +209,15 @@ class Router:
             raise BadKey(f"key {key[:80]!r}: {type(error).__name__}: {error}") from error
         if not 0 <= bucket < self.settings.buckets:
             raise BadKey(f"key {key[:80]!r}: the classifier's digest is not below 2**64")
+        self._number += 1
         return Pending(
             (self.port.cep.member, self._number),
             bucket,
             key,
-            request.body,
-            found.modifies,
+            body,
+            modifies,
             proxy_id,
-            request.read_at or self.read_at,
+            read_at,
             self.port.now,
             self.port.now + self.settings.request_timeout,
             answered,
@@ -207,7 +243,13 @@ class Router:
         pending.forwarded = True
         pending.sent = self.port.now
         forward = Forward(
-            pending.id, row, pending.key, pending.body, pending.modifies, pending.proxy
+            pending.id,
+            row,
+            pending.key,
+            pending.body,
+            pending.modifies,
+            pending.proxy,
+            pending.puts,
         )
         self.port.post(target, forward)
 

@@ -11,6 +11,7 @@ from jgroups_py.buckets.items.bucket_items import BucketItems
 from jgroups_py.buckets.memcached import MemcachedServer
 from jgroups_py.buckets.node import BucketNode
 from jgroups_py.driver.http_port import open_port, place_of
+from jgroups_py.errors import ConfigError
 
 
 async def serve_items(
@@ -28,17 +29,17 @@ async def serve_items(
         task_status: is told where they are: {"memcached": (host, port)}.
 
     Raises:
-        ConfigError: a port cannot be opened.
+        ConfigError: a port cannot be opened, or HTTP lacks its extra.
     """
     store = BucketItems(node)
     places: dict[str, tuple[str, int]] = {}
+    wanted = {"memcached": memcached, "http": http}
+    servers = {name: _server(name, store, limits) for name in wanted if wanted[name] is not None}
     async with trio.open_nursery() as nursery:
-        for name, where in (("memcached", memcached), ("http", http)):
-            if where is None:
-                continue
-            listener = open_port(name, where)
+        for name, serve in servers.items():
+            listener = open_port(name, str(wanted[name]))
             places[name] = place_of(listener)
-            nursery.start_soon(_server(name, store, limits), [listener])
+            nursery.start_soon(serve, [listener])
         task_status.started(places)
 
 
@@ -47,6 +48,8 @@ def _server(
 ) -> Callable[[list[trio.SocketListener]], Awaitable[None]]:
     if name == "memcached":
         return MemcachedServer(store, limits=limits).serve
-    from jgroups_py.buckets.http import HttpServer  # it needs an extra (h11)
-
+    try:
+        from jgroups_py.buckets.http import HttpServer
+    except ImportError as error:
+        raise ConfigError("HTTP needs h11: pip install 'jgroups_py[http]'") from error
     return HttpServer(store, limits=limits).serve

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 import trio
@@ -11,6 +11,8 @@ from seed_instance import PLACEMENT, seed_settings
 from split_network import SplitNetwork
 
 from jgroups_py.buckets import Request
+from jgroups_py.buckets.deployed import open_deployed
+from jgroups_py.buckets.deployment import Deployment
 from jgroups_py.buckets.node import BucketNode
 from jgroups_py.buckets.opening import FAST_DETECTION, open_buckets
 from jgroups_py.buckets.parts import NodeParts
@@ -101,6 +103,24 @@ async def ask(node: BucketNode, key: str, body: str) -> str:
     """One request, and its one reply."""
     (reply,) = await node.request(Request(body.encode(), key))
     return reply.decode()
+
+
+@asynccontextmanager
+async def deployed_group(
+    deployment: Deployment, plugin: Plugin
+) -> AsyncIterator[dict[str, BucketNode]]:
+    """All nodes of a deployment on a network in memory, when they know where its buckets are."""
+    network = SplitNetwork()
+    async with AsyncExitStack() as opened:
+        nodes = {}
+        for place in deployment.nodes:
+            member = open_deployed(
+                deployment, place.name, plugin=plugin, transport=network, wall=trio.current_time
+            )
+            nodes[place.name] = await opened.enter_async_context(member)
+        for node in nodes.values():
+            await node.wait_ready()
+        yield nodes
 
 
 @asynccontextmanager

@@ -397,12 +397,16 @@ async def main(options: argparse.Namespace) -> dict[str, Any]:
     async with opened_run(options.log, options.seed, options.pause) as run:
         await trio.sleep(2)
         run.may_move, run.changes_version = options.moves, options.versions
-        for number in range(options.kills):
-            for role in options.roles:
-                waits[role].append(await run.kill(role))
-                print(f"{number + 1} {role}: {waits[role][-1]:.2f} s", file=sys.stderr)
+        try:
+            for number in range(options.kills):
+                for role in options.roles:
+                    waits[role].append(await run.kill(role))
+                    print(f"{number + 1} {role}: {waits[role][-1]:.2f} s", file=sys.stderr)
+        except (trio.TooSlowError, AssertionError) as error:
+            # What was told until then is judged all the same.
+            run.problems.append(f"given up after {number} rounds, at {role}: {error!r}")
     for role, found in waits.items():
-        if max(found) > INTERRUPTION_MAX:
+        if max(found, default=0.0) > INTERRUPTION_MAX:
             run.problems.append(f"{role}: {max(found):.1f} s without an answer")
     return {
         "kills": sum(map(len, waits.values())),
@@ -413,6 +417,7 @@ async def main(options: argparse.Namespace) -> dict[str, Any]:
         "seconds_without_an_answer": {
             role: {"median": round(sorted(w)[len(w) // 2], 2), "longest": round(max(w), 2)}
             for role, w in waits.items()
+            if w
         },
         "problems": run.problems,
     }

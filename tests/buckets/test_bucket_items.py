@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 import urllib.error
@@ -25,6 +26,7 @@ from jgroups_py.buckets.items.bucket_items import BucketItems, item_plugin
 from jgroups_py.buckets.items.requests import Counted
 from jgroups_py.buckets.items.store import StoreUnavailable
 from jgroups_py.buckets.serving import serve_items
+from jgroups_py.errors import ConfigError
 
 
 async def test_items_are_in_both_copies_and_go_with_their_deletion(autojump_clock: Any) -> None:
@@ -148,3 +150,12 @@ def test_memcached_clients_and_curl_go_on_when_a_master_is_killed() -> None:
         statistics = client.stats()
         assert int(statistics[b"store_requests"]) > 60
         client.close()
+
+
+async def test_http_without_its_extra_is_told_before_a_port_is_open(
+    autojump_clock: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "jgroups_py.buckets.http", None)
+    async with bucket_group("n1 n2 n3", plugin=item_plugin()) as group:
+        with pytest.raises(ConfigError, match=r"HTTP needs h11: pip install 'jgroups_py\[http\]'"):
+            await serve_items(group.nodes["n1"], memcached="no port", http="127.0.0.1:0")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from jgroups_py.tools.bench import buckets_load
-from jgroups_py.tools.bench.buckets_caller import Memcached, Plan, Redis
+from jgroups_py.tools.bench.buckets_caller import PERCENTILES, Memcached, Plan, Redis
 
 
 def plan(**changes: object) -> Plan:
@@ -46,6 +46,17 @@ def test_a_change_of_redis_is_whole_when_the_replica_has_answered() -> None:
 def test_an_unknown_peer_is_refused(given: str) -> None:
     with pytest.raises(argparse.ArgumentTypeError, match="none of buckets:2"):
         buckets_load.peers_of(given)
+
+
+@pytest.mark.seed("A16", "A26")
+def test_the_table_says_what_a_request_costs_and_percentiles_of_both_kinds() -> None:
+    """Efficiency: twice the nodes answer twice as much when a request costs the same CPU time."""
+    took = {f"p{percent:g}": percent / 10 for percent in PERCENTILES}
+    row = {"a_second": 1999.6, "cpu_us": 420.4, "wrong": 2, "reads": took, "changes": took}
+    head, line = buckets_load.text({"buckets:2": [row]}).splitlines()
+    assert head.split()[:5] == ["peer", "a", "second", "CPU", "us"]
+    assert "reads p99.9" in head and "changes p50" in head
+    assert line.split()[:3] == ["buckets:2", "2000", "420"] and line.endswith("2 wrong answers")
 
 
 @pytest.mark.sockets

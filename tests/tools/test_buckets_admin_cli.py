@@ -29,7 +29,7 @@ from jgroups_py.buckets.messages import (
     Row,
 )
 from jgroups_py.buckets.statistics import InstanceStatistics
-from jgroups_py.tools.commands import buckets_admin
+from jgroups_py.tools.commands import buckets_meeting
 from jgroups_py.tools.commands.mperf_ports import free_block
 
 SEATS = """\
@@ -110,10 +110,11 @@ def node(monkeypatch: pytest.MonkeyPatch) -> FakeNode:
 
     @asynccontextmanager
     async def opened(deployment: Deployment, **options: Any) -> AsyncIterator[FakeNode]:
+        options.pop("plugin")
         fake.options = options  # type: ignore[attr-defined]
         yield fake
 
-    monkeypatch.setattr(buckets_admin, "open_administrator", opened)
+    monkeypatch.setattr(buckets_meeting, "open_administrator", opened)
     return fake
 
 
@@ -265,6 +266,12 @@ def test_three_nodes_run_and_obey_an_administrator(tmp_path: Path) -> None:
         assert looked.returncode == 0, looked.stderr
         assert [m["node"] for m in json.loads(looked.stdout)["managers"]] == ["n1", "n2", "n3"]
         assert said_by_memcached(place, b"set seat 0 0 3\r\nAnn\r\n") == b"STORED\r\n"
+        archive = str(tmp_path / "all.jgb")
+        exported = administrate("export", archive)
+        assert f"{archive}: 1 entries, " in exported.stdout, exported.stderr
+        assert said_by_memcached(place, b"set seat 0 0 3\r\nBob\r\n") == b"STORED\r\n"
+        imported = administrate("import", archive)
+        assert ": 1 entries from" in imported.stdout, imported.stderr
         emptied = administrate("exempt", "n2")
         assert emptied.returncode == 0 and "moves" in emptied.stdout, emptied.stderr
         running[1].send_signal(signal.SIGTERM)

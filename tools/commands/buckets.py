@@ -12,6 +12,8 @@ from jgroups_py.tools.options import examples
 COMMANDS: Final = {
     "archive": "jgroups_py.tools.commands.buckets_archive:archive",
     "exempt": "jgroups_py.tools.commands.buckets_admin:exempt",
+    "export": "jgroups_py.tools.commands.buckets_entries:export",
+    "import": "jgroups_py.tools.commands.buckets_entries:import_entries",
     "init": "jgroups_py.tools.commands.buckets_plan:init",
     "migrate": "jgroups_py.tools.commands.buckets_admin:migrate",
     "node": "jgroups_py.tools.commands.buckets_admin:node",
@@ -35,6 +37,7 @@ COMMANDS: Final = {
         "jgroups-py buckets rehearse seats.yaml",
         "jgroups-py buckets node seats.yaml n1",
         "jgroups-py buckets top seats.yaml",
+        "jgroups-py buckets export seats.yaml seats.jgb",
         "jgroups-py buckets repartition seats.jgb --to new.yaml --out new",
     ),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -19,8 +19,6 @@ from rich.text import Text
 from jgroups_py.buckets.administration import (
     carry_out,
     compare_copies,
-    open_administrator,
-    wait_for_instance,
 )
 from jgroups_py.buckets.archive import ArchiveReader
 from jgroups_py.buckets.archive.contents import export_managers, read_contents
@@ -34,56 +32,13 @@ from jgroups_py.buckets.rates import rates
 from jgroups_py.buckets.serving import serve_items
 from jgroups_py.buckets.standing import standing_json, standing_text
 from jgroups_py.buckets.statistics import InstanceStatistics
+from jgroups_py.tools.commands.buckets_meeting import Meeting, member_options, tell
 from jgroups_py.tools.options import JsonCommand, Time, examples, json_option
 from jgroups_py.tools.outputs import show
 from jgroups_py.tools.running import run_command
-from jgroups_py.tools.stack_options import override_options, pairs
 from jgroups_py.values.shown import shown
 
-LINE_MAX = 1_000
-"""Characters of a line that is told."""
 F = TypeVar("F", bound=Callable[..., Any])
-T = TypeVar("T")
-
-
-def _member_options(command: F) -> F:
-    """How this member meets the others; the rest is in the deployment file."""
-    return click.option(
-        "--for",
-        "patience",
-        type=Time(),
-        default=20.0,
-        show_default="20s",
-        help="How long to wait for the instance.",
-    )(override_options(command))
-
-
-class _Meeting:
-    """What ``_member_options`` say."""
-
-    def __init__(
-        self,
-        *,
-        settings: tuple[str, ...],
-        properties: tuple[str, ...],
-        bind_addr: str | None,
-        patience: float,
-    ) -> None:
-        self.patience = patience
-        self.options: dict[str, Any] = {
-            "attributes": pairs(settings), "properties": pairs(properties),
-        }  # fmt: skip
-        if bind_addr is not None:
-            self.options["bind_addr"] = bind_addr
-
-    async def administrate(
-        self, file: str, work: Callable[[BucketNode, Deployment], Awaitable[T]]
-    ) -> T:
-        """Join the instance of a deployment file, do something, and leave."""
-        deployment = load_deployment(file)
-        async with open_administrator(deployment, **self.options) as administrator:
-            await wait_for_instance(administrator, self.patience)
-            return await work(administrator, deployment)
 
 
 @click.command(
@@ -113,7 +68,7 @@ class _Meeting:
     "--memcached", metavar="HOST:PORT", help="Serve clients of memcached; port 0 takes a free one."
 )
 @click.option("--http", metavar="HOST:PORT", help="Serve clients of HTTP.")
-@_member_options
+@member_options
 def node(
     file: str,
     name: str,
@@ -136,7 +91,7 @@ def node(
     """
     deployment = load_deployment(file)
     plugin = load_application(deployment)
-    meeting = _Meeting(**member)
+    meeting = Meeting(**member)
     if folder is not None:
         Path(folder).mkdir(parents=True, exist_ok=True)
     with ExitStack() as readers:
@@ -158,7 +113,7 @@ def node(
                             partial(serve_items, opened, memcached=memcached, http=http)
                         )
                         for kind, (host, port) in places.items():
-                            _tell(f"{name} serves {kind} at {host}:{port}")
+                            tell(f"{name} serves {kind} at {host}:{port}")
                     await _serve(opened, deployment, name, meeting.patience, loaded=bool(archives))
             finally:
                 if folder is not None:
@@ -170,13 +125,13 @@ def node(
 async def _serve(
     opened: BucketNode, deployment: Deployment, name: str, patience: float, *, loaded: bool
 ) -> None:
-    _tell(f"{name} has joined {deployment.name}")
+    tell(f"{name} has joined {deployment.name}")
     with trio.move_on_after(patience):
         await opened.wait_ready()
     if not opened.state.version:
-        _tell(f"{name} waits: not all index copies and bucket managers have been there")
+        tell(f"{name} waits: not all index copies and bucket managers have been there")
         await opened.wait_ready()
-    _tell(f"{name}: {len(opened.state.rows)} buckets are placed")
+    tell(f"{name}: {len(opened.state.rows)} buckets are placed")
     if loaded:
         await compare_copies(opened)
     await trio.sleep_forever()
@@ -190,7 +145,7 @@ def _export(opened: BucketNode, deployment: Deployment, file: Path) -> None:
         created=time.time(),
         buckets=deployment.buckets,
     )
-    _tell(f"{file}: {end.entries} entries, {end.size} bytes")
+    tell(f"{file}: {end.entries} entries, {end.size} bytes")
 
 
 @click.command(
@@ -205,7 +160,7 @@ def _export(opened: BucketNode, deployment: Deployment, file: Path) -> None:
     "--interval", type=Time(), default=2.0, show_default="2s", help="Time between two looks."
 )
 @click.option("--once", is_flag=True, help="Look for one --interval and end.")
-@_member_options
+@member_options
 @json_option
 def top(file: str, interval: float, once: bool, json_out: str | None, **member: Any) -> int:
     """Show where buckets are and how busy they are, until you end it.
@@ -222,14 +177,14 @@ def top(file: str, interval: float, once: bool, json_out: str | None, **member: 
         looks = _Looks(administrator, interval)
         if not sys.stdout.isatty():
             while True:
-                _tell(standing_text(await looks.next()))
+                tell(standing_text(await looks.next()))
         with Live(auto_refresh=False) as live:
             while True:
                 live.update(Text(standing_text(await looks.next())), refresh=True)
 
     if not once and json_out is None:
-        return run_command(lambda: _Meeting(**member).administrate(file, watch))
-    told = trio.run(_Meeting(**member).administrate, file, look)
+        return run_command(lambda: Meeting(**member).administrate(file, watch))
+    told = trio.run(Meeting(**member).administrate, file, look)
     show(json_out, lambda: json.dumps(told, indent=1), lambda: standing_text(told))
     return int(bool(told["without_backup"] or told["lost"] or told["together"]))
 
@@ -241,7 +196,7 @@ def top(file: str, interval: float, once: bool, json_out: str | None, **member: 
     ),
 )
 @click.argument("file")
-@_member_options
+@member_options
 @json_option
 def stats(file: str, json_out: str | None, **member: Any) -> int:
     """Show what instance, nodes and components have counted.
@@ -252,7 +207,7 @@ def stats(file: str, json_out: str | None, **member: Any) -> int:
     async def ask(administrator: BucketNode, deployment: Deployment) -> dict[str, Any]:
         return (await administrator.instance_statistics()).as_json()
 
-    told = trio.run(_Meeting(**member).administrate, file, ask)
+    told = trio.run(Meeting(**member).administrate, file, ask)
     show(json_out, lambda: json.dumps(told, indent=1), lambda: _counts_text(told))
     return int(bool(told["missing"]))
 
@@ -297,7 +252,7 @@ def _order_options(command: F) -> F:
         click.option("--pause", type=Time(), help="Wait so long between two moves."),
     ):
         command = option(command)
-    return _member_options(command)
+    return member_options(command)
 
 
 @click.command(
@@ -311,7 +266,7 @@ def _order_options(command: F) -> F:
 @click.argument("destination", metavar="TO")
 @click.option("--bucket", type=click.IntRange(0), help="This bucket; else any one.")
 @click.option("--role", type=click.Choice(["master", "slave"]), default="master", show_default=True)
-@_member_options
+@member_options
 def migrate(
     file: str,
     source: str,
@@ -331,9 +286,9 @@ def migrate(
             row = await administrator.migrate_master_bucket(frm, to, bucket=bucket)
         else:
             row = await administrator.migrate_slave_bucket(frm, to, bucket=bucket)
-        _tell(f"bucket {row.bucket}: {role} from {frm} to {to}")
+        tell(f"bucket {row.bucket}: {role} from {frm} to {to}")
 
-    return run_command(lambda: _Meeting(**member).administrate(file, move))
+    return run_command(lambda: Meeting(**member).administrate(file, move))
 
 
 @click.command(
@@ -403,17 +358,11 @@ def _carry_out(
         orders = plan(deployment, administrator.state)
         if dry_run:
             for order in orders:
-                _tell(str(order))
+                tell(str(order))
         else:
             await carry_out(
-                administrator, orders, lambda order: _tell(str(order)), pause=pause or 0.0
+                administrator, orders, lambda order: tell(str(order)), pause=pause or 0.0
             )
-        _tell(f"{len(orders)} moves{' would be made' if dry_run else ''}")
+        tell(f"{len(orders)} moves{' would be made' if dry_run else ''}")
 
-    return run_command(lambda: _Meeting(**member).administrate(file, work))
-
-
-def _tell(text: str) -> None:
-    """Lines for people. Names of others steer no terminal."""
-    click.echo("\n".join(shown(line, LINE_MAX) for line in text.splitlines()))
-    sys.stdout.flush()
+    return run_command(lambda: Meeting(**member).administrate(file, work))
