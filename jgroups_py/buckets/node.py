@@ -42,6 +42,7 @@ from jgroups_py.channel.channel import Channel
 from jgroups_py.values.address import Address
 from jgroups_py.values.batch import Batch
 from jgroups_py.values.lost import Excluded
+from jgroups_py.values.message import MessageType
 from jgroups_py.values.view import MergeView, View
 
 T = TypeVar("T")
@@ -376,7 +377,10 @@ class BucketNode:
         async for item in self._channel.batches():
             match item:
                 case Batch(src=Address() as sender):
-                    self._take(str(sender), item.payloads)
+                    payloads = item.payloads
+                    if item.type != MessageType.BYTES:  # nothing that a component sends
+                        payloads = [item.bytes_of(payload) for payload in payloads]
+                    self._take(str(sender), payloads)
                 case View():
                     self._on_view(item.members, merged=isinstance(item, MergeView))
                     if self.on_view is not None:

@@ -7,9 +7,13 @@ from typing import Any
 
 import msgspec
 import pytest
+import trio
+from bucket_group import ask, bucket_group
 from seed_instance import PAIRS, Instance, key_in
 
 from jgroups_py.buckets.messages import encode
+from jgroups_py.values.batch import Batch
+from jgroups_py.values.message import MessageType
 
 ODD_NUMBERS = (0, 1, -1, 8, 9, 65_535, 2**31, 2**63 - 1)
 ODD_TEXTS = ("", "n1.1", "n2.1", "m/n1", "i/n2", "*", "x" * 200, "master", "moved", "census")
@@ -110,3 +114,20 @@ def test_a_stranger_is_not_heard() -> None:
             machine.receive("stranger", data)
     assert machine.take() == []
     assert instance.ask("n1", key_in(4), "+x") == "0"
+
+
+async def test_messages_of_other_types_are_counted_and_dropped(autojump_clock: Any) -> None:
+    """As Java members send numbers and objects."""
+    async with bucket_group() as group:
+        node, sender = group.nodes["n1"], group.nodes["n2"].channel.address
+        before = node.machine.counts["bad_messages"]
+        for type, payload in (
+            (MessageType.LONG, 5),
+            (MessageType.EMPTY, None),
+            (MessageType.BYTES, memoryview(b"no message")),
+        ):
+            batch = Batch(None, (payload,), {}, sender, type=type)
+            node.channel._stream.put_batch(batch)
+        await trio.sleep(5)
+        assert node.machine.counts["bad_messages"] == before + 3
+        assert await ask(node, key_in(4), "+goes on") == "0"
