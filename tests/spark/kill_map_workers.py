@@ -12,6 +12,7 @@ import argparse
 import os
 import random
 import signal
+import socket
 import sys
 import tempfile
 import threading
@@ -98,7 +99,12 @@ def judge_carts(folder: Path, notes: Path) -> tuple[int, int]:
     return sum(found.values()), len(found)
 
 
-def run(folder: Path, kills: int, seed: int, port: int) -> str:
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return int(server.getsockname()[1])
+
+
+def run(folder: Path, kills: int, seed: int) -> str:
     from web_visitors import answered_hits, judge, kill_a_worker, visitors_of
 
     from examples.web_map import Host
@@ -107,7 +113,7 @@ def run(folder: Path, kills: int, seed: int, port: int) -> str:
     chance = random.Random(seed)
     notes = folder / "notes"
     notes.mkdir()
-    host = Host(1, folder, port, [port + 1])
+    host = Host(1, folder, free_port(), [free_port()])
     try:
         host.wait_ready()
         config = {"spark.python.worker.reuse": "false", "spark.excludeOnFailure.enabled": "false"}
@@ -149,11 +155,10 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--kills", type=int, default=50)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--port", type=int, default=8300)
     given = parser.parse_args()
     os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
     with tempfile.TemporaryDirectory() as name:
-        print(run(Path(name), given.kills, given.seed, given.port))
+        print(run(Path(name), given.kills, given.seed))
 
 
 if __name__ == "__main__":
