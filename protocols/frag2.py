@@ -59,7 +59,7 @@ class _Place:
 
 
 def _place(batch: Batch) -> _Place | None:
-    """None: it was not numbered."""
+    """Return the batch's place in the order of its sender; None where it has no number."""
     number = batch.headers.get(_NAKACK if batch.dest is None else _UNICAST)
     if type(number) is NakAckHeader2:
         return _Place(None, number.seqno)

@@ -63,7 +63,7 @@ class Census:
                 self.counts["unexpected"] += 1
 
     def on_view(self) -> None:
-        """Who is gone does not answer."""
+        """No question waits for members that have left the view."""
         for number, question in list(self._questions.items()):
             question.waits_for &= set(self.port.members)
             self._look(number)

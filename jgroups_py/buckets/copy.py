@@ -44,7 +44,7 @@ class Copy:
                 self.unacknowledged.popleft()
 
     def lock(self) -> bool:
-        """False: it is locked (LockBucket)."""
+        """Lock the copy for a move. False: it is locked already (LockBucket)."""
         if self.locked:
             return False
         self.locked = True

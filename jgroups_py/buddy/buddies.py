@@ -190,7 +190,7 @@ class Buddies:
             self._out.send(member, Filled())
 
     def _need(self, todo: deque[Path]) -> None:
-        """The next value to be pushed is not in memory. Asks for it, and for what comes soon after it."""
+        """Ask the store for the next value to be pushed, which is not in memory, and for the values soon after it."""
         own = self._ownership.nodes
         self.blocked = True
         soon = islice(todo, self._config.chunk_nodes)
@@ -228,14 +228,14 @@ class Buddies:
     # --- views
 
     def new_view(self, members: Iterable[Address], strangers: Iterable[Address]) -> None:
-        """Holders that are gone, or come from elsewhere, hold nothing that counts."""
+        """Forget holders that left, and those that came from another part of a merged group: their copies do not count."""
         for member in [h for h in self.holders if h not in members or h in strangers]:
             del self.holders[member]
         self.before = tuple(self.holders)
 
     def begin_anew(self, lost: Iterable[tuple[Address, Address]]) -> None:
-        """Some holders of ours have said that they have nothing. Perhaps they said so before our ``Assign`` was there. A
-        holder that has everything since must keep it: others were dismissed because of that."""
+        """Fill holders again that have said that they have nothing. One may have said so before our ``Assign`` reached it. If it has
+        everything by now it keeps its copies, because other holders were dismissed for it."""
         mine = [holder for owner, holder in lost if owner == self._membership.me]
         if not mine:
             return

@@ -225,7 +225,7 @@ def configure(
     if asked is not None:
         _check_numeric(asked)
         values.setdefault("jgroups.bind_addr", asked)
-    config = load_stack(str(stack), properties=values)
+    config = load_stack(stack, properties=values)
     overrides = dict(attributes or {})
     if asked is not None:
         for protocol in config.protocols:

@@ -70,6 +70,12 @@ def load_stack(
     """
     if compat not in (None, "jgroups-5"):
         raise ConfigError(f'compat "{compat}" is not known ("jgroups-5" is)')
+    if not isinstance(path_or_name, str | os.PathLike):
+        kind = type(path_or_name).__name__
+        raise ConfigError(
+            f"a stack is the path of a file or the name of a shipped stack, not a {kind}; "
+            "a protocol of your own stands in the file, by its import path"
+        )
     reader = _StackReader(
         dict(properties or {}), os.environ if environment is None else environment, compat
     )

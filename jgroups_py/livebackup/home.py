@@ -1,4 +1,4 @@
-"""Home: what the parts of a node share. And what one of them hands to the next."""
+"""Home: what the parts of a node share. Held: what a node keeps from one term to the next."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Say(Protocol):
 
 @dataclass(frozen=True)
 class Home:
-    """Of one node."""
+    """What the parts of one node share."""
 
     name: str
     space: Space

@@ -62,7 +62,7 @@ def sealed(envelope: Envelope) -> bytes:
 
 
 def opened(data: bytes) -> Envelope | None:
-    """None: it is no message of maps. Raises BadEnvelope."""
+    """Return the envelope of a message; None where it is no message of maps. Raises BadEnvelope."""
     if not data.startswith(MAGIC):
         return None
     try:
@@ -73,7 +73,7 @@ def opened(data: bytes) -> Envelope | None:
 
 @dataclass(frozen=True, kw_only=True)
 class GroupSettings:
-    """Seconds."""
+    """Times are in seconds."""
 
     sites: bool = False
     """Whether RELAY joins several sites."""
@@ -115,7 +115,7 @@ class Up:
 
 @dataclass(frozen=True, slots=True)
 class Down:
-    """It is gone."""
+    """The link with a member has ended."""
 
     member: Address
 

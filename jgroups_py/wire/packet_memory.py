@@ -197,7 +197,7 @@ def _list_shape_of(data: bytes, packet: Packet) -> _ListShape | None:
 
 
 def _shape_of(data: bytes, packet: Packet) -> _Shape | None:
-    """None: of that kind of packet there is nothing to remember."""
+    """Return what is to be remembered of the packet; None where its kind is not remembered."""
     batch = packet.batches[0]
     payload = batch.payloads[0]
     marks = header_marks(data)

@@ -52,7 +52,7 @@ class Posts:
         self._limit = limit
 
     def send(self, site: str, payload: bytes) -> bool:
-        """False: it is not sent."""
+        """Send ``payload`` to the first member of ``site``. False: it was dropped, as there is no link or too much waits."""
         peer = self.links.get(site)
         session = None if peer is None else self._sessions.get(peer)
         if session is None:

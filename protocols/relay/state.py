@@ -147,11 +147,11 @@ class RelayState:
         self.sites = {name: None for name in sites if name != self.site}
 
     def give_up(self, site: str) -> bool:
-        """``site`` no longer counts. False: it did not count before."""
+        """Count ``site`` no longer. False: it did not count before."""
         return self.sites.pop(site, 0) is None
 
     def learn_site(self, site: str) -> bool:
-        """True: the site is new."""
+        """Count ``site`` from now on. True: it is new."""
         if site == self.site or site in self.sites:
             return False
         self.sites[site] = None

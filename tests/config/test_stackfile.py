@@ -1,6 +1,7 @@
 """Reading XML and YAML: places, variables, includes, and what is refused."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -245,3 +246,9 @@ def test_an_override_that_fits_nothing_is_an_error(key: str, problem: str) -> No
     with pytest.raises(ConfigError) as caught:
         with_attributes(xml("<UDP/>"), {key: "1"})
     assert problem in str(caught.value)
+
+
+def test_something_that_is_no_file_is_refused_with_what_would_be_accepted() -> None:
+    stack: Any = ["udp.xml"]
+    with pytest.raises(ConfigError, match=r"a stack is the path of a file .* not a list"):
+        load_stack(stack)

@@ -47,13 +47,36 @@ def _blocks(languages: tuple[str, ...]) -> Iterator[object]:
                 yield pytest.param(block[2], id=f"{page.relative_to(ROOT)}-{number}")
 
 
+NAMED = {
+    found[1]: str(found[0])
+    for block in blocks("python")
+    if (found := re.match(r"# (\w+\.py)\n[\s\S]*", block.values[0]))  # type: ignore[attr-defined]
+}
+"""Blocks that begin with the name of a file. Other blocks may import them."""
+CALL_TESTS = """
+for name, one in list(globals().items()):
+    if name.startswith("test_"):
+        one()
+"""
+
+
+@pytest.fixture(autouse=True)
+def _named_files(tmp_path: Path) -> None:
+    for name, code in NAMED.items():
+        (tmp_path / name).write_text(code)
+
+
 @pytest.mark.sockets
 @pytest.mark.parametrize(
     "code", [b for b in blocks("python") if GREETING not in str(b) and COUNTER not in str(b)]
 )
 def test_a_program_runs(code: str, tmp_path: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", code + CALL_TESTS],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
     )
     assert done.returncode == 0, done.stderr
 
@@ -67,7 +90,9 @@ def test_the_counter_of_the_tutorial_loses_nothing() -> None:
 
 
 @pytest.mark.parametrize("text", blocks("xml"))
-def test_a_stack_loads(text: str, tmp_path: Path) -> None:
+def test_a_stack_loads(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "counter", raising=False)
     file = tmp_path / "stack.xml"
     file.write_text(text)
     assert len(load_stack(str(file)).protocols) > 10

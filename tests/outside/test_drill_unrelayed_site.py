@@ -6,12 +6,11 @@ What an outsider does: writes the file, runs the command, reads its exit code an
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from commands import run_apart, run_here
 
 from jgroups_py import open_channel
 
@@ -27,26 +26,16 @@ settle: 4s
 expect: {lost: 0}
 """
 SENT = 80
-RUN_SECONDS_MAX = 120
 
 
 def drill(tmp_path: Path, text: str, *options: str) -> tuple[int, str, dict[str, Any]]:
     """Exit code, what people read, the JSON."""
     file, out = tmp_path / "three.yaml", tmp_path / "out.json"
     file.write_text(text)
-    done = subprocess.run(
-        [sys.executable, "-m", "jgroups_py", "drill", str(file), "--json", str(out), *options],
-        capture_output=True,
-        text=True,
-        timeout=RUN_SECONDS_MAX,
-        check=False,
-    )
-    assert out.exists(), done.stdout + done.stderr
-    return (
-        done.returncode,
-        " ".join((done.stdout + done.stderr).split()),
-        json.loads(out.read_text()),
-    )
+    run = run_apart if "--real" in options else run_here
+    done = run("drill", str(file), "--json", str(out), *options)
+    assert out.exists(), done.out + done.err
+    return done.code, " ".join((done.out + done.err).split()), json.loads(out.read_text())
 
 
 @pytest.mark.parametrize("mode", ["--simulated", pytest.param("--real", marks=pytest.mark.sockets)])

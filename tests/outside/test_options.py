@@ -5,43 +5,13 @@ from __future__ import annotations
 import json
 import re
 import shlex
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from commands import run_apart, run_here
 
 LIKE_A_STACK = {"--stack", "--set", "-D", "--bind-addr"}
 OTHER_WORDS_FOR_IT = {"--file", "--time", "--seconds", "--hours", "--output", "--attribute"}
-
-
-MANY = """
-import contextlib, io, json, sys
-from jgroups_py.tools.cli import run
-for words in json.load(sys.stdin):
-    out, err = io.StringIO(), io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        code = run(words)
-    print(json.dumps([code, out.getvalue(), err.getvalue()]))
-"""
-
-
-def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "jgroups_py", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60)
-
-
-def run_each(lines: list[list[str]]) -> list[tuple[int, str, str]]:
-    """Code, standard output and standard error of command lines, one after the other in one process."""
-    done = subprocess.run(
-        [sys.executable, "-c", MANY],
-        input=json.dumps(lines),
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert done.returncode == 0, done.stderr
-    return [tuple(json.loads(line)) for line in done.stdout.splitlines()]
 
 
 def commands_in(text: str) -> list[str]:
@@ -57,11 +27,10 @@ def options_in(text: str) -> dict[str, str]:
 
 def all_commands() -> dict[tuple[str, ...], str]:
     """Words of a command -> its --help."""
-    names = [[name] for name in commands_in(run("--help").stdout)]
+    names = [[name] for name in commands_in(run_here("--help").out)]
     found: dict[tuple[str, ...], str] = {}
     while names:
-        shown = run_each([[*words, "--help"] for words in names])
-        texts = {tuple(words): text for words, (_, text, _) in zip(names, shown, strict=True)}
+        texts = {tuple(words): run_here(*words, "--help").out for words in names}
         found |= texts
         names = [[*words, below] for words, text in texts.items() for below in commands_in(text)]
     return found
@@ -92,7 +61,6 @@ def test_options_have_one_spelling(helps: dict[tuple[str, ...], str]) -> None:
 def test_every_command_shows_examples_whose_options_it_has(
     helps: dict[tuple[str, ...], str],
 ) -> None:
-    lines = []
     for words, text in helps.items():
         shown = text.partition("Examples:\n")[2].splitlines()
         assert shown, words
@@ -101,9 +69,9 @@ def test_every_command_shows_examples_whose_options_it_has(
             _, _, used = line.partition(f"jgroups-py {words[0]} ")
             assert used, line
             mine = [words[0], *shlex.split(re.split(r" [|<] ?", used)[0])]
-            lines.append([*mine[: len(words)], "--help", *mine[len(words) :]])
-    for typed, (code, _, err) in zip(lines, run_each(lines), strict=True):
-        assert code == 0, (typed, err)
+            typed = [*mine[: len(words)], "--help", *mine[len(words) :]]
+            code, _, err = run_here(*typed)
+            assert code == 0, (typed, err)
 
 
 WITHOUT_UNIT = [
@@ -119,28 +87,29 @@ WITHOUT_UNIT = [
 
 
 def test_a_time_without_its_unit_is_refused_in_one_line() -> None:
-    for words, (code, out, err) in zip(WITHOUT_UNIT, run_each(WITHOUT_UNIT), strict=True):
+    for words in WITHOUT_UNIT:
+        code, out, err = run_here(*words)
         assert code == 2 and out == "", words
         (line,) = err.splitlines()
         assert "no unit" in line and "500ms" in line and "5s" in line
 
 
 def test_json_goes_to_standard_output_or_to_a_file(tmp_path: Path) -> None:
-    printed = run("validate", "--json", "udp.xml")
-    assert json.loads(printed.stdout)["stack"] == "udp.xml"
+    printed = run_apart("validate", "--json", "udp.xml")
+    assert json.loads(printed.out)["stack"] == "udp.xml"
     file = tmp_path / "out.json"
-    done = run("validate", "udp.xml", "--json", str(file))
-    assert json.loads(file.read_text()) == json.loads(printed.stdout)
-    assert done.stdout.startswith("udp.xml (")
+    done = run_here("validate", "udp.xml", "--json", str(file))
+    assert json.loads(file.read_text()) == json.loads(printed.out)
+    assert done.out.startswith("udp.xml (")
 
 
 def test_json_never_overwrites_what_it_is_to_read(tmp_path: Path) -> None:
     stack = tmp_path / "stack.xml"
     stack.write_text('<config><include file="udp.xml"/></config>')
     before = stack.read_text()
-    done = run("validate", "--json", str(stack))
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["stack"] == str(stack)
+    done = run_here("validate", "--json", str(stack))
+    assert done.code == 0, done.err
+    assert json.loads(done.out)["stack"] == str(stack)
     assert stack.read_text() == before
 
 
@@ -152,7 +121,7 @@ def test_json_never_overwrites_what_it_is_to_read(tmp_path: Path) -> None:
     ],
 )
 def test_nothing_is_said_of_progress_where_there_is_no_terminal(words: list[str]) -> None:
-    done = run(*words)
-    assert done.returncode == 0
-    assert done.stderr == ""
-    assert "\x1b" not in done.stdout and "\r" not in done.stdout
+    done = run_apart(*words)
+    assert done.code == 0
+    assert done.err == ""
+    assert "\x1b" not in done.out and "\r" not in done.out

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
+from commands import run_here
 
 from jgroups_py import open_channel
 from jgroups_py.errors import ConfigError
@@ -26,14 +24,8 @@ RIGHT = [
 def validate(properties: dict[str, str]) -> tuple[int, str]:
     given = {"relay.sites": "NYC,LON", **properties}
     words = [word for name, value in given.items() for word in ("-D", f"{name}={value}")]
-    done = subprocess.run(
-        [sys.executable, "-m", "jgroups_py", "validate", "relay-tcp.xml", *words],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    return done.returncode, done.stderr
+    code, _, said = run_here("validate", "relay-tcp.xml", *words)
+    return code, said
 
 
 @pytest.mark.parametrize(("properties", "words"), WRONG)

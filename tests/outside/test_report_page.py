@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from commands import run_apart, run_here
 
 DRILL = """\
 name: NYC loses its relay
@@ -51,14 +50,9 @@ def drill(folder: Path, text: str, *options: str) -> tuple[dict[str, Any], str]:
     file, out, page = folder / "d.yaml", folder / "out.json", folder / "out.html"
     file.write_text(text)
     words = [str(file), "--json", str(out), "--report", str(page), *options]
-    done = subprocess.run(
-        [sys.executable, "-m", "jgroups_py", "drill", *words],
-        capture_output=True,
-        text=True,
-        timeout=200,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    run = run_apart if "--real" in words or "--seeds" in words else run_here
+    done = run("drill", *words)
+    assert done.code == 0, done.out + done.err
     return json.loads(out.read_text()), page.read_text()
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
 import trio
+from commands import Ran, run_here
 
 from jgroups_py import MemoryNetwork, open_channel
 from jgroups_py.errors import ConfigError
@@ -87,15 +87,14 @@ WRONG = [
 ]
 
 
-def validate(file: Path, *more: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "jgroups_py", "validate", str(file), *more]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60)
+def validate(file: Path, *more: str) -> Ran:
+    return run_here("validate", str(file), *more)
 
 
 def refused_by_validate(file: Path) -> str:
     done = validate(file)
-    assert done.returncode == 2, done.stdout
-    (line,) = done.stderr.splitlines()
+    assert done.code == 2, done.out
+    (line,) = done.err.splitlines()
     assert line.startswith("jgroups-py: ")
     return line
 
@@ -145,7 +144,7 @@ def test_a_stack_that_works_without_a_layer_opens(tmp_path: Path, name: str) -> 
     file = tmp_path / "stack.xml"
     file.write_text(without(name))
     done = validate(file)
-    assert done.returncode == 0, done.stderr
+    assert done.code == 0, done.err
 
     async def main() -> None:
         with trio.fail_after(30):
@@ -160,12 +159,12 @@ def test_a_stack_that_works_without_a_layer_opens(tmp_path: Path, name: str) -> 
 def test_a_variable_is_given_by_option_and_by_default(tmp_path: Path) -> None:
     file = tmp_path / "stack.xml"
     file.write_text(WHOLE.replace("<UDP/>", '<UDP mcast_port="${nosuch}"/>'))
-    assert validate(file, "-D", "nosuch=45600").returncode == 0
-    assert validate(file, "--set", "UDP.mcast_port=45600").returncode == 0
+    assert validate(file, "-D", "nosuch=45600").code == 0
+    assert validate(file, "--set", "UDP.mcast_port=45600").code == 0
     file.write_text(
         WHOLE.replace("<UDP/>", '<UDP mcast_port="${nosuch:45600}" bind_addr="${none:}"/>')
     )
-    assert validate(file).returncode == 0
+    assert validate(file).code == 0
 
 
 OWN = """
@@ -185,14 +184,15 @@ def test_protocols_of_ones_own_stand_where_they_like_and_take_the_place_of_ours(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "own_layers.py").write_text(OWN)
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "own_layers", raising=False)
     file = tmp_path / "stack.xml"
     counter = "    <own_layers.COUNTER/>\n"
     for place in [m.end() for m in re.finditer(r"/>\n", WHOLE)]:
         file.write_text(WHOLE[:place] + counter + WHOLE[place:])
         if place > WHOLE.index("<pbcast.GMS/>"):
             done = validate(file)
-            assert done.returncode == 0, done.stderr
+            assert done.code == 0, done.err
     file.write_text("<config><own_layers.MEMBERS/></config>")
     done = validate(file)
-    assert done.returncode == 0, done.stderr
+    assert done.code == 0, done.err

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 
 import pytest
+from commands import run_here
 
 Start = Callable[..., "Chat"]
 
@@ -136,8 +137,7 @@ def test_input_from_a_pipe_is_sent_and_printed(port: int, multicast: object) -> 
 
 
 def test_a_mistake_is_one_line(port: int) -> None:
-    command = [sys.executable, "-m", "jgroups_py.tools", "chat", "--set", "UDP.colour=red"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
-    assert done.returncode == 2
-    assert done.stderr.count("\n") == 1
-    assert "UDP.colour" in done.stderr
+    code, _, err = run_here("chat", "--set", "UDP.colour=red")
+    assert code == 2
+    assert err.count("\n") == 1
+    assert "UDP.colour" in err

@@ -12,6 +12,7 @@ from typing import Any
 
 import psutil
 import pytest
+from commands import run_here
 
 from jgroups_py.config.settings import load_stack
 from jgroups_py.tools.commands.mperf_ports import private_attributes
@@ -107,9 +108,8 @@ def test_a_member_that_dies_is_named(tmp_path: Path) -> None:
     ],
 )
 def test_a_benchmark_that_cannot_be_measured_is_refused(option: list[str], problem: str) -> None:
-    run = start(*option)
-    _, err = run.communicate(timeout=30)
-    assert run.returncode == 2
+    code, _, err = run_here("mperf", *option)
+    assert code == 2
     assert problem in err
     assert err.count("\n") == 1
 

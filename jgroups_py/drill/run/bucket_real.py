@@ -15,7 +15,7 @@ def run_bucket_real(plan: Plan, progress: Progress) -> RunLog:
 
 
 class BucketRealDrill(AskedDrill):
-    """One run."""
+    """One run of a drill of a bucket store."""
 
     module = "jgroups_py.drill.run.bucket_member"
 

@@ -23,7 +23,7 @@ def run_bucket_simulated(plan: Plan, progress: Progress) -> RunLog:
 
 
 class BucketMember(Member):
-    """One incarnation."""
+    """One incarnation of a node of the store."""
 
     @property
     def asked(self) -> BucketUser:
@@ -32,7 +32,7 @@ class BucketMember(Member):
 
 
 class BucketSimulation(TrioSimulation[BucketMember]):
-    """One run."""
+    """One run of a drill of a bucket store."""
 
     unready = "not every member knows an instance of which all buckets have both copies"
 

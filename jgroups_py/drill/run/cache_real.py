@@ -21,7 +21,7 @@ def run_cache_real(plan: Plan, progress: Progress) -> RunLog:
 
 
 class CacheRealDrill(AskedDrill):
-    """One run."""
+    """One run of a drill of caches."""
 
     module = "jgroups_py.drill.run.cache_member"
 

@@ -24,7 +24,7 @@ def run_cache_simulated(plan: Plan, progress: Progress) -> RunLog:
 
 @dataclass(eq=False)
 class CacheMember(Member):
-    """One incarnation."""
+    """One incarnation of a member with its cache."""
 
     cache: TreeCache | None = None
 
@@ -46,7 +46,7 @@ class CacheMember(Member):
 
 
 class CacheSimulation(TrioSimulation[CacheMember]):
-    """One run."""
+    """One run of a drill of caches."""
 
     looks_after_failures = True
     unready = "not every member has its full view, its buddies and its way to the other sites"

@@ -15,7 +15,7 @@ def run_live_real(plan: Plan, progress: Progress) -> RunLog:
 
 
 class LiveRealDrill(AskedDrill):
-    """One run."""
+    """One run of a drill of live and backup."""
 
     module = "jgroups_py.drill.run.live_member"
 

@@ -24,7 +24,7 @@ def run_live_simulated(plan: Plan, progress: Progress) -> RunLog:
 
 @dataclass(eq=False)
 class LiveMember(Member):
-    """One incarnation."""
+    """One incarnation of a live node or backup."""
 
     node: Node | None = None
 
@@ -35,7 +35,7 @@ class LiveMember(Member):
 
 
 class LiveSimulation(TrioSimulation[LiveMember]):
-    """One run."""
+    """One run of a drill of live and backup."""
 
     unready = (
         "not every node has its full view, or there is no live node of which all others are backups"

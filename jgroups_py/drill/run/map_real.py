@@ -15,7 +15,7 @@ def run_map_real(plan: Plan, progress: Progress) -> RunLog:
 
 
 class MapRealDrill(AskedDrill):
-    """One run."""
+    """One run of a drill of maps."""
 
     module = "jgroups_py.drill.run.map_member"
 

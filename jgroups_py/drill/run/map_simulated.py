@@ -83,7 +83,7 @@ class MapMember(Member):
 
 
 class MapSimulation(TrioSimulation[MapMember]):
-    """One run."""
+    """One run of a drill of maps."""
 
     unready = (
         "not every host is linked with those of its site, and first hosts with those of other sites"

@@ -45,7 +45,7 @@ SLICE_SECONDS: Final = 0.25
 
 @dataclass(eq=False)
 class Member:
-    """One incarnation."""
+    """One incarnation of a member."""
 
     site: str
     name: str

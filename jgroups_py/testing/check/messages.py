@@ -4,9 +4,10 @@
     duplicate  no message twice
     gap        none is left out, unless the two were apart meanwhile (not in one view; or a state
                came that contains them)
-    named      what is left out, its sender was told to be lost: named.py
+    named      messages are left out only of senders that were reported as lost (named.py)
     agreement  members that share the view before and after a departure delivered the same in between:
-               of who departed always, of who stays unless a round of theirs ran into a time-out
+               always the messages of those who departed; those of the others too, unless a round of theirs
+               ran into a time-out
     unicast    the same three, for messages to one member
     state      what follows a state continues it; own messages are never delivered again, so a state
                contains those that its receiver had

@@ -38,7 +38,7 @@ class Origin:
         return self.dropped + len(self.sums)
 
     def sum_of(self, number: int) -> int | None:
-        """None: it was not sent, or its checksum is gone."""
+        """Return the checksum of message ``number``; None where it was not sent or its checksum was dropped."""
         at = number - 1 - self.dropped
         return self.sums[at] if 0 <= at < len(self.sums) else None
 

@@ -146,14 +146,14 @@ class Holding:
         return True
 
     def answered(self, src: Address, answer: CollectAnswer) -> bool:
-        """False: the answer belongs to no round that is under way."""
+        """Take a holder's report of what it has. False: the answer belongs to no round that is under way."""
         if self.round is None or answer.view != self.round.view:
             return False
         self.round.answered(src, answer)
         return True
 
     def fetched(self, src: Address, fetched: Fetched) -> bool:
-        """False: the answer belongs to no round that is under way."""
+        """Take the end of a holder's answer to one Fetch. False: the answer belongs to no round that is under way."""
         if self.round is None or fetched.view != self.round.view:
             return False
         self.round.fetched(src, fetched.rest)

@@ -152,7 +152,7 @@ class Joining:
     # --- what waits
 
     def enqueue(self, batch: Batch) -> bool:
-        """False: the queue is full."""
+        """Keep ``batch`` while this member waits. False: the queue is full."""
         if self.queued + len(batch) > self._limit:
             return False
         self.queue.append(batch)
