@@ -43,11 +43,11 @@ class Heard:
     host: str
     port: int
     size: int
-    answer: probe.Answer
+    answer: probe.ProbeAnswer
 
 
 @dataclass(frozen=True, slots=True)
-class Asking:
+class ProbeQuestion:
     """Whom to ask, and how. ``targets`` are asked over TCP. Without any, ``group`` is asked over UDP through ``interface``."""
 
     targets: tuple[tuple[str, int], ...]
@@ -179,7 +179,7 @@ def passcode_of(file: str | None) -> str | None:
         raise ConfigError(f"the passcode cannot be read from {file}: {reason}") from None
 
 
-class Target(click.ParamType[str]):
+class ProbeTarget(click.ParamType[str]):
     """Checks one ``--host``."""
 
     name = "HOST[:PORT[-LAST]]"

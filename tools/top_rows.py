@@ -44,7 +44,7 @@ class Look:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class TopRow:
     """One member. Rates are per second. None: not known, because it is another version, or was not seen before."""
 
     cluster: str
@@ -88,14 +88,14 @@ def look_of(heard: Heard, at: float) -> Look | None:
     return Look(at, member, cluster, (heard.host, heard.port), numbers, texts)
 
 
-def rows_of(before: Iterable[Look], now: Iterable[Look]) -> list[Row]:
+def rows_of(before: Iterable[Look], now: Iterable[Look]) -> list[TopRow]:
     """Return a row for each member that answered now, by cluster and name."""
     known = {(look.cluster, look.member): look for look in before}
     rows = [row_of(known.get((look.cluster, look.member)), look) for look in now]
     return sorted(rows, key=lambda row: (row.cluster, row.member))
 
 
-def row_of(before: Look | None, now: Look) -> Row:
+def row_of(before: Look | None, now: Look) -> TopRow:
     def rate(name: str, *protocols: str) -> float | None:
         new = now.number(name, *protocols)
         old = None if before is None else before.number(name, *protocols)
@@ -109,7 +109,7 @@ def row_of(before: Look | None, now: Look) -> Row:
     waits = [now.text(flow, "waits_for") for flow in ("MFC", "UFC")]
     names = dict.fromkeys(name for text in waits for name in text.split(", ") if name)
     refused = [value for (_, key), value in now.numbers.items() if key.startswith("turned_away_")]
-    return Row(
+    return TopRow(
         cluster=now.cluster,
         member=now.member,
         coordinator=now.text("GMS", "coordinator") or _UNKNOWN,
@@ -128,7 +128,7 @@ def row_of(before: Look | None, now: Look) -> Row:
     )
 
 
-def split(rows: Iterable[Row]) -> set[str]:
+def split(rows: Iterable[TopRow]) -> set[str]:
     """Return the clusters whose members are not all in one view."""
     views: dict[str, set[tuple[str, int | None]]] = {}
     for row in rows:
@@ -136,7 +136,7 @@ def split(rows: Iterable[Row]) -> set[str]:
     return {cluster for cluster, seen in views.items() if len(seen) > 1}
 
 
-def as_json(row: Row) -> dict[str, Any]:
+def as_json(row: TopRow) -> dict[str, Any]:
     return asdict(row)
 
 

@@ -22,15 +22,15 @@ from jgroups_py.buddy.calls import Calls
 from jgroups_py.buddy.config import BuddyConfig
 from jgroups_py.buddy.homes import HomeLocator
 from jgroups_py.buddy.known_sites import KnownSites
-from jgroups_py.buddy.log import Log
+from jgroups_py.buddy.log import WriteLog
 from jgroups_py.buddy.membership import Membership
 from jgroups_py.buddy.messages import FromSite, ToSite
-from jgroups_py.buddy.out import Out
+from jgroups_py.buddy.out import BuddyOut
 from jgroups_py.buddy.outbox import Outboxes
-from jgroups_py.buddy.outputs import Dropped
+from jgroups_py.buddy.outputs import DroppedValue
 from jgroups_py.buddy.ownership import Ownership
 from jgroups_py.buddy.site_messages import EventAck, Sent, SiteEvent, There, Walk
-from jgroups_py.buddy.values import Node, Path, Stamp, descends
+from jgroups_py.buddy.values import OwnedNode, Path, Stamp, descends
 from jgroups_py.values.address import Address
 
 
@@ -44,10 +44,10 @@ class Arrivals:
         home_locator: HomeLocator,
         known: KnownSites,
         outboxes: Outboxes,
-        log: Log,
+        log: WriteLog,
         ownership: Ownership,
         calls: Calls,
-        out: Out,
+        out: BuddyOut,
     ) -> None:
         self._membership = membership
         self._config = config
@@ -162,12 +162,12 @@ class Arrivals:
             self._discard_here(sent.path, node)
         return True
 
-    def _discard_here(self, path: Path, node: Node) -> None:
+    def _discard_here(self, path: Path, node: OwnedNode) -> None:
         self._discard(path, node.stamp, self._membership.me, self._config.site, node.value)
 
     def _discard(self, path: Path, stamp: Stamp, member: Address, site: str, value: Any) -> None:
         self._out.count("site_discarded")
-        self._out.event("site_discarded", Dropped(path, stamp, member, site, value))
+        self._out.event("site_discarded", DroppedValue(path, stamp, member, site, value))
 
     # --- what the other site has and nobody here
 

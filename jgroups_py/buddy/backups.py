@@ -28,8 +28,8 @@ from jgroups_py.buddy.messages import (
     OpAck,
     Part,
 )
-from jgroups_py.buddy.out import Out
-from jgroups_py.buddy.values import Node, Path
+from jgroups_py.buddy.out import BuddyOut
+from jgroups_py.buddy.values import OwnedNode, Path
 from jgroups_py.values.address import Address
 
 
@@ -46,7 +46,7 @@ class Backup:
         self.turn = assign.turn
         self.view = view
         self.complete = False
-        self.nodes: dict[Path, Node] = {}
+        self.nodes: dict[Path, OwnedNode] = {}
         self.parts: list[Changes] = []
         """The first pieces of the next entry. Half an entry might be half of an adoption, and a second owner: until all
         of it is here, none of it takes effect. It is as large as the owner's nodes at most."""
@@ -67,7 +67,7 @@ class Backup:
 class Backups:
     """``of``: the backups here, by owner."""
 
-    def __init__(self, membership: Membership, journals: list[Journal], out: Out) -> None:
+    def __init__(self, membership: Membership, journals: list[Journal], out: BuddyOut) -> None:
         self._membership = membership
         self._journals = journals
         self._out = out

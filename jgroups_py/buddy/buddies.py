@@ -15,7 +15,7 @@ from typing import Final
 from jgroups_py.buddy.config import BuddyConfig
 from jgroups_py.buddy.holders import COMPLETE, DISMISSED, FILLING, Holder, Holders
 from jgroups_py.buddy.locator import BUDDIES_MAX, BuddyLocator, Member, checked
-from jgroups_py.buddy.log import Log
+from jgroups_py.buddy.log import WriteLog
 from jgroups_py.buddy.membership import Membership
 from jgroups_py.buddy.messages import (
     Assign,
@@ -28,9 +28,9 @@ from jgroups_py.buddy.messages import (
     Pool,
     groups_of,
 )
-from jgroups_py.buddy.out import Out
+from jgroups_py.buddy.out import BuddyOut
 from jgroups_py.buddy.ownership import Ownership
-from jgroups_py.buddy.values import BuddyGroup, Node, Path, weight
+from jgroups_py.buddy.values import BuddyGroup, OwnedNode, Path, weight
 from jgroups_py.stack.raised import said
 from jgroups_py.values.address import Address
 
@@ -54,9 +54,9 @@ class Buddies:
         config: BuddyConfig,
         locator: BuddyLocator,
         holders: Holders,
-        log: Log,
+        log: WriteLog,
         ownership: Ownership,
-        out: Out,
+        out: BuddyOut,
     ) -> None:
         self._membership = membership
         self._config = config
@@ -171,7 +171,7 @@ class Buddies:
 
     def _push(self, member: Address, holder: Holder, todo: deque[Path]) -> None:
         own = self._ownership.nodes
-        nodes: list[tuple[Path, Node]] = []
+        nodes: list[tuple[Path, OwnedNode]] = []
         room = self._config.chunk_bytes
         while todo and room > 0 and len(nodes) < self._config.chunk_nodes:
             path = todo[0]

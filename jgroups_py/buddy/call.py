@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from jgroups_py.buddy.messages import Mode
-from jgroups_py.buddy.values import Node, Path, Wanted
+from jgroups_py.buddy.values import OwnedNode, Path, Wanted
 from jgroups_py.values.address import Address
 
 Values = Mapping[Path, Any]
@@ -16,7 +16,7 @@ Inner = Callable[[Mapping[Path, Address]], None]
 """The body of a call that the machine makes itself. It gets the owners of what this member does not own."""
 
 
-class Call:
+class BuddyCall:
     """``change`` None: the call reads. ``mode`` "look": the result says who owns what (``Claims.seen``). ``new``: the
     caller vouches that nobody else creates the path. ``inner``: the machine makes the call itself."""
 
@@ -52,14 +52,14 @@ class Call:
         self.applied = False
         self.dropped = False
         """A merge dropped something that the call has written."""
-        self.nodes: Mapping[Path, Node] = {}
+        self.nodes: Mapping[Path, OwnedNode] = {}
         """The nodes that the call has written."""
         self.result: Values = {}
 
 
-class NotOwner(Exception):
+class OwnedElsewhere(Exception):
     """Somebody else owns the node, and the call may not take it."""
 
 
-class Refused(Exception):
+class NotBegun(Exception):
     """The call was not begun: too many calls wait, or this member is leaving."""

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from jgroups_py.buddy.call import Call, Inner, NotOwner, Refused, Values
+from jgroups_py.buddy.call import BuddyCall, Inner, NotBegun, OwnedElsewhere, Values
 from jgroups_py.buddy.claims import Claims, OwnClaim
 from jgroups_py.buddy.config import BuddyConfig
-from jgroups_py.buddy.log import Log
+from jgroups_py.buddy.log import WriteLog
 from jgroups_py.buddy.membership import Membership
-from jgroups_py.buddy.out import Out
-from jgroups_py.buddy.outputs import Outcome
+from jgroups_py.buddy.out import BuddyOut
+from jgroups_py.buddy.outputs import BuddyOutcome
 from jgroups_py.buddy.ownership import Ownership
 from jgroups_py.buddy.reach import Reach
 from jgroups_py.buddy.values import Path, Wanted
@@ -36,10 +36,10 @@ class Calls:
         self,
         membership: Membership,
         config: BuddyConfig,
-        log: Log,
+        log: WriteLog,
         ownership: Ownership,
         claims: Claims,
-        out: Out,
+        out: BuddyOut,
     ) -> None:
         self._membership = membership
         self._config = config
@@ -47,22 +47,22 @@ class Calls:
         self._ownership = ownership
         self._claims = claims
         self._out = out
-        self.waiting: dict[int, Call] = {}
+        self.waiting: dict[int, BuddyCall] = {}
         """Calls that are not claimed yet. They wait for the view to settle, or for room."""
-        self.open: dict[int, Call] = {}
-        self._undecided: list[Call] = []
+        self.open: dict[int, BuddyCall] = {}
+        self._undecided: list[BuddyCall] = []
         """Writes that no holder is to acknowledge any more, but that a merge may still drop."""
         self.inner = 0
         self._inner_ids = 0
 
     # --- from the machine
 
-    def submit(self, call: Call) -> None:
+    def submit(self, call: BuddyCall) -> None:
         """A call of the application."""
         outside = len(self.open) - self.inner
         if self._membership.me in self._membership.leaving or outside >= self._config.calls_max:
-            error = Refused("leaving or full")
-            self._out.complete(call.id, Outcome.FAILED, error=error)
+            error = NotBegun("leaving or full")
+            self._out.complete(call.id, BuddyOutcome.FAILED, error=error)
             return
         self._begin(call)
 
@@ -71,9 +71,9 @@ class Calls:
         self._inner_ids -= 1
         self.inner += 1
         wanted = tuple((path, False) for path in paths)
-        self._begin(Call(self._inner_ids, wanted, mode="create", inner=inner))
+        self._begin(BuddyCall(self._inner_ids, wanted, mode="create", inner=inner))
 
-    def _begin(self, call: Call) -> None:
+    def _begin(self, call: BuddyCall) -> None:
         self.open[call.id] = call
         self._try(call)
 
@@ -86,7 +86,7 @@ class Calls:
         for own in self._claims.mine.values():
             if call in own.calls:
                 own.calls.remove(call)
-        self._out.complete(id, Outcome.UNKNOWN if call.applied else Outcome.FAILED)
+        self._out.complete(id, BuddyOutcome.UNKNOWN if call.applied else BuddyOutcome.FAILED)
 
     def retry(self) -> None:
         """The view is settled, or there is room again."""
@@ -94,12 +94,12 @@ class Calls:
         for call in waiting.values():
             self._try(call)
 
-    def again(self, calls: list[Call]) -> None:
+    def again(self, calls: list[BuddyCall]) -> None:
         """The claims of these calls are void. ``retry`` claims anew."""
         for call in calls:
             self.waiting[call.id] = call
 
-    def _try(self, call: Call) -> None:
+    def _try(self, call: BuddyCall) -> None:
         membership = self._membership
         if membership.frozen or membership.minority or self._log.open >= self._config.log_max:
             self.waiting[call.id] = call
@@ -116,7 +116,7 @@ class Calls:
                 own = self._claims.open(call.wanted, call.mode)
             own.calls.append(call)
 
-    def _all_owned(self, call: Call, *, fair: bool) -> bool:
+    def _all_owned(self, call: BuddyCall, *, fair: bool) -> bool:
         """Does this member own all that the call needs? ``fair``: what another member has claimed first, it gets
         first."""
         if call.mode == "look":
@@ -128,7 +128,7 @@ class Calls:
                 return False
         return True
 
-    def _all_absent(self, call: Call) -> bool:
+    def _all_absent(self, call: BuddyCall) -> bool:
         return not any(deep or path in self._ownership.nodes for path, deep in call.wanted)
 
     # --- from the claims
@@ -147,20 +147,20 @@ class Calls:
             if call.inner is not None:
                 self._run_inner(call, call.inner, own.owned)
             elif call.mode == "look":
-                self._end(call, Outcome.DONE, self._claims.seen(own))
+                self._end(call, BuddyOutcome.DONE, self._claims.seen(own))
             elif own.owned and call.change is not None:
-                self._end(call, Outcome.FAILED, error=NotOwner(sorted(own.owned)))
+                self._end(call, BuddyOutcome.FAILED, error=OwnedElsewhere(sorted(own.owned)))
             else:
                 self._run(call)
 
     # --- doing it
 
-    def _run_inner(self, call: Call, inner: Inner, elsewhere: Mapping[Path, Address]) -> None:
+    def _run_inner(self, call: BuddyCall, inner: Inner, elsewhere: Mapping[Path, Address]) -> None:
         if self.open.pop(call.id, None) is not None:
             self.inner -= 1
             inner(elsewhere)
 
-    def _run(self, call: Call) -> None:
+    def _run(self, call: BuddyCall) -> None:
         if call.inner is not None:
             self._run_inner(call, call.inner, {})
             return
@@ -176,7 +176,7 @@ class Calls:
                     old[path] = node.value
         call.result = old
         if call.change is None:
-            self._end(call, Outcome.DONE, old)
+            self._end(call, BuddyOutcome.DONE, old)
             return
         try:
             new = dict(call.change(old))
@@ -184,19 +184,19 @@ class Calls:
             if stray:
                 raise ValueError(f"{stray[0]} is not among the paths of this call")
         except Exception as error:  # the caller's own function: nothing is done yet
-            self._end(call, Outcome.FAILED, error=error)
+            self._end(call, BuddyOutcome.FAILED, error=error)
             return
         self._write(call, new)
 
-    def _write(self, call: Call, new: Values) -> None:
+    def _write(self, call: BuddyCall, new: Values) -> None:
         waits = self._config.sync
         then = (lambda: self._acknowledge(call)) if waits else None
         call.nodes = self._ownership.write(new, then)
         call.applied = True
         if not (waits and call.nodes):
-            self._end(call, Outcome.DONE, call.result)
+            self._end(call, BuddyOutcome.DONE, call.result)
 
-    def _acknowledge(self, call: Call) -> None:
+    def _acknowledge(self, call: BuddyCall) -> None:
         """All holders have it. That may be no member at all: a minority may have lost all of its holders, and a merge
         drops those from the other side."""
         membership = self._membership
@@ -204,7 +204,7 @@ class Calls:
             self._undecided.append(call)
             return
         doubtful = membership.minority or call.dropped
-        self._end(call, Outcome.UNKNOWN if doubtful else Outcome.DONE, call.result)
+        self._end(call, BuddyOutcome.UNKNOWN if doubtful else BuddyOutcome.DONE, call.result)
 
     def drop(self, paths: Collection[Path]) -> None:
         """A merge keeps other members' values of these paths."""
@@ -219,7 +219,11 @@ class Calls:
             self._acknowledge(call)
 
     def _end(
-        self, call: Call, outcome: Outcome, result: Any = None, error: Exception | None = None
+        self,
+        call: BuddyCall,
+        outcome: BuddyOutcome,
+        result: Any = None,
+        error: Exception | None = None,
     ) -> None:
         if self.open.pop(call.id, None) is not None:
             self._out.complete(call.id, outcome, result, error)

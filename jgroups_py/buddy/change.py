@@ -14,17 +14,17 @@ from jgroups_py.buddy.backups import Backup, Backups
 from jgroups_py.buddy.decide import decide
 from jgroups_py.buddy.membership import Membership
 from jgroups_py.buddy.messages import AskAll, Inventory, Listed, Merged, Orphan, Settle, groups_of
-from jgroups_py.buddy.out import Out
+from jgroups_py.buddy.out import BuddyOut
 from jgroups_py.buddy.ownership import Ownership
 from jgroups_py.buddy.site_messages import SiteState
-from jgroups_py.buddy.values import Epoch, Node, Path
+from jgroups_py.buddy.values import Epoch, OwnedNode, Path
 from jgroups_py.values.address import Address
 
 
-class Change:
+class MembershipChange:
     """``inventories``: what members have reported for this view, at its coordinator. ``since``: when it began to wait."""
 
-    def __init__(self, membership: Membership, out: Out) -> None:
+    def __init__(self, membership: Membership, out: BuddyOut) -> None:
         self._membership = membership
         self._out = out
         self.inventories: dict[Address, Inventory] = {}
@@ -111,11 +111,11 @@ def _orphan(owner: Address, backup: Backup, full: bool) -> Orphan:
     return Orphan(owner, backup.complete, backup.seq, adopted, _givers(backup.nodes), nodes)
 
 
-def _givers(nodes: Mapping[Path, Node]) -> tuple[tuple[Path, Epoch], ...]:
+def _givers(nodes: Mapping[Path, OwnedNode]) -> tuple[tuple[Path, Epoch], ...]:
     return tuple((path, node.epoch) for path, node in nodes.items() if node.giver is not None)
 
 
-def _listed(nodes: Mapping[Path, Node]) -> tuple[Listed, ...]:
+def _listed(nodes: Mapping[Path, OwnedNode]) -> tuple[Listed, ...]:
     return tuple(
         Listed(path, node.epoch, node.stamp, node.removed, node.lineage)
         for path, node in nodes.items()

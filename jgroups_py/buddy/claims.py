@@ -10,16 +10,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from jgroups_py.buddy.backups import Backups
-from jgroups_py.buddy.call import Call
+from jgroups_py.buddy.call import BuddyCall
 from jgroups_py.buddy.config import BuddyConfig
 from jgroups_py.buddy.membership import Membership
 from jgroups_py.buddy.messages import Answer, Claim, ClaimId, ClaimRequest, Mode
-from jgroups_py.buddy.out import Out
+from jgroups_py.buddy.out import BuddyOut
 from jgroups_py.buddy.ownership import Grant, Ownership
 from jgroups_py.buddy.reach import Reach
 from jgroups_py.buddy.site_messages import Found, Survey
 from jgroups_py.buddy.surveyor import Surveyor
-from jgroups_py.buddy.values import Node, Path, Wanted, pieces
+from jgroups_py.buddy.values import OwnedNode, Path, Wanted, pieces
 from jgroups_py.values.address import Address
 
 WHOLE_TREE: tuple[Wanted, ...] = (((), True),)
@@ -57,7 +57,7 @@ class OwnClaim:
         self.survey: Survey | None = None
         self.found: list[Found] = []
         self.then: Callable[[list[Found]], None] | None = None
-        self.calls: list[Call] = []
+        self.calls: list[BuddyCall] = []
 
 
 class Claims:
@@ -72,7 +72,7 @@ class Claims:
         backups: Backups,
         surveyor: Surveyor,
         keeping: Keeping | None,
-        out: Out,
+        out: BuddyOut,
     ) -> None:
         self._membership = membership
         self._config = config
@@ -213,7 +213,7 @@ class Claims:
     def _blocked(reach: Reach, ahead: list[Reach]) -> bool:
         return any(reach.meets(earlier) for earlier in ahead)
 
-    def _covered(self, reach: Reach) -> list[tuple[Path, Node]]:
+    def _covered(self, reach: Reach) -> list[tuple[Path, OwnedNode]]:
         """The nodes that are ours to grant."""
         found = reach.among(self._ownership.nodes)
         return [(path, node) for path, node in found if node.to is None]
@@ -255,7 +255,7 @@ class Claims:
         floor = self._ownership.floor
         self._out.send(claimant, Answer(claim.claim, tuple(last), owned, backups, floor=floor))
 
-    def _say(self, claim: Claim, covered: list[tuple[Path, Node]]) -> None:
+    def _say(self, claim: Claim, covered: list[tuple[Path, OwnedNode]]) -> None:
         """A member that only looks hears what is here, and gets nothing."""
         owned = tuple(path for path, node in covered if not node.removed)
         self._out.send(
@@ -310,7 +310,7 @@ class Claims:
 
     # --- views
 
-    def new_view(self) -> list[Call]:
+    def new_view(self) -> list[BuddyCall]:
         """Claims of the old view are void. Returns the calls that waited for them."""
         calls = [call for own in self.mine.values() for call in own.calls]
         self.order.clear()

@@ -48,7 +48,7 @@ AnyMessage = (
 )
 
 
-class Envelope(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+class BuddyEnvelope(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """A message and the key of its sender's view."""
 
     tag: ViewKey
@@ -72,7 +72,7 @@ def _encode(value: Any) -> bytes:
 
 
 _ENCODER: Final = msgspec.msgpack.Encoder(enc_hook=_encode)
-_DECODER: Final = msgspec.msgpack.Decoder(Envelope, dec_hook=_decode)
+_DECODER: Final = msgspec.msgpack.Decoder(BuddyEnvelope, dec_hook=_decode)
 _SITE_DECODER: Final[msgspec.msgpack.Decoder[AnySiteMessage]] = msgspec.msgpack.Decoder(
     AnySiteMessage, dec_hook=_decode
 )
@@ -80,7 +80,7 @@ _SITE_DECODER: Final[msgspec.msgpack.Decoder[AnySiteMessage]] = msgspec.msgpack.
 
 def encode(tag: ViewKey, message: m.Message) -> bytes:
     """Raises TypeError for a value that has no bytes."""
-    return _ENCODER.encode(Envelope(tag, message))  # type: ignore[arg-type]
+    return _ENCODER.encode(BuddyEnvelope(tag, message))  # type: ignore[arg-type]
 
 
 def encode_site(message: AnySiteMessage) -> bytes:

@@ -18,14 +18,14 @@ from typing import Final
 
 from jgroups_py.buddy.config import BuddyConfig
 from jgroups_py.buddy.known_sites import KnownSites
-from jgroups_py.buddy.log import Log
+from jgroups_py.buddy.log import WriteLog
 from jgroups_py.buddy.membership import Membership
 from jgroups_py.buddy.messages import ToSite
-from jgroups_py.buddy.out import Out
-from jgroups_py.buddy.outbox import Outbox, Outboxes
+from jgroups_py.buddy.out import BuddyOut
+from jgroups_py.buddy.outbox import Outboxes, SiteOutbox
 from jgroups_py.buddy.ownership import Ownership
 from jgroups_py.buddy.site_messages import EventAck, Sent, SiteEvent
-from jgroups_py.buddy.values import Node, Path
+from jgroups_py.buddy.values import OwnedNode, Path
 
 CLEARED_MAX: Final = 256
 """How many acknowledged nodes holders are told of in the next log entry, at the latest."""
@@ -40,9 +40,9 @@ class Events:
         config: BuddyConfig,
         known: KnownSites,
         outboxes: Outboxes,
-        log: Log,
+        log: WriteLog,
         ownership: Ownership,
-        out: Out,
+        out: BuddyOut,
     ) -> None:
         self._membership = membership
         self._config = config
@@ -63,7 +63,7 @@ class Events:
             if box is not None and box.todo:
                 self._flush(site, box)
 
-    def _flush(self, site: str, box: Outbox) -> None:
+    def _flush(self, site: str, box: SiteOutbox) -> None:
         membership = self._membership
         while len(box.flying) < self._config.events_max:
             # Safe at the holders first: the other site never has what this one may lose.
@@ -85,7 +85,7 @@ class Events:
             event_out = SiteEvent(membership.me, n, changes)
             self._out.send(membership.coordinator, ToSite(site, event_out))
 
-    def _still(self, path: Path, site: str, n: int) -> Node | None:
+    def _still(self, path: Path, site: str, n: int) -> OwnedNode | None:
         """The node, if it is ours and still has number ``n``."""
         node = self._ownership.mine(path)
         return node if node is not None and (site, n) in node.unsent else None
@@ -130,7 +130,7 @@ class Events:
             self._tell_cleared()
         return self._overflow()
 
-    def _is_late(self, box: Outbox) -> bool:
+    def _is_late(self, box: SiteOutbox) -> bool:
         return self._membership.now - box.since > self._config.event_timeout
 
     # --- too many removals

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from jgroups_py.buddy.log import Log
+from jgroups_py.buddy.log import WriteLog
 from jgroups_py.buddy.membership import Membership
 from jgroups_py.buddy.messages import Done, Taken
-from jgroups_py.buddy.out import Out
+from jgroups_py.buddy.out import BuddyOut
 from jgroups_py.buddy.ownership import Grant, Ownership
 from jgroups_py.buddy.values import Path
 from jgroups_py.values.address import Address
@@ -23,7 +23,9 @@ from jgroups_py.values.address import Address
 class Handover:
     """``heirs``: by dead group, who has its nodes, as the ``Settle`` of this view says."""
 
-    def __init__(self, membership: Membership, log: Log, ownership: Ownership, out: Out) -> None:
+    def __init__(
+        self, membership: Membership, log: WriteLog, ownership: Ownership, out: BuddyOut
+    ) -> None:
         self._membership = membership
         self._log = log
         self._ownership = ownership

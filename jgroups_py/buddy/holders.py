@@ -10,15 +10,15 @@ from jgroups_py.buddy.values import Path
 from jgroups_py.values.address import Address
 
 
-class State(Enum):
+class HolderState(Enum):
     FILLING = "filling"
     COMPLETE = "complete"
     DISMISSED = "dismissed"
 
 
-FILLING: Final = State.FILLING
-COMPLETE: Final = State.COMPLETE
-DISMISSED: Final = State.DISMISSED
+FILLING: Final = HolderState.FILLING
+COMPLETE: Final = HolderState.COMPLETE
+DISMISSED: Final = HolderState.DISMISSED
 
 
 class Holder:

@@ -6,10 +6,10 @@ from jgroups_py.buddy.backups import Backups
 from jgroups_py.buddy.calls import Calls
 from jgroups_py.buddy.claims import WHOLE_TREE, Claims
 from jgroups_py.buddy.config import BuddyConfig
-from jgroups_py.buddy.log import Log
+from jgroups_py.buddy.log import WriteLog
 from jgroups_py.buddy.membership import Membership
 from jgroups_py.buddy.messages import Leaving, TakeMine
-from jgroups_py.buddy.out import Out
+from jgroups_py.buddy.out import BuddyOut
 from jgroups_py.buddy.ownership import Ownership
 from jgroups_py.values.address import Address
 
@@ -22,12 +22,12 @@ class Leave:
         self,
         membership: Membership,
         config: BuddyConfig,
-        log: Log,
+        log: WriteLog,
         ownership: Ownership,
         backups: Backups,
         claims: Claims,
         calls: Calls,
-        out: Out,
+        out: BuddyOut,
     ) -> None:
         self._membership = membership
         self._config = config

@@ -15,23 +15,28 @@ from jgroups_py.buddy.config import BuddyConfig
 from jgroups_py.buddy.holders import Holders
 from jgroups_py.buddy.journal import Journal
 from jgroups_py.buddy.messages import AdoptedGroups, Op, Part
-from jgroups_py.buddy.out import Out
-from jgroups_py.buddy.values import Node, Path, pieces
+from jgroups_py.buddy.out import BuddyOut
+from jgroups_py.buddy.values import OwnedNode, Path, pieces
 from jgroups_py.values.address import Address
 
 Action = Callable[[], None]
 
 
-def _value(change: tuple[Path, Node | None]) -> object:
+def _value(change: tuple[Path, OwnedNode | None]) -> object:
     return change[1] and change[1].value
 
 
-class Log:
+class WriteLog:
     """``seq``: the last entry. ``wrote``: the last entry that changed a value. ``acked``: the last entry that all
     holders have, with all before it."""
 
     def __init__(
-        self, me: Address, config: BuddyConfig, holders: Holders, journals: list[Journal], out: Out
+        self,
+        me: Address,
+        config: BuddyConfig,
+        holders: Holders,
+        journals: list[Journal],
+        out: BuddyOut,
     ) -> None:
         self._me = me
         self._config = config
@@ -47,7 +52,7 @@ class Log:
 
     def append(
         self,
-        changes: Sequence[tuple[Path, Node | None]],
+        changes: Sequence[tuple[Path, OwnedNode | None]],
         adopted: AdoptedGroups = (),
         then: Action | None = None,
         *,
@@ -80,7 +85,7 @@ class Log:
             self._out.send(member, message)
 
     @staticmethod
-    def replica(node: Node) -> Node:
+    def replica(node: OwnedNode) -> OwnedNode:
         """The node as holders keep it."""
         return node if node.to is None else replace(node, to=None)
 

@@ -9,7 +9,7 @@ in order and complete while both are in the view, and carries the key of the sen
 arrive before its view.
 
 The machine makes the parts and orders them. No part knows the machine. A part reads ``Membership``, changes nodes through
-``Ownership``, and says what it has to say through ``Out``.
+``Ownership``, and says what it has to say through ``BuddyOut``.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from jgroups_py.buddy import messages as m
 from jgroups_py.buddy.arrivals import Arrivals
 from jgroups_py.buddy.backups import Backups
 from jgroups_py.buddy.buddies import Buddies
-from jgroups_py.buddy.call import Call
+from jgroups_py.buddy.call import BuddyCall
 from jgroups_py.buddy.calls import Calls
-from jgroups_py.buddy.change import Change, inventory
+from jgroups_py.buddy.change import MembershipChange, inventory
 from jgroups_py.buddy.claims import Claims, Keeping
 from jgroups_py.buddy.config import BuddyConfig
 from jgroups_py.buddy.events import Events
@@ -34,11 +34,11 @@ from jgroups_py.buddy.journal import Journal
 from jgroups_py.buddy.known_sites import KnownSites
 from jgroups_py.buddy.leaving import Leave
 from jgroups_py.buddy.locator import BuddyLocator, NextMemberBuddyLocator
-from jgroups_py.buddy.log import Log
+from jgroups_py.buddy.log import WriteLog
 from jgroups_py.buddy.membership import Membership
-from jgroups_py.buddy.out import Out
+from jgroups_py.buddy.out import BuddyOut
 from jgroups_py.buddy.outbox import Outboxes
-from jgroups_py.buddy.outputs import Dropped, Output
+from jgroups_py.buddy.outputs import DroppedValue, Output
 from jgroups_py.buddy.ownership import Discards, Ownership, Watch
 from jgroups_py.buddy.removal import Removal
 from jgroups_py.buddy.site_messages import (
@@ -51,8 +51,8 @@ from jgroups_py.buddy.site_messages import (
 )
 from jgroups_py.buddy.sites import Sites
 from jgroups_py.buddy.surveyor import Surveyor
-from jgroups_py.buddy.values import Node, Path, ViewKey
-from jgroups_py.buddy.verdict import Verdict
+from jgroups_py.buddy.values import OwnedNode, Path, ViewKey
+from jgroups_py.buddy.verdict import MergeVerdict
 from jgroups_py.values.address import Address
 from jgroups_py.values.view import View
 
@@ -77,12 +77,12 @@ class BuddyMachine:
         self.membership = membership = Membership(me, name, config)
         locator = locator or NextMemberBuddyLocator()
         locator.init(config.locator_properties)
-        self.out = out = Out(membership)
+        self.out = out = BuddyOut(membership)
         self._journals: list[Journal] = []
         self.known = known = KnownSites()
         outboxes = Outboxes(config.sites, known)
         holders = Holders()
-        self.log = log = Log(me, config, holders, self._journals, out)
+        self.log = log = WriteLog(me, config, holders, self._journals, out)
         self.ownership = own = Ownership(membership, config, log, outboxes, known, out, watch)
         self.backups = backups = Backups(membership, self._journals, out)
         self.buddies = Buddies(membership, config, locator, holders, log, own, out)
@@ -92,7 +92,7 @@ class BuddyMachine:
         self.claims = claims = Claims(membership, config, own, backups, surveyor, keeping, out)
         self.calls = calls = Calls(membership, config, log, own, claims, out)
         self.leaving = Leave(membership, config, log, own, backups, claims, calls, out)
-        self.change = Change(membership, out)
+        self.change = MembershipChange(membership, out)
         self.events = events = Events(membership, config, known, outboxes, log, own, out)
         homes = home_locator or HomeLocator()
         self.arrivals = arrivals = Arrivals(
@@ -172,7 +172,7 @@ class BuddyMachine:
         self._accept(src, tag, message)
         self._end_step()
 
-    def submit(self, call: Call, now: float) -> None:
+    def submit(self, call: BuddyCall, now: float) -> None:
         """Begins a call. ``Completed`` ends it. The caller gives ids, and uses each of them once."""
         self.membership.now = now
         self.calls.submit(call)
@@ -302,7 +302,7 @@ class BuddyMachine:
         return self.membership.minority
 
     @property
-    def own(self) -> Mapping[Path, Node]:
+    def own(self) -> Mapping[Path, OwnedNode]:
         """The nodes of this member, those that are granted or removed among them."""
         return self.ownership.nodes
 
@@ -403,7 +403,7 @@ class BuddyMachine:
         if self.settled:
             self.out.count("bad_messages")
             return
-        verdict = Verdict(settle, self.membership)
+        verdict = MergeVerdict(settle, self.membership)
         self.handover.heirs = verdict.heirs
         self.backups.settle(settle.ends, verdict.heirs)
         copies = self.backups.take(verdict.groups())
@@ -440,7 +440,7 @@ class BuddyMachine:
         for each in discarded:
             mine = each.member == self.me
             value = discards.get((each.path, each.stamp)) if mine else None
-            dropped = Dropped(each.path, each.stamp, each.member, each.side, value)
+            dropped = DroppedValue(each.path, each.stamp, each.member, each.side, value)
             self.out.event("discarded", dropped)
 
     def _say_clean_when_acked(self) -> None:

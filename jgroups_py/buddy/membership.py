@@ -15,7 +15,7 @@ from jgroups_py.values.view import MergeView, View
 NO_VIEW: Final = (-1, Address(b""))
 
 
-class Arrival(NamedTuple):
+class ViewNews(NamedTuple):
     """The changes that a new view brought."""
 
     before: tuple[Address, ...]
@@ -89,7 +89,7 @@ class Membership:
 
     # --- what the machine changes
 
-    def install(self, view: View) -> Arrival:
+    def install(self, view: View) -> ViewNews:
         """The next view."""
         assert view.id > self.tag[0], f"view {view.id} after {self.tag[0]}"
         assert self.me in view.members, "a view without this member"
@@ -109,7 +109,7 @@ class Membership:
             self._merge(view)
         elif missed:
             self._may_have_missed_a_merge()
-        return Arrival(before, strangers, crashed)
+        return ViewNews(before, strangers, crashed)
 
     def freeze(self) -> None:
         """Until the next ``Settle`` nothing is written here."""

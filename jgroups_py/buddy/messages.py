@@ -7,11 +7,11 @@ from typing import Final, Literal
 import msgspec
 
 from jgroups_py.buddy.site_messages import AnySiteMessage, Found, SiteState, Survey
-from jgroups_py.buddy.values import BuddyGroup, Epoch, Node, Path, Stamp, Wanted
+from jgroups_py.buddy.values import BuddyGroup, Epoch, OwnedNode, Path, Stamp, Wanted
 from jgroups_py.values.address import Address
 
 ClaimId = tuple[Address, int]
-Changes = tuple[tuple[Path, Node | None], ...]
+Changes = tuple[tuple[Path, OwnedNode | None], ...]
 """None: forget the node."""
 AdoptedGroups = tuple[tuple[Address, int, int], ...]
 """(Dead owner, the view in which its nodes were adopted, the last entry of its log that is in them)."""
@@ -120,7 +120,7 @@ class Answer(Message, frozen=True):
     """To the claimant: nodes with the epoch of its ownership, or paths that stay where they are."""
 
     claim: ClaimId
-    grants: tuple[tuple[Path, Node, Epoch], ...] = ()
+    grants: tuple[tuple[Path, OwnedNode, Epoch], ...] = ()
     owned: tuple[Path, ...] = ()
     backs_up: tuple[tuple[Path, Address], ...] = ()
     """For diagnosis, if ``search_backup_trees``: by path, the owner whose backup the answerer holds. Paths below a wanted

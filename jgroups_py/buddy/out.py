@@ -7,12 +7,19 @@ from typing import Any
 
 from jgroups_py.buddy.membership import Membership
 from jgroups_py.buddy.messages import Message
-from jgroups_py.buddy.outputs import Completed, Event, Outcome, Output, Send, SendSite
+from jgroups_py.buddy.outputs import (
+    BuddyEvent,
+    BuddyOutcome,
+    Completed,
+    Output,
+    SendMessage,
+    SendSite,
+)
 from jgroups_py.buddy.site_messages import AnySiteMessage
 from jgroups_py.values.address import Address
 
 
-class Out:
+class BuddyOut:
     """Every part gets it. A message carries the key of the view in which it is sent."""
 
     def __init__(self, membership: Membership) -> None:
@@ -28,12 +35,12 @@ class Out:
             self.to_self.append(message)
             return
         self.count(f"sent_{type(message).__name__}")
-        self._outputs.append(Send(to, self.membership.tag, message))
+        self._outputs.append(SendMessage(to, self.membership.tag, message))
 
     def send_all(self, message: Message) -> None:
         """To all other members."""
         self.count(f"sent_{type(message).__name__}", len(self.membership.members) - 1)
-        self._outputs.append(Send(None, self.membership.tag, message))
+        self._outputs.append(SendMessage(None, self.membership.tag, message))
 
     def send_member(self, to: Address, message: Message) -> None:
         """To ``to``, if it is still a member."""
@@ -45,13 +52,13 @@ class Out:
         self._outputs.append(SendSite(site, message))
 
     def complete(
-        self, call: int, outcome: Outcome, result: Any = None, error: Exception | None = None
+        self, call: int, outcome: BuddyOutcome, result: Any = None, error: Exception | None = None
     ) -> None:
         """The end of a call."""
         self._outputs.append(Completed(call, outcome, result, error))
 
     def event(self, kind: str, detail: Any = None) -> None:
-        self._outputs.append(Event(kind, detail))
+        self._outputs.append(BuddyEvent(kind, detail))
 
     def count(self, what: str, by: int = 1) -> None:
         self.statistics[what] = self.statistics.get(what, 0) + by

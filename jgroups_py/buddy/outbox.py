@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from msgspec.structs import replace
 
 from jgroups_py.buddy.known_sites import KnownSites
-from jgroups_py.buddy.values import Node, Path
+from jgroups_py.buddy.values import OwnedNode, Path
 
 
-class Outbox:
+class SiteOutbox:
     """For one site. ``n``: the last number given. ``todo``: events to be sent, with the log entry that must be safe
     before. ``flying``: events that were sent and are not acknowledged. Both are in the order of their numbers, and all of
     ``flying`` comes before all of ``todo``. ``bar``: the last number that a bootstrap has given."""
@@ -84,15 +84,17 @@ class Outbox:
         self._at = last
 
 
-class Outboxes(dict[str, Outbox]):
+class Outboxes(dict[str, SiteOutbox]):
     """One for each other site. ``Ownership`` numbers its nodes here; ``seq`` is the log entry that will have the number.
     ``Events`` sends what is numbered."""
 
     def __init__(self, sites: Iterable[str], known: KnownSites) -> None:
-        super().__init__({site: Outbox() for site in sites})
+        super().__init__({site: SiteOutbox() for site in sites})
         self._known = known
 
-    def numbered(self, changes: list[tuple[Path, Node]], seq: int) -> list[tuple[Path, Node]]:
+    def numbered(
+        self, changes: list[tuple[Path, OwnedNode]], seq: int
+    ) -> list[tuple[Path, OwnedNode]]:
         """The nodes of one write: one event for each site."""
         if not self:
             return changes
@@ -100,13 +102,13 @@ class Outboxes(dict[str, Outbox]):
         unsent = tuple((site, box.add(paths, seq)) for site, box in self.items())
         return [(path, replace(node, unsent=unsent)) for path, node in changes]
 
-    def mine(self, path: Path, node: Node, seq: int) -> Node:
+    def mine(self, path: Path, node: OwnedNode, seq: int) -> OwnedNode:
         """A node that this member took over, with its own numbers instead of those of the former owner."""
         if not node.unsent:
             return node
         return self.marked(path, node, [site for site, _ in node.unsent], seq)
 
-    def marked(self, path: Path, node: Node, sites: Iterable[str], seq: int) -> Node:
+    def marked(self, path: Path, node: OwnedNode, sites: Iterable[str], seq: int) -> OwnedNode:
         """The node with new numbers for ``sites``."""
         unsent = dict(node.unsent)
         for site in sites:

@@ -13,7 +13,7 @@ from jgroups_py.buddy.values import Path, Stamp, ViewKey
 from jgroups_py.values.address import Address
 
 
-class Outcome(Enum):
+class BuddyOutcome(Enum):
     """How a call ended."""
 
     DONE = "done"
@@ -23,7 +23,7 @@ class Outcome(Enum):
     """The call may have been done."""
 
 
-class Send(msgspec.Struct, frozen=True):
+class SendMessage(msgspec.Struct, frozen=True):
     """A message for one member; ``to`` None: for all other members of the view. Each pair of members must be FIFO."""
 
     to: Address | None
@@ -42,12 +42,12 @@ class Completed(msgspec.Struct, frozen=True):
     """A call has ended: with the values it found, or with the reason why it was not done."""
 
     call: int
-    outcome: Outcome
+    outcome: BuddyOutcome
     result: Any = None
     error: Exception | None = None
 
 
-class Dropped(msgspec.Struct, frozen=True):
+class DroppedValue(msgspec.Struct, frozen=True):
     """Detail of ``discarded`` and ``site_discarded``. ``value`` is None if the value was a removal, if another member
     had it, or if it was in a store. ``side``: who created the view of the side on which it was written, or the
     name of the other site."""
@@ -59,7 +59,7 @@ class Dropped(msgspec.Struct, frozen=True):
     value: Any = None
 
 
-class Event(msgspec.Struct, frozen=True):
+class BuddyEvent(msgspec.Struct, frozen=True):
     """``kind``: protected, unprotected, settled, discarded, suspect, may_leave, leave_timed_out,
     complaint, purged, activate; of sites: promoted, out_of_sync, in_sync, bootstrap_complete, reconcile_complete,
     repair_complete, removed_there, site_discarded."""
@@ -68,4 +68,4 @@ class Event(msgspec.Struct, frozen=True):
     detail: Any = None
 
 
-Output = Send | SendSite | Completed | Event
+Output = SendMessage | SendSite | Completed | BuddyEvent

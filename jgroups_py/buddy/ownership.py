@@ -21,19 +21,19 @@ from msgspec.structs import replace
 
 from jgroups_py.buddy.config import BuddyConfig
 from jgroups_py.buddy.known_sites import KnownSites
-from jgroups_py.buddy.log import Action, Log
+from jgroups_py.buddy.log import Action, WriteLog
 from jgroups_py.buddy.membership import Membership
 from jgroups_py.buddy.messages import Adoptions, groups_of
-from jgroups_py.buddy.out import Out
+from jgroups_py.buddy.out import BuddyOut
 from jgroups_py.buddy.outbox import Outboxes
 from jgroups_py.buddy.site_messages import Sent
-from jgroups_py.buddy.values import LINEAGE_MAX, Epoch, Node, Path, Stamp, next_epoch
-from jgroups_py.buddy.verdict import Verdict
+from jgroups_py.buddy.values import LINEAGE_MAX, Epoch, OwnedNode, Path, Stamp, next_epoch
+from jgroups_py.buddy.verdict import MergeVerdict
 from jgroups_py.values.address import Address
 
-Grant = tuple[Path, Node, Epoch]
+Grant = tuple[Path, OwnedNode, Epoch]
 """A node, as it was, and the epoch of its next owner."""
-Watch = Callable[[Path, Node | None, Node | None], None]
+Watch = Callable[[Path, OwnedNode | None, OwnedNode | None], None]
 """Is told of each change of a node: the path, the node before, the node after."""
 Discards = dict[tuple[Path, Stamp], Any]
 """Values that this member had and that a merge drops."""
@@ -47,11 +47,11 @@ class Settled(NamedTuple):
     """Nodes of this member that a merge gave to other members."""
 
 
-class Copy(Protocol):
+class DeadOwnersCopy(Protocol):
     """The backup of a dead owner, as far as an adoption needs it (``Backup``)."""
 
     seq: int
-    nodes: dict[Path, Node]
+    nodes: dict[Path, OwnedNode]
     adopted: Adoptions
 
 
@@ -63,10 +63,10 @@ class Ownership:
         self,
         membership: Membership,
         config: BuddyConfig,
-        log: Log,
+        log: WriteLog,
         outboxes: Outboxes,
         known: KnownSites,
-        out: Out,
+        out: BuddyOut,
         watch: Watch | None = None,
     ) -> None:
         self._membership = membership
@@ -76,8 +76,8 @@ class Ownership:
         self._known = known
         self._out = out
         self._watch = watch
-        self._nodes: dict[Path, Node] = {}
-        self.nodes: Mapping[Path, Node] = MappingProxyType(self._nodes)
+        self._nodes: dict[Path, OwnedNode] = {}
+        self.nodes: Mapping[Path, OwnedNode] = MappingProxyType(self._nodes)
         self.moving = 0
         self.granted = 0
         self.floor: Epoch = (0, 0)
@@ -91,11 +91,11 @@ class Ownership:
 
     # --- looking
 
-    def owned(self) -> list[tuple[Path, Node]]:
+    def owned(self) -> list[tuple[Path, OwnedNode]]:
         """The nodes that are not granted to anybody."""
         return [(path, node) for path, node in self._nodes.items() if node.to is None]
 
-    def mine(self, path: Path) -> Node | None:
+    def mine(self, path: Path) -> OwnedNode | None:
         """The node, if this member owns it and has not granted it."""
         node = self._nodes.get(path)
         return node if node is not None and node.to is None else None
@@ -133,14 +133,16 @@ class Ownership:
 
     # --- writing
 
-    def write(self, values: Mapping[Path, Any], then: Action | None = None) -> dict[Path, Node]:
+    def write(
+        self, values: Mapping[Path, Any], then: Action | None = None
+    ) -> dict[Path, OwnedNode]:
         """New values; None removes a node. One entry of the log, one event for each site. ``then`` runs when all holders
         have the entry.
 
         Returns:
             The nodes written. Empty: there was nothing to change, and ``then`` does not run.
         """
-        changes: list[tuple[Path, Node]] = []
+        changes: list[tuple[Path, OwnedNode]] = []
         for path, value in values.items():
             node = self._nodes.get(path)
             if node is None and value is None:
@@ -155,10 +157,10 @@ class Ownership:
         self._log.append(changes, then=then, wrote=True)
         return dict(changes)
 
-    def bury(self, path: Path, stamp: Stamp) -> Node:
+    def bury(self, path: Path, stamp: Stamp) -> OwnedNode:
         """A removed node above a value, of stamp ``stamp``, that only another site has. Nobody here may have the path."""
         assert path not in self._nodes, f"{path} is owned here"
-        node = self._written(Node(None, self.first_epoch(), stamp), None)
+        node = self._written(OwnedNode(None, self.first_epoch(), stamp), None)
         changes = self._outboxes.numbered([(path, node)], self._log.seq + 1)
         self._set_all(changes)
         self._log.append(changes, wrote=True)
@@ -177,10 +179,10 @@ class Ownership:
         if accepted:
             self._log.append(accepted, wrote=True)
 
-    def _from_site(self, site: str, sent: Sent) -> Node:
+    def _from_site(self, site: str, sent: Sent) -> OwnedNode:
         node = self._nodes.get(sent.path)
         if node is None:
-            return Node(
+            return OwnedNode(
                 sent.value,
                 self.first_epoch(),
                 sent.stamp,
@@ -199,13 +201,13 @@ class Ownership:
             came=site,
         )
 
-    def _written(self, node: Node | None, value: Any) -> Node:
+    def _written(self, node: OwnedNode | None, value: Any) -> OwnedNode:
         """The node with a new value, and a stamp above that of the old value."""
         me, site_epoch = self._membership.me, self._known.epoch
         removed = value is None
         if node is None:
             epoch = self.first_epoch()
-            return Node(value, epoch, Stamp(site_epoch, epoch, 1, me), removed)
+            return OwnedNode(value, epoch, Stamp(site_epoch, epoch, 1, me), removed)
         old = node.stamp
         site = max(site_epoch, old.site)
         epoch = node.epoch
@@ -343,14 +345,14 @@ class Ownership:
 
     def settle(
         self,
-        verdict: Verdict,
-        copies: Mapping[Address, Copy],
+        verdict: MergeVerdict,
+        copies: Mapping[Address, DeadOwnersCopy],
         safe: Callable[[Adoptions], None],
     ) -> Settled:
         """Acts on a ``Settle``, in one entry of the log. ``copies``: the backups of the groups that this member adopts.
         ``safe`` runs when all holders have what was adopted.
         """
-        changes: dict[Path, Node | None] = {}
+        changes: dict[Path, OwnedNode | None] = {}
         discards: Discards = {}
         self._settle_winners(verdict, changes, discards)
         forgotten = [path for path, node in changes.items() if node is None]
@@ -361,7 +363,7 @@ class Ownership:
         return Settled(discards, forgotten)
 
     def _settle_winners(
-        self, verdict: Verdict, changes: dict[Path, Node | None], discards: Discards
+        self, verdict: MergeVerdict, changes: dict[Path, OwnedNode | None], discards: Discards
     ) -> None:
         """Losers forget. Winners take their epoch."""
         for path, winner in verdict.winners.items():
@@ -379,7 +381,7 @@ class Ownership:
                 self._drop(path)
                 changes[path] = None
 
-    def _settle_grants(self, verdict: Verdict, changes: dict[Path, Node | None]) -> None:
+    def _settle_grants(self, verdict: MergeVerdict, changes: dict[Path, OwnedNode | None]) -> None:
         """A grant of an earlier view took effect, or the node is ours again."""
         for path, node in list(self._nodes.items()):
             if node.to is None:
@@ -396,9 +398,9 @@ class Ownership:
 
     def _adopt(
         self,
-        verdict: Verdict,
-        copies: Mapping[Address, Copy],
-        changes: dict[Path, Node | None],
+        verdict: MergeVerdict,
+        copies: Mapping[Address, DeadOwnersCopy],
+        changes: dict[Path, OwnedNode | None],
         discards: Discards,
     ) -> Adoptions:
         """The nodes of dead groups become ours."""
@@ -420,7 +422,7 @@ class Ownership:
                     discards[path, node.stamp] = node.value
         return groups
 
-    def _settle_givers(self, verdict: Verdict, changes: dict[Path, Node | None]) -> None:
+    def _settle_givers(self, verdict: MergeVerdict, changes: dict[Path, OwnedNode | None]) -> None:
         """A giver that is gone, and whose nodes nobody has, is not waited for."""
         for path, node in list(self._nodes.items()):
             giver = verdict.giver(node)
@@ -431,7 +433,7 @@ class Ownership:
 
     def _log_settled(
         self,
-        changes: dict[Path, Node | None],
+        changes: dict[Path, OwnedNode | None],
         groups: Adoptions,
         safe: Callable[[Adoptions], None],
     ) -> None:
@@ -447,11 +449,11 @@ class Ownership:
 
     # --- the table
 
-    def _set_all(self, nodes: Iterable[tuple[Path, Node]]) -> None:
+    def _set_all(self, nodes: Iterable[tuple[Path, OwnedNode]]) -> None:
         for path, node in nodes:
             self._set(path, node)
 
-    def _set(self, path: Path, node: Node) -> None:
+    def _set(self, path: Path, node: OwnedNode) -> None:
         before = self._nodes.get(path)
         if before is not None:
             self._count(before, -1)
@@ -470,7 +472,7 @@ class Ownership:
         if self._watch is not None:
             self._watch(path, node, None)
 
-    def _count(self, node: Node, by: int) -> None:
+    def _count(self, node: OwnedNode, by: int) -> None:
         if node.giver is not None or node.to is not None:
             self.moving += by
             if node.to is not None:

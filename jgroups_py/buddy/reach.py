@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from jgroups_py.buddy.values import Node, Path, Wanted
+from jgroups_py.buddy.values import OwnedNode, Path, Wanted
 
 
 class Reach:
@@ -29,7 +29,7 @@ class Reach:
             path in self for path in other._paths
         )
 
-    def among(self, nodes: Mapping[Path, Node]) -> list[tuple[Path, Node]]:
+    def among(self, nodes: Mapping[Path, OwnedNode]) -> list[tuple[Path, OwnedNode]]:
         """The nodes that it reaches. It looks at all nodes only if something deep is wanted."""
         if self._deep:
             return [(path, node) for path, node in nodes.items() if path in self]

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from jgroups_py.buddy.config import BuddyConfig
 from jgroups_py.buddy.membership import Membership
-from jgroups_py.buddy.out import Out
+from jgroups_py.buddy.out import BuddyOut
 from jgroups_py.buddy.ownership import Ownership
 from jgroups_py.buddy.values import Path
 
 
 class Removal:
     def __init__(
-        self, membership: Membership, config: BuddyConfig, ownership: Ownership, out: Out
+        self, membership: Membership, config: BuddyConfig, ownership: Ownership, out: BuddyOut
     ) -> None:
         self._membership = membership
         self._config = config

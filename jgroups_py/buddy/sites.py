@@ -26,7 +26,7 @@ from jgroups_py.buddy.events import Events
 from jgroups_py.buddy.known_sites import KnownSites
 from jgroups_py.buddy.membership import Membership
 from jgroups_py.buddy.messages import SiteAsk, SiteTold
-from jgroups_py.buddy.out import Out
+from jgroups_py.buddy.out import BuddyOut
 from jgroups_py.buddy.outbox import Outboxes
 from jgroups_py.buddy.site_messages import (
     AnySiteMessage,
@@ -69,7 +69,7 @@ class Sites:
         events: Events,
         claims: Claims,
         arrivals: Arrivals,
-        out: Out,
+        out: BuddyOut,
     ) -> None:
         self._membership = membership
         self._config = config

@@ -12,7 +12,7 @@ from zlib import crc32
 from jgroups_py.buddy.outbox import Outboxes
 from jgroups_py.buddy.ownership import Ownership
 from jgroups_py.buddy.site_messages import Found, Survey, There
-from jgroups_py.buddy.values import Node, Path
+from jgroups_py.buddy.values import OwnedNode, Path
 
 BUCKETS: Final = 1024
 _MASK: Final = 2**64 - 1
@@ -95,7 +95,7 @@ def total(found: list[Found]) -> tuple[int, ...]:
     return tuple(each & _MASK for each in sums)
 
 
-def _weight(path: Path, node: Node) -> int:
+def _weight(path: Path, node: OwnedNode) -> int:
     """The number that a node adds to the sum of its bucket: it depends on path, stamp and whether the node is removed."""
     stamp = node.stamp
     text = f"{path} {stamp.site} {stamp.epoch} {stamp.version} {bytes(stamp.owner).hex()} {node.removed}"

@@ -39,7 +39,7 @@ class Stamp(NamedTuple):
     owner: Address
 
 
-class Node(msgspec.Struct, frozen=True, array_like=True):
+class OwnedNode(msgspec.Struct, frozen=True, array_like=True):
     """A node as its owner and the owner's holders keep it.
 
     ``giver``: the former owner, until it, or the member that has its nodes now, has confirmed that the node is gone there.

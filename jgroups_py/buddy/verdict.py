@@ -6,11 +6,11 @@ from msgspec.structs import replace
 
 from jgroups_py.buddy.membership import Membership
 from jgroups_py.buddy.messages import Settle
-from jgroups_py.buddy.values import Epoch, Node, Path, next_epoch
+from jgroups_py.buddy.values import Epoch, OwnedNode, Path, next_epoch
 from jgroups_py.values.address import Address
 
 
-class Verdict:
+class MergeVerdict:
     """``heirs``: by dead group, the member that has its nodes or adopts them in this view. ``winners``: by path, the copy
     that a merge keeps."""
 
@@ -31,7 +31,7 @@ class Verdict:
         """The dead groups whose guardian this member is."""
         return [group for group, guardian in self.settle.guardians if guardian == self._me]
 
-    def adopted(self, group: Address, path: Path, node: Node) -> Node | None:
+    def adopted(self, group: Address, path: Path, node: OwnedNode) -> OwnedNode | None:
         """A node of ``group`` as this member, its guardian, takes it over. None: the right copy is somewhere else."""
         winner = self.winners.get(path)
         if winner is not None:
@@ -45,7 +45,7 @@ class Verdict:
         epoch = next_epoch(node.epoch, self._number)
         return replace(node, epoch=epoch, giver=self.giver(node))
 
-    def giver(self, node: Node) -> Address | None:
+    def giver(self, node: OwnedNode) -> Address | None:
         """The former owner, unless it is gone and nobody else has its nodes. A dead giver stays the giver: its guardian of
         this view may die, or be replaced, before it has adopted anything."""
         me, giver = self._me, node.giver

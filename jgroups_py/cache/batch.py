@@ -17,7 +17,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from jgroups_py.cache.accepted import Values, writable
-from jgroups_py.cache.call import Call
+from jgroups_py.cache.call import CacheCall
 from jgroups_py.cache.changes import (
     Drop,
     Modification,
@@ -145,7 +145,7 @@ class CacheBatch:
         """The nodes that were read."""
         return [Scope(path) for path in self._reads]
 
-    def body(self, call: Call, container: Container) -> list[Modification]:
+    def body(self, call: CacheCall, container: Container) -> list[Modification]:
         """Runs at the end, under the locks. BatchConflict: a node has changed since the batch read it."""
         for path, node in self._reads.items():
             if container.get(path) != node:

@@ -19,15 +19,15 @@ from typing import Final
 
 import trio
 
-from jgroups_py.buddy.call import Call
+from jgroups_py.buddy.call import BuddyCall
 from jgroups_py.buddy.claims import Keeping
 from jgroups_py.buddy.config import BuddyConfig
 from jgroups_py.buddy.locator import BuddyLocator
 from jgroups_py.buddy.machine import BuddyMachine
 from jgroups_py.buddy.messages import OpAck
-from jgroups_py.buddy.outputs import Completed, Dropped, Event, Send, SendSite
+from jgroups_py.buddy.outputs import BuddyEvent, Completed, DroppedValue, SendMessage, SendSite
 from jgroups_py.buddy.values import BuddyGroup, Path
-from jgroups_py.buddy.values import Node as Entry
+from jgroups_py.buddy.values import OwnedNode as Entry
 from jgroups_py.cache.buddy_sites import CacheSites, FromRelay, config_with_sites
 from jgroups_py.cache.buddy_wire import message_of, payload_of
 from jgroups_py.cache.fqn import Fqn
@@ -68,7 +68,7 @@ class BuddyManager:
         changed: Callable[[], None],
         told: Callable[[Completed], None],
         ended_by: Callable[[Exception], None],
-        discarded: Callable[[Dropped], None],
+        discarded: Callable[[DroppedValue], None],
         needed: Callable[[Sequence[Path]], None],
         keeping: Keeping,
     ) -> None:
@@ -90,7 +90,7 @@ class BuddyManager:
         self._incoming: deque[View | Batch | FromRelay] = deque()
         self._wake = trio.Event()
         self._receiving = self._draining = False
-        self._unsaid: list[Send] | None = None
+        self._unsaid: list[SendMessage] | None = None
         self._pushing = trio.Event()
         self._waiting: dict[Address, deque[bytes]] = {}
         self._nursery: trio.Nursery | None = None
@@ -257,7 +257,7 @@ class BuddyManager:
 
     # --- calls
 
-    def submit(self, call: Call, *, alone: bool = False) -> None:
+    def submit(self, call: BuddyCall, *, alone: bool = False) -> None:
         """Begins a call. Its end is told, perhaps before this returns. ``alone``: no other call is under way, so there is
         nothing to bundle the call with, and its messages leave at once."""
         if alone:
@@ -412,7 +412,7 @@ class BuddyManager:
         if self._steps:
             self._steps.changed()
         for output in machine.take():
-            if type(output) is Send:
+            if type(output) is SendMessage:
                 if self._unsaid is None:
                     self._say(output)
                 else:
@@ -421,12 +421,12 @@ class BuddyManager:
                 self._told(output)
             elif type(output) is SendSite:
                 self.sites.post(output.site, output.message)
-            elif type(output) is Event and output.kind not in _EACH_WRITE:
+            elif type(output) is BuddyEvent and output.kind not in _EACH_WRITE:
                 self._happened(output.kind, output.detail)
         if machine.buddies.pushing:
             self._pushing.set()
 
-    def _say(self, send: Send) -> None:
+    def _say(self, send: SendMessage) -> None:
         payload, machine = payload_of(send.tag, send.message), self.machine
         for member in machine.members if send.to is None else (send.to,):
             if member != machine.me:
@@ -442,14 +442,14 @@ class BuddyManager:
             case "suspect" if isinstance(detail, Address):
                 name = self._channel.name_of(detail)
                 self._warn("%s has not reported what it holds: nothing can be claimed yet", name)
-            case "discarded" if isinstance(detail, Dropped):
+            case "discarded" if isinstance(detail, DroppedValue):
                 path, name = Fqn(detail.path), self._channel.name_of(detail.member)
                 text = "the merge discarded a value: %s of %s, %s"
                 self._spare(_DISCARDED, text, path, name, detail.stamp)
                 self._discarded(detail)
             case "activate" if isinstance(detail, tuple):
                 self._needed(detail)
-            case "site_discarded" if isinstance(detail, Dropped):
+            case "site_discarded" if isinstance(detail, DroppedValue):
                 path = Fqn(detail.path)
                 text = "a value of site %s is discarded: %s %s"
                 self._spare(_DISCARDED, text, detail.side, path, detail.stamp)

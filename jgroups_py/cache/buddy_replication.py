@@ -20,25 +20,25 @@ from typing import Any, Literal, cast
 import msgspec
 import trio
 
-from jgroups_py.buddy.call import Call as MachineCall
-from jgroups_py.buddy.call import NotOwner as NotOurs
-from jgroups_py.buddy.call import Refused, Values
+from jgroups_py.buddy.call import BuddyCall as MachineCall
+from jgroups_py.buddy.call import NotBegun, Values
+from jgroups_py.buddy.call import OwnedElsewhere as NotOurs
 from jgroups_py.buddy.journal import Journal
-from jgroups_py.buddy.outputs import Completed, Dropped, Outcome
-from jgroups_py.buddy.values import Node as Entry
+from jgroups_py.buddy.outputs import BuddyOutcome, Completed, DroppedValue
+from jgroups_py.buddy.values import OwnedNode as Entry
 from jgroups_py.buddy.values import Path, Wanted
 from jgroups_py.cache.buddy_manager import BuddyManager
 from jgroups_py.cache.buddy_settings import buddy_config, locator_of
-from jgroups_py.cache.call import Call, compute
+from jgroups_py.cache.call import CacheCall, compute
 from jgroups_py.cache.changes import Change, RemoveTree
 from jgroups_py.cache.fqn import BACKUP_ROOT, ROOT, Fqn
-from jgroups_py.cache.holding import Holding, holding
-from jgroups_py.cache.keeping import Keeping
+from jgroups_py.cache.holding import PlaceOfMember, holding
+from jgroups_py.cache.keeping import RoomKeeping
 from jgroups_py.cache.locks import Scope
 from jgroups_py.cache.node import EMPTY, Node
 from jgroups_py.cache.owned_tree import OwnedTree, shown
 from jgroups_py.cache.passive import PassiveNodes
-from jgroups_py.cache.replication import Replication
+from jgroups_py.cache.replication import MemberReplication
 from jgroups_py.cache.settings import CacheSettings
 from jgroups_py.cache.turns import Turn
 from jgroups_py.errors import CacheError, NotOwner, ReplicationError
@@ -54,7 +54,7 @@ class _Ticket(msgspec.Struct, eq=False):
     latest. ``abandon``: a call that is late is taken back."""
 
     id: int
-    call: Call | None
+    call: CacheCall | None
     """None: the call has no body."""
     raised: Exception | None = None
     """The exception that the body raised. Nothing was changed."""
@@ -70,7 +70,7 @@ class _Ticket(msgspec.Struct, eq=False):
             trio.lowlevel.reschedule(task)
 
 
-class BuddyReplication(Replication):
+class BuddyReplication(MemberReplication):
     """``settings``: with buddies. ``hosts``: all addresses of this host."""
 
     keeps_copies = True
@@ -85,7 +85,7 @@ class BuddyReplication(Replication):
         self._timeout = settings.sync_repl_timeout
         self._remove_on_find = buddies.data_gravitation_remove_on_find
         self.container: OwnedTree = OwnedTree()
-        self.keeping = Keeping(lambda: self.manager.look())
+        self.keeping = RoomKeeping(lambda: self.manager.look())
         self.manager = BuddyManager(
             buddy_config(buddies, hosts),
             locator_of(buddies, settings.source),
@@ -110,7 +110,7 @@ class BuddyReplication(Replication):
     def passive_paths(self) -> Sequence[Path]:
         return list(self.passive.paths)
 
-    def holding(self) -> Holding:
+    def holding(self) -> PlaceOfMember:
         manager = self.manager
         return holding(manager.machine, manager.touched.moves, manager.channel.name_of)
 
@@ -138,7 +138,7 @@ class BuddyReplication(Replication):
     def step_back(self, turn: Turn) -> None:
         self.keeping.end(turn)
 
-    async def claim(self, call: Call, missing: Sequence[Scope], *, search: bool) -> None:
+    async def claim(self, call: CacheCall, missing: Sequence[Scope], *, search: bool) -> None:
         if self.passive.paths:
             for scope in call.scopes:
                 self.passive.check(scope.path)
@@ -169,7 +169,7 @@ class BuddyReplication(Replication):
             assert ticket.completed is not None
             raise ticket.raised or _problem(ticket.completed)
 
-    async def commit(self, call: Call) -> None:
+    async def commit(self, call: CacheCall) -> None:
         ticket = call.ticket
         assert ticket is not None and call.computed
         if not self._waits(call):
@@ -178,10 +178,10 @@ class BuddyReplication(Replication):
             raise ReplicationError(
                 f"changed here, not acknowledged by all buddies within {self._timeout:g} s"
             )
-        if ticket.completed.outcome is not Outcome.DONE:
+        if ticket.completed.outcome is not BuddyOutcome.DONE:
             raise _problem(ticket.completed)
 
-    def _waits(self, call: Call) -> bool:
+    def _waits(self, call: CacheCall) -> bool:
         """Does the call wait until all buddies have what it changed?"""
         return self._sync if call.options.sync is None else call.options.sync
 
@@ -206,7 +206,7 @@ class BuddyReplication(Replication):
                 raise ReplicationError(
                     f"not everybody has answered within {self._timeout:g} s", definite=True
                 )
-        if ticket.completed.outcome is not Outcome.DONE:
+        if ticket.completed.outcome is not BuddyOutcome.DONE:
             raise _problem(ticket.completed)
         return cast(Mapping[Path, Having], ticket.completed.result)
 
@@ -220,7 +220,7 @@ class BuddyReplication(Replication):
         path = tuple(scope.path)
         return path, scope.deep or (search and path not in self.manager.entries)
 
-    def _lacks(self, scope: Scope, call: Call) -> bool:
+    def _lacks(self, scope: Scope, call: CacheCall) -> bool:
         """Is it worth asking everybody? Not for the root, and not for a node that is removed here."""
         path = scope.path
         if path.is_within(BACKUP_ROOT):
@@ -272,7 +272,7 @@ class BuddyReplication(Replication):
 
     # --- in a step of the machine
 
-    def _compute(self, call: Call) -> Values:
+    def _compute(self, call: CacheCall) -> Values:
         """Runs the body: everything that the call touches is owned here now, or nobody has it."""
         self._mirror()
         try:
@@ -333,7 +333,7 @@ class BuddyReplication(Replication):
         if moved:
             tree.moved(tuple(moved), remove=self._remove_on_find)
 
-    def _drop(self, dropped: Dropped) -> None:
+    def _drop(self, dropped: DroppedValue) -> None:
         node = None if dropped.value is None else Node(dropped.value)
         self.discarded.add(Fqn(dropped.path), dropped.member, node)
 
@@ -357,7 +357,7 @@ class BuddyReplication(Replication):
         """The channel has ended: nobody will acknowledge anything."""
         for ticket in list(self._tickets.values()):
             computed = ticket.call is not None and ticket.call.computed
-            outcome = Outcome.UNKNOWN if computed else Outcome.FAILED
+            outcome = BuddyOutcome.UNKNOWN if computed else BuddyOutcome.FAILED
             self._told(Completed(ticket.id, outcome, None, error))
 
 
@@ -370,8 +370,8 @@ def _problem(completed: Completed) -> Exception:
         case NotOurs():
             paths = ", ".join(str(Fqn(path)) for path in error.args[0][:3])
             return NotOwner(f"owned by another member, and gravitation is not allowed: {paths}")
-        case Refused():
+        case NotBegun():
             return ReplicationError(f"{error}; nothing was changed", definite=True)
-    definite = completed.outcome is Outcome.FAILED
+    definite = completed.outcome is BuddyOutcome.FAILED
     said = "nothing was changed" if definite else "it may have happened"
     return ReplicationError(f"{error or 'not done'}; {said}", definite=definite)

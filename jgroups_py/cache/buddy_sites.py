@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class SiteLink:
     """A link to a site begins, or has ended."""
 
     site: str
@@ -51,7 +51,7 @@ class Epoch:
     site: str
 
 
-FromRelay = Link | Post | Epoch
+FromRelay = SiteLink | Post | Epoch
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +143,7 @@ class CacheSites:
     # --- of RELAY (PostListener)
 
     def site_link(self, site: str, up: bool) -> None:
-        self._hear(Link(site, up))
+        self._hear(SiteLink(site, up))
 
     def site_post(self, site: str, payload: bytes) -> None:
         self._hear(Post(site, payload))
@@ -161,7 +161,7 @@ class CacheSites:
         """Hands what RELAY said to the machine. RemoteProtocolError: it is no message, and nothing was done."""
         machine, now = self.machine, trio.current_time()
         match item:
-            case Link(site, up):
+            case SiteLink(site, up):
                 machine.link(site, up, now)
             case Epoch():
                 self.look()

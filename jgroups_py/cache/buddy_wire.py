@@ -11,7 +11,7 @@ from typing import Final
 from jgroups_py.buddy.codec import decode, decode_site, encode
 from jgroups_py.buddy.messages import Answer, Chunk, FromSite, Message, Op, Part, ToSite
 from jgroups_py.buddy.site_messages import AnySiteMessage, EventAck, Listing, SiteEvent
-from jgroups_py.buddy.values import Node as Entry
+from jgroups_py.buddy.values import OwnedNode as Entry
 from jgroups_py.buddy.values import Path, ViewKey
 from jgroups_py.cache.fqn import BACKUP_ROOT, Fqn
 from jgroups_py.cache.node import MAX_KEY_BYTES, checked_key

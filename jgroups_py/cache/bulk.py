@@ -18,7 +18,7 @@ from jgroups_py.cache.fqn import BACKUP_ROOT, Fqn
 from jgroups_py.cache.full_replication import FullReplication
 from jgroups_py.cache.garbage import no_collection
 from jgroups_py.cache.node import MAX_KEY_BYTES, Node
-from jgroups_py.cache.replication import LocalReplication, Replication
+from jgroups_py.cache.replication import LocalReplication, MemberReplication
 from jgroups_py.cache.steps import Invocation
 
 Rows = Sequence[tuple[Fqn, Node | None]]
@@ -31,7 +31,7 @@ class BulkWrites:
     def __init__(
         self,
         values: Values,
-        replication: Replication,
+        replication: MemberReplication,
         invocation: Invocation,
         evictor: Evictor,
         *,

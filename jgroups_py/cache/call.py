@@ -20,12 +20,12 @@ from jgroups_py.cache.options import DEFAULT, Options
 from jgroups_py.cache.turns import Turn
 
 
-class Call(msgspec.Struct, eq=False):
+class CacheCall(msgspec.Struct, eq=False):
     """One call. The interceptors fill in the fields below the line."""
 
     name: str
     scopes: Sequence[Scope]
-    body: Callable[[Call, Container], Sequence[Modification]]
+    body: Callable[[CacheCall, Container], Sequence[Modification]]
     options: Options = DEFAULT
     depends: Sequence[Scope] = ()
     """The reads that the modifications were worked out from. If those differ when they would take effect, the modifications must not
@@ -54,7 +54,7 @@ class Call(msgspec.Struct, eq=False):
                 self.writes = True
 
 
-def compute(call: Call, container: Container) -> None:
+def compute(call: CacheCall, container: Container) -> None:
     """Runs the call's body, and works out what its modifications change."""
     call.modifications = call.body(call, container)
     if call.modifications:

@@ -19,8 +19,8 @@ import trio
 from jgroups_py.cache.container import Container
 from jgroups_py.cache.fqn import BACKUP_ROOT, Fqn
 from jgroups_py.cache.guarded_policy import guarded
-from jgroups_py.cache.listeners import Kind, Listeners
-from jgroups_py.cache.locks import Held, PathLocks, Scope
+from jgroups_py.cache.listeners import CacheListeners, Kind
+from jgroups_py.cache.locks import LockRequest, PathLocks, Scope
 from jgroups_py.cache.node import Node
 from jgroups_py.cache.policies import EvictionPolicy
 from jgroups_py.cache.saving import Keeper
@@ -58,7 +58,7 @@ class Evictor:
         container: Container,
         regions: Sequence[Region],
         locks: PathLocks,
-        listeners: Listeners,
+        listeners: CacheListeners,
         keeper: Keeper | None,
         clock: Callable[[], float] = trio.current_time,
     ) -> None:
@@ -204,7 +204,7 @@ class Evictor:
         return any(region.policy.is_over(now) for region in self._regions)
 
     async def _trim(self, policy: EvictionPolicy, insist: bool) -> None:
-        held: dict[Fqn, Held] = {}
+        held: dict[Fqn, LockRequest] = {}
         now = self._clock()
         failed_at = self._failed_at
         resting = not insist and failed_at is not None and now - failed_at < RETRY_AFTER

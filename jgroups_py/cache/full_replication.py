@@ -20,13 +20,13 @@ from dataclasses import dataclass, field
 
 import trio
 
-from jgroups_py.cache.call import Call
+from jgroups_py.cache.call import CacheCall
 from jgroups_py.cache.changes import Change, Changes, Modification, fold
 from jgroups_py.cache.fqn import ROOT, Fqn
 from jgroups_py.cache.garbage import no_collection
 from jgroups_py.cache.locks import Scope
 from jgroups_py.cache.node import Node
-from jgroups_py.cache.replication import Replication
+from jgroups_py.cache.replication import MemberReplication
 from jgroups_py.cache.total_order import Ordered, TotalOrder
 from jgroups_py.cache.turns import Line, Place, Turn
 from jgroups_py.cache.wire import (
@@ -75,7 +75,7 @@ class _Asked:
     refused: str = ""
 
 
-class FullReplication(Replication):
+class FullReplication(MemberReplication):
     """``sync`` and ``timeout`` (seconds) as configured; a call may say otherwise."""
 
     keeps_copies = True
@@ -115,14 +115,14 @@ class FullReplication(Replication):
 
     # --- for calls
 
-    async def claim(self, call: Call, missing: Sequence[Scope], *, search: bool) -> None:
+    async def claim(self, call: CacheCall, missing: Sequence[Scope], *, search: bool) -> None:
         """Everybody has everything."""
 
-    def promise(self, call: Call) -> None:
+    def promise(self, call: CacheCall) -> None:
         container = self.tree.container
         call.expected = [(scope, digest(container, scope)) for scope in call.depends]
 
-    async def commit(self, call: Call) -> None:
+    async def commit(self, call: CacheCall) -> None:
         sync = self._sync if call.options.sync is None else call.options.sync
         turn = call.turn
         number = None if turn is None else turn.number

@@ -10,7 +10,7 @@ from jgroups_py.values.address import Address
 
 
 @dataclass(frozen=True, slots=True)
-class Holding:
+class PlaceOfMember:
     """``view``: the one this member is in; ``member`` and the keys of ``members`` (with their logical names): addresses.
     ``moves``: rises with each node that comes from another member, or goes to one, or is forgotten, removed as it was.
     ``moving``: why nodes may have no owner just now, or two; empty: each has one, as far as this member knows.
@@ -30,10 +30,10 @@ class Holding:
     told: int
 
 
-def holding(machine: BuddyMachine, moves: int, name_of: Callable[[Address], str]) -> Holding:
+def holding(machine: BuddyMachine, moves: int, name_of: Callable[[Address], str]) -> PlaceOfMember:
     """Of this member, now."""
     number, creator = machine.tag
-    return Holding(
+    return PlaceOfMember(
         view=f"{number}|{bytes(creator).hex()}",
         member=bytes(machine.me).hex(),
         members={bytes(member).hex(): name_of(member) for member in machine.members},

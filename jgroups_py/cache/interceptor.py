@@ -24,7 +24,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from itertools import pairwise
 
-from jgroups_py.cache.call import Call
+from jgroups_py.cache.call import CacheCall
 
 
 class Interceptor(ABC):
@@ -33,7 +33,7 @@ class Interceptor(ABC):
     next: Interceptor
 
     @abstractmethod
-    async def handle(self, call: Call) -> None:
+    async def handle(self, call: CacheCall) -> None:
         """Does its part, and (nearly always) ``await self.next.handle(call)``."""
 
     def statistics(self) -> dict[str, int]:
@@ -41,15 +41,15 @@ class Interceptor(ABC):
         return {}
 
 
-class End(Interceptor):
+class ChainEnd(Interceptor):
     """Nothing is left to be done."""
 
-    async def handle(self, call: Call) -> None:
+    async def handle(self, call: CacheCall) -> None:
         pass
 
 
 def chain(interceptors: Sequence[Interceptor]) -> Interceptor:
     """Connects them, first to last. Returns the first."""
-    for one, other in pairwise([*interceptors, End()]):
+    for one, other in pairwise([*interceptors, ChainEnd()]):
         one.next = other
     return interceptors[0]

@@ -18,7 +18,7 @@ KEEP_TIME: Final = 0.25
 """Seconds that other members wait for a turn here to end."""
 
 
-class Keeping:
+class RoomKeeping:
     """``over()``: something may go."""
 
     def __init__(self, over: Callable[[], None]) -> None:

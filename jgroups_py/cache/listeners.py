@@ -72,7 +72,9 @@ Item = NodeChanged | Missed
 class Listener:
     """A stream of changes; made by ``TreeCache.listen``. For one task."""
 
-    def __init__(self, owner: Listeners, path: Fqn, kinds: frozenset[Kind], limit: int) -> None:
+    def __init__(
+        self, owner: CacheListeners, path: Fqn, kinds: frozenset[Kind], limit: int
+    ) -> None:
         self._owner = owner
         self._path = path
         self._kinds = kinds
@@ -148,7 +150,7 @@ class Listener:
         self.end()
 
 
-class Listeners:
+class CacheListeners:
     """All listeners of a cache."""
 
     def __init__(self) -> None:

@@ -28,7 +28,7 @@ class Scope(msgspec.Struct, frozen=True):
     write: bool = False
 
 
-class Held:
+class LockRequest:
     """A request: waiting while ``behind`` > 0, then holding, until it is released."""
 
     __slots__ = ("behind", "followers", "scopes", "woken")
@@ -36,7 +36,7 @@ class Held:
     def __init__(self, scopes: Sequence[Scope]) -> None:
         self.scopes = scopes
         self.behind = 0
-        self.followers: list[Held] = []
+        self.followers: list[LockRequest] = []
         self.woken: trio.Event | None = None
 
 
@@ -44,21 +44,21 @@ class PathLocks:
     """The requests of one cache, held and waiting."""
 
     def __init__(self) -> None:
-        self._at: dict[Fqn, dict[Held, bool]] = {}  # path -> requests that name it -> write?
-        self._deep: dict[Fqn, dict[Held, bool]] = {}  # the deep ones among them
+        self._at: dict[Fqn, dict[LockRequest, bool]] = {}  # path -> requests that name it -> write?
+        self._deep: dict[Fqn, dict[LockRequest, bool]] = {}  # the deep ones among them
         self.waits = 0
         """Requests that had to wait."""
         self.waiting = 0
         """Requests that wait now."""
 
-    def try_acquire(self, scopes: Sequence[Scope]) -> Held | None:
+    def try_acquire(self, scopes: Sequence[Scope]) -> LockRequest | None:
         """At once or not at all."""
         for scope in scopes:
             for _ in self._in_the_way(scope):
                 return None
         return self.enter(scopes)
 
-    async def acquire(self, scopes: Sequence[Scope], timeout: float) -> Held:
+    async def acquire(self, scopes: Sequence[Scope], timeout: float) -> LockRequest:
         """Holds all scopes, together. Waits behind earlier requests that are in the way.
 
         Raises:
@@ -69,7 +69,7 @@ class PathLocks:
             await self.wait(request, timeout)
         return request
 
-    async def wait(self, request: Held, timeout: float) -> None:
+    async def wait(self, request: LockRequest, timeout: float) -> None:
         """The second half of ``acquire``, for a request that is behind others."""
         self.waits += 1
         self.waiting += 1
@@ -87,7 +87,7 @@ class PathLocks:
         finally:
             self.waiting -= 1
 
-    def release(self, request: Held) -> None:
+    def release(self, request: LockRequest) -> None:
         """Gives everything back; those behind move up. Also for a request that still waits."""
         for scope in request.scopes:
             self._forget(self._at, scope.path, request)
@@ -97,9 +97,9 @@ class PathLocks:
             if not follower.behind and follower.woken is not None:
                 follower.woken.set()
 
-    def enter(self, scopes: Sequence[Scope]) -> Held:
+    def enter(self, scopes: Sequence[Scope]) -> LockRequest:
         """The first half of ``acquire``: the request takes its place, behind others or in front."""
-        request = Held(scopes)
+        request = LockRequest(scopes)
         if self._at:
             ahead = {other: None for scope in scopes for other in self._in_the_way(scope)}
             for other in ahead:
@@ -111,7 +111,7 @@ class PathLocks:
                 self._note(self._deep, scope, request)
         return request
 
-    def _in_the_way(self, scope: Scope) -> Iterator[Held]:
+    def _in_the_way(self, scope: Scope) -> Iterator[LockRequest]:
         """Requests that a new one for ``scope`` has to wait for."""
         if not self._at:
             return
@@ -128,12 +128,14 @@ class PathLocks:
                     yield from (r for r, writes in self._deep[above].items() if write or writes)
 
     @staticmethod
-    def _note(table: dict[Fqn, dict[Held, bool]], scope: Scope, request: Held) -> None:
+    def _note(
+        table: dict[Fqn, dict[LockRequest, bool]], scope: Scope, request: LockRequest
+    ) -> None:
         requests = table.setdefault(scope.path, {})
         requests[request] = requests.get(request, False) or scope.write
 
     @staticmethod
-    def _forget(table: dict[Fqn, dict[Held, bool]], path: Fqn, request: Held) -> None:
+    def _forget(table: dict[Fqn, dict[LockRequest, bool]], path: Fqn, request: LockRequest) -> None:
         requests = table.get(path)
         if requests is not None and requests.pop(request, None) is not None and not requests:
             del table[path]

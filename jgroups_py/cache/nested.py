@@ -16,7 +16,7 @@ from jgroups_py.cache.locks import Scope
 from jgroups_py.errors import CacheRefused
 
 
-class Held(Protocol):
+class HeldTurn(Protocol):
     """A turn, as far as it matters here (turns.py has it)."""
 
     @property
@@ -27,19 +27,19 @@ class Held(Protocol):
         """Would a call for ``scope`` wait for it?"""
 
 
-class Holder(Protocol):
+class TurnHolder(Protocol):
     """A batch that runs again."""
 
     @property
-    def turn(self) -> Held | None:
+    def turn(self) -> HeldTurn | None:
         """The turn that it holds now."""
 
 
-_around: ContextVar[tuple[Holder, ...]] = ContextVar("jgroups_py.cache.nested", default=())
+_around: ContextVar[tuple[TurnHolder, ...]] = ContextVar("jgroups_py.cache.nested", default=())
 
 
 @contextmanager
-def inside(holder: Holder) -> Iterator[None]:
+def inside(holder: TurnHolder) -> Iterator[None]:
     """For as long as its function may run."""
     token = _around.set((*_around.get(), holder))
     try:

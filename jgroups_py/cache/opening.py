@@ -17,7 +17,7 @@ from jgroups_py.cache.eviction import Region
 from jgroups_py.cache.full_replication import FullReplication
 from jgroups_py.cache.plugins import make_store
 from jgroups_py.cache.policies import AllOf, EvictionPolicy, LeastRecentlyUsed, TimeToLive
-from jgroups_py.cache.replication import LocalReplication, Replication
+from jgroups_py.cache.replication import LocalReplication, MemberReplication
 from jgroups_py.cache.saving import Keeper
 from jgroups_py.cache.settings import CacheSettings, RegionConfig
 from jgroups_py.cache.settings_file import load_cache_settings
@@ -181,7 +181,7 @@ def _check_replicated(settings: CacheSettings, store: Store | None) -> None:
 @asynccontextmanager
 async def _open(
     settings: CacheSettings,
-    replication: Replication,
+    replication: MemberReplication,
     codec: Codec | None,
     store: Store | None,
 ) -> AsyncIterator[TreeCache]:

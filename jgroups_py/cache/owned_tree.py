@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
-from jgroups_py.buddy.values import Node as Entry
+from jgroups_py.buddy.values import OwnedNode as Entry
 from jgroups_py.buddy.values import Path
 from jgroups_py.cache.changes import Changes
 from jgroups_py.cache.container import Container, MemoryTree

@@ -11,17 +11,17 @@ from collections.abc import Callable, Mapping, Sequence
 
 from jgroups_py.buddy.journal import Journal
 from jgroups_py.buddy.values import Path
-from jgroups_py.cache.call import Call
+from jgroups_py.cache.call import CacheCall
 from jgroups_py.cache.container import Container
 from jgroups_py.cache.discarded import DiscardedValues
-from jgroups_py.cache.holding import Holding
+from jgroups_py.cache.holding import PlaceOfMember
 from jgroups_py.cache.locks import Scope
 from jgroups_py.cache.tree import Tree
 from jgroups_py.cache.turns import Turn
 from jgroups_py.channel.channel import Channel
 
 
-class Replication(ABC):
+class MemberReplication(ABC):
     """One member's part in replication."""
 
     keeps_copies: bool = False
@@ -42,7 +42,7 @@ class Replication(ABC):
         """Values that merges have dropped."""
 
     @abstractmethod
-    async def claim(self, call: Call, missing: Sequence[Scope], *, search: bool) -> None:
+    async def claim(self, call: CacheCall, missing: Sequence[Scope], *, search: bool) -> None:
         """Gets whatever this member must own or know before the body of the call runs.
 
         Called with the locks held and after the store was asked. For a write everything in
@@ -57,7 +57,7 @@ class Replication(ABC):
             CacheError: definite; nothing is changed.
         """
 
-    def promise(self, call: Call) -> None:
+    def promise(self, call: CacheCall) -> None:
         """Notes in ``call.expected`` what the body read, if others may change it before ``commit``. It is called in the
         turn in which the body ran; nothing was waited for since."""
 
@@ -72,7 +72,7 @@ class Replication(ABC):
         """The caller is done, or gives up."""
 
     @abstractmethod
-    async def commit(self, call: Call) -> None:
+    async def commit(self, call: CacheCall) -> None:
         """Makes ``call.changes`` true, here and where copies are kept, and returns when the call
         may be acknowledged. ``call.changes`` is what did change, also when others were first.
 
@@ -84,7 +84,7 @@ class Replication(ABC):
         """The batches that the tree contains: by origin, the number of its last batch. None: batches have no numbers."""
         return None
 
-    def holding(self) -> Holding | None:
+    def holding(self) -> PlaceOfMember | None:
         """The part of the nodes that this member owns. None: each member has all nodes."""
         return None
 
@@ -101,11 +101,11 @@ class Replication(ABC):
         return {}
 
 
-class LocalReplication(Replication):
+class LocalReplication(MemberReplication):
     """CacheMode LOCAL: there are no other members."""
 
-    async def claim(self, call: Call, missing: Sequence[Scope], *, search: bool) -> None:
+    async def claim(self, call: CacheCall, missing: Sequence[Scope], *, search: bool) -> None:
         """Everything is ours already."""
 
-    async def commit(self, call: Call) -> None:
+    async def commit(self, call: CacheCall) -> None:
         self.tree.apply(call.changes, local=True)

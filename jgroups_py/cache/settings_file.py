@@ -30,7 +30,7 @@ from jgroups_py.cache.settings import (
     RegionConfig,
     StoreConfig,
 )
-from jgroups_py.cache.settings_tree import Entry, read_tree
+from jgroups_py.cache.settings_tree import SettingEntry, read_tree
 from jgroups_py.config.file import MAX_FILE_BYTES, substitute
 from jgroups_py.config.markup import MarkupSource
 from jgroups_py.config.settings import ConfigBase, accepted, field_types, nearest, parse_value
@@ -62,7 +62,7 @@ _WITHOUT_EFFECT: Final = frozenset(
 )
 _JBOSS_LOCATOR = "org.jboss.cache.buddyreplication.NextMemberBuddyLocator"
 C = TypeVar("C", bound=ConfigBase)
-Reader = Callable[[Entry], Any]
+Reader = Callable[[SettingEntry], Any]
 
 
 def load_cache_settings(
@@ -155,7 +155,7 @@ def _settings(
     return settings
 
 
-def _buddies(entry: Entry) -> BuddyReplicationConfig | None:
+def _buddies(entry: SettingEntry) -> BuddyReplicationConfig | None:
     if not entry.entries:
         if entry.text:
             raise entry.error(f'needs buddyReplicationEnabled, got the text "{entry.text[:40]}"')
@@ -168,7 +168,7 @@ def _buddies(entry: Entry) -> BuddyReplicationConfig | None:
     return config
 
 
-def _locator(entry: Entry) -> str:
+def _locator(entry: SettingEntry) -> str:
     name = BuddyReplicationConfig.__dataclass_fields__["buddy_locator_class"].default
     assert isinstance(name, str)
     if entry.text in (name, _JBOSS_LOCATOR):
@@ -183,7 +183,7 @@ def _locator(entry: Entry) -> str:
     return entry.text
 
 
-def _eviction(entry: Entry) -> EvictionConfig:
+def _eviction(entry: SettingEntry) -> EvictionConfig:
     return _read(
         entry,
         EvictionConfig,
@@ -195,7 +195,7 @@ def _eviction(entry: Entry) -> EvictionConfig:
     )
 
 
-def _loader(entry: Entry) -> LoaderConfig | None:
+def _loader(entry: SettingEntry) -> LoaderConfig | None:
     if not entry.entries and not entry.text:
         return None
     return _read(
@@ -206,7 +206,7 @@ def _loader(entry: Entry) -> LoaderConfig | None:
     )
 
 
-def _store(entry: Entry) -> StoreConfig:
+def _store(entry: SettingEntry) -> StoreConfig:
     config = _read(
         entry,
         StoreConfig,
@@ -222,13 +222,13 @@ def _store(entry: Entry) -> StoreConfig:
     return config
 
 
-def _stack(entry: Entry) -> str:
+def _stack(entry: SettingEntry) -> str:
     if entry.entries:
         raise entry.error("is the name of a stack file; a stack inside a cache file is not read")
     return entry.text
 
 
-def properties_of(entry: Entry) -> dict[str, str]:
+def properties_of(entry: SettingEntry) -> dict[str, str]:
     """Properties text: ``name = value`` a line, any white space, ``#`` and ``!`` comments. YAML and
     XML may also give them as entries."""
     found: dict[str, str] = {}
@@ -260,7 +260,7 @@ def properties_of(entry: Entry) -> dict[str, str]:
 
 
 def _read(
-    entry: Entry,
+    entry: SettingEntry,
     cls: type[C],
     *,
     readers: Mapping[str, Reader] | None = None,
@@ -279,7 +279,7 @@ def _read(
     )
     in_seconds = {_plain(name) + "seconds": name for name in seconds}
     values: dict[str, Any] = {name: [] for name in lists}
-    given: dict[str, Entry] = {}
+    given: dict[str, SettingEntry] = {}
     if entry.text:
         raise entry.error(f'"{entry.text[:40]}" is a text; expected settings, name and value')
     for child in entry.entries:
@@ -337,7 +337,7 @@ def _kind(hint: Any) -> str:
     return "settings" if isinstance(hint, type) and issubclass(hint, ConfigBase) else accepted(hint)
 
 
-def _unknown(entry: Entry, child: Entry, known: list[str]) -> ConfigError:
+def _unknown(entry: SettingEntry, child: SettingEntry, known: list[str]) -> ConfigError:
     names = sorted({camel(name) for name in known})
     hint = nearest(child.name, names) or f" ({entry.name} knows {', '.join(names)})"
     value = f', value "{child.text[:40]}"' if child.text else ""

@@ -20,12 +20,12 @@ _BESIDE = frozenset({"depends", "classpath"})  # of a JBoss server, nothing of a
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class SettingEntry:
     """A name with a text, or with entries below it. ``text_line``: where the text begins."""
 
     name: str
     text: str
-    entries: tuple[Entry, ...]
+    entries: tuple[SettingEntry, ...]
     file: str
     line: int
     column: int
@@ -39,7 +39,9 @@ class Entry:
         return ConfigError(problem, file=self.file, line=line, column=column, where=where)
 
 
-def read_tree(source: MarkupSource, language: str, substitute: Callable[[str], str]) -> Entry:
+def read_tree(
+    source: MarkupSource, language: str, substitute: Callable[[str], str]
+) -> SettingEntry:
     """The root entry of a cache file; ``substitute`` replaces variables in texts.
 
     Raises:
@@ -50,7 +52,7 @@ def read_tree(source: MarkupSource, language: str, substitute: Callable[[str], s
     return _whole_xml(source, substitute)
 
 
-def _whole_xml(source: MarkupSource, substitute: Callable[[str], str]) -> Entry:
+def _whole_xml(source: MarkupSource, substitute: Callable[[str], str]) -> SettingEntry:
     root = parse_xml(source, texts=True)
     if root.name == "server":
         beans = [child for child in root.children if child.name == "mbean"]
@@ -75,7 +77,7 @@ def _whole_xml(source: MarkupSource, substitute: Callable[[str], str]) -> Entry:
     return replace(_from_xml(root, source.name, substitute), name="cache")
 
 
-def _from_xml(node: MarkupNode, file: str, substitute: Callable[[str], str]) -> Entry:
+def _from_xml(node: MarkupNode, file: str, substitute: Callable[[str], str]) -> SettingEntry:
     name = node.name
     attributes = list(node.attributes)
     if name == "attribute":
@@ -111,21 +113,21 @@ def _from_xml(node: MarkupNode, file: str, substitute: Callable[[str], str]) -> 
 def _entry(
     name: str,
     text: str,
-    entries: tuple[Entry, ...],
+    entries: tuple[SettingEntry, ...],
     file: str,
     at: tuple[int, int],
     text_at: tuple[int, int] | None,
     substitute: Callable[[str], str],
-) -> Entry:
+) -> SettingEntry:
     line, column = text_at or at
     try:
         value = substitute(text).strip()
     except ValueError as error:
         raise ConfigError(str(error), file=file, line=line, column=column, where=name) from None
-    return Entry(name, value, entries, file, *at, line, column)
+    return SettingEntry(name, value, entries, file, *at, line, column)
 
 
-def _whole_yaml(source: MarkupSource, substitute: Callable[[str], str]) -> Entry:
+def _whole_yaml(source: MarkupSource, substitute: Callable[[str], str]) -> SettingEntry:
     root = compose_yaml(source)
     if root is None:
         raise ConfigError("the file is empty", file=source.name)
@@ -152,7 +154,7 @@ def _from_yaml(
     file: str,
     substitute: Callable[[str], str],
     depth: int,
-) -> Iterator[Entry]:
+) -> Iterator[SettingEntry]:
     """A list gives an entry for each of its items."""
     line, column = _place(node)
     if depth > MAX_DEPTH:
@@ -167,7 +169,7 @@ def _from_yaml(
         for item in node.value:
             yield from _from_yaml(name, item, item, file, substitute, depth + 1)
     else:
-        entries: list[Entry] = []
+        entries: list[SettingEntry] = []
         seen: dict[str, int] = {}
         for key, value in node.value:
             place = _place(key)

@@ -7,14 +7,14 @@ from contextlib import asynccontextmanager, contextmanager
 
 import trio
 
-from jgroups_py.cache.call import Call, compute
+from jgroups_py.cache.call import CacheCall, compute
 from jgroups_py.cache.changes import Changes
 from jgroups_py.cache.eviction import Evictor
 from jgroups_py.cache.fqn import Fqn
 from jgroups_py.cache.interceptor import Interceptor
 from jgroups_py.cache.locks import PathLocks, Scope
 from jgroups_py.cache.node import Node
-from jgroups_py.cache.replication import Replication
+from jgroups_py.cache.replication import MemberReplication
 from jgroups_py.cache.saving import Keeper
 from jgroups_py.cache.tree import Tree
 from jgroups_py.errors import CacheClosed, CacheRefused
@@ -37,7 +37,7 @@ class Invocation(Interceptor):
     def statistics(self) -> dict[str, int]:
         return {**self._counts, "calls_under_way": self._under_way}
 
-    async def handle(self, call: Call) -> None:
+    async def handle(self, call: CacheCall) -> None:
         self._since_yield += 1
         if self._since_yield >= YIELD_EVERY:
             self._since_yield = 0
@@ -124,7 +124,7 @@ class Locking(Interceptor):
         locks = self._locks
         return {"lock_waits": locks.waits, "waiting_for_locks": locks.waiting}
 
-    async def handle(self, call: Call) -> None:
+    async def handle(self, call: CacheCall) -> None:
         timeout = call.options.lock_timeout or self._timeout
         held = self._locks.enter(call.scopes)
         if held.behind:
@@ -139,7 +139,7 @@ class Loading(Interceptor):
     """Loads from the store what the call touches and memory lacks (activation)."""
 
     def __init__(
-        self, tree: Tree, keeper: Keeper, replication: Replication, nodes_max: int
+        self, tree: Tree, keeper: Keeper, replication: MemberReplication, nodes_max: int
     ) -> None:
         self._tree = tree
         self._keeper = keeper
@@ -149,7 +149,7 @@ class Loading(Interceptor):
     def statistics(self) -> dict[str, int]:
         return self._keeper.statistics()
 
-    async def handle(self, call: Call) -> None:
+    async def handle(self, call: CacheCall) -> None:
         container = self._tree.container
         loaded: list[Fqn] = []
         if call.writes and self._replication.keeps_copies and not call.options.local_only:
@@ -195,7 +195,7 @@ class Loading(Interceptor):
 class Gravitating(Interceptor):
     """Nodes that this member lacks are taken from the others, if the call may do that."""
 
-    def __init__(self, tree: Tree, replication: Replication, automatic: bool) -> None:
+    def __init__(self, tree: Tree, replication: MemberReplication, automatic: bool) -> None:
         self._tree = tree
         self._replication = replication
         self._automatic = automatic
@@ -204,11 +204,11 @@ class Gravitating(Interceptor):
     def statistics(self) -> dict[str, int]:
         return {"searches": self._searches}
 
-    async def handle(self, call: Call) -> None:
+    async def handle(self, call: CacheCall) -> None:
         await self._claim(call)
         await self.next.handle(call)
 
-    async def _claim(self, call: Call) -> None:
+    async def _claim(self, call: CacheCall) -> None:
         options = call.options
         if options.local_only:
             return
@@ -231,7 +231,7 @@ class Reads:
         self._tree = tree
         self.counts = {"hits": 0, "misses": 0}
 
-    def note(self, call: Call) -> None:
+    def note(self, call: CacheCall) -> None:
         get = self._tree.container.get
         for scope in call.scopes:
             if not scope.write and not scope.deep:
@@ -242,7 +242,7 @@ class Reads:
 class Computing(Interceptor):
     """The body of the call runs. A call that changes nothing ends here."""
 
-    def __init__(self, tree: Tree, replication: Replication) -> None:
+    def __init__(self, tree: Tree, replication: MemberReplication) -> None:
         self._tree = tree
         self._replication = replication
         self._reads = Reads(tree)
@@ -250,7 +250,7 @@ class Computing(Interceptor):
     def statistics(self) -> dict[str, int]:
         return dict(self._reads.counts)
 
-    async def handle(self, call: Call) -> None:
+    async def handle(self, call: CacheCall) -> None:
         self._reads.note(call)
         compute(call, self._tree.container)
         self._replication.promise(call)
@@ -263,14 +263,14 @@ class Owning(Gravitating):
     in the step in which this member owns everything, and the change is true then. A call that finds everything here
     claims nothing, and its body runs at once."""
 
-    def __init__(self, tree: Tree, replication: Replication, automatic: bool) -> None:
+    def __init__(self, tree: Tree, replication: MemberReplication, automatic: bool) -> None:
         super().__init__(tree, replication, automatic)
         self._reads = Reads(tree)
 
     def statistics(self) -> dict[str, int]:
         return {**super().statistics(), **self._reads.counts}
 
-    async def handle(self, call: Call) -> None:
+    async def handle(self, call: CacheCall) -> None:
         await self._claim(call)
         self._reads.note(call)
         if not call.computed:
@@ -285,7 +285,7 @@ class StoringFirst(Interceptor):
     def __init__(self, keeper: Keeper) -> None:
         self._keeper = keeper
 
-    async def handle(self, call: Call) -> None:
+    async def handle(self, call: CacheCall) -> None:
         await self._keeper.before(call.changes)
         await self.next.handle(call)
 
@@ -293,14 +293,14 @@ class StoringFirst(Interceptor):
 class Replicating(Interceptor):
     """The change is made true, here and at the others; if it is true already, the others acknowledge it."""
 
-    def __init__(self, tree: Tree, replication: Replication) -> None:
+    def __init__(self, tree: Tree, replication: MemberReplication) -> None:
         self._tree = tree
         self._replication = replication
 
     def statistics(self) -> dict[str, int]:
         return dict(self._replication.statistics())
 
-    async def handle(self, call: Call) -> None:
+    async def handle(self, call: CacheCall) -> None:
         if call.options.local_only:
             if not self._replication.allows_local_writes:
                 raise CacheRefused("local_only writes would set this member's tree apart from all")
@@ -319,16 +319,16 @@ class Replicating(Interceptor):
 class StoringLast(Interceptor):
     """The store gets the change when other members have it. It may fall behind."""
 
-    def __init__(self, keeper: Keeper, replication: Replication) -> None:
+    def __init__(self, keeper: Keeper, replication: MemberReplication) -> None:
         self._keeper = keeper
         self._replication = replication
 
-    async def handle(self, call: Call) -> None:
+    async def handle(self, call: CacheCall) -> None:
         with trio.CancelScope(shield=True):  # the change is true, and the store must hear of it
             await self._keeper.after(self._still_here(call))
         await self.next.handle(call)
 
-    def _still_here(self, call: Call) -> Changes:
+    def _still_here(self, call: CacheCall) -> Changes:
         """Without nodes that another member has taken meanwhile, even if they have come back with another value. The
         keeper knows of those."""
         owned = self._replication.tree.container.owned
@@ -339,7 +339,7 @@ def steps(
     invocation: Invocation,
     locking: Locking,
     tree: Tree,
-    replication: Replication,
+    replication: MemberReplication,
     keeper: Keeper | None,
     *,
     automatic: bool,

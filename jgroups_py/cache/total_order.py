@@ -47,14 +47,14 @@ class Ordered(msgspec.Struct, frozen=True, tag="o", array_like=True):
     body: bytes
 
 
-class Done(msgspec.Struct, frozen=True, tag="d", array_like=True):
+class AppliedHere(msgspec.Struct, frozen=True, tag="d", array_like=True):
     """To the origin: everything up to this number is applied here, in view ``view`` at the latest."""
 
     view: int
     number: int
 
 
-Said = Propose | Ordered | Done
+Said = Propose | Ordered | AppliedHere
 
 
 @dataclass
@@ -161,7 +161,7 @@ class TotalOrder:
         """Batches in a state are applied here: a member that joined or waits must hear of them."""
         for origin in origins:
             if origin != self.me and origin in self.applied:
-                self.to_send.append((origin, Done(self.view, self.applied[origin])))
+                self.to_send.append((origin, AppliedHere(self.view, self.applied[origin])))
 
     def _forget(self, known: set[Member]) -> None:
         """Members that were in none of the last views."""
@@ -187,9 +187,9 @@ class TotalOrder:
         match said:
             case Propose():
                 self._order(sender, said)
-            case Done(view, number) if view > self.view:
+            case AppliedHere(view, number) if view > self.view:
                 self._early.append((sender, said))
-            case Done(_, number):
+            case AppliedHere(_, number):
                 self._reached[sender] = max(number, self._reached.get(sender, 0))
                 self._finish()
             case Ordered(view, origin, number):
@@ -205,7 +205,7 @@ class TotalOrder:
         """The first of ``to_apply``, taken from there, is applied here."""
         self.applied[ordered.origin] = ordered.number
         if ordered.origin != self.me:
-            self.to_send.append((ordered.origin, Done(self.view, ordered.number)))
+            self.to_send.append((ordered.origin, AppliedHere(self.view, ordered.number)))
             return
         self._finish()
 

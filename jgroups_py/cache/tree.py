@@ -8,7 +8,7 @@ from jgroups_py.cache.changes import Change, Changes
 from jgroups_py.cache.container import Container
 from jgroups_py.cache.eviction import Evictor
 from jgroups_py.cache.fqn import Fqn
-from jgroups_py.cache.listeners import Kind, Listeners
+from jgroups_py.cache.listeners import CacheListeners, Kind
 from jgroups_py.cache.node import Node
 
 Observer = Callable[[Changes, tuple[str, int] | None], None]
@@ -18,7 +18,7 @@ Observer = Callable[[Changes, tuple[str, int] | None], None]
 class Tree:
     """Changes of this member and of others come in here; each is one synchronous step."""
 
-    def __init__(self, container: Container, evictor: Evictor, listeners: Listeners) -> None:
+    def __init__(self, container: Container, evictor: Evictor, listeners: CacheListeners) -> None:
         self.container = container
         self.evictor = evictor
         self.listeners = listeners

@@ -18,22 +18,22 @@ from jgroups_py.cache.batch import CacheBatch
 from jgroups_py.cache.buddy_manager import BuddyManager
 from jgroups_py.cache.buddy_replication import BuddyReplication
 from jgroups_py.cache.bulk import BulkWrites
-from jgroups_py.cache.call import Call
+from jgroups_py.cache.call import CacheCall
 from jgroups_py.cache.changes import Drop, Modification, Put, Remove, RemoveTree
 from jgroups_py.cache.codec import Codec, MsgpackCodec
 from jgroups_py.cache.container import Container, MemoryTree
 from jgroups_py.cache.discarded import Discarded
 from jgroups_py.cache.eviction import Evictor, Region, refuse_backups
 from jgroups_py.cache.fqn import ROOT, AnyPath, Fqn, as_fqn
-from jgroups_py.cache.holding import Holding
+from jgroups_py.cache.holding import PlaceOfMember
 from jgroups_py.cache.interceptor import chain
-from jgroups_py.cache.listeners import CHANGES, Kind, Listener, Listeners
+from jgroups_py.cache.listeners import CHANGES, CacheListeners, Kind, Listener
 from jgroups_py.cache.locks import PathLocks, Scope
 from jgroups_py.cache.node import EMPTY, Node, checked_key
 from jgroups_py.cache.old_rows import OldRows
 from jgroups_py.cache.options import CallOptions, Options, options_of
 from jgroups_py.cache.picture import Picture
-from jgroups_py.cache.replication import LocalReplication, Replication
+from jgroups_py.cache.replication import LocalReplication, MemberReplication
 from jgroups_py.cache.retried import Attempts, OneBatch, Retried, refuse_function
 from jgroups_py.cache.saving import Keeper
 from jgroups_py.cache.steps import Invocation, Locking, steps
@@ -103,7 +103,7 @@ class TreeCache:
     def __init__(
         self,
         *,
-        replication: Replication | None = None,
+        replication: MemberReplication | None = None,
         container: Container | None = None,
         keeper: Keeper | None = None,
         regions: Sequence[Region] = (),
@@ -116,7 +116,7 @@ class TreeCache:
         self._container = container if container is not None else MemoryTree()
         self._keeper = keeper
         self._replication = replication or LocalReplication()
-        self._listeners = Listeners()
+        self._listeners = CacheListeners()
         self._locks = locks = PathLocks()
         self._turns = Turns()
         self._evictor = Evictor(self._container, regions, locks, self._listeners, keeper)
@@ -181,13 +181,15 @@ class TreeCache:
         fqn = as_fqn(path)
         names: tuple[str, ...] = ()
 
-        def look(call: Call, container: Container) -> Sequence[Modification]:
+        def look(call: CacheCall, container: Container) -> Sequence[Modification]:
             nonlocal names
             names = tuple(sorted({*container.children(fqn), *call.stored_names}))
             return ()
 
         scopes = (Scope(fqn, deep=True),)
-        await self._first.handle(Call("children", scopes, look, options_of(options), names_of=fqn))
+        await self._first.handle(
+            CacheCall("children", scopes, look, options_of(options), names_of=fqn)
+        )
         return names
 
     # --- writing
@@ -226,7 +228,7 @@ class TreeCache:
         drop = Drop(fqn, tuple(checked_key(key) for key in without))
         there = False
 
-        def look(call: Call, container: Container) -> Sequence[Modification]:
+        def look(call: CacheCall, container: Container) -> Sequence[Modification]:
             nonlocal there
             there = container.get(fqn) is not None
             return (put, drop) if there else ()
@@ -257,7 +259,7 @@ class TreeCache:
         fqn, name = writable(path), checked_key(key)
         new: Any = None
 
-        def work_out(call: Call, container: Container) -> Sequence[Modification]:
+        def work_out(call: CacheCall, container: Container) -> Sequence[Modification]:
             nonlocal new
             new = function(self._value(container, fqn, name, default))
             if inspect.isawaitable(new):
@@ -317,7 +319,7 @@ class TreeCache:
             known = self._values.decode(self._values.encode(expected))
         same = False
 
-        def compare(call: Call, container: Container) -> Sequence[Modification]:
+        def compare(call: CacheCall, container: Container) -> Sequence[Modification]:
             nonlocal same
             same = bool(self._value(container, fqn, name, None) == known)
             return (put,) if same else ()
@@ -351,7 +353,7 @@ class TreeCache:
         if target.is_within(source) or source.is_within(target):
             raise CacheRefused(f"{source} and {target} lie within each other")
 
-        def look(call: Call, container: Container) -> Sequence[Modification]:
+        def look(call: CacheCall, container: Container) -> Sequence[Modification]:
             moving = container.within(source)
             if moving and container.within(target):
                 raise CacheRefused(f"there are nodes at {target}")
@@ -423,7 +425,9 @@ class TreeCache:
         """Loads a node and all below it from the store, if there is one."""
         scopes = (Scope(as_fqn(path), deep=True),)
         only_here = Options(gravitation=False)
-        await self._first.handle(Call("preload", scopes, lambda _call, _container: (), only_here))
+        await self._first.handle(
+            CacheCall("preload", scopes, lambda _call, _container: (), only_here)
+        )
 
     # --- looking
 
@@ -576,18 +580,20 @@ class TreeCache:
         scopes = batch.scopes()
         if scopes:
             await self._first.handle(
-                Call("batch", scopes, batch.body, batch.options, depends=batch.reads(), turn=turn)
+                CacheCall(
+                    "batch", scopes, batch.body, batch.options, depends=batch.reads(), turn=turn
+                )
             )
 
     async def _rewrite(
         self,
         name: str,
         scopes: Sequence[Scope],
-        body: Callable[[Call, Container], Sequence[Modification]],
+        body: Callable[[CacheCall, Container], Sequence[Modification]],
         options: Options,
         *,
         queue: bool = True,
-    ) -> Call:
+    ) -> CacheCall:
         """A call that depends on what it writes, until no other member was first. ``queue`` False: it takes a turn
         only when it has lost a race. BatchConflict: that is so ``REWRITES_MAX`` times."""
         turn = await self._take_turn(options, scopes) if queue else None
@@ -595,7 +601,7 @@ class TreeCache:
             for _ in range(REWRITES_MAX):
                 if turn is not None:
                     await self._come_up(turn)
-                call = Call(name, scopes, body, options, depends=scopes, turn=turn)
+                call = CacheCall(name, scopes, body, options, depends=scopes, turn=turn)
                 try:
                     await self._first.handle(call)
                 except BatchConflict as error:
@@ -629,12 +635,12 @@ class TreeCache:
         """A node as stored."""
         found: Node | None = None
 
-        def look(call: Call, container: Container) -> Sequence[Modification]:
+        def look(call: CacheCall, container: Container) -> Sequence[Modification]:
             nonlocal found
             found = container.get(path)
             return ()
 
-        await self._first.handle(Call("get", (Scope(path),), look, options or Options()))
+        await self._first.handle(CacheCall("get", (Scope(path),), look, options or Options()))
         return found
 
     def local_nodes(self, path: Fqn) -> Iterator[tuple[Fqn, Node]]:
@@ -689,7 +695,7 @@ class TreeCache:
         return () if channel is None else tuple(bytes(member).hex() for member in channel.view)
 
     def position(self) -> Mapping[str, int] | None:
-        """See ``Replication.position``."""
+        """See ``MemberReplication.position``."""
         return self._replication.position()
 
     def turn_away(
@@ -702,12 +708,12 @@ class TreeCache:
             channel.turn_away(by, cause, source, causes=causes)
         return channel is not None
 
-    def holding(self) -> Holding | None:
-        """See ``Replication.holding``."""
+    def holding(self) -> PlaceOfMember | None:
+        """See ``MemberReplication.holding``."""
         return self._replication.holding()
 
     def follow_owners(self, journal: Journal) -> Callable[[], None]:
-        """See ``Replication.follow_owners``."""
+        """See ``MemberReplication.follow_owners``."""
         return self._replication.follow_owners(journal)
 
     @property
@@ -750,7 +756,7 @@ class TreeCache:
     ) -> int:
         scopes = (Scope(modification.path, deep=deep, write=True),)
         only = (modification,)
-        call = Call(name, scopes, lambda _call, _container: only, options)
+        call = CacheCall(name, scopes, lambda _call, _container: only, options)
         await self._first.handle(call)
         return len(call.changes)
 

@@ -13,7 +13,7 @@ from collections.abc import Collection, Sequence
 
 import trio
 
-from jgroups_py.cache.locks import Held, PathLocks, Scope
+from jgroups_py.cache.locks import LockRequest, PathLocks, Scope
 from jgroups_py.cache.nested import refuse_nested
 
 Place = tuple[bytes, int]
@@ -28,7 +28,7 @@ class Turn:
 
     __slots__ = ("held", "lost", "number", "scopes", "turns")
 
-    def __init__(self, turns: Turns, scopes: Sequence[Scope], held: Held) -> None:
+    def __init__(self, turns: Turns, scopes: Sequence[Scope], held: LockRequest) -> None:
         self.turns = turns
         self.scopes = scopes
         self.held = held

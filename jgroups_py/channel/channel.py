@@ -25,7 +25,7 @@ import trio
 
 from jgroups_py.channel.asked_state import AskedState
 from jgroups_py.channel.given import check_member_names, check_size
-from jgroups_py.channel.listeners import Listeners
+from jgroups_py.channel.listeners import UserFunctions
 from jgroups_py.channel.outbox import Outbox, Payload
 from jgroups_py.channel.state import StateGiver
 from jgroups_py.channel.stream import ItemStream
@@ -115,7 +115,7 @@ class Channel:
         self._lost = 0
         self._tap: Tap | None = None
         limit = LogLimit(driver.clock)
-        self._listeners = Listeners(self.warn, limit)
+        self._listeners = UserFunctions(self.warn, limit)
         self._giver = StateGiver(state, limits, self.warn, limit)
         self._asked = AskedState(self.name_of)
         self._doorkeepers: dict[str, Doorkeeper] = {}

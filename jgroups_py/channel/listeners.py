@@ -17,7 +17,7 @@ class Warn(Protocol):
     def __call__(self, text: str, *values: object, error: Exception | None = None) -> None: ...
 
 
-class Listeners:
+class UserFunctions:
     """Guards ``trace=`` and ``turned_away=``, and counts what they raise."""
 
     def __init__(self, warn: Warn, limit: LogLimit) -> None:

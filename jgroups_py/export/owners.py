@@ -22,7 +22,7 @@ from typing import Final
 from jgroups_py.buddy.messages import Changes
 from jgroups_py.buddy.values import Stamp
 from jgroups_py.cache.fqn import Fqn
-from jgroups_py.cache.holding import Holding
+from jgroups_py.cache.holding import PlaceOfMember
 from jgroups_py.cache.node import Node
 from jgroups_py.export.errors import Trimmed
 from jgroups_py.export.limits import ExportLimits
@@ -154,7 +154,9 @@ def _size(changes: Changes) -> int:
 class OwnerLogs:
     """A ``Journal``. ``holding`` returns the state of this member's part."""
 
-    def __init__(self, me: Address, holding: Callable[[], Holding], limits: ExportLimits) -> None:
+    def __init__(
+        self, me: Address, holding: Callable[[], PlaceOfMember], limits: ExportLimits
+    ) -> None:
         self._me = me
         self._holding = holding
         self._limits = limits

@@ -15,7 +15,7 @@ from jgroups_py.cache import CacheBatch, CallOptions, Fqn, MsgpackCodec, TreeCac
 from jgroups_py.cache.changes import Changes
 from jgroups_py.cache.fqn import BACKUP_ROOT, ROOT, as_fqn, parse_all
 from jgroups_py.cache.garbage import no_collection
-from jgroups_py.cache.holding import Holding
+from jgroups_py.cache.holding import PlaceOfMember
 from jgroups_py.cache.node import Node, node_from_bytes
 from jgroups_py.cache.owned_tree import OwnedTree
 from jgroups_py.errors import CacheRefused, NotOwner
@@ -80,7 +80,7 @@ class TreeSource(Source):
             origin = self._alone, self._count
         self._now().append(*origin, time.time_ns() // 1000, changes)
 
-    def _holding(self) -> Holding:
+    def _holding(self) -> PlaceOfMember:
         said = self._cache.holding()
         assert said is not None, "only asked where each member has a part"
         return said

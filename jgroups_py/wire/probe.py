@@ -12,7 +12,7 @@ others. design/look-inside.md says what follows from that.
 
 Source:  JGroups DiagnosticsHandler.java, Probe.java, Util.createDigest.
 Differs: a Java server takes a byte 10 within the authenticator for the end of a TCP request. ``authenticator`` has none
-         in t1 and q1, and ``Incoming`` takes those of others by their length.
+         in t1 and q1, and ``ProbeInput`` takes those of others by their length.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _ENTRY: Final = re.compile(r"(?:\A|(?<=\r\n))([^=\r\n]+)=")
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class ProbeRequest:
     """A question. ``clusters`` are patterns: a member of a cluster that one of them does not match stays silent."""
 
     words: tuple[str, ...]
@@ -57,7 +57,7 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ProbeAnswer:
     """The answer of one member: its first line or lines, and the values of the keys."""
 
     head: str
@@ -99,7 +99,7 @@ def authentic(data: bytes, passcode: str) -> bool:
     return hmac.compare_digest(data[_HEAD.size : HEAD_SIZE], digest_of(passcode))
 
 
-def decode_words(data: bytes) -> Request:
+def decode_words(data: bytes) -> ProbeRequest:
     """Return the words of a request without its authenticator.
 
     Raises:
@@ -114,13 +114,13 @@ def decode_words(data: bytes) -> Request:
     if len(words) > WORDS_MAX:
         raise RemoteProtocolError(f"a request of {len(words)} words, at most {WORDS_MAX}")
     prefix = "cluster="
-    return Request(
+    return ProbeRequest(
         tuple(word for word in words if not word.startswith(prefix)),
         tuple(word.removeprefix(prefix) for word in words if word.startswith(prefix)),
     )
 
 
-class Incoming:
+class ProbeInput:
     """Collects one request from a connection. ``head_size``: bytes of the authenticator that must come first."""
 
     __slots__ = ("_data", "_head_size")
@@ -159,19 +159,19 @@ def encode_answer(head: str, values: Mapping[str, str], most: int) -> bytes:
     return b"".join(parts)[:most]
 
 
-def decode_answer(data: bytes) -> Answer:
+def decode_answer(data: bytes) -> ProbeAnswer:
     """Return an answer. Any bytes are an answer: what is no UTF-8 is replaced."""
     text = data.decode(errors="replace")
     head, _, rest = text.partition("\n")
     marks = list(_ENTRY.finditer(rest))
     if not marks or "\r\n" not in rest:  # the answer to no words at all
-        return Answer(text.rstrip(), {})
+        return ProbeAnswer(text.rstrip(), {})
     ends = [mark.start() for mark in marks[1:]] + [len(rest)]
     values = {
         mark[1]: rest[mark.end() : end].removesuffix("\r\n")
         for mark, end in zip(marks, ends, strict=True)
     }
-    return Answer(head, values)
+    return ProbeAnswer(head, values)
 
 
 def decode_map(text: str) -> dict[str, str] | None:

@@ -26,7 +26,7 @@ _UNFIT: Final = re.compile(r'[\0<>:"/\\|?*]')
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class StoredMember:
     """``name`` is None where nobody has told it."""
 
     name: str | None
@@ -79,10 +79,10 @@ def file_prefix(address: UUID) -> str:
 # --- a file
 
 
-def parse_lines(data: bytes, most: int) -> tuple[list[Entry], int]:
+def parse_lines(data: bytes, most: int) -> tuple[list[StoredMember], int]:
     """The entries of a file, and how many lines of it cannot be read. Lines beyond ``most`` entries, or as
     many bad lines, are one bad line."""
-    entries: list[Entry] = []
+    entries: list[StoredMember] = []
     bad = 0
     for line in data.decode("utf-8", "replace").splitlines():
         words = line.split(maxsplit=4)
@@ -95,7 +95,9 @@ def parse_lines(data: bytes, most: int) -> tuple[list[Entry], int]:
             continue
         name, address, place, coordinator = words
         try:
-            entry = Entry(name, parse_uuid(address), parse_place(place), coordinator in ("T", "t"))
+            entry = StoredMember(
+                name, parse_uuid(address), parse_place(place), coordinator in ("T", "t")
+            )
         except ValueError:
             bad += 1
             continue
@@ -103,7 +105,7 @@ def parse_lines(data: bytes, most: int) -> tuple[list[Entry], int]:
     return entries, bad
 
 
-def lines_of(entries: Iterable[Entry]) -> bytes:
+def lines_of(entries: Iterable[StoredMember]) -> bytes:
     """A file of these members. Java does not know of names that are not there: the address stands for them."""
     lines = []
     for entry in entries:
@@ -122,7 +124,7 @@ def row_address(address: UUID) -> str:
     return f"{_PREFIX}{UUID(bytes(address))}"
 
 
-def parse_row(row: Sequence[object]) -> Entry:
+def parse_row(row: Sequence[object]) -> StoredMember:
     """Address, name, place, coordinator. ValueError if that cannot be."""
     if len(row) < 4:
         raise ValueError("fewer than four columns")
@@ -134,4 +136,6 @@ def parse_row(row: Sequence[object]) -> Entry:
     text = address.removeprefix(_PREFIX)
     if address.startswith(_SITE_PREFIX):
         text = address.removeprefix(_SITE_PREFIX).partition(":")[0]
-    return Entry(name and name[:NAME_MAX], parse_uuid(text), parse_place(place), bool(coordinator))
+    return StoredMember(
+        name and name[:NAME_MAX], parse_uuid(text), parse_place(place), bool(coordinator)
+    )

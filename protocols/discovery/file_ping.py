@@ -18,7 +18,7 @@ from typing import Final
 from jgroups_py.config.settings import Bytes
 from jgroups_py.errors import ConfigError
 from jgroups_py.protocols.discovery.entries import (
-    Entry,
+    StoredMember,
     file_name,
     file_prefix,
     lines_of,
@@ -89,11 +89,11 @@ class FILE_PING(Stored):
             TOTAL_MAX,
         )
 
-    def entries_of(self, reply: Consulted) -> list[Entry]:
+    def entries_of(self, reply: Consulted) -> list[StoredMember]:
         contents = reply.answer
         assert isinstance(contents, FolderContents)
         self.dropped_files += contents.refused
-        entries: list[Entry] = []
+        entries: list[StoredMember] = []
         for name, data in contents.files:
             found, bad = parse_lines(data, self.config.max_hosts)
             if bad:
@@ -102,7 +102,7 @@ class FILE_PING(Stored):
             entries += found
         return entries
 
-    def writing(self, entries: list[Entry]) -> DirectoryRequest:
+    def writing(self, entries: list[StoredMember]) -> DirectoryRequest:
         name = file_name(self.stack.name, self.local_address)
         return WriteFile(self.config.location, self.cluster, name, lines_of(entries))
 

@@ -23,7 +23,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from jgroups_py.config.settings import Secret
 from jgroups_py.errors import ConfigError
-from jgroups_py.protocols.discovery.entries import Entry, parse_row, place_text, row_address
+from jgroups_py.protocols.discovery.entries import StoredMember, parse_row, place_text, row_address
 from jgroups_py.protocols.discovery.stored import Stored
 from jgroups_py.stack.directories import (
     ChangeTable,
@@ -155,14 +155,14 @@ class JDBC_PING2(Stored):
     def _rows(self) -> SqlStatement:
         return self.config.select_all_pingdata_sql, (self.cluster,)
 
-    def writing(self, entries: list[Entry]) -> DirectoryRequest:
+    def writing(self, entries: list[StoredMember]) -> DirectoryRequest:
         statements: list[SqlStatement] = []
         # In one order at all members: none waits for a row that another one holds who waits for its own.
         for entry in sorted(entries, key=lambda entry: bytes(entry.address)):
             statements += self._replacing(entry)
         return ChangeTable(self._database, tuple(statements))
 
-    def _replacing(self, entry: Entry) -> list[SqlStatement]:
+    def _replacing(self, entry: StoredMember) -> list[SqlStatement]:
         config = self.config
         address = row_address(entry.address)
         place = place_text(entry.physical)
@@ -180,8 +180,8 @@ class JDBC_PING2(Stored):
 
     # --- answers
 
-    def entries_of(self, reply: Consulted) -> list[Entry]:
-        entries: list[Entry] = []
+    def entries_of(self, reply: Consulted) -> list[StoredMember]:
+        entries: list[StoredMember] = []
         for row in reply.answer:
             try:
                 entries.append(parse_row(row))

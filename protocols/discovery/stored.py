@@ -25,7 +25,7 @@ from typing import ClassVar
 
 from jgroups_py.config.settings import Seconds
 from jgroups_py.protocols.discovery.consulting import Consulting
-from jgroups_py.protocols.discovery.entries import Entry
+from jgroups_py.protocols.discovery.entries import StoredMember
 from jgroups_py.stack.directories import DirectoryRequest
 from jgroups_py.stack.ports import Consult, Consulted
 from jgroups_py.values.address import UUID, Address, IpAddress
@@ -90,11 +90,11 @@ class Stored(Consulting):
     def reading(self) -> DirectoryRequest:
         raise NotImplementedError
 
-    def entries_of(self, reply: Consulted) -> list[Entry]:
+    def entries_of(self, reply: Consulted) -> list[StoredMember]:
         """The rows that were read. A row that cannot be read is counted."""
         raise NotImplementedError
 
-    def writing(self, entries: list[Entry]) -> DirectoryRequest:
+    def writing(self, entries: list[StoredMember]) -> DirectoryRequest:
         raise NotImplementedError
 
     def removing(self, members: list[Address]) -> DirectoryRequest:
@@ -184,19 +184,19 @@ class Stored(Consulting):
         self._last_written = tuple(entry.address for entry in entries)
         return self.writing(entries)
 
-    def _own_entries(self) -> list[Entry]:
+    def _own_entries(self) -> list[StoredMember]:
         """Us, and as coordinator all members whose address is known."""
         if self.physical is None:
             return []
         if self.view is None or not self._coordinator:
-            return [Entry(self.stack.name, self.local_address, self.physical, False)]
+            return [StoredMember(self.stack.name, self.local_address, self.physical, False)]
         entries = []
         for member in self.view.members:
             mine = member == self.local_address
             physical = self.physical if mine else self.ask_down(GetPhysical(member))
             if isinstance(physical, IpAddress) and isinstance(member, UUID):
                 name = self.stack.names.get(member)
-                entries.append(Entry(name, member, physical, mine))
+                entries.append(StoredMember(name, member, physical, mine))
         return entries
 
     def _on_written(self, reply: Consulted) -> None:

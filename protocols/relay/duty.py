@@ -6,15 +6,15 @@ from collections.abc import Callable
 from functools import partial
 
 from jgroups_py.protocols.relay.bridge.direction import Direction
-from jgroups_py.protocols.relay.bridge.link import Bridge
+from jgroups_py.protocols.relay.bridge.link import RelayBridge
 from jgroups_py.protocols.relay.config import RelayConfig
-from jgroups_py.protocols.relay.holders.collect import Holding
+from jgroups_py.protocols.relay.holders.collect import CopyHolding
 from jgroups_py.protocols.relay.home.departures import Departures
-from jgroups_py.protocols.relay.home.keep import Keeping
+from jgroups_py.protocols.relay.home.keep import CopyKeeping
 from jgroups_py.protocols.relay.home.origins import Origins
 from jgroups_py.protocols.relay.home.trim import Trimming
-from jgroups_py.protocols.relay.out import Out
-from jgroups_py.protocols.relay.site.control import Control
+from jgroups_py.protocols.relay.out import RelayOut
+from jgroups_py.protocols.relay.site.control import ControlRecords
 from jgroups_py.protocols.relay.site.forgetting import Forgetting
 from jgroups_py.protocols.relay.site.joining import Joining
 from jgroups_py.protocols.relay.site.reports import Reports
@@ -30,18 +30,18 @@ class RelayDuty:
     def __init__(
         self,
         config: RelayConfig,
-        out: Out,
+        out: RelayOut,
         roles: Roles,
         state: RelayState,
-        control: Control,
-        keeping: Keeping,
+        control: ControlRecords,
+        keeping: CopyKeeping,
         departures: Departures,
         trimming: Trimming,
         origins: Origins,
-        holding: Holding,
+        holding: CopyHolding,
         joining: Joining,
         direction: Direction,
-        bridge: Bridge,
+        bridge: RelayBridge,
         forgetting: Forgetting,
         ask_round: Callable[[], None],
     ) -> None:

@@ -1,6 +1,6 @@
 """The stack as the parts of RELAY see it: records to members, traces, the log, timers.
 
-A part gets ``Out`` and the parts below it, never RELAY itself. Nothing is asked of ``Out`` that another part owns.
+A part gets ``RelayOut`` and the parts below it, never RELAY itself. Nothing is asked of ``RelayOut`` that another part owns.
 """
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-from jgroups_py.protocols.relay.status import Counters, OutOfSync
+from jgroups_py.protocols.relay.status import OutOfSync, RelayCounters
 from jgroups_py.protocols.relay.wire import (
     CONTROL_FLAGS,
     CONTROL_HEADER,
     ID,
     PAYLOAD_FLAGS,
     SOURCE_ID,
-    Kind,
+    MessageKind,
     Record,
     encode,
 )
@@ -27,7 +27,7 @@ from jgroups_py.values.header import Header
 from jgroups_py.wire.headers import FragHeader, RelayHeader, RelayType
 
 
-class Out:
+class RelayOut:
     """``protocol``: whose stack it is. ``receive`` takes a record that this member tells itself; ``on_tick``
     runs after ``ack_interval``, ``on_retry`` after ``retry_interval``, when a part has asked for it."""
 
@@ -41,7 +41,7 @@ class Out:
         self.me: UUID = protocol.local_address
         self.log: logging.LoggerAdapter[logging.Logger] = protocol.log
         self.name = protocol.name
-        self.counters = Counters()
+        self.counters = RelayCounters()
         self.out_of_sync = OutOfSync()
         self.ticks = protocol.timer(on_tick)
         self.retry = protocol.timer(on_retry)
@@ -105,7 +105,7 @@ class Out:
 
     def multicast_run(self, batch: Batch, first: int, epoch: int, source: RelayHeader) -> None:
         """A run of another site to all members."""
-        headers = {ID: FragHeader(first, Kind.RELAYED, epoch), SOURCE_ID: source}
+        headers = {ID: FragHeader(first, MessageKind.RELAYED, epoch), SOURCE_ID: source}
         self._pass(None, batch.payloads, headers, batch.flags & PAYLOAD_FLAGS, batch.type)
 
     def send_copy(
@@ -113,7 +113,7 @@ class Out:
     ) -> None:
         """A run of a buffer to a member that collects."""
         source = RelayHeader(RelayType.DATA, original_sender=UUID(origin))
-        headers = {ID: FragHeader(first, Kind.COPY, 0), SOURCE_ID: source}
+        headers = {ID: FragHeader(first, MessageKind.COPY, 0), SOURCE_ID: source}
         self._pass(dest, payloads, headers, flags | CONTROL_FLAGS, type)
 
     def _pass(

@@ -9,24 +9,24 @@ from dataclasses import asdict
 from typing import Any
 
 from jgroups_py.protocols.relay.bridge.direction import Direction
-from jgroups_py.protocols.relay.bridge.link import Bridge
+from jgroups_py.protocols.relay.bridge.link import RelayBridge
 from jgroups_py.protocols.relay.config import RelayConfig
 from jgroups_py.protocols.relay.duty import RelayDuty
-from jgroups_py.protocols.relay.holders.collect import Holding
-from jgroups_py.protocols.relay.home.buffer import Buffer
+from jgroups_py.protocols.relay.holders.collect import CopyHolding
+from jgroups_py.protocols.relay.home.buffer import RelayBuffer
 from jgroups_py.protocols.relay.home.departures import Departures
-from jgroups_py.protocols.relay.home.keep import Keeping
+from jgroups_py.protocols.relay.home.keep import CopyKeeping
 from jgroups_py.protocols.relay.home.origins import Origins
 from jgroups_py.protocols.relay.home.spill import SpillFile
 from jgroups_py.protocols.relay.home.stability import Stability
 from jgroups_py.protocols.relay.home.stream import HomeStream
 from jgroups_py.protocols.relay.home.trim import Trimming
-from jgroups_py.protocols.relay.out import Out
-from jgroups_py.protocols.relay.remote.incoming import Incoming
-from jgroups_py.protocols.relay.site.control import Control
+from jgroups_py.protocols.relay.out import RelayOut
+from jgroups_py.protocols.relay.remote.incoming import RelayedIncoming
+from jgroups_py.protocols.relay.site.control import ControlRecords
 from jgroups_py.protocols.relay.site.forgetting import Forgetting
 from jgroups_py.protocols.relay.site.joining import Joining
-from jgroups_py.protocols.relay.site.leaving import Leaving
+from jgroups_py.protocols.relay.site.leaving import RelayLeaving
 from jgroups_py.protocols.relay.site.reports import Reporting
 from jgroups_py.protocols.relay.site.roles import Roles
 from jgroups_py.protocols.relay.state import RelayState
@@ -64,17 +64,17 @@ class RelayParts(Protocol):
         spill = config.overflow == "spill"
         max_age = 0.0 if config.overflow == "block" else config.max_age
         file = SpillFile(config.spill_dir, config.max_spill) if spill else None
-        self.out = out = Out(self, self.on_record, self.on_tick, self.on_retry)
+        self.out = out = RelayOut(self, self.on_record, self.on_tick, self.on_retry)
         self.counters = out.counters
         self.out_of_sync = out.out_of_sync
         self.state = RelayState(config.site, config.first_primary, config.sites, max_age)
-        self.buffer = Buffer(config.max_messages, config.max_bytes, max_age, file, _length)
+        self.buffer = RelayBuffer(config.max_messages, config.max_bytes, max_age, file, _length)
         self.roles = roles = Roles(out.me, config.buffering_members)
-        self.control = Control(out, config.site)
+        self.control = ControlRecords(out, config.site)
         self.reporting = Reporting(config.ack_every)
-        self.holding = Holding(out, roles, self.state, self.buffer)
+        self.holding = CopyHolding(out, roles, self.state, self.buffer)
         self.stability = Stability(config.max_messages)
-        self.keeping = Keeping(config, out, roles, self.state, self.buffer)
+        self.keeping = CopyKeeping(config, out, roles, self.state, self.buffer)
         self.stream = HomeStream(roles, self.state, self.keeping)
         self.departures = Departures(out, roles, config.cut_off_wait)
         self.trimming = Trimming()
@@ -88,10 +88,10 @@ class RelayParts(Protocol):
             self.stability if config.relay_when == "stable" else None,
             lambda member: self.stack.names.get(member),
         )
-        self.incoming = Incoming(out, self.state)
+        self.incoming = RelayedIncoming(out, self.state)
         self.joining = Joining(out, roles, config.join_queue)
         self.direction = Direction(config, out, roles, self.state, self.origins)
-        self.bridge = Bridge(
+        self.bridge = RelayBridge(
             config,
             out,
             roles,
@@ -106,7 +106,7 @@ class RelayParts(Protocol):
         self._make_orders(out, roles)
         self.direction.say()
 
-    def _make_orders(self, out: Out, roles: Roles) -> None:
+    def _make_orders(self, out: RelayOut, roles: Roles) -> None:
         """The parts that give others something to do."""
         config = self.config
         self.posts = self.bridge.posts
@@ -139,7 +139,7 @@ class RelayParts(Protocol):
             self.forgetting,
             self.ask_round,
         )
-        self.leaving = Leaving(
+        self.leaving = RelayLeaving(
             out,
             roles,
             self.state,

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol as Interface
 
-from jgroups_py.protocols.relay.bridge.session import Session, Sessions
-from jgroups_py.protocols.relay.status import Counters
-from jgroups_py.protocols.relay.wire import Kind
+from jgroups_py.protocols.relay.bridge.session import RelaySession, Sessions
+from jgroups_py.protocols.relay.status import RelayCounters
+from jgroups_py.protocols.relay.wire import MessageKind
 from jgroups_py.values.address import Address
 from jgroups_py.values.batch import Batch
 from jgroups_py.wire.headers import FragHeader
 
-POST_HEADER = FragHeader(0, Kind.POST, 0)
+POST_HEADER = FragHeader(0, MessageKind.POST, 0)
 
 
 class PostListener(Interface):
@@ -33,15 +33,15 @@ class PostListener(Interface):
         """A site was promoted. Told to every member."""
 
 
-class Posts:
+class BridgePosts:
     """``links``: the peer that posts to a site go to. ``transmit`` sends a post over the bridge. ``limit``: bytes that
     may wait for one site."""
 
     def __init__(
         self,
-        counters: Counters,
+        counters: RelayCounters,
         sessions: Sessions,
-        transmit: Callable[[Session, bytes], None],
+        transmit: Callable[[RelaySession, bytes], None],
         limit: int,
     ) -> None:
         self.listener: PostListener | None = None
@@ -68,20 +68,20 @@ class Posts:
         self._transmit(session, payload)
         return True
 
-    def opened(self, session: Session) -> None:
+    def opened(self, session: RelaySession) -> None:
         """Flow control of the bridge lets something through."""
         while session.posts and not session.blocked:
             payload = session.posts.popleft()
             session.post_bytes -= len(payload)
             self._transmit(session, payload)
 
-    def reached(self, session: Session) -> None:
+    def reached(self, session: RelaySession) -> None:
         """The peer has answered: a link begins."""
         self.links[session.site] = session.peer
         if self.listener is not None:
             self.listener.site_link(session.site, True)
 
-    def gone(self, session: Session) -> None:
+    def gone(self, session: RelaySession) -> None:
         """The link to the peer has ended. Another relay of its site takes its place."""
         site = session.site
         if self.links.get(site) != session.peer:
@@ -94,7 +94,7 @@ class Posts:
         if other is not None:
             self.reached(other)
 
-    def received(self, session: Session, batch: Batch) -> None:
+    def received(self, session: RelaySession, batch: Batch) -> None:
         for payload in batch.payloads:
             if self.listener is None or not session.site or payload is None:
                 self._counters.strangers += 1

@@ -49,9 +49,9 @@ from jgroups_py.protocols.relay.wire import (
     Fetched,
     Forget,
     Gap,
-    Kind,
     Known,
     Lack,
+    MessageKind,
     Need,
     PromoteAsk,
     Record,
@@ -181,13 +181,13 @@ class RELAY(RelayParts):
             self._refuse(batch, "a header that is not RELAY's")
             return
         kind = header.index
-        if kind == Kind.DATA and batch.dest is None:
+        if kind == MessageKind.DATA and batch.dest is None:
             self._up_data(batch, header)
-        elif kind == Kind.RELAYED and batch.dest is None:
+        elif kind == MessageKind.RELAYED and batch.dest is None:
             self._up_relayed(batch, header)
-        elif kind == Kind.CONTROL:
+        elif kind == MessageKind.CONTROL:
             self._up_control(batch)
-        elif kind == Kind.COPY and batch.dest is not None:
+        elif kind == MessageKind.COPY and batch.dest is not None:
             self._up_copy(batch, header)
         else:
             self._refuse(batch, f"a message of kind {kind}")
@@ -253,9 +253,13 @@ class RELAY(RelayParts):
         header = batch.headers.get(ID)
         if type(header) is not FragHeader or batch.src is None:
             return
-        if header.index == Kind.DATA:
+        if header.index == MessageKind.DATA:
             self._take(batch, header.id)
-        elif header.index == Kind.CONTROL and isinstance(batch.src, UUID) and batch.src.is_ours:
+        elif (
+            header.index == MessageKind.CONTROL
+            and isinstance(batch.src, UUID)
+            and batch.src.is_ours
+        ):
             self._covered_records(batch)
 
     # --- runs of other sites

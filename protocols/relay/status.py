@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from jgroups_py.protocols.relay.home.buffer import Buffer
+from jgroups_py.protocols.relay.home.buffer import RelayBuffer
 
 _RANGES_MAX = 1000
 """Ranges remembered for each site. More than that are joined to one for each origin."""
 
 
 @dataclass(frozen=True, slots=True)
-class Lost:
+class LostRange:
     """Numbers ``first .. last`` of one origin that one end of a site pair does not have."""
 
     origin: str
@@ -41,7 +41,7 @@ class RelayStatus:
     spilled_messages: int
     buffer_fill: float
     blocked: bool
-    out_of_sync: dict[str, tuple[Lost, ...]]
+    out_of_sync: dict[str, tuple[LostRange, ...]]
 
 
 class RelayNumbers(NamedTuple):
@@ -66,11 +66,11 @@ class RelayNumbers(NamedTuple):
     forwarded: Mapping[str, Mapping[bytes, int]]
     cursors: Sequence[Mapping[bytes, int]]
     """Digests: what was sent to each relay of another site."""
-    buffer: Buffer
+    buffer: RelayBuffer
 
 
 @dataclass(slots=True)
-class Counters:
+class RelayCounters:
     """RELAY's counters. Their names are those of its statistics."""
 
     relayed: int = 0
@@ -101,7 +101,7 @@ class OutOfSync:
     """Lost ranges by site. They are shown until the sites were reconciled."""
 
     def __init__(self) -> None:
-        self._sites: dict[str, list[Lost]] = {}
+        self._sites: dict[str, list[LostRange]] = {}
 
     def add(self, site: str, origin: str, first: int, last: int) -> None:
         lost = self._sites.setdefault(site, [])
@@ -110,22 +110,22 @@ class OutOfSync:
                 first, last = min(first, other.first), max(last, other.last)
                 del lost[index]
                 break
-        lost.append(Lost(origin, first, last))
+        lost.append(LostRange(origin, first, last))
         if len(lost) > _RANGES_MAX:
             self._sites[site] = _joined(lost)
 
     def clear(self, site: str) -> None:
         self._sites.pop(site, None)
 
-    def ranges(self) -> dict[str, tuple[Lost, ...]]:
+    def ranges(self) -> dict[str, tuple[LostRange, ...]]:
         return {site: tuple(lost) for site, lost in self._sites.items()}
 
 
-def _joined(lost: list[Lost]) -> list[Lost]:
-    by_origin: dict[str, Lost] = {}
+def _joined(lost: list[LostRange]) -> list[LostRange]:
+    by_origin: dict[str, LostRange] = {}
     for item in lost:
         old = by_origin.get(item.origin, item)
-        by_origin[item.origin] = Lost(
+        by_origin[item.origin] = LostRange(
             item.origin, min(old.first, item.first), max(old.last, item.last)
         )
     return list(by_origin.values())

@@ -37,7 +37,7 @@ RECORD_MAX: Final = 16_000_000
 _NAME_MAX: Final = 255
 
 
-class Kind(IntEnum):
+class MessageKind(IntEnum):
     DATA = 1
     RELAYED = 2
     COPY = 3
@@ -45,7 +45,7 @@ class Kind(IntEnum):
     POST = 5
 
 
-CONTROL_HEADER: Final = FragHeader(0, Kind.CONTROL, 0)
+CONTROL_HEADER: Final = FragHeader(0, MessageKind.CONTROL, 0)
 CONTROL_FLAGS: Final = int(Flag.NO_RELAY)
 PAYLOAD_FLAGS: Final = int(Flag.SERIALIZED)
 """Flags that belong to the payload and travel to other sites with it."""

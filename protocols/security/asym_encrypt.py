@@ -46,7 +46,7 @@ from typing import Any, ClassVar, Final, NamedTuple
 
 from jgroups_py.config.settings import Seconds
 from jgroups_py.errors import ConfigError, RemoteProtocolError
-from jgroups_py.protocols.membership.gms.wire import AGREE_ID, Kind, is_refusal
+from jgroups_py.protocols.membership.gms.wire import AGREE_ID, RoundKind, is_refusal
 from jgroups_py.protocols.security.ciphers import KEY_LENGTHS, Cipher
 from jgroups_py.protocols.security.encrypt import Encrypt
 from jgroups_py.protocols.security.key_list import Entry, encode_keys, read_keys
@@ -668,7 +668,7 @@ def _is_ours(member: Address | None) -> bool:
 def _kind_of(batch: Batch) -> GmsType | None:
     """The type of a message for GMS. The round of survivors hands over a VIEW, too."""
     gms, agree = batch.headers.get(_GMS), batch.headers.get(AGREE_ID)
-    if isinstance(agree, FragHeader) and agree.index == Kind.VIEW:
+    if isinstance(agree, FragHeader) and agree.index == RoundKind.VIEW:
         return GmsType.VIEW
     return gms.type if isinstance(gms, GmsHeader) else None
 

@@ -172,7 +172,7 @@ class _Client:
     def __init__(self, peer: Endpoint, due: float, head_size: int) -> None:
         self.peer = peer
         self.due = due
-        self.incoming = probe.Incoming(head_size)
+        self.incoming = probe.ProbeInput(head_size)
 
 
 class Diagnostics:
@@ -318,7 +318,7 @@ class Diagnostics:
             return probe.encode_answer(head, values, most)
         return None
 
-    def _admitted(self, data: bytes, source: Endpoint) -> probe.Request:
+    def _admitted(self, data: bytes, source: Endpoint) -> probe.ProbeRequest:
         """Returns what is asked by somebody who may ask."""
         settings = self._settings
         if not settings.allow_remote and not is_loopback(source[0]):

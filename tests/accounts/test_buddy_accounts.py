@@ -12,7 +12,7 @@ from account import Account, check
 from buddy_schedules import SCHEDULES
 
 from jgroups_py.buddy.machine import BuddyMachine
-from jgroups_py.buddy.outputs import Completed, Event, Send, SendSite
+from jgroups_py.buddy.outputs import BuddyEvent, Completed, SendMessage, SendSite
 from jgroups_py.testing.explorer.buddies.explore import PROFILES, explore
 
 assert passive_schedules and site_schedules
@@ -69,13 +69,13 @@ def test_drawn_schedules_cost_what_they_cost(monkeypatch: pytest.MonkeyPatch) ->
 
 def _named(out: Any) -> tuple[str, str]:
     match out:
-        case Send(to, _, message):
+        case SendMessage(to, _, message):
             return "sent to all" if to is None else "sent to one", type(message).__name__
         case SendSite(site, message):
             return f"sent to site {site}", type(message).__name__
         case Completed():
             return "completed", out.outcome.name
-        case Event(kind, _):
+        case BuddyEvent(kind, _):
             return "events", kind
     raise AssertionError(out)
 

@@ -23,7 +23,7 @@ from relay_explorer import ANYBODY, CRASHES, EVERYTHING, SPLITS, explore
 from relay_harness import Member, Net
 
 from jgroups_py.protocols.relay import wire as relay_wire
-from jgroups_py.protocols.relay.wire import ID, Kind
+from jgroups_py.protocols.relay.wire import ID, MessageKind
 from jgroups_py.stack.stack import Stack
 from jgroups_py.values.batch import Batch
 
@@ -137,7 +137,7 @@ def _named(batch: Batch) -> str:
     header: Any = batch.headers.get(ID)
     if header is None:
         return "PLAIN"
-    kind = Kind(header.index)
-    if kind is not Kind.CONTROL:
+    kind = MessageKind(header.index)
+    if kind is not MessageKind.CONTROL:
         return kind.name
     return NAMES[msgspec.msgpack.decode(batch.payloads[0])[0]]

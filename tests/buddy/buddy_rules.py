@@ -22,10 +22,10 @@ from jgroups_py.buddy.leaving import Leave
 from jgroups_py.buddy.machine import BuddyMachine
 from jgroups_py.buddy.membership import Membership
 from jgroups_py.buddy.messages import Answer, Dismiss, Done, Taken
-from jgroups_py.buddy.outputs import Outcome
+from jgroups_py.buddy.outputs import BuddyOutcome
 from jgroups_py.buddy.ownership import Grant, Ownership
 from jgroups_py.buddy.removal import Removal
-from jgroups_py.buddy.verdict import Verdict
+from jgroups_py.buddy.verdict import MergeVerdict
 from jgroups_py.values.address import Address
 from jgroups_py.values.view import MergeView
 
@@ -64,7 +64,7 @@ _handle_answer = Claims.on_answer
 _answer = Claims._answer
 _install = Handover.install
 _on_taken = Handover.on_taken
-_adopted = Verdict.adopted
+_adopted = MergeVerdict.adopted
 _on_settle = BuddyMachine._on_settle
 _inventory = change.inventory
 _guardians = decide._guardians
@@ -134,8 +134,8 @@ def purged_with_giver(self: Removal) -> None:
         own.forget(due)
 
 
-@without("a guardian keeps a spare", Verdict, "adopted", "t7_")
-def no_spare(self: Verdict, *args: Any) -> Any:
+@without("a guardian keeps a spare", MergeVerdict, "adopted", "t7_")
+def no_spare(self: MergeVerdict, *args: Any) -> Any:
     node = _adopted(self, *args)
     return None if node is not None and node.to is not None else node
 
@@ -231,8 +231,8 @@ def taken_before_settle(self: Handover, src: Address, message: Taken) -> None:
         self._membership.settled = settled
 
 
-@without("of two adopted copies the newer is taken", Verdict, "adopted", "t16_")
-def older_copy_too(self: Verdict, *args: Any) -> Any:
+@without("of two adopted copies the newer is taken", MergeVerdict, "adopted", "t16_")
+def older_copy_too(self: MergeVerdict, *args: Any) -> Any:
     parties = self._parties
     self._parties = {p: e for p, e in parties.items() if e[1] != self._me}
     try:
@@ -331,8 +331,8 @@ def taken_to_the_dead(self: Handover, giver: Address | None) -> Address | None:
     return giver if giver in self._membership.members else None
 
 
-@without("a giver that died stays the giver", Verdict, "giver", "t4_the_guardian")
-def giver_replaced(self: Verdict, node: Any) -> Address | None:
+@without("a giver that died stays the giver", MergeVerdict, "giver", "t4_the_guardian")
+def giver_replaced(self: MergeVerdict, node: Any) -> Address | None:
     giver: Address | None = node.giver
     if giver is not None and giver not in self._members:
         giver = self.heirs.get(giver)
@@ -416,7 +416,7 @@ RULES.append(
     seeds=("stopped", 1, 100),
 )
 def silence_is_consent(self: Calls, call: Any) -> None:
-    outcome = Outcome.UNKNOWN if self._membership.minority else Outcome.DONE
+    outcome = BuddyOutcome.UNKNOWN if self._membership.minority else BuddyOutcome.DONE
     self._end(call, outcome, call.result)
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from buddy_script import Script, address
 
 from jgroups_py.buddy.messages import Adopted, Answer, Chunk, Claim, Op, Settle, TakeMine, Taken
-from jgroups_py.buddy.outputs import Outcome
+from jgroups_py.buddy.outputs import BuddyOutcome
 
 SCHEDULES: dict[str, Callable[[], None]] = {}
 
@@ -24,7 +24,7 @@ def t1_two_members_put_the_same_new_path_at_the_same_time() -> None:
     s = Script(3)
     first, second = s.call("B", "write", "x"), s.call("C", "write", "x")
     s.run()
-    assert s.done(first).outcome is s.done(second).outcome is Outcome.DONE
+    assert s.done(first).outcome is s.done(second).outcome is BuddyOutcome.DONE
     assert len(s.owner("x")) == 1
     s.rest()
 

@@ -6,8 +6,8 @@ from typing import Any
 from jgroups_py.buddy.machine import BuddyMachine
 from jgroups_py.buddy.messages import Message
 from jgroups_py.buddy.outputs import Completed
-from jgroups_py.buddy.values import Node
-from jgroups_py.testing.explorer.buddies.world import Setting, Step, World
+from jgroups_py.buddy.values import OwnedNode
+from jgroups_py.testing.explorer.buddies.world import BuddyWorld, Step, WorldSetting
 from jgroups_py.values.address import Address
 from jgroups_py.values.view import View
 
@@ -42,8 +42,8 @@ class Script:
         tombstone_time: float = 1000.0,
         majority: bool = False,
     ) -> None:
-        setting = Setting(members, buddies, sync, judged, tombstone_time, majority)
-        self.world = World(setting)
+        setting = WorldSetting(members, buddies, sync, judged, tombstone_time, majority)
+        self.world = BuddyWorld(setting)
         self.world.attentive = True
         self.held: dict[tuple[Address, Address], type[Message] | None] = {}
         self.held_views: set[Address] = set()
@@ -178,7 +178,7 @@ class Script:
     def machine(self, name: str) -> BuddyMachine:
         return self.world.machines[address(name)]
 
-    def node(self, name: str, path: str) -> Node:
+    def node(self, name: str, path: str) -> OwnedNode:
         return self.machine(name).own[tuple(path.split("/"))]
 
     def owner(self, path: str) -> str:

@@ -3,7 +3,7 @@
 from buddy_schedules import schedule
 from buddy_script import Script, address
 
-from jgroups_py.buddy.outputs import Outcome
+from jgroups_py.buddy.outputs import BuddyOutcome
 
 
 def passivated(s: Script, name: str, path: str) -> None:
@@ -28,7 +28,7 @@ def p1_a_claim_waits_for_a_value_that_left_memory() -> None:
     s.run()
     assert s.outcome(read) is None and s.owner("x") == "B"
     wanted(s, "B")
-    assert s.done(read).outcome is Outcome.DONE
+    assert s.done(read).outcome is BuddyOutcome.DONE
     assert s.owner("x") == "C" and s.node("C", "x").value == last
     s.rest()
 

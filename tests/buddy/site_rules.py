@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from jgroups_py.buddy.arrivals import Arrivals
 from jgroups_py.buddy.calls import Calls
-from jgroups_py.buddy.outbox import Outbox, Outboxes
+from jgroups_py.buddy.outbox import Outboxes, SiteOutbox
 from jgroups_py.buddy.ownership import Ownership
 from jgroups_py.buddy.site_messages import Hello
 from jgroups_py.buddy.sites import Sites
@@ -16,7 +16,7 @@ from jgroups_py.buddy.values import Stamp
 
 _apply = Arrivals._apply
 _is_newer = Arrivals._is_newer
-_next = Outbox.next
+_next = SiteOutbox.next
 _written = Ownership._written
 
 
@@ -30,8 +30,8 @@ def old_number(self: Outboxes, path: Any, node: Any, seq: int) -> Any:
     return node
 
 
-@without("a new link is sent everything again", Outbox, "again", "t22_the_relay")
-def sent_once(self: Outbox) -> None:
+@without("a new link is sent everything again", SiteOutbox, "again", "t22_the_relay")
+def sent_once(self: SiteOutbox) -> None:
     pass
 
 
@@ -51,8 +51,8 @@ def acknowledged_at_once(self: Arrivals, site: Any, event: Any, elsewhere: Any) 
         del log.when_acked
 
 
-@without("safe at home before it is sent", Outbox, "next", "t22_an_event")
-def sent_before_it_is_safe(self: Outbox, acked: int) -> Any:
+@without("safe at home before it is sent", SiteOutbox, "next", "t22_an_event")
+def sent_before_it_is_safe(self: SiteOutbox, acked: int) -> Any:
     return _next(self, 2**62)
 
 

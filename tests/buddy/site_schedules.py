@@ -5,7 +5,7 @@ from buddy_script import address
 from site_script import TwoScript
 
 from jgroups_py.buddy.messages import Answer, Claim, Op, OpAck, Settle, ToSite
-from jgroups_py.buddy.outputs import Dropped
+from jgroups_py.buddy.outputs import DroppedValue
 
 
 @schedule
@@ -88,7 +88,7 @@ def t23_the_old_primary_returns_with_higher_epochs() -> None:
     t.rest()
     assert t.value(t.n, "x") == t.value(t.s, "x") == ours
     told = [e.detail for w in (t.n.world, t.s.world) for _, e in w.events]
-    assert any(isinstance(d, Dropped) and d.path == ("x",) for d in told)
+    assert any(isinstance(d, DroppedValue) and d.path == ("x",) for d in told)
 
 
 @schedule

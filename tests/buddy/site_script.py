@@ -5,17 +5,17 @@ from typing import Any
 from buddy_script import Script
 
 from jgroups_py.buddy.messages import Message
-from jgroups_py.buddy.values import Node, Path
-from jgroups_py.testing.explorer.buddies.sites import Sites
+from jgroups_py.buddy.values import OwnedNode, Path
+from jgroups_py.testing.explorer.buddies.sites import WorldSites
 from jgroups_py.testing.explorer.buddies.sites_draw import sites_come_to_rest
-from jgroups_py.testing.explorer.buddies.world import Setting, Step
+from jgroups_py.testing.explorer.buddies.world import Step, WorldSetting
 from jgroups_py.values.address import Address
 
 
 class Side(Script):
     """One of the two."""
 
-    def __init__(self, sites: Sites, at: int) -> None:
+    def __init__(self, sites: WorldSites, at: int) -> None:
         self.sites = sites
         self.at = at
         self.world = sites.world(at)
@@ -41,7 +41,7 @@ class TwoScript:
         tombstone_time: float = 1000.0,
     ) -> None:
         first, second = (
-            Setting(
+            WorldSetting(
                 members,
                 buddies,
                 judged=judged,
@@ -51,7 +51,9 @@ class TwoScript:
             )
             for members, site in ((here, "N"), (there, "S"))
         )
-        self.sites = Sites(Setting(**{f: getattr(first, f) for f in FIELDS}, other=second))
+        self.sites = WorldSites(
+            WorldSetting(**{f: getattr(first, f) for f in FIELDS}, other=second)
+        )
         self.sites.attentive = True
         self.n, self.s = Side(self.sites, 0), Side(self.sites, 1)
         self.held: set[int] = set()
@@ -92,7 +94,7 @@ class TwoScript:
         self.step("begin")
         self.n = Side(self.sites, 0)
 
-    def node(self, side: Side, path: str) -> Node | None:
+    def node(self, side: Side, path: str) -> OwnedNode | None:
         """As the owner at that site has it."""
         key: Path = tuple(path.split("/"))
         found = [

@@ -8,14 +8,14 @@ import pytest
 from jgroups_py.buddy import messages as m
 from jgroups_py.buddy import site_messages as w
 from jgroups_py.buddy.codec import decode, encode
-from jgroups_py.buddy.values import BuddyGroup, Node, Stamp
+from jgroups_py.buddy.values import BuddyGroup, OwnedNode, Stamp
 from jgroups_py.errors import RemoteProtocolError
-from jgroups_py.testing.explorer.buddies.world import Setting, World
+from jgroups_py.testing.explorer.buddies.world import BuddyWorld, WorldSetting
 from jgroups_py.values.address import UUID, Address
 
 A, B = (UUID.make(random.Random(seed)) for seed in (1, 2))
 STAMP = Stamp(0, (1, 0), 3, A)
-NODE = Node({"k": b"1", "l": [1, 2.5, None]}, (1, 0), STAMP, False, B, (("S", 3),), (STAMP,))
+NODE = OwnedNode({"k": b"1", "l": [1, 2.5, None]}, (1, 0), STAMP, False, B, (("S", 3),), (STAMP,))
 LISTED = m.Listed(("a",), (1, 0), STAMP, True, (STAMP,))
 ORPHAN = m.Orphan(A, True, 5, ((B, 2, 5),), ((("a",), (1, 1)),), (LISTED,))
 
@@ -77,7 +77,7 @@ def test_a_message_comes_back_from_its_bytes(message: m.Message) -> None:
 
 
 def test_every_message_of_the_machine_is_among_them() -> None:
-    world = World(Setting())
+    world = BuddyWorld(WorldSetting())
     handled = set(next(iter(world.machines.values()))._handlers)
     assert {type(message) for message in MESSAGES} == handled
 
@@ -107,4 +107,4 @@ def test_random_changes_raise_nothing_else() -> None:
 
 def test_a_value_without_bytes_is_the_callers_mistake() -> None:
     with pytest.raises(TypeError, match="has no bytes"):
-        encode((1, Address(b"x")), m.Chunk(((("a",), Node(object(), (1, 0), STAMP)),)))
+        encode((1, Address(b"x")), m.Chunk(((("a",), OwnedNode(object(), (1, 0), STAMP)),)))

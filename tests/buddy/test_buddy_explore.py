@@ -5,7 +5,7 @@ from buddy_script import Script, address
 
 from jgroups_py.buddy.handover import Handover
 from jgroups_py.errors import ConfigError
-from jgroups_py.testing.explorer.buddies.back_end import Buddies
+from jgroups_py.testing.explorer.buddies.back_end import BuddySchedules
 from jgroups_py.testing.explorer.buddies.explore import (
     PROFILES,
     SITE_PROFILES,
@@ -59,7 +59,7 @@ def test_an_event_of_a_site_that_is_built_anew_meanwhile_is_sent_back_to_it() ->
 
 def test_a_failing_case_is_made_smaller_and_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Handover, "say_taken_again", lambda self: None)
-    buddies = Buddies()
+    buddies = BuddySchedules()
     drawn = (buddies.explore(seed, "crashes") for seed in range(200))
     schedule, outcome = next(pair for pair in drawn if pair[1].problems)
     assert outcome.first is not None

@@ -8,11 +8,11 @@ from buddy_script import Script, address
 from buddy_script import limit as limit_machine
 from site_script import Side, TwoScript
 
-from jgroups_py.buddy.call import Call
+from jgroups_py.buddy.call import BuddyCall
 from jgroups_py.buddy.config import BuddyConfig
 from jgroups_py.buddy.machine import BuddyMachine
 from jgroups_py.buddy.messages import Answer, FromSite, Op, Settle, ToSite
-from jgroups_py.buddy.outputs import Dropped, Outcome, SendSite
+from jgroups_py.buddy.outputs import BuddyOutcome, DroppedValue, SendSite
 from jgroups_py.buddy.site_messages import EventAck, Sent, SiteEvent, Sums
 from jgroups_py.buddy.values import Stamp
 from jgroups_py.values.view import View, ViewId
@@ -37,7 +37,7 @@ def test_so_many_log_entries_are_unacknowledged_and_further_writes_wait() -> Non
     s.run()
     assert s.machine("B").log.open == 3 and len(s.machine("B").calls.waiting) == 1
     s.rest()
-    assert all(s.done(call).outcome is Outcome.DONE for call in calls)
+    assert all(s.done(call).outcome is BuddyOutcome.DONE for call in calls)
     assert s.node("B", "x").value == calls[-1]
 
 
@@ -50,7 +50,7 @@ def test_so_many_claims_are_open_and_further_calls_wait_for_theirs() -> None:
     assert len(s.machine("B").claims.mine) == 2 and len(s.machine("B").calls.waiting) == 3
     assert s.machine("B").statistics["claims"] == 2
     s.rest()
-    assert all(s.done(call).outcome is Outcome.DONE for call in calls)
+    assert all(s.done(call).outcome is BuddyOutcome.DONE for call in calls)
     assert s.machine("B").statistics["claims"] == 5
 
 
@@ -60,12 +60,12 @@ def test_so_many_calls_are_taken_and_one_more_when_one_is_done() -> None:
     s.hold("A", "B")
     first = [s.call("B", "write", path) for path in "xyz"]
     assert [s.outcome(call) is None for call in first] == [True, True, False]
-    assert s.done(first[2]).outcome is Outcome.FAILED
+    assert s.done(first[2]).outcome is BuddyOutcome.FAILED
     s.free_all()
     s.run()
     again = s.call("B", "write", "z")
     s.run()
-    assert s.done(again).outcome is Outcome.DONE
+    assert s.done(again).outcome is BuddyOutcome.DONE
 
 
 def test_messages_of_a_newer_view_are_held_up_to_the_limit_and_then_taken_in_order() -> None:
@@ -189,7 +189,7 @@ def test_so_many_arrivals_wait_and_more_are_counted_and_dropped() -> None:
         machine._on_from_site(S, FromSite("N", event(number, path)))
     assert machine.calls.inner == 2 and machine.statistics["events_dropped"] == 1
     assert machine.calls.waiting
-    machine.submit(Call(1, ((("z",), False),)), 0.0)
+    machine.submit(BuddyCall(1, ((("z",), False),)), 0.0)
     assert len(machine.calls.open) == 3, "they take no room from calls"
 
 
@@ -217,7 +217,7 @@ def test_values_written_at_both_sites_are_listed_once_at_the_site_that_loses_the
     t.step("link")
     t.rest()
     lost = [e.detail for w in (t.n.world, t.s.world) for _, e in w.events]
-    lost = [d for d in lost if isinstance(d, Dropped)]
+    lost = [d for d in lost if isinstance(d, DroppedValue)]
     assert {d.path for d in lost} == {("x",)}
     assert t.value(t.n, "x") == t.value(t.s, "x") is not None
 

@@ -9,7 +9,7 @@ from jgroups_py.buddy.config import BuddyConfig
 from jgroups_py.buddy.locator import BuddyLocator, Member, NextMemberBuddyLocator
 from jgroups_py.buddy.machine import BuddyMachine
 from jgroups_py.buddy.messages import Leaving, Pool
-from jgroups_py.buddy.outputs import Event, Send
+from jgroups_py.buddy.outputs import BuddyEvent, SendMessage
 from jgroups_py.errors import ConfigError
 from jgroups_py.values.address import Address
 from jgroups_py.values.view import View, ViewId
@@ -114,14 +114,18 @@ def test_answers_are_checked(
     machine = BuddyMachine(B, config, locator=Saying(answer))
     machine.install(View(ViewId(A, 1), (A, B, C, D)), 0.0)
     assert machine.buddies.wanted == buddies
-    told = [out for out in machine.take() if isinstance(out, Event) and out.kind == "complaint"]
+    told = [
+        out for out in machine.take() if isinstance(out, BuddyEvent) and out.kind == "complaint"
+    ]
     assert len(told) == complaints
 
 
 def test_a_complaint_is_one_line_however_much_was_wrong() -> None:
     machine = BuddyMachine(B, locator=Saying([B] * 50 + [Address(bytes([n])) for n in range(9)]))
     machine.install(View(ViewId(A, 1), (A, B)), 0.0)
-    (told,) = [out for out in machine.take() if isinstance(out, Event) and out.kind == "complaint"]
+    (told,) = [
+        out for out in machine.take() if isinstance(out, BuddyEvent) and out.kind == "complaint"
+    ]
     assert "the owner itself (50 times); a stranger" in told.detail
     assert told.detail.endswith("; and 7 more") and machine.buddies.wanted == [A]
 
@@ -135,7 +139,7 @@ def test_a_member_that_leaves_is_nobodys_buddy_whatever_a_locator_says() -> None
         assert machine.buddies.wanted == [A]
         machine._on_leaving(A, Leaving())
         assert machine.buddies.wanted == [C]  # better than none
-        told = [out for out in machine.take() if isinstance(out, Event)]
+        told = [out for out in machine.take() if isinstance(out, BuddyEvent)]
         assert bool([event for event in told if event.kind == "complaint"]) == wrong
 
 
@@ -159,7 +163,7 @@ def test_pools_are_announced_at_every_view_if_there_is_one_and_late_ones_count()
         machine = BuddyMachine(A, config)
         machine.install(View(ViewId(A, 1), (A, B, C)), 0.0)
         machine.install(View(ViewId(A, 2), (A, B, C, D)), 0.0)
-        outs = [out for out in machine.take() if isinstance(out, Send)]
+        outs = [out for out in machine.take() if isinstance(out, SendMessage)]
         return [out.message for out in outs if isinstance(out.message, Pool)]
 
     assert announced(BuddyConfig()) == []

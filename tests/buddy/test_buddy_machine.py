@@ -3,11 +3,11 @@
 import pytest
 from buddy_script import Script, address, limit
 
-from jgroups_py.buddy.call import Call, NotOwner, Refused
+from jgroups_py.buddy.call import BuddyCall, NotBegun, OwnedElsewhere
 from jgroups_py.buddy.config import BuddyConfig
 from jgroups_py.buddy.machine import BuddyMachine
 from jgroups_py.buddy.messages import Answer, AskAll, Chunk, Claim, Filled, Merged, Op, Part, Settle
-from jgroups_py.buddy.outputs import Completed, Event, Outcome, Send
+from jgroups_py.buddy.outputs import BuddyEvent, BuddyOutcome, Completed, SendMessage
 from jgroups_py.buddy.values import pieces
 from jgroups_py.errors import ConfigError
 from jgroups_py.values.view import View, ViewId
@@ -50,7 +50,7 @@ def test_a_synchronous_write_waits_for_the_buddy_an_asynchronous_one_does_not() 
         s.run()
         assert (s.outcome(number) is None) is sync
         s.rest()
-        assert s.done(number).outcome is Outcome.DONE
+        assert s.done(number).outcome is BuddyOutcome.DONE
 
 
 @pytest.mark.seed("B7", "B9", "B10", "B12")
@@ -79,12 +79,12 @@ def test_state_is_pushed_in_pieces_bounded_by_nodes_and_by_bytes() -> None:
     values = [{"k": bytes(99)}, {"k": bytes(98)}, {"k": [bytes(60), "x" * 60]}, *[{}] * 4, None]
     for number, value in enumerate(values):
         path = ("n", str(number))
-        machine.submit(Call(number, ((path, False),), lambda _, p=path, v=value: {p: v}), 0)  # type: ignore[misc]
+        machine.submit(BuddyCall(number, ((path, False),), lambda _, p=path, v=value: {p: v}), 0)  # type: ignore[misc]
     machine.install(View(ViewId(A, 2), (A, B)), 1)
     machine.take()
     while machine.push(2):
         pass
-    sent = [out.message for out in machine.take() if isinstance(out, Send)]
+    sent = [out.message for out in machine.take() if isinstance(out, SendMessage)]
     chunks = [[path[1] for path, _ in m.nodes] for m in sent if isinstance(m, Chunk)]
     assert chunks == [["0"], ["1", "2"], ["3", "4", "5"], ["6"]]
     assert isinstance(sent[-1], Filled)
@@ -176,9 +176,9 @@ def test_a_member_that_may_not_take_a_node_is_told_who_owns_it() -> None:
     refused = s.call("C", "write", "x", mode="create")
     created = s.call("C", "write", "y", mode="create")
     s.run()
-    assert s.done(refused).outcome is Outcome.FAILED
-    assert isinstance(s.done(refused).error, NotOwner)
-    assert s.done(created).outcome is Outcome.DONE
+    assert s.done(refused).outcome is BuddyOutcome.FAILED
+    assert isinstance(s.done(refused).error, OwnedElsewhere)
+    assert s.done(created).outcome is BuddyOutcome.DONE
     assert (s.owner("x"), s.owner("y")) == ("B", "C")
     s.rest()
 
@@ -193,15 +193,15 @@ def test_a_call_that_is_given_up_says_whether_it_may_have_been_done() -> None:
     s.run()
     s.step("cancel", B, written)
     s.step("cancel", A, claimed)
-    assert s.done(written).outcome is Outcome.UNKNOWN
-    assert s.done(claimed).outcome is Outcome.FAILED
+    assert s.done(written).outcome is BuddyOutcome.UNKNOWN
+    assert s.done(claimed).outcome is BuddyOutcome.FAILED
     s.rest()
     assert s.owner("x") == "A" and s.node("A", "x").value == written
 
 
 def test_creating_what_the_caller_vouches_for_costs_no_claim() -> None:
     machine = alone_with_buddy()
-    machine.submit(Call(1, ((("s",), False),), lambda old: {("s",): 1}, new=True), 0.0)
+    machine.submit(BuddyCall(1, ((("s",), False),), lambda old: {("s",): 1}, new=True), 0.0)
     assert "claims" not in machine.statistics
     assert machine.own[("s",)].value == 1
 
@@ -220,9 +220,11 @@ def completed(machine: BuddyMachine) -> list[Completed]:
 def test_more_calls_than_may_wait_are_refused() -> None:
     machine = alone_with_buddy(BuddyConfig(calls_max=2))
     for number in range(3):
-        machine.submit(Call(number, ((("x",), False),)), 0.0)
+        machine.submit(BuddyCall(number, ((("x",), False),)), 0.0)
     (only,) = completed(machine)
-    assert (only.call, only.outcome) == (2, Outcome.FAILED) and isinstance(only.error, Refused)
+    assert (only.call, only.outcome) == (2, BuddyOutcome.FAILED) and isinstance(
+        only.error, NotBegun
+    )
 
 
 @pytest.mark.parametrize("writes", [{("y",): 1}, None])
@@ -234,9 +236,9 @@ def test_a_change_that_raises_or_strays_changes_nothing(writes: object) -> None:
             raise KeyError("x")
         return writes
 
-    machine.submit(Call(1, ((("x",), False),), change, new=True), 0.0)  # type: ignore[arg-type]
+    machine.submit(BuddyCall(1, ((("x",), False),), change, new=True), 0.0)  # type: ignore[arg-type]
     (only,) = completed(machine)
-    assert only.outcome is Outcome.FAILED and only.error is not None
+    assert only.outcome is BuddyOutcome.FAILED and only.error is not None
     assert machine.own == {} and machine.log.seq == 0
 
 
@@ -244,7 +246,7 @@ def test_messages_of_newer_views_are_held_up_to_a_limit() -> None:
     machine = alone_with_buddy(BuddyConfig(held_max=3))
     for seq in range(5):
         machine.receive(A, (9, A), Op(seq, ()), 0.0)
-    told = [out for out in machine.take() if isinstance(out, Event)]
+    told = [out for out in machine.take() if isinstance(out, BuddyEvent)]
     assert [event.kind for event in told] == ["complaint"] * 2
     assert machine.statistics["held_overflow"] == 2
 
@@ -253,9 +255,9 @@ def test_a_member_without_inventory_is_suspected() -> None:
     machine = BuddyMachine(A, BuddyConfig(communication_timeout=5.0))
     machine.install(View(ViewId(A, 1), (A, B)), 0.0)
     machine.advance(5.0)
-    assert not [e for e in machine.take() if isinstance(e, Event) and e.kind == "suspect"]
+    assert not [e for e in machine.take() if isinstance(e, BuddyEvent) and e.kind == "suspect"]
     machine.advance(5.1)
-    assert Event("suspect", B) in machine.take()
+    assert BuddyEvent("suspect", B) in machine.take()
 
 
 def test_a_leave_that_takes_too_long_says_that_it_is_a_crash() -> None:
@@ -263,9 +265,9 @@ def test_a_leave_that_takes_too_long_says_that_it_is_a_crash() -> None:
     machine.install(View(ViewId(A, 1), (A, B)), 0.0)
     machine.leave(1.0)
     machine.advance(7.0)
-    assert Event("leave_timed_out") in machine.take()
-    machine.submit(Call(1, ((("x",), False),)), 7.0)
-    assert completed(machine)[0].outcome is Outcome.FAILED
+    assert BuddyEvent("leave_timed_out") in machine.take()
+    machine.submit(BuddyCall(1, ((("x",), False),)), 7.0)
+    assert completed(machine)[0].outcome is BuddyOutcome.FAILED
 
 
 @pytest.mark.parametrize(
@@ -292,7 +294,7 @@ def test_with_majority_the_smaller_side_neither_adopts_nor_claims_nor_acknowledg
     s.split("AB")
     s.run()
     assert s.machine("A").minority and not s.machine("A").settled
-    assert s.done(doubtful).outcome is Outcome.UNKNOWN
+    assert s.done(doubtful).outcome is BuddyOutcome.UNKNOWN
     waiting = s.call("B", "write", "x")
     s.run()
     assert s.outcome(waiting) is None
@@ -300,7 +302,7 @@ def test_with_majority_the_smaller_side_neither_adopts_nor_claims_nor_acknowledg
     assert s.owner("x") == "BD"
     s.merge()
     s.rest()
-    assert s.done(waiting).outcome is Outcome.DONE and s.owner("x") == "B"
+    assert s.done(waiting).outcome is BuddyOutcome.DONE and s.owner("x") == "B"
     listed = [e.detail for _, e in s.world.events if e.kind == "discarded"]
     assert {d.stamp.version for d in listed} == {2}  # the doubtful one
 
@@ -316,7 +318,7 @@ def test_a_merge_that_drops_a_write_under_way_does_not_acknowledge_it(majority: 
     doubtful = s.call("C", "write", "x")
     s.wake("C")
     s.rest()
-    assert s.done(doubtful).outcome is Outcome.UNKNOWN
+    assert s.done(doubtful).outcome is BuddyOutcome.UNKNOWN
     assert s.owner("x") == "D"
 
 
@@ -332,7 +334,7 @@ def test_a_write_under_way_that_a_merge_keeps_is_acknowledged_when_that_is_decid
     assert s.machine("C").membership.frozen and s.outcome(kept) is None
     s.free("A", "C")
     s.rest()
-    assert s.done(kept).outcome is Outcome.DONE
+    assert s.done(kept).outcome is BuddyOutcome.DONE
     assert s.owner("x") == "C" and s.node("C", "x").stamp.version == 2
 
 
@@ -349,7 +351,7 @@ def test_a_write_under_way_ends_in_doubt_if_its_member_is_on_the_smaller_side_af
     s.split("C")
     s.run()
     assert s.machine("C").minority
-    assert s.done(doubtful).outcome is Outcome.UNKNOWN
+    assert s.done(doubtful).outcome is BuddyOutcome.UNKNOWN
     s.merge()
     s.rest()
 

@@ -12,16 +12,16 @@ from jgroups_py.buddy.config import BuddyConfig
 from jgroups_py.buddy.holders import Holder, Holders
 from jgroups_py.buddy.journal import Journal
 from jgroups_py.buddy.known_sites import KnownSites
-from jgroups_py.buddy.log import Log
+from jgroups_py.buddy.log import WriteLog
 from jgroups_py.buddy.membership import Membership
 from jgroups_py.buddy.messages import Adoptions, Assign, Op, Settle, Winner
-from jgroups_py.buddy.out import Out
+from jgroups_py.buddy.out import BuddyOut
 from jgroups_py.buddy.outbox import Outboxes
-from jgroups_py.buddy.outputs import Send
+from jgroups_py.buddy.outputs import SendMessage
 from jgroups_py.buddy.ownership import Grant, Ownership, Settled
 from jgroups_py.buddy.site_messages import Sent
-from jgroups_py.buddy.values import BuddyGroup, Epoch, Node, Path, Stamp
-from jgroups_py.buddy.verdict import Verdict
+from jgroups_py.buddy.values import BuddyGroup, Epoch, OwnedNode, Path, Stamp
+from jgroups_py.buddy.verdict import MergeVerdict
 from jgroups_py.values.address import Address
 from jgroups_py.values.view import View, ViewId
 
@@ -36,13 +36,13 @@ class Owner:
     def __init__(self, *, sites: tuple[str, ...] = (), holder: bool = True, **more: Any) -> None:
         config = BuddyConfig(site="N" if sites else "", sites=sites, **more)
         self.membership = Membership(ME, "me", config)
-        self.out = Out(self.membership)
+        self.out = BuddyOut(self.membership)
         self.known = KnownSites()
         self.outboxes = Outboxes(sites, self.known)
         self.holders = Holders()
         journals: list[Journal] = []
-        self.log = Log(ME, config, self.holders, journals, self.out)
-        self.seen: list[tuple[Path, Node | None, Node | None]] = []
+        self.log = WriteLog(ME, config, self.holders, journals, self.out)
+        self.seen: list[tuple[Path, OwnedNode | None, OwnedNode | None]] = []
         self.own = Ownership(
             self.membership,
             config,
@@ -66,7 +66,7 @@ class Owner:
 
     def logged(self) -> list[Op]:
         """What the holder was sent since the last time."""
-        found = [out.message for out in self.out.take() if isinstance(out, Send)]
+        found = [out.message for out in self.out.take() if isinstance(out, SendMessage)]
         return [message for message in found if isinstance(message, Op)]
 
     def counts(self) -> tuple[int, int]:
@@ -80,14 +80,14 @@ class Owner:
         self.seen.clear()
 
 
-def copy(**nodes: Node) -> Backup:
+def copy(**nodes: OwnedNode) -> Backup:
     backup = Backup(Assign(BuddyGroup(DEAD, (ME,), "dead"), 7, ()), 1)
     backup.nodes = {(name,): node for name, node in nodes.items()}
     return backup
 
 
-def node_of(owner: Address, epoch: Epoch = (1, 0), value: Any = "theirs", **more: Any) -> Node:
-    return Node(value, epoch, Stamp(0, epoch, 1, owner), **more)
+def node_of(owner: Address, epoch: Epoch = (1, 0), value: Any = "theirs", **more: Any) -> OwnedNode:
+    return OwnedNode(value, epoch, Stamp(0, epoch, 1, owner), **more)
 
 
 def never(groups: Adoptions) -> None:
@@ -95,7 +95,7 @@ def never(groups: Adoptions) -> None:
 
 
 def settle(o: Owner, message: Settle, dead: Backup | None = None) -> Settled:
-    verdict = Verdict(message, o.membership)
+    verdict = MergeVerdict(message, o.membership)
     if dead is None:
         return o.own.settle(verdict, {}, never)
     return o.own.settle(verdict, {DEAD: dead}, lambda groups: None)
@@ -462,7 +462,7 @@ def test_a_guardian_owns_what_it_adopts_at_the_next_epoch() -> None:
     o.view(2, ME, OTHER)
     safe: list[Adoptions] = []
     theirs = node_of(DEAD, unsent=(("S", 9),))
-    verdict = Verdict(Settle(guardians=((DEAD, ME),)), o.membership)
+    verdict = MergeVerdict(Settle(guardians=((DEAD, ME),)), o.membership)
     backup = copy(x=theirs)
     backup.adopted = {THIRD: (1, 3)}
     o.own.settle(verdict, {DEAD: backup}, safe.append)

@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jgroups_py.buddy.reach import Reach
-from jgroups_py.buddy.values import Node, Path, Stamp, covers
+from jgroups_py.buddy.values import OwnedNode, Path, Stamp, covers
 from jgroups_py.values.address import Address
 
 PATHS = st.lists(st.sampled_from("ab"), max_size=3).map(tuple)
 WANTED = st.lists(st.tuples(PATHS, st.booleans()), max_size=4).map(tuple)
-NODE = Node(None, (1, 0), Stamp(0, (1, 0), 1, Address(b"x")))
+NODE = OwnedNode(None, (1, 0), Stamp(0, (1, 0), 1, Address(b"x")))
 
 
 @given(WANTED, WANTED, st.lists(PATHS, unique=True))
@@ -34,7 +34,7 @@ def test_a_reach_is_what_is_wanted_and_what_is_below(
 
 def test_many_paths_are_not_compared_pair_by_pair() -> None:
     one, other = (Reach(tuple(((side, str(n)), True) for n in range(5000))) for side in "ab")
-    nodes: dict[Path, Node] = {("a", str(n), "x"): NODE for n in range(5000)}
+    nodes: dict[Path, OwnedNode] = {("a", str(n), "x"): NODE for n in range(5000)}
     began = time.process_time()
     assert not one.meets(other)
     assert len(one.among(nodes)) == 5000 and other.among(nodes) == []

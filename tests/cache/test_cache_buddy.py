@@ -313,7 +313,7 @@ async def test_a_member_that_leaves_hands_everything_over(autojump_clock: Any) -
 
 async def test_bytes_that_are_no_messages_are_counted_and_dropped(autojump_clock: Any) -> None:
     from jgroups_py.buddy.codec import encode
-    from jgroups_py.buddy.values import Node as Entry
+    from jgroups_py.buddy.values import OwnedNode as Entry
     from jgroups_py.buddy.values import Stamp
     from jgroups_py.values.address import UUID
 

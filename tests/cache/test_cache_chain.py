@@ -10,7 +10,7 @@ import trio
 from faulty_store import FaultyStore
 
 from jgroups_py.cache import Fqn, TreeCache
-from jgroups_py.cache.call import Call
+from jgroups_py.cache.call import CacheCall
 from jgroups_py.cache.changes import Change
 from jgroups_py.cache.locks import Scope
 from jgroups_py.cache.node import Node
@@ -33,7 +33,7 @@ class Elsewhere(LocalReplication):
         self.asked_first: list[str] = []
         self.fail = False
 
-    async def claim(self, call: Call, missing: Sequence[Scope], *, search: bool) -> None:
+    async def claim(self, call: CacheCall, missing: Sequence[Scope], *, search: bool) -> None:
         self.asked_first = list(self.store.calls)
         self.claims.append(([str(scope.path) for scope in missing], search))
         await trio.sleep(1)  # ownership takes time
@@ -41,7 +41,7 @@ class Elsewhere(LocalReplication):
             for path in [p for p in self.nodes if p.is_within(scope.path)]:
                 self.tree.apply((Change(path, None, self.nodes.pop(path)),), local=False)
 
-    async def commit(self, call: Call) -> None:
+    async def commit(self, call: CacheCall) -> None:
         self.commits.append([str(change.path) for change in call.changes])
         await trio.sleep(1)
         if self.fail:

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jgroups_py.cache import CacheLimits, Fqn, TreeCache
-from jgroups_py.cache.locks import Held, PathLocks, Scope
+from jgroups_py.cache.locks import LockRequest, PathLocks, Scope
 from jgroups_py.errors import LockTimeout
 
 
@@ -81,7 +81,7 @@ def test_a_request_is_behind_all_earlier_ones_in_its_way(
     asked: list[list[Scope]], released: list[int]
 ) -> None:
     locks = PathLocks()
-    requests: dict[int, Held] = {n: locks.enter(scopes) for n, scopes in enumerate(asked)}
+    requests: dict[int, LockRequest] = {n: locks.enter(scopes) for n, scopes in enumerate(asked)}
     for gone in [None, *released]:
         if gone in requests and not requests[gone].behind:
             locks.release(requests.pop(gone))

@@ -11,11 +11,11 @@ from jgroups_py.cache import Fqn, total_order
 from jgroups_py.cache.changes import Change
 from jgroups_py.cache.container import MemoryTree
 from jgroups_py.cache.eviction import Evictor
-from jgroups_py.cache.listeners import Listeners
+from jgroups_py.cache.listeners import CacheListeners
 from jgroups_py.cache.locks import PathLocks, Scope
 from jgroups_py.cache.node import Node
 from jgroups_py.cache.saving import Keeper
-from jgroups_py.cache.total_order import Done, Ordered, Propose, TotalOrder
+from jgroups_py.cache.total_order import AppliedHere, Ordered, Propose, TotalOrder
 from jgroups_py.errors import StoreError
 
 A, B = Fqn.parse("/a"), Fqn.parse("/b")
@@ -35,7 +35,7 @@ def test_an_order_remembers_members_of_the_last_views_only(
         order.receive(guest, Propose(view, 1, b"x"))
         order.receive(me, Ordered(view, guest, 1, b"x"))
         order.applied_now(order.to_apply.pop())
-        order.receive(guest, Done(view, order._last))
+        order.receive(guest, AppliedHere(view, order._last))
         order.to_send.clear()
     remembered = {name: len(v) for name, v in vars(order).items() if isinstance(v, dict)}
     assert max(remembered.values()) <= 5 + 1, remembered
@@ -104,7 +104,7 @@ async def test_only_what_is_nowhere_any_more_is_told_as_forgotten(stored: bool) 
     if kept is not None:
         await kept.before((Change(A, None, NEW),))
     locks = PathLocks()
-    evictor = Evictor(tree, [], locks, Listeners(), kept, clock=lambda: 0.0)
+    evictor = Evictor(tree, [], locks, CacheListeners(), kept, clock=lambda: 0.0)
     told: list[Any] = []
     evictor.forgotten = lambda path, node: told.append((path, node))
     assert await evictor.evict(A) and not await evictor.evict(A)

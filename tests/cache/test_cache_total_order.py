@@ -16,7 +16,7 @@ import pytest
 from jgroups_py.cache.total_order import (
     EARLY_MAX,
     KEEP_VIEWS,
-    Done,
+    AppliedHere,
     Ordered,
     Propose,
     Said,
@@ -249,7 +249,7 @@ def test_messages_in_a_state_are_confirmed_to_origins_that_joined_later_than_its
     order.install(2, [a, b], ready=True)
     assert order.to_send == []
     order.install(3, [a, b, c], ready=True)
-    assert order.to_send == [(c, Done(3, 4))]
+    assert order.to_send == [(c, AppliedHere(3, 4))]
 
 
 def test_a_member_that_never_gets_its_views_is_told_so() -> None:
@@ -288,7 +288,7 @@ def test_a_member_without_its_state_applies_and_orders_nothing() -> None:
     order.receive(b, Propose(3, 8, b"y"))
     order.begin({b: 7})
     assert order.to_send == [
-        (b, Done(3, 7)),
+        (b, AppliedHere(3, 7)),
         (a, Propose(3, 1, b"mine")),
         (None, Ordered(3, b, 8, b"y")),
     ]

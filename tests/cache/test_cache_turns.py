@@ -11,9 +11,9 @@ import trio
 from faulty_store import FaultyStore
 
 from jgroups_py.cache import Fqn, turns
-from jgroups_py.cache.call import Call
+from jgroups_py.cache.call import CacheCall
 from jgroups_py.cache.changes import Change, Put
-from jgroups_py.cache.keeping import KEEP_TIME, Keeping
+from jgroups_py.cache.keeping import KEEP_TIME, RoomKeeping
 from jgroups_py.cache.locks import Scope
 from jgroups_py.cache.node import Node
 from jgroups_py.cache.saving import Keeper
@@ -98,7 +98,7 @@ def test_a_batch_says_what_was_read_when_it_was_read(turn: int | None) -> None:
 
 async def test_keeping_ends_after_its_time_and_says_so(autojump_clock: Any) -> None:
     told: list[float] = []
-    keeping = Keeping(lambda: told.append(trio.current_time()))
+    keeping = RoomKeeping(lambda: told.append(trio.current_time()))
     queue = Turns()
     first = await queue.take([scope("/x")], 1)
     second = await queue.take([scope("/y", deep=True)], 1)
@@ -186,7 +186,7 @@ async def test_only_what_is_still_the_calls_own_is_stored(autojump_clock: Any) -
             stored.extend(changes)
 
     class End:
-        async def handle(self, call: Call) -> None:
+        async def handle(self, call: CacheCall) -> None:
             pass
 
     replication = SimpleNamespace(keeps_copies=True, tree=SimpleNamespace(container=Container))
@@ -194,7 +194,7 @@ async def test_only_what_is_still_the_calls_own_is_stored(autojump_clock: Any) -
     storing.next = End()  # type: ignore[assignment]
     changes = [Change(path, None, old) for path in (gone, other, still)]
     changes += [Change(path, old, None) for path in (anew, removed)]
-    call = Call("batch", (), lambda _call, _container: ())
+    call = CacheCall("batch", (), lambda _call, _container: ())
     call.changes = tuple(changes)
     await storing.handle(call)
     assert [change.path for change in stored] == [still, removed]

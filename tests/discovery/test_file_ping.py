@@ -11,7 +11,7 @@ from listing import FIND, A, B, C, Listing, at, became, view
 
 from jgroups_py.errors import ConfigError
 from jgroups_py.protocols.discovery.entries import (
-    Entry,
+    StoredMember,
     file_name,
     lines_of,
     parse_lines,
@@ -44,11 +44,11 @@ def ping(**attributes: Any) -> Listing:
     return listing
 
 
-def contents(*entries: Entry, refused: int = 0) -> FolderContents:
+def contents(*entries: StoredMember, refused: int = 0) -> FolderContents:
     return FolderContents((("x.list", lines_of(entries)),), refused)
 
 
-OTHERS = contents(Entry("B", B, at(7801), True), Entry("C", C, at(7802), False))
+OTHERS = contents(StoredMember("B", B, at(7801), True), StoredMember("C", C, at(7802), False))
 
 
 # --- opening
@@ -86,7 +86,7 @@ def test_a_member_that_starts_writes_itself_and_asks_whom_the_files_name() -> No
     listing.stack.event_down(FIND)
     written = listing.answer()
     assert isinstance(written, WriteFile)
-    assert parse_lines(written.data, 10) == ([Entry("A", A, at(7800), False)], 0)
+    assert parse_lines(written.data, 10) == ([StoredMember("A", A, at(7800), False)], 0)
     assert isinstance(listing.answer(OTHERS), ReadFolder)
     assert listing.asked() == ["127.0.0.1:7801", "127.0.0.1:7802"]
 
@@ -95,7 +95,7 @@ def test_with_nobody_but_us_in_the_folder_we_are_alone_at_once() -> None:
     listing = ping()
     listing.stack.event_down(FIND)
     listing.answer()
-    listing.answer(contents(Entry("A", A, at(7800), False)))
+    listing.answer(contents(StoredMember("A", A, at(7800), False)))
     assert listing.stack.take_up_events() == [MembersFound("GMS", (), alone=True)]
 
 
@@ -136,7 +136,7 @@ def test_members_of_the_last_list_are_asked_before_the_next_list_comes() -> None
     listing.stack.event_down(FIND)
     assert listing.asked() == ["127.0.0.1:7801", "127.0.0.1:7802"]
     while listing.requests():
-        more = contents(Entry("B", B, at(7801), True), Entry("D", C, at(7803), False))
+        more = contents(StoredMember("B", B, at(7801), True), StoredMember("D", C, at(7803), False))
         listing.answer(more if isinstance(listing.requests()[0], ReadFolder) else None)
     assert listing.asked() == ["127.0.0.1:7803"]
 
@@ -171,7 +171,7 @@ def test_a_coordinator_writes_all_members_whose_address_it_knows() -> None:
     listing.stack.event_down(became(view(A, B, C, number=2), view(A)))
     written = listing.answer()
     assert isinstance(written, WriteFile) and written.name == f"{A}.A.list"
-    expected = [Entry("A", A, at(7800), True), Entry("B", B, at(7801), False)]
+    expected = [StoredMember("A", A, at(7800), True), StoredMember("B", B, at(7801), False)]
     assert parse_lines(written.data, 10) == (expected, 0)
 
 
@@ -257,7 +257,7 @@ def test_a_file_of_java_is_read() -> None:
 
 
 def test_a_name_with_blanks_is_one_word_in_the_file() -> None:
-    (entry,), bad = parse_lines(lines_of([Entry("a b\tc\n", A, at(1), True)]), 10)
+    (entry,), bad = parse_lines(lines_of([StoredMember("a b\tc\n", A, at(1), True)]), 10)
     assert (entry.name, bad) == ("a_b_c", 0)
 
 
@@ -279,7 +279,7 @@ def test_any_bytes_are_entries_or_bad_lines(data: bytes) -> None:
 @given(
     st.lists(
         st.builds(
-            Entry,
+            StoredMember,
             st.from_regex(r"[A-Za-z0-9äö\-]{1,20}", fullmatch=True),
             st.builds(UUID, st.binary(min_size=16, max_size=16)),
             st.builds(
@@ -292,7 +292,7 @@ def test_any_bytes_are_entries_or_bad_lines(data: bytes) -> None:
         max_size=5,
     )
 )
-def test_a_written_value_is_read(entries: list[Entry]) -> None:
+def test_a_written_value_is_read(entries: list[StoredMember]) -> None:
     assert parse_lines(lines_of(entries), 10) == (entries, 0)
 
 
@@ -317,7 +317,7 @@ def test_rubbish_is_counted_and_what_can_be_read_is_used() -> None:
     listing = ping(max_hosts=3)
     listing.stack.event_down(FIND)
     listing.answer()
-    many = [Entry(f"M{n}", make_address(n), at(8000 + n), False) for n in range(2, 10)]
+    many = [StoredMember(f"M{n}", make_address(n), at(8000 + n), False) for n in range(2, 10)]
     files = (("a.list", b"\xff\x00 garbage\nB x y z\n"), ("b.list", lines_of(many)))
     listing.answer(FolderContents(files, 7))
     assert listing.asked() == [f"127.0.0.1:{8000 + n}" for n in (2, 3, 4)]

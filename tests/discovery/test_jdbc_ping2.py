@@ -19,7 +19,7 @@ from jgroups_py.config.settings import build_one, field_types, value_text
 from jgroups_py.driver.directories import DirectoryProblem
 from jgroups_py.driver.directories.database import answer
 from jgroups_py.errors import ConfigError
-from jgroups_py.protocols.discovery.entries import Entry, parse_row, place_text, row_address
+from jgroups_py.protocols.discovery.entries import StoredMember, parse_row, place_text, row_address
 from jgroups_py.protocols.discovery.jdbc_ping2 import JDBC_PING2
 from jgroups_py.stack.directories import ChangeTable, Database, OpenTable, ReadTable
 from jgroups_py.testing import SimCluster
@@ -29,7 +29,7 @@ SQLITE = "jdbc:sqlite:/nowhere"
 pytestmark = pytest.mark.sockets
 
 
-def row(entry: Entry) -> tuple[Any, ...]:
+def row(entry: StoredMember) -> tuple[Any, ...]:
     return row_address(entry.address), entry.name, place_text(entry.physical), entry.coordinator
 
 
@@ -51,7 +51,7 @@ def removed(request: Any) -> list[Any]:
     return [values[0] for _, values in request.statements]
 
 
-OTHERS = (row(Entry("B", B, at(7801), True)), row(Entry("C", C, at(7802), False)))
+OTHERS = (row(StoredMember("B", B, at(7801), True)), row(StoredMember("C", C, at(7802), False)))
 
 
 # --- the protocol

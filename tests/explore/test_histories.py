@@ -15,12 +15,18 @@ from jgroups_py.testing.check.violation import Violation
 from jgroups_py.testing.explorer.back_ends import load
 from jgroups_py.testing.explorer.caches import stage
 from jgroups_py.testing.explorer.caches.back_end import Caches
-from jgroups_py.testing.explorer.caches.callers import Entry
+from jgroups_py.testing.explorer.caches.callers import RecordedCall
 from jgroups_py.testing.explorer.caches.draw import CACHE_PROFILES, draw_caches
-from jgroups_py.testing.explorer.caches.places import Place, Places, Went
+from jgroups_py.testing.explorer.caches.places import MemberPlace, Places, Went
 from jgroups_py.testing.explorer.caches.play import play_caches, play_history
 from jgroups_py.testing.explorer.caches.promises import operations
-from jgroups_py.testing.explorer.caches.schedule import CacheSchedule, Caller, Do, Fault, from_json
+from jgroups_py.testing.explorer.caches.schedule import (
+    CacheFault,
+    CacheSchedule,
+    Caller,
+    Do,
+    from_json,
+)
 from jgroups_py.testing.explorer.lab import RunOutcome, Size, shrunk
 from jgroups_py.testing.explorer.stacks.draw import PROFILES, draw
 from jgroups_py.testing.explorer.stacks.play import play
@@ -157,12 +163,12 @@ def test_seed_2755_shrunk_the_coordinator_of_the_losing_side_lets_somebody_in_as
             ),
         ),
         faults=(
-            Fault(at=1.05, do="start", who=("D",)),
-            Fault(at=1.733, do="crash", who=("B",)),
-            Fault(at=1.932, do="cut", who=("A", "B", "C"), seconds=6),
-            Fault(at=3.408, do="start", who=("B",)),
-            Fault(at=7.879, do="crash", who=("C",)),
-            Fault(at=9.879, do="start", who=("C",)),
+            CacheFault(at=1.05, do="start", who=("D",)),
+            CacheFault(at=1.733, do="crash", who=("B",)),
+            CacheFault(at=1.932, do="cut", who=("A", "B", "C"), seconds=6),
+            CacheFault(at=3.408, do="start", who=("B",)),
+            CacheFault(at=7.879, do="crash", who=("C",)),
+            CacheFault(at=9.879, do="start", who=("C",)),
         ),
     )
     assert play_caches(schedule).problems == []
@@ -205,7 +211,7 @@ def cut(*who: str, majority: bool) -> CacheSchedule:
                 ),
             ),
         ),
-        faults=(Fault(at=4.161, do="cut", who=who, seconds=6),),
+        faults=(CacheFault(at=4.161, do="cut", who=who, seconds=6),),
     )
 
 
@@ -316,7 +322,7 @@ def test_a_file_that_is_no_schedule_is_refused(old: str, new: str, problem: str)
         back_end="local",
         members=("A",),
         callers=(Caller(member="A", steps=(Do(do="put", path="/a"),)),),
-        faults=(Fault(at=1, do="crash", who=("A",)),),
+        faults=(CacheFault(at=1, do="crash", who=("A",)),),
     )
     text = schedule.to_json()
     assert old in text
@@ -350,7 +356,7 @@ def test_shrinking_leaves_what_matters() -> None:
         back_end="replicated",
         members=("A", "B", "C"),
         callers=tuple(Caller(member=m, steps=steps) for m in "ABCABC"),
-        faults=tuple(Fault(at=at, do="crash", who=(who,)) for at, who in enumerate("CBAC")),
+        faults=tuple(CacheFault(at=at, do="crash", who=(who,)) for at, who in enumerate("CBAC")),
     )
     back_end = Caches()
     back_end.play = player  # type: ignore[method-assign, assignment]
@@ -369,16 +375,18 @@ WENT = Went(dict.fromkeys((OLD, MAIN, MERGED)), {(b"c", OLD): 5.0})
 ADDRESSES = {"A": b"a", "C": b"c"}
 
 
-def entry(member: str, do: Any, call: float, returned: float, begin: Any, end: Any) -> Entry:
+def entry(member: str, do: Any, call: float, returned: float, begin: Any, end: Any) -> RecordedCall:
     what = Call(do, ("x",), (("v", f"{member}{call}"),) if do == "put" else ())
-    made = Entry(member, member, what, call, Place(begin), returned, Place(end), None)
+    made = RecordedCall(
+        member, member, what, call, MemberPlace(begin), returned, MemberPlace(end), None
+    )
     made.reads_only = do == "node"
     if returned == math.inf:
         made.result = UNKNOWN
     return made
 
 
-def checked(*entries: Entry) -> list[tuple[str, bool]]:
+def checked(*entries: RecordedCall) -> list[tuple[str, bool]]:
     """Who is judged, and whether it is known to have happened."""
     found = operations(entries, "replicated", {}, WENT, ADDRESSES, None)
     return [(op.caller, op.known) for op in found]
@@ -446,4 +454,4 @@ def test_lines_of_views() -> None:
     assert b.line == a.line
     went = places.went_on(["A", "B"])
     assert went.left == {(b"b", (1, (b"a", b"b"))): 0.0}
-    assert not went.has(Place((2, (b"b",)))) and went.has(Place((2, (b"a",))))
+    assert not went.has(MemberPlace((2, (b"b",)))) and went.has(MemberPlace((2, (b"a",))))

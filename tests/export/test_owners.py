@@ -13,8 +13,8 @@ from cache_group import Group, group, settings
 from export_kit import TOKEN, Tree, changes_of, client_of, in_thread, state_of, tree_of
 
 from jgroups_py.buddy.messages import Changes
-from jgroups_py.buddy.values import Node, Stamp
-from jgroups_py.cache.holding import Holding
+from jgroups_py.buddy.values import OwnedNode, Stamp
+from jgroups_py.cache.holding import PlaceOfMember
 from jgroups_py.cache.node import node_from_bytes
 from jgroups_py.errors import CacheError, ConfigError
 from jgroups_py.export import (
@@ -49,7 +49,7 @@ def stamp(version: int, owner: Address = A, view: int = 1) -> Stamp:
 
 def change(version: int, size: int = 10, *, removed: bool = False) -> Changes:
     value = None if removed else {"v": bytes(size)}
-    return ((("p",), Node(value, (1, 0), stamp(version), removed)),)
+    return ((("p",), OwnedNode(value, (1, 0), stamp(version), removed)),)
 
 
 class Here:
@@ -57,8 +57,8 @@ class Here:
 
     seq = told = 0
 
-    def __call__(self) -> Holding:
-        return Holding("1|aa", bytes(A).hex(), {}, 0, "", self.seq, self.told)
+    def __call__(self) -> PlaceOfMember:
+        return PlaceOfMember("1|aa", bytes(A).hex(), {}, 0, "", self.seq, self.told)
 
 
 def logs(**limits: int) -> tuple[OwnerLogs, Here]:

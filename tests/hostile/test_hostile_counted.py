@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from jgroups_py.protocols.membership.gms.wire import AGREE_ID, Kind
+from jgroups_py.protocols.membership.gms.wire import AGREE_ID, RoundKind
 from jgroups_py.protocols.reliable.nakack2.protocol import NAKACK2
 from jgroups_py.testing.explorer.bytes.cluster import Cluster
 from jgroups_py.values.address import UUID
@@ -59,7 +59,7 @@ def test_a_header_of_another_protocol_is_survived(
 def test_a_round_of_a_stranger_is_ignored(cluster: Cluster) -> None:
     member = cluster.members[1]
     before = member.statistics()["GMS"]["bad_messages"]
-    headers = {AGREE_ID: FragHeader(1, Kind.FREEZE, 0)}
+    headers = {AGREE_ID: FragHeader(1, RoundKind.FREEZE, 0)}
     cluster.deliver(member, cluster.forged(headers, src=STRANGER, dest=member.address))
     assert member.statistics()["GMS"]["bad_messages"] == before + 1
 

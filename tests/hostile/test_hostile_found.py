@@ -204,9 +204,9 @@ def test_numbers_of_the_own_site_as_if_of_another_are_survived(kind: str) -> Non
     assert relay.statistics()["RELAY"]["malformed"] == before + 1
 
 
-@pytest.mark.parametrize("kind", list(gms_agree_wire.Kind))
+@pytest.mark.parametrize("kind", list(gms_agree_wire.RoundKind))
 def test_a_message_of_a_round_whose_payload_is_a_number_is_survived(
-    kind: gms_agree_wire.Kind,
+    kind: gms_agree_wire.RoundKind,
 ) -> None:
     cluster = Cluster(8, "udp.xml")
     other, member, _ = cluster.members
@@ -219,7 +219,7 @@ def test_a_message_of_a_round_whose_payload_is_a_number_is_survived(
         type=MessageType.LONG,
     )
     cluster.deliver(member, data)
-    Kind = gms_agree_wire.Kind
+    Kind = gms_agree_wire.RoundKind
     has_payload = kind not in (Kind.DONE, Kind.THAW, Kind.ASK, Kind.HAS)  # nobody was asked
     assert member.statistics()["GMS"]["bad_messages"] == before + has_payload
     cluster.talk()

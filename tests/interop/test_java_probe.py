@@ -12,7 +12,7 @@ from mixed_group import mixed_group
 
 from jgroups_py.tools.cli import run
 from jgroups_py.tools.commands.mperf_ports import free_block
-from jgroups_py.tools.probing import Asking
+from jgroups_py.tools.probing import ProbeQuestion
 from jgroups_py.wire.probe import GROUP, decode_map
 
 pytestmark = [pytest.mark.java, pytest.mark.timeout(60)]
@@ -55,13 +55,13 @@ async def test_our_probe_asks_a_java_member(parts: JavaParts) -> None:
         more = {"bind_addr": "127.0.0.1", "passcode": "letmein"}
         await group.java("J", attributes=diag("tcp", port, **more))
         for targets in ((), (("127.0.0.1", port),)):
-            asking = Asking(targets, (GROUP, port), "127.0.0.1", 3.0, "letmein", 1)
+            asking = ProbeQuestion(targets, (GROUP, port), "127.0.0.1", 3.0, "letmein", 1)
             (heard,) = await asking.ask(f"cluster={group.cluster} keys jmx=GMS member-addrs")
             assert heard.answer.head.startswith("J [ip=127.0.0.1:")
             attributes = decode_map(heard.answer.values["GMS"])
             assert attributes is not None and attributes["coord"] == "true"
             assert "jmx" in heard.answer.values["keys"]
-        wrong = Asking((("127.0.0.1", port),), (GROUP, port), "127.0.0.1", 3.0, "wrong")
+        wrong = ProbeQuestion((("127.0.0.1", port),), (GROUP, port), "127.0.0.1", 3.0, "wrong")
         assert await wrong.ask("keys") == []
 
 

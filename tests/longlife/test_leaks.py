@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from jgroups_py.drill.soak.tables import roots_of, walk
-from jgroups_py.protocols.relay.bridge.session import Session
+from jgroups_py.protocols.relay.bridge.session import RelaySession
 from jgroups_py.protocols.relay.state import FORGOTTEN_AGES, RelayState
 from jgroups_py.testing import FakeStack, make_address
 from jgroups_py.testing.sim import World
@@ -46,7 +46,7 @@ def test_without_an_age_limit_only_their_number_is_limited() -> None:
 
 
 def test_a_session_forgets_departed_origins_of_both_sides() -> None:
-    session = Session(make_address(1))
+    session = RelaySession(make_address(1))
     home, remote, living = ORIGINS[:3]
     session.have = {"NYC": {home: 5, living: 1}, "SFO": {remote: 7, living: 2}}
     session.told = {remote: 7, living: 2}

@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from jgroups_py.protocols.relay.bridge.session import Session
+from jgroups_py.protocols.relay.bridge.session import RelaySession
 from jgroups_py.protocols.relay.holders.collect import Collect
 from jgroups_py.protocols.relay.protocol import RELAY
 from jgroups_py.protocols.relay.site.reports import Reports
@@ -145,7 +145,7 @@ class SendsBeforeAsking(RELAY):
         bridge = self.bridge
         ask = type(bridge).ask
 
-        def ask_and_go(session: Session, again: bool = False) -> None:
+        def ask_and_go(session: RelaySession, again: bool = False) -> None:
             ask(bridge, session, again)
             session.answered(dict(self.state.delivered), {})
 
@@ -160,7 +160,7 @@ class LowerNumbers(RELAY):
         self.holding.looked_at = 1e9  # and does not look for it elsewhere
         bridge = self.bridge
 
-        def on_have(session: Session, have: Any) -> None:
+        def on_have(session: RelaySession, have: Any) -> None:
             if have.token:
                 for origin, number in have.numbers.items():
                     self.buffer.cut(origin, number)

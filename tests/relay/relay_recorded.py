@@ -1,4 +1,4 @@
-"""``Out`` without a stack: it remembers what a part says."""
+"""``RelayOut`` without a stack: it remembers what a part says."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-from jgroups_py.protocols.relay.out import Out
-from jgroups_py.protocols.relay.status import Counters, OutOfSync
+from jgroups_py.protocols.relay.out import RelayOut
+from jgroups_py.protocols.relay.status import OutOfSync, RelayCounters
 from jgroups_py.protocols.relay.wire import Record
 from jgroups_py.values.address import UUID, Address
 
@@ -26,14 +26,14 @@ class RecordedTimer:
         self.deadline = None
 
 
-class Recorded(Out):
+class Recorded(RelayOut):
     """``clock`` is the time. ``told``: records to one member. ``said``: records to all. ``traces``: by name."""
 
     def __init__(self, me: UUID) -> None:
         self.me = me
         self.name = "RELAY"
         self.log = logging.LoggerAdapter(logging.getLogger("relay.parts"), {})
-        self.counters = Counters()
+        self.counters = RelayCounters()
         self.out_of_sync = OutOfSync()
         self.clock = 0.0
         self.woken = 0

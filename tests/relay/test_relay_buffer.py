@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jgroups_py.protocols.relay.home.buffer import OVERHEAD, RUN_OVERHEAD, Buffer
+from jgroups_py.protocols.relay.home.buffer import OVERHEAD, RUN_OVERHEAD, RelayBuffer
 from jgroups_py.protocols.relay.home.spill import SpillFile
 from jgroups_py.protocols.relay.state import RelayState, minimum
 from jgroups_py.values.message import MessageType
@@ -18,11 +18,11 @@ A, B = b"a" * 16, b"b" * 16
 BYTES = MessageType.BYTES
 
 
-def buffer(messages: int = 1000, size: int = 1_000_000, age: float = 0.0) -> Buffer:
-    return Buffer(messages, size, age)
+def buffer(messages: int = 1000, size: int = 1_000_000, age: float = 0.0) -> RelayBuffer:
+    return RelayBuffer(messages, size, age)
 
 
-def fill(held: Buffer, origin: bytes, first: int, count: int, at: float = 0.0) -> int:
+def fill(held: RelayBuffer, origin: bytes, first: int, count: int, at: float = 0.0) -> int:
     payloads = [b"%d" % n for n in range(first, first + count)]
     return held.add(origin, first, payloads, 0, BYTES, at)
 
@@ -101,7 +101,7 @@ def test_runs_that_are_gone_leave_the_lists() -> None:
 
 def test_messages_that_are_spilled_from_the_middle_are_counted(tmp_path: Path) -> None:
     """As much has left the file meanwhile (all 7107)."""
-    held = Buffer(9, 1_000_000, 0.0, SpillFile(str(tmp_path), 1_000_000))
+    held = RelayBuffer(9, 1_000_000, 0.0, SpillFile(str(tmp_path), 1_000_000))
     for origin, first in ((B, 1), (A, 4), (A, 1), (A, 7)):
         fill(held, origin, first, 3)
     held.overflow(0.0)
@@ -124,7 +124,7 @@ def test_age_counts_from_arrival() -> None:
 
 def test_spilled_messages_are_read_back_and_their_file_is_emptied(tmp_path: Path) -> None:
     spill = SpillFile(str(tmp_path), 1000)
-    held = Buffer(3, 1_000_000, 0.0, spill)
+    held = RelayBuffer(3, 1_000_000, 0.0, spill)
     for first in range(1, 9, 2):
         fill(held, A, first, 2)
         held.overflow(0.0)
@@ -143,7 +143,7 @@ def test_spilled_messages_are_read_back_and_their_file_is_emptied(tmp_path: Path
 
 def test_a_part_of_what_was_spilled_stays_in_the_file(tmp_path: Path) -> None:
     """Read back into memory it was above the limit (a simulated drill found it)."""
-    held = Buffer(5, 1_000_000, 0.0, SpillFile(str(tmp_path), 1000))
+    held = RelayBuffer(5, 1_000_000, 0.0, SpillFile(str(tmp_path), 1000))
     fill(held, A, 1, 5)
     fill(held, A, 6, 5)
     held.overflow(0.0)
@@ -164,7 +164,7 @@ def test_a_part_of_what_was_spilled_stays_in_the_file(tmp_path: Path) -> None:
 
 
 def test_a_full_spill_file_drops_the_oldest(tmp_path: Path) -> None:
-    held = Buffer(2, 1_000_000, 0.0, SpillFile(str(tmp_path), 10))
+    held = RelayBuffer(2, 1_000_000, 0.0, SpillFile(str(tmp_path), 10))
     for first in range(1, 13, 2):
         fill(held, A, first, 2)
     spilled, dropped = held.overflow(0.0)
@@ -190,7 +190,7 @@ def test_the_buffer_agrees_with_a_dictionary(
     actions: list[tuple[str, int, int]], spills: bool
 ) -> None:
     spill = SpillFile("", 10_000) if spills else None
-    held = Buffer(12, 1_000_000, 0.0, spill)
+    held = RelayBuffer(12, 1_000_000, 0.0, spill)
     model: dict[int, bytes] = {}
     for action, number, count in actions:
         if action == "add":
@@ -269,7 +269,7 @@ def test_the_counted_size_is_the_size_that_python_needs(size: int, run: int) -> 
 
 def test_entries_of_spilled_runs_are_limited_too(tmp_path: Path) -> None:
     room = 100 * RUN_OVERHEAD
-    held = Buffer(1_000_000, room, 0, SpillFile(str(tmp_path), 1_000_000_000))
+    held = RelayBuffer(1_000_000, room, 0, SpillFile(str(tmp_path), 1_000_000_000))
     for number in range(1, 2000):
         held.add(A, number, [b"x" * 10], 0, BYTES, float(number))
         held.overflow(float(number))

@@ -188,7 +188,7 @@ def test_a_run_of_no_site_is_refused_from_a_peer_that_has_not_said_its_site() ->
     (session,) = relay.relay.bridge.sessions.values()
     session.site = ""
     source = RelayHeader(RelayType.DATA, original_sender=SiteUUID(ORIGIN, "", "T"))
-    headers: dict[int, Header] = {ID: FragHeader(1, wire.Kind.RELAYED, 0), SOURCE_ID: source}
+    headers: dict[int, Header] = {ID: FragHeader(1, wire.MessageKind.RELAYED, 0), SOURCE_ID: source}
     before = relay.relay.counters.malformed
     relay.machine.enter(net.now)
     stack.protocols[0].pass_up(Batch(relay.id, [b"x"], headers, session.peer))
@@ -205,7 +205,7 @@ def test_a_multicast_whose_number_cannot_be_is_refused(number: int) -> None:
     relay, origin = net.members["E"], net.members["D"].id
     before = relay.relay.counters.malformed
     relay.machine.enter(net.now)
-    headers: dict[int, Header] = {ID: FragHeader(number, wire.Kind.DATA, 0)}
+    headers: dict[int, Header] = {ID: FragHeader(number, wire.MessageKind.DATA, 0)}
     relay.bottom.pass_up(Batch(None, [b"x"], headers, origin))
     relay.machine.leave()
     assert relay.relay.counters.malformed == before + 1

@@ -8,24 +8,24 @@ import pytest
 from relay_recorded import Recorded
 
 from jgroups_py.protocols.relay.bridge.direction import Direction
-from jgroups_py.protocols.relay.bridge.session import Session, Sessions
+from jgroups_py.protocols.relay.bridge.session import RelaySession, Sessions
 from jgroups_py.protocols.relay.config import RelayConfig
-from jgroups_py.protocols.relay.holders.collect import Holding
-from jgroups_py.protocols.relay.home.buffer import Buffer
+from jgroups_py.protocols.relay.holders.collect import CopyHolding
+from jgroups_py.protocols.relay.home.buffer import RelayBuffer
 from jgroups_py.protocols.relay.home.departures import Departures
-from jgroups_py.protocols.relay.home.keep import Keeping
+from jgroups_py.protocols.relay.home.keep import CopyKeeping
 from jgroups_py.protocols.relay.home.origins import Origins
 from jgroups_py.protocols.relay.home.stability import Stability
 from jgroups_py.protocols.relay.home.trim import Trimming
-from jgroups_py.protocols.relay.posts import Posts
+from jgroups_py.protocols.relay.posts import BridgePosts
 from jgroups_py.protocols.relay.remote.forwarded import Forwarded
-from jgroups_py.protocols.relay.remote.incoming import Incoming
-from jgroups_py.protocols.relay.site.control import Control
+from jgroups_py.protocols.relay.remote.incoming import RelayedIncoming
+from jgroups_py.protocols.relay.site.control import ControlRecords
 from jgroups_py.protocols.relay.site.joining import Joining
 from jgroups_py.protocols.relay.site.reports import Reporting
 from jgroups_py.protocols.relay.site.roles import Roles
 from jgroups_py.protocols.relay.state import RelayState, fresh_from
-from jgroups_py.protocols.relay.status import Counters
+from jgroups_py.protocols.relay.status import RelayCounters
 from jgroups_py.protocols.relay.wire import (
     Block,
     CollectAnswer,
@@ -87,7 +87,7 @@ def test_of_a_run_only_what_follows_without_a_gap_is_fresh() -> None:
 
 def test_a_run_is_taken_once_and_in_order() -> None:
     state = RelayState("SFO", "all", ["NYC", "SFO"])
-    incoming = Incoming(Recorded(S), state)
+    incoming = RelayedIncoming(Recorded(S), state)
     assert incoming.take("NYC", ORIGIN, 1, 3) == 1
     assert incoming.take("NYC", ORIGIN, 2, 5) == 4
     assert incoming.take("NYC", ORIGIN, 1, 5) == 6
@@ -95,7 +95,7 @@ def test_a_run_is_taken_once_and_in_order() -> None:
 
 
 def test_a_gap_is_reported_once_until_something_comes() -> None:
-    incoming = Incoming(Recorded(S), RelayState("SFO", "all", ["NYC", "SFO"]))
+    incoming = RelayedIncoming(Recorded(S), RelayState("SFO", "all", ["NYC", "SFO"]))
     incoming.take("NYC", ORIGIN, 1, 1)
     lack = Lack("NYC", {ORIGIN: 1})
     assert incoming.take("NYC", ORIGIN, 3, 4) is None
@@ -109,7 +109,7 @@ def test_a_gap_is_reported_once_until_something_comes() -> None:
 
 def test_numbers_that_will_not_come_are_skipped() -> None:
     state = RelayState("SFO", "all", ["NYC", "SFO"])
-    incoming = Incoming(Recorded(S), state)
+    incoming = RelayedIncoming(Recorded(S), state)
     incoming.take("NYC", ORIGIN, 1, 1)
     incoming.take("NYC", ORIGIN, 5, 5)
     incoming.lack("NYC", ORIGIN)
@@ -121,7 +121,7 @@ def test_numbers_that_will_not_come_are_skipped() -> None:
 
 def test_an_origin_that_was_forgotten_goes_on_where_it_was() -> None:
     state = RelayState("SFO", "all", ["NYC", "SFO"])
-    incoming = Incoming(Recorded(S), state)
+    incoming = RelayedIncoming(Recorded(S), state)
     incoming.take("NYC", ORIGIN, 1, 3)
     incoming.take("NYC", ORIGIN, 5, 5)
     incoming.lack("NYC", ORIGIN)
@@ -266,12 +266,12 @@ def test_the_dead_are_not_missing_and_who_is_back_is_not_gone() -> None:
 
 def keeping_of(
     roles: Roles, state: RelayState, out: Recorded, limit: int = 10, overflow: Any = "drop_oldest"
-) -> Keeping:
+) -> CopyKeeping:
     config = RelayConfig(
         site="NYC", bridge="bridge", max_messages=limit, overflow=overflow, block_credits=1
     )
-    buffer = Buffer(limit, 100_000, 0.0)
-    return Keeping(config, out, roles, state, buffer)
+    buffer = RelayBuffer(limit, 100_000, 0.0)
+    return CopyKeeping(config, out, roles, state, buffer)
 
 
 def test_only_what_is_not_acknowledged_is_kept() -> None:
@@ -316,9 +316,9 @@ def test_a_relay_blocks_its_site_and_lets_it_go_on() -> None:
 
 
 def test_a_round_ends_when_all_have_answered_and_nothing_is_left_to_fetch() -> None:
-    out, state, buffer = Recorded(S), state_of(O=2), Buffer(10, 100_000, 0.0)
+    out, state, buffer = Recorded(S), state_of(O=2), RelayBuffer(10, 100_000, 0.0)
     roles = roles_of(S, R, S, M)
-    holding = Holding(out, roles, state, buffer)
+    holding = CopyHolding(out, roles, state, buffer)
     holding.new_round()
     assert holding.ask_silent_ones() and not holding.complete
     assert out.told == [(R, CollectAsk(roles.key)), (M, CollectAsk(roles.key))]
@@ -344,9 +344,9 @@ def test_a_round_ends_when_all_have_answered_and_nothing_is_left_to_fetch() -> N
 
 def test_only_a_second_look_counts_as_one() -> None:
     """A relay gives up what is missing only if it looked for it again after that was missing."""
-    out, buffer = Recorded(S), Buffer(10, 100_000, 0.0)
+    out, buffer = Recorded(S), RelayBuffer(10, 100_000, 0.0)
     out.clock = 5.0
-    holding = Holding(out, roles_of(R, R, S), state_of(), buffer)
+    holding = CopyHolding(out, roles_of(R, R, S), state_of(), buffer)
     never = holding.looked_at
     holding.new_round()
     assert not holding.looked() and holding.looked_at == never
@@ -356,10 +356,10 @@ def test_only_a_second_look_counts_as_one() -> None:
 
 
 def test_copies_are_sent_until_the_room_is_used_up() -> None:
-    out, buffer = Recorded(R), Buffer(10, 100_000, 0.0)
+    out, buffer = Recorded(R), RelayBuffer(10, 100_000, 0.0)
     for number in (1, 2, 4):
         buffer.add(ORIGIN, number, [b"x" * 100], 0, 0, 0.0)
-    holding = Holding(out, roles_of(R, R, S), state_of(O=4), buffer)
+    holding = CopyHolding(out, roles_of(R, R, S), state_of(O=4), buffer)
     holding.send_copies(S, Fetch((b"", 1), {ORIGIN: [(1, 4)]}), 500)
     assert out.copies == [(S, ORIGIN, 1, 1), (S, ORIGIN, 2, 1)]
     assert out.told == [(S, Fetched((b"", 1), {ORIGIN: [(3, 4)]}))]
@@ -369,9 +369,9 @@ def test_copies_are_sent_until_the_room_is_used_up() -> None:
 
 
 def test_posts_that_wait_for_a_site_have_a_limit_together() -> None:
-    counters, sent = Counters(), list[bytes]()
-    sessions = Sessions({R: Session(R)})
-    posts = Posts(counters, sessions, lambda session, payload: sent.append(payload), 10)
+    counters, sent = RelayCounters(), list[bytes]()
+    sessions = Sessions({R: RelaySession(R)})
+    posts = BridgePosts(counters, sessions, lambda session, payload: sent.append(payload), 10)
     posts.links["SFO"] = R
     assert posts.send("SFO", bytes(20)), "nothing waits"
     sessions[R].blocked = True
@@ -404,8 +404,8 @@ def test_a_member_says_which_site_relays(
 
 def test_an_origin_is_sendable_as_far_as_it_is_stable() -> None:
     out, roles, state = Recorded(R), roles_of(R, R, S, O), state_of(O=5, M=3)
-    buffer, stability, trimming = Buffer(10, 100_000, 0.0), Stability(9), Trimming()
-    departures, holding = Departures(out, roles, 9.0), Holding(out, roles, state, buffer)
+    buffer, stability, trimming = RelayBuffer(10, 100_000, 0.0), Stability(9), Trimming()
+    departures, holding = Departures(out, roles, 9.0), CopyHolding(out, roles, state, buffer)
     names: dict[Address, str] = {O: "O"}
     args = (roles, state, holding, buffer, departures, trimming)
     received = Origins(*args, None, lambda m: names.get(m))
@@ -421,8 +421,8 @@ def test_an_origin_is_sendable_as_far_as_it_is_stable() -> None:
     assert (stable.source(ORIGIN).site, stable.was_silent(b"q" * 16)) == ("NYC", True)
 
 
-def session_of(peer: UUID, site: str, **acked: int) -> Session:
-    session = Session(peer)
+def session_of(peer: UUID, site: str, **acked: int) -> RelaySession:
+    session = RelaySession(peer)
     session.site = site
     session.acked = {bytes(member(name)): number for name, number in acked.items()}
     return session
@@ -453,7 +453,7 @@ def test_acknowledged_is_what_all_relays_of_all_sites_have() -> None:
     assert sessions.acknowledged(["LON", "SFO"], ORIGIN) == 3
     assert sessions.acknowledged(["LON", "PAR"], ORIGIN) == 0, "PAR has no relay on the bridge"
     assert (sessions.relays_of("SFO"), sessions.relays_of("LON")) == (2, 1)
-    sessions[O] = Session(O)
+    sessions[O] = RelaySession(O)
     assert sessions.relays_of("LON") == 2, "nobody knows of which site O is relay"
     sessions.forget([ORIGIN])
     assert sessions.acknowledged(["SFO"], ORIGIN) == 0
@@ -501,7 +501,7 @@ def test_only_members_of_ours_are_in_line() -> None:
 
 def test_control_that_cannot_be_is_counted_and_not_applied() -> None:
     out = Recorded(R)
-    control = Control(out, "NYC")
+    control = ControlRecords(out, "NYC")
 
     def accepted(record: Any, dest: Address | None = None, src: Address = S) -> bool:
         return bool(list(control.records(Batch(dest, [encode(record)], {}, src))))

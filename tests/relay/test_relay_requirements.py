@@ -13,7 +13,7 @@ from relay_harness import five_and_five as started
 
 from jgroups_py.errors import ConfigError, LocalProtocolError
 from jgroups_py.protocols.relay.protocol import RELAY
-from jgroups_py.protocols.relay.wire import ID, SOURCE_ID, Kind
+from jgroups_py.protocols.relay.wire import ID, SOURCE_ID, MessageKind
 from jgroups_py.values.address import SiteUUID
 from jgroups_py.values.batch import Batch
 from jgroups_py.values.events import (
@@ -738,7 +738,7 @@ def test_of_a_run_that_reaches_back_only_what_is_new_is_delivered() -> None:
     origin, relay = net.members["C"].id, net.members["T"].id
     net.send("C", 2)
     headers = {
-        ID: FragHeader(3, Kind.RELAYED, home.relay.state.epoch[0]),
+        ID: FragHeader(3, MessageKind.RELAYED, home.relay.state.epoch[0]),
         SOURCE_ID: RelayHeader(
             RelayType.DATA, original_sender=home.relay.origins.source(bytes(origin))
         ),

@@ -18,9 +18,9 @@ from jgroups_py.protocols.relay.wire import (
     BridgeGap,
     CollectAsk,
     Forget,
-    Kind,
     Known,
     Lack,
+    MessageKind,
     Snapshot,
     StillKnown,
     decode_bridged,
@@ -120,7 +120,7 @@ def test_a_holder_keeps_what_a_state_contained(when: str) -> None:
     holder.machine.enter(net.now)
     for batch in origin.log:
         header = batch.header(ID, FragHeader)
-        if header is not None and header.index == Kind.DATA:
+        if header is not None and header.index == MessageKind.DATA:
             holder.bottom.pass_event_up(Covered(replace(batch, src=origin.id)))
     holder.machine.leave()
     holder.positions[origin] = len(origin.log)
@@ -131,7 +131,7 @@ def test_a_holder_keeps_what_a_state_contained(when: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "header", [FragHeader(0, Kind.DATA, 0), FragHeader(1, Kind.RELAYED, 0), None]
+    "header", [FragHeader(0, MessageKind.DATA, 0), FragHeader(1, MessageKind.RELAYED, 0), None]
 )
 def test_other_contents_of_a_state_are_not_kept(header: FragHeader | None) -> None:
     net = started(buffering_members=2)

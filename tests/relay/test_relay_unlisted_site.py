@@ -14,7 +14,7 @@ from jgroups_py.protocols.relay.wire import (
     SOURCE_ID,
     Ask,
     BridgeGap,
-    Kind,
+    MessageKind,
     encode,
 )
 from jgroups_py.values.address import Address, SiteUUID
@@ -130,7 +130,7 @@ def test_a_relay_that_was_accepted_and_then_says_an_unlisted_site_is_heard_no_mo
     relay.bridge.block("waits in the inbox")
     sender = SiteUUID(bytes(net.members["T"].id), "SFO", "T")
     source = RelayHeader(RelayType.DATA, original_sender=sender)
-    run = Batch(None, [b"T#1"], {ID: FragHeader(1, Kind.RELAYED, 0), SOURCE_ID: source})
+    run = Batch(None, [b"T#1"], {ID: FragHeader(1, MessageKind.RELAYED, 0), SOURCE_ID: source})
     other = Ask(session.peer_token + 1, "LON", (0, "NYC"), [], {}, False)
     records = Batch(None, [encode(other)], {ID: CONTROL_HEADER})
     post = Batch(None, [b"post"], {ID: POST_HEADER})

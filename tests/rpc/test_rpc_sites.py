@@ -19,7 +19,7 @@ from jgroups_py import (
     open_channel,
     open_rpc,
 )
-from jgroups_py.protocols.relay.bridge.link import Bridge
+from jgroups_py.protocols.relay.bridge.link import RelayBridge
 from jgroups_py.rpc import Methods, other_sites, with_caller
 from jgroups_py.rpc.serving import ID
 from jgroups_py.values.message import MessageType
@@ -78,13 +78,13 @@ async def test_a_list_of_members_of_another_site_becomes_all_of_that_site(
     autojump_clock: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     crossed: list[Batch] = []
-    on_run = Bridge._on_run
+    on_run = RelayBridge._on_run
 
-    def seen(self: Bridge, session: Any, batch: Batch) -> None:
+    def seen(self: RelayBridge, session: Any, batch: Batch) -> None:
         crossed.append(batch)
         on_run(self, session, batch)
 
-    monkeypatch.setattr(Bridge, "_on_run", seen)
+    monkeypatch.setattr(RelayBridge, "_on_run", seen)
     async with trio.open_nursery() as nursery:
         sites = Sites(nursery)
         await sites.start("NYC", "ABC")

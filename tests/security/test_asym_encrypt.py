@@ -11,7 +11,7 @@ import pytest
 
 from jgroups_py.config.settings import load_stack
 from jgroups_py.errors import ConfigError, RemoteProtocolError
-from jgroups_py.protocols.membership.gms.wire import AGREE_ID, Kind
+from jgroups_py.protocols.membership.gms.wire import AGREE_ID, RoundKind
 from jgroups_py.protocols.security.asym_encrypt import ASK_AFTER, ASYM_ENCRYPT, AWAITING_MAX
 from jgroups_py.protocols.security.key_list import KEY_MOST, Entry, encode_keys, read_keys
 from jgroups_py.protocols.security.public_keys import OtherKey, PublicKeys
@@ -412,7 +412,7 @@ def test_the_view_of_survivors_brings_the_new_key_too() -> None:
     view = View(ViewId(A, 3), (A, B))
     group[A].event_down(PrepareView(view))
     payload = encode_whole(write_view_digest, ViewDigest(view))
-    header = FragHeader(7, Kind.VIEW, 0)
+    header = FragHeader(7, RoundKind.VIEW, 0)
     group[A].down(replace(Batch.of(B, AGREE_ID, header, payload=payload), src=A))
     group.carry(A, B)
     assert payloads(group[B]) == [payload] and group.key(B) == group.key(A)

@@ -14,13 +14,13 @@ from jgroups_py.drill import judged
 from jgroups_py.drill.file import loader, plan
 from jgroups_py.drill.run.runner import Silent
 from jgroups_py.drill.run.simulated import BrokenInvariant, run_simulated
-from jgroups_py.protocols.relay.bridge.link import Bridge
-from jgroups_py.protocols.relay.bridge.session import Session
-from jgroups_py.protocols.relay.home.buffer import Buffer
+from jgroups_py.protocols.relay.bridge.link import RelayBridge
+from jgroups_py.protocols.relay.bridge.session import RelaySession
+from jgroups_py.protocols.relay.home.buffer import RelayBuffer
 from jgroups_py.protocols.relay.protocol import RELAY
 from jgroups_py.protocols.relay.site.reports import Reports
 from jgroups_py.protocols.relay.state import RelayState
-from jgroups_py.protocols.relay.wire import ID, SOURCE_ID, Kind
+from jgroups_py.protocols.relay.wire import ID, SOURCE_ID, MessageKind
 from jgroups_py.testing.check.relay_tables import Track
 from jgroups_py.testing.check.violation import Violated
 from jgroups_py.testing.explorer.lab import Size
@@ -148,18 +148,20 @@ def test_i2_trimmed_before_all_have_it(run: Any, monkeypatch: pytest.MonkeyPatch
 
 
 def test_i2_a_cursor_beyond_the_end_is_found(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    answered = Session.answered
+    answered = RelaySession.answered
 
     def ahead(self: Any, numbers: Any, replay_to: Any) -> None:
         answered(self, {o: n + 1000 for o, n in numbers.items()}, replay_to)
 
-    monkeypatch.setattr(Session, "answered", ahead)
+    monkeypatch.setattr(RelaySession, "answered", ahead)
     assert re.match(r"I2, NYC.\w: cursor of NYC\.\w is \d+, sent were", broken(run))
 
 
 def test_i3_a_trim_that_goes_too_far_is_found(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    trim = Buffer.trim
-    monkeypatch.setattr(Buffer, "trim", lambda self, origin, upto: trim(self, origin, upto + 1))
+    trim = RelayBuffer.trim
+    monkeypatch.setattr(
+        RelayBuffer, "trim", lambda self, origin, upto: trim(self, origin, upto + 1)
+    )
     assert re.match(r"I3, NYC\.\w: NYC\.\w \d+\.\.\d+ is in no buffer that counts", broken(run))
 
 
@@ -200,13 +202,13 @@ def test_i5_an_entry_kept_although_trimmed_is_found(
     run: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(RELAY, "check", lambda self: None)
-    monkeypatch.setattr(Buffer, "trim", lambda self, origin, upto: 0)
+    monkeypatch.setattr(RelayBuffer, "trim", lambda self, origin, upto: 0)
     assert re.match(r"I5, \w+\.\w: NYC\.\w \d+ is kept, trimmed are \d+", broken(run))
 
 
 def test_i5_a_log_beyond_its_limit_is_found(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(RELAY, "check", lambda self: None)
-    monkeypatch.setattr(Buffer, "overflow", lambda self, now: (None, []))
+    monkeypatch.setattr(RelayBuffer, "overflow", lambda self, now: (None, []))
     text = DRILL.replace("  - {at: 2s, crash: NYC.relay}\n", WAN)
     assert re.match(r"I5, NYC\.\w: 11 messages", broken(run, text, ["RELAY.max_messages=10"]))
 
@@ -214,15 +216,17 @@ def test_i5_a_log_beyond_its_limit_is_found(run: Any, monkeypatch: pytest.Monkey
 def test_a_site_that_never_acknowledges_does_not_come_to_rest(
     run: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Bridge, "acknowledge", lambda self, lowest, tell: None)
+    monkeypatch.setattr(RelayBridge, "acknowledge", lambda self, lowest, tell: None)
     assert re.match(r"at rest, RELAY: NYC\.\w still buffers \d+ messages", broken(run))
 
 
 def test_a_broken_invariant_is_exit_2_and_names_its_seed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    trim = Buffer.trim
-    monkeypatch.setattr(Buffer, "trim", lambda self, origin, upto: trim(self, origin, upto + 1))
+    trim = RelayBuffer.trim
+    monkeypatch.setattr(
+        RelayBuffer, "trim", lambda self, origin, upto: trim(self, origin, upto + 1)
+    )
     file = tmp_path / "d.yaml"
     file.write_text(DRILL)
     assert command(["drill", str(file)]) == 2
@@ -404,7 +408,7 @@ def test_messages_that_a_state_lacks_come_again_in_order_and_once() -> None:
     assert [type(event) for event in a.events] == [StateReceived]
     assert scene.checker.messages.last(a, c) == 3
     assert oracle is not None
-    header: dict[int, Any] = {ID: FragHeader(3, Kind.DATA, 0)}
+    header: dict[int, Any] = {ID: FragHeader(3, MessageKind.DATA, 0)}
     oracle.offered(a, Batch(None, sent[2:], header, c.address))
     with pytest.raises(Violated, match=r"I1 .* delivered NYC\.\w 3 after 3"):
         oracle._after_step(a.host)

@@ -13,7 +13,7 @@ import pytest
 import trio
 
 from jgroups_py.config.settings import load_stack
-from jgroups_py.tools.commands.detect_run import DetectPlan, Group
+from jgroups_py.tools.commands.detect_run import DetectedGroup, DetectPlan
 from jgroups_py.tools.commands.mperf_ports import private_attributes
 
 needs_signals = pytest.mark.skipif(
@@ -22,12 +22,12 @@ needs_signals = pytest.mark.skipif(
 
 
 @asynccontextmanager
-async def group_of_three(stack: str, **settings: str) -> AsyncIterator[Group]:
+async def group_of_three(stack: str, **settings: str) -> AsyncIterator[DetectedGroup]:
     attributes = private_attributes(load_stack(stack), 4)
     attributes.update({key.replace("__", "."): value for key, value in settings.items()})
     plan = DetectPlan(stack, 3, 0, f"stopped-{os.getpid()}", attributes)
     async with trio.open_nursery() as nursery:
-        group = Group(plan, nursery)
+        group = DetectedGroup(plan, nursery)
         try:
             for _ in range(plan.members):
                 await group.start_one()
@@ -42,7 +42,7 @@ async def group_of_three(stack: str, **settings: str) -> AsyncIterator[Group]:
         nursery.cancel_scope.cancel()
 
 
-async def stop(group: Group, name: str, seconds: float) -> None:
+async def stop(group: DetectedGroup, name: str, seconds: float) -> None:
     process = group.children[name].process
     process.send_signal(signal.SIGSTOP)
     await trio.sleep(seconds)

@@ -45,7 +45,7 @@ def diagnose(
     cluster: str = "shop",
     version: str | None = None,
     listening: tuple[str, ...] = (),
-) -> checks.Finding:
+) -> checks.DoctorFinding:
     """Two members have a group with the stack ``theirs``; the doctor comes with ``ours``."""
     there, here = folder / "theirs.xml", folder / "ours.xml"
     there.write_text(theirs)
@@ -54,7 +54,7 @@ def diagnose(
     network = MemoryNetwork()
     fresh = {} if version is None else {"UDP.max_version_changes": "0"}
 
-    async def run() -> checks.Finding:
+    async def run() -> checks.DoctorFinding:
         async with (
             open_channel(there, cluster="shop", name="A", transport=network, attributes=old) as a,
             open_channel(there, cluster="shop", name="B", transport=network, attributes=old),

@@ -24,8 +24,8 @@ from jgroups_py.testing.explorer.bytes.guard import Guard
 from jgroups_py.testing.explorer.bytes.mutate import INPUT_MAX, Mutator, mutate_msgpack
 from jgroups_py.testing.explorer.bytes.spots import SpyReader, spots_of
 from jgroups_py.testing.explorer.bytes.stacks import STACKS, Episode, StackTarget
-from jgroups_py.testing.explorer.bytes.targets import DECODERS, Target
-from jgroups_py.testing.explorer.bytes.work import Work
+from jgroups_py.testing.explorer.bytes.targets import DECODERS, FuzzTarget
+from jgroups_py.testing.explorer.bytes.work import FuzzWork
 from jgroups_py.tools import cli
 from jgroups_py.wire.headers import PROTOCOL_IDS, NakAckHeader2, NakAckType
 from jgroups_py.wire.packet import decode_packet
@@ -159,7 +159,7 @@ def test_memory_that_grows_with_every_input_is_a_finding(
         "catalogue",
         lambda: {t.name: Decoder(t, 50) for t in DECODERS if t.name == "kind:version"},
     )
-    plan = engine.Plan(list(engine.catalogue().values()), "1", 800, None, 1)
+    plan = engine.FuzzPlan(list(engine.catalogue().values()), "1", 800, None, 1)
     assert engine.fuzz(plan).rss_growth > 50_000_000
     kept.clear()
 
@@ -190,7 +190,7 @@ def test_a_drop_that_nobody_counts_is_found(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(TP, "_garbage", lambda self, problem: None)
     stack = next(t for t in STACKS if t.name == "stack:udp")
     with Guard() as guard:
-        done = stack.chunk(Work("1", 0, 200, stack.begin()), guard)
+        done = stack.chunk(FuzzWork("1", 0, 200, stack.begin()), guard)
     assert "no counter says so" in done.findings[0].problem.detail
 
 
@@ -228,7 +228,7 @@ def test_the_same_seed_makes_the_same_inputs(name: str) -> None:
         decoder, corpus = Decoder(target), Decoder(target).begin()
         with Guard() as guard:
             for number in range(2):
-                done = decoder.chunk(Work(seed, number, 150, corpus), guard, made.append)
+                done = decoder.chunk(FuzzWork(seed, number, 150, corpus), guard, made.append)
                 corpus = done.corpus
         return made
 
@@ -274,7 +274,7 @@ def test_a_replay_needs_its_target(tmp_path: Path, capsys: pytest.CaptureFixture
         for t in DECODERS
     ],
 )
-def test_each_target_begins_with_what_it_takes(target: Target) -> None:
+def test_each_target_begins_with_what_it_takes(target: FuzzTarget) -> None:
     taken = 0
     for data in target.seeds():
         try:

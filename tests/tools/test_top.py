@@ -12,8 +12,8 @@ from jgroups_py.tools.cli import run
 from jgroups_py.tools.commands.mperf_ports import free_block
 from jgroups_py.tools.commands.top import NOBODY, table_of
 from jgroups_py.tools.probing import Heard
-from jgroups_py.tools.top_rows import Look, Row, look_of, row_of, rows_of, split
-from jgroups_py.wire.probe import Answer
+from jgroups_py.tools.top_rows import Look, TopRow, look_of, row_of, rows_of, split
+from jgroups_py.wire.probe import ProbeAnswer
 
 
 def answer(member: str, *, sent: float = 0.0, view: int = 3, coordinator: str = "A") -> Heard:
@@ -37,7 +37,7 @@ def answer(member: str, *, sent: float = 0.0, view: int = 3, coordinator: str = 
         "UFC": "{waits_for=D}",
         "RELAY": "{role=relay, buffered=12, buffer_fill=0.1, sites=LON:up SFO:down}",
     }
-    return Heard("127.0.0.1", 7500, 900, Answer(head, values))
+    return Heard("127.0.0.1", 7500, 900, ProbeAnswer(head, values))
 
 
 def look(heard: Heard, at: float) -> Look:
@@ -48,7 +48,7 @@ def look(heard: Heard, at: float) -> Look:
 
 def test_a_row_has_rates_between_two_looks() -> None:
     row = row_of(look(answer("B", sent=100), 10.0), look(answer("B", sent=160), 12.0))
-    assert row == Row(
+    assert row == TopRow(
         cluster="shop",
         member="B",
         coordinator="A",
@@ -76,7 +76,9 @@ def test_a_member_that_was_not_seen_before_or_has_begun_anew_has_no_rates() -> N
 
 def test_a_java_member_has_the_numbers_that_it_tells() -> None:
     head = "J [ip=127.0.0.1:7800, 3 mbr(s), cluster=shop, version=5.5.6.Final (Arles)]"
-    heard = Heard("127.0.0.1", 7500, 9, Answer(head, {"metrics": "NAKACK4:\n   num_sent: 3\n"}))
+    heard = Heard(
+        "127.0.0.1", 7500, 9, ProbeAnswer(head, {"metrics": "NAKACK4:\n   num_sent: 3\n"})
+    )
     row = row_of(None, look(heard, 1.0))
     assert (row.member, row.members, row.view, row.sent, row.waiting) == ("J", 3, None, None, None)
 
@@ -84,7 +86,7 @@ def test_a_java_member_has_the_numbers_that_it_tells() -> None:
 @pytest.mark.parametrize("head", ["", "no member", "A [ip=x, many mbr(s), cluster=c, version=1]"])
 def test_any_answer_at_all_is_survived(head: str) -> None:
     values = {"metrics": "GMS:\n   highest_id: nan\n   x: 1e999\n:::", "GMS": "{", "MFC": "{=,}"}
-    found = look_of(Heard("127.0.0.1", 1, 2, Answer(head, values)), 0.0)
+    found = look_of(Heard("127.0.0.1", 1, 2, ProbeAnswer(head, values)), 0.0)
     if found is not None:
         assert row_of(found, found).view is None
         table_of([row_of(found, found)])

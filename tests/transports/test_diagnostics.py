@@ -60,7 +60,7 @@ class Asked:
         self.stack.take_outgoing()
         self._next = -1
 
-    def ask(self, words: str | bytes, source: tuple[str, int] = NEAR) -> probe.Answer | None:
+    def ask(self, words: str | bytes, source: tuple[str, int] = NEAR) -> probe.ProbeAnswer | None:
         """Over UDP."""
         data = words if isinstance(words, bytes) else words.encode()
         self.stack.handle(Datagram(self.group, data, source))

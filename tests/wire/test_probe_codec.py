@@ -34,7 +34,7 @@ def test_the_numbers_of_an_authenticator_have_no_line_end_for_java_to_stop_at() 
 
 def test_words_and_clusters_of_a_request_are_told_apart() -> None:
     request = probe.decode_words(b" cluster=demo keys \r\n jmx=UDP ")
-    assert request == probe.Request(("keys", "jmx=UDP"), ("demo",))
+    assert request == probe.ProbeRequest(("keys", "jmx=UDP"), ("demo",))
     assert request.is_for("demo") and not request.is_for("other")
 
 
@@ -69,31 +69,31 @@ def test_a_request_of_more_bytes_or_words_than_allowed_is_refused() -> None:
 
 def test_a_request_over_tcp_ends_with_a_line_even_when_its_authenticator_has_a_byte_10() -> None:
     head = b"\n" * probe.HEAD_SIZE
-    incoming = probe.Incoming(probe.HEAD_SIZE)
+    incoming = probe.ProbeInput(probe.HEAD_SIZE)
     for byte in head + b"keys":
         assert incoming.feed(bytes([byte])) is None
     assert incoming.feed(b"\r\nmore") == head + b"keys"
 
 
 def test_a_request_without_an_end_is_refused_at_its_limit() -> None:
-    incoming = probe.Incoming(0)
+    incoming = probe.ProbeInput(0)
     assert incoming.feed(b"a" * 10_000) is None
     with pytest.raises(RemoteProtocolError):
         incoming.feed(b"a")
     with pytest.raises(RemoteProtocolError):
-        probe.Incoming(0).feed(b"a" * 10_001 + b"\n")
+        probe.ProbeInput(0).feed(b"a" * 10_001 + b"\n")
 
 
 def test_an_answer_is_read_back() -> None:
     values = {"keys": "a b", "uuids": "A: 1\nB: 2\n", "UDP": "{a=1}"}
     data = probe.encode_answer("A [ip=1]\n", values, 1000)
     assert data == b"A [ip=1]\nkeys=a b\r\nuuids=A: 1\nB: 2\n\r\nUDP={a=1}\r\n"
-    assert probe.decode_answer(data) == probe.Answer("A [ip=1]", values)
+    assert probe.decode_answer(data) == probe.ProbeAnswer("A [ip=1]", values)
 
 
 def test_an_answer_to_no_words_is_all_head() -> None:
     data = b"A (ip=1)\nview=[A|0] (1) [A]\ncluster=demo\nversion=x\n"
-    assert probe.decode_answer(data) == probe.Answer(data.decode().rstrip(), {})
+    assert probe.decode_answer(data) == probe.ProbeAnswer(data.decode().rstrip(), {})
 
 
 def test_values_that_do_not_fit_are_left_out_and_counted() -> None:

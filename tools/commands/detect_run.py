@@ -81,7 +81,7 @@ async def _member(plan: DetectPlan, name: str) -> None:
 # --- the parent
 
 
-class Group:
+class DetectedGroup:
     """Members as processes, and the newest view of each."""
 
     def __init__(self, plan: DetectPlan, nursery: trio.Nursery) -> None:
@@ -172,7 +172,7 @@ async def measure(plan: DetectPlan, progress: Callable[[str], None]) -> dict[str
     times: list[float] = []
     coordinators = 0
     async with trio.open_nursery() as nursery:
-        group = Group(plan, nursery)
+        group = DetectedGroup(plan, nursery)
         try:
             for _ in range(plan.members):
                 await group.start_one()

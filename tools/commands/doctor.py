@@ -10,7 +10,7 @@ import click
 
 from jgroups_py.channel.open import configure
 from jgroups_py.stack.services import build_whole, examine
-from jgroups_py.tools.commands.doctor_checks import Finding, examine_machine
+from jgroups_py.tools.commands.doctor_checks import DoctorFinding, examine_machine
 from jgroups_py.tools.commands.doctor_join import try_to_join
 from jgroups_py.tools.options import JsonCommand, Time, examples, json_option
 from jgroups_py.tools.outputs import show
@@ -66,8 +66,8 @@ def doctor(
     config, host = configure(stack, bind_addr, attributes, values)
     built = build_whole(config)
     warnings = examine(config, built).warnings
-    found = [Finding("stack", "warning", warning, {}) for warning in warnings] or [
-        Finding("stack", "ok", f"{config.source} has what a channel needs", {})
+    found = [DoctorFinding("stack", "warning", warning, {}) for warning in warnings] or [
+        DoctorFinding("stack", "ok", f"{config.source} has what a channel needs", {})
     ]
 
     async def command() -> None:

@@ -38,7 +38,7 @@ PROBE_SIZE: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class DoctorFinding:
     """``check``: what was looked at. ``text``: the sentence for people. ``facts``: JSON values."""
 
     check: str
@@ -47,12 +47,12 @@ class Finding:
     facts: dict[str, Any]
 
 
-async def examine_machine(built: Built, host: str) -> list[Finding]:
+async def examine_machine(built: Built, host: str) -> list[DoctorFinding]:
     """Return the findings for a stack whose transport binds to ``host`` if the stack names no address."""
     place = place_of(built, host)
     uses = port_uses(built, host)
     if not uses:
-        return [Finding("ports", "ok", "the stack opens no sockets", {})]
+        return [DoctorFinding("ports", "ok", "the stack opens no sockets", {})]
     found = [judge_interface(place.host, probes.device_of(place.host))]
     if found[0].state == "failed":
         return found  # nothing else can work
@@ -71,7 +71,7 @@ async def examine_machine(built: Built, host: str) -> list[Finding]:
     return [*found, judge_clock(seen, min(timeouts, default=None))]
 
 
-async def _hosts(uses: Sequence[PortUse]) -> list[Finding]:
+async def _hosts(uses: Sequence[PortUse]) -> list[DoctorFinding]:
     """Return a finding for each host that the stack names, as far as it is reached by TCP."""
     found = []
     named = [use for use in uses if use.way == "out" and use.proto == "tcp" and use.address]
@@ -83,7 +83,7 @@ async def _hosts(uses: Sequence[PortUse]) -> list[Finding]:
     return found
 
 
-async def _multicast(name: str, config: Any, host: str) -> list[Finding]:
+async def _multicast(name: str, config: Any, host: str) -> list[DoctorFinding]:
     group, ttl = config.mcast_addr, getattr(config, "ip_ttl", 8)
     size = min(getattr(config, "bundler_max_size", PROBE_SIZE), MAX_DATAGRAM)
     small = await probes.multicast_echo(host, group, ttl, PROBE_SIZE, ECHO_TIMEOUT)
@@ -104,43 +104,45 @@ async def _multicast(name: str, config: Any, host: str) -> list[Finding]:
     return found
 
 
-def judge_interface(host: str, device: probes.Device | None) -> Finding:
+def judge_interface(host: str, device: probes.Device | None) -> DoctorFinding:
     """Is there an interface with the member's address?"""
     facts: dict[str, Any] = {"bind_addr": host, "interface": None, "mtu": None}
     if device is None:
         text = f"no interface has the address {host}; this machine has {own_addresses()}"
-        return Finding("interface", "failed", text, facts)
+        return DoctorFinding("interface", "failed", text, facts)
     facts |= {"interface": device.name, "mtu": device.mtu}
     if not device.up:
-        return Finding("interface", "failed", f"{device.name} with {host} is down", facts)
+        return DoctorFinding("interface", "failed", f"{device.name} with {host} is down", facts)
     text = f"{host} is on {device.name}, MTU {device.mtu}"
     if is_loopback(host):
-        return Finding(
+        return DoctorFinding(
             "interface",
             "warning",
             f"{text}: only members on this machine can join; set bind_addr for others",
             facts,
         )
-    return Finding("interface", "ok", text, facts)
+    return DoctorFinding("interface", "ok", text, facts)
 
 
-def judge_ports(use: PortUse, ports: probes.Ports) -> Finding:
+def judge_ports(use: PortUse, ports: probes.Ports) -> DoctorFinding:
     """Can the protocol listen?"""
     facts = {"protocol": use.protocol, "proto": use.proto, **asdict(ports)}
     if not ports.free:
-        return Finding("ports", "failed", f"{use.protocol} cannot listen: {ports.problem}", facts)
+        return DoctorFinding(
+            "ports", "failed", f"{use.protocol} cannot listen: {ports.problem}", facts
+        )
     if use.first == 0:
         text = f"{use.protocol} takes any {use.proto} port"
         if use.setting:
             text += f" ({use.setting} fixes it for a firewall)"
-        return Finding("ports", "ok", text, facts)
+        return DoctorFinding("ports", "ok", text, facts)
     text = f"{use.protocol} can listen on {use.proto} port {ports.free[0]}"
     if ports.taken:
         text += f"; {_listed(ports.taken)} is in use by others"
-    return Finding("ports", "ok", text, facts)
+    return DoctorFinding("ports", "ok", text, facts)
 
 
-def judge_host(use: PortUse, problems: dict[int, str]) -> Finding:
+def judge_host(use: PortUse, problems: dict[int, str]) -> DoctorFinding:
     """Does somebody listen where the stack sends members? ``problems``: port -> why not, or an empty text."""
     place = f"{use.address}[{_listed(tuple(problems))}]"
     facts = {"protocol": use.protocol, "host": use.address, "ports": problems, "at": None}
@@ -148,32 +150,32 @@ def judge_host(use: PortUse, problems: dict[int, str]) -> Finding:
     if open_ports:
         facts["at"] = f"{use.address}[{_listed(open_ports)}]"
         text = f"{use.protocol}: somebody listens at {facts['at']}"
-        return Finding("hosts", "ok", text, facts)
+        return DoctorFinding("hosts", "ok", text, facts)
     why = "; ".join(dict.fromkeys(problems.values()))
     text = f"{use.protocol}: nobody can be reached at {place}: {why}"
-    return Finding("hosts", "warning", text, facts)
+    return DoctorFinding("hosts", "warning", text, facts)
 
 
 def judge_multicast(
     name: str, group: tuple[str, int], host: str, echo: probes.Echo, problem: str
-) -> Finding:
+) -> DoctorFinding:
     """Does a multicast leave the interface and come back? ``problem``: why the group's port cannot be opened."""
     facts = {"protocol": name, "group": group[0], "port": group[1], **asdict(echo)}
     if problem:
         text = f"{name} cannot open its group: {problem}"
-        return Finding("multicast", "failed", text, facts)
+        return DoctorFinding("multicast", "failed", text, facts)
     if echo.came:
         text = f"a multicast to {group[0]} through {host} comes back"
-        return Finding("multicast", "ok", text, facts)
+        return DoctorFinding("multicast", "ok", text, facts)
     why = echo.problem or f"nothing came back within {seconds_text(ECHO_TIMEOUT)}"
     text = (
         f"multicast to {group[0]} through {host} does not work: {why}; take another bind_addr, or "
         "tcp.xml, which needs no multicast"
     )
-    return Finding("multicast", "failed", text, facts)
+    return DoctorFinding("multicast", "failed", text, facts)
 
 
-def judge_mtu(name: str, host: str, mtu: int, echo: probes.Echo) -> Finding:
+def judge_mtu(name: str, host: str, mtu: int, echo: probes.Echo) -> DoctorFinding:
     """Do the largest datagrams pass, and how many fragments are they?"""
     parts = probes.fragments(echo.size, mtu, host) if mtu else 0
     facts = {"protocol": name, "mtu": mtu, "size": echo.size, "fragments": parts, "came": echo.came}
@@ -184,20 +186,20 @@ def judge_mtu(name: str, host: str, mtu: int, echo: probes.Echo) -> Finding:
             f"a datagram of {size} (bundler_max_size) does not pass: {why}; lower "
             f"{name}.bundler_max_size and FRAG2.frag_size"
         )
-        return Finding("mtu", "failed", text, facts)
+        return DoctorFinding("mtu", "failed", text, facts)
     text = f"a datagram of {size} (bundler_max_size) passes"
     if parts > 1:
         text += f" as {parts} fragments of an MTU of {mtu}: whoever misses one misses all"
-    return Finding("mtu", "ok", text, facts)
+    return DoctorFinding("mtu", "ok", text, facts)
 
 
-def judge_buffers(name: str, granted: Sequence[probes.Buffer]) -> Finding:
+def judge_buffers(name: str, granted: Sequence[probes.Buffer]) -> DoctorFinding:
     """Does the system grant the buffers that were asked for?"""
     facts = {"protocol": name, "buffers": [asdict(buffer) for buffer in granted]}
     short = [buffer for buffer in granted if buffer.granted < buffer.asked]
     if not short:
         text = "; ".join(f"{b.kind} {bytes_text(b.granted)}" for b in granted)
-        return Finding("buffers", "ok", f"all socket buffers are granted: {text}", facts)
+        return DoctorFinding("buffers", "ok", f"all socket buffers are granted: {text}", facts)
     words = "; ".join(f"{b.kind}: {bytes_text(b.granted)} of {bytes_text(b.asked)}" for b in short)
     limits = dict.fromkeys(
         "net.core.wmem_max" if b.kind == "sending" else "net.core.rmem_max" for b in short
@@ -205,10 +207,10 @@ def judge_buffers(name: str, granted: Sequence[probes.Buffer]) -> Finding:
     most = max(b.asked for b in short)
     fix = " ".join(f"{limit}={most}" for limit in limits)
     text = f"socket buffers are smaller than asked for ({words}): bursts get lost; sysctl -w {fix}"
-    return Finding("buffers", "warning", text, facts)
+    return DoctorFinding("buffers", "warning", text, facts)
 
 
-def judge_clock(clock: probes.Clock, timeout: float | None) -> Finding:
+def judge_clock(clock: probes.Clock, timeout: float | None) -> DoctorFinding:
     """Does the process run in time? ``timeout``: the shortest time after which it would be suspected."""
     facts = asdict(clock)
     problems = []
@@ -227,9 +229,11 @@ def judge_clock(clock: probes.Clock, timeout: float | None) -> Finding:
             "hosts do not compare; members do not need it"
         )
     if problems:
-        return Finding("clock", "warning", "; ".join(problems), facts)
+        return DoctorFinding("clock", "warning", "; ".join(problems), facts)
     late = seconds_text(round(clock.late, 3))
-    return Finding("clock", "ok", f"the clock runs, and this process wakes up within {late}", facts)
+    return DoctorFinding(
+        "clock", "ok", f"the clock runs, and this process wakes up within {late}", facts
+    )
 
 
 def _listed(ports: Sequence[int]) -> str:

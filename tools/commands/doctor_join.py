@@ -15,7 +15,7 @@ from jgroups_py import Channel, View, open_channel
 from jgroups_py.driver import Transport
 from jgroups_py.errors import JoinError
 from jgroups_py.stack.exposure import Built
-from jgroups_py.tools.commands.doctor_checks import Finding
+from jgroups_py.tools.commands.doctor_checks import DoctorFinding
 from jgroups_py.units import seconds_text
 from jgroups_py.values.address import Address
 from jgroups_py.values.events import Around, Surroundings
@@ -107,7 +107,7 @@ async def try_to_join(
     properties: Mapping[str, str] | None = None,
     transport: Transport | None = None,
     listening: Sequence[str] = (),
-) -> Finding:
+) -> DoctorFinding:
     """Be a member for ``limit`` seconds at most, and leave. The channel is closed afterwards. ``listening``: as for
     ``reasons``.
 
@@ -142,7 +142,7 @@ async def try_to_join(
                 facts |= {"members": names, "seconds": took}
                 others = [each for each in names if each != channel.name]
                 text = f'joined "{cluster}" within {took:.1f} s: met {_named(others)}'
-                return Finding("join", "ok", text, facts)
+                return DoctorFinding("join", "ok", text, facts)
             hints = _hints(channel)
             name_of = {each: channel.name_of(each) for each in witness.asked}.__getitem__
     except JoinError as error:
@@ -151,7 +151,7 @@ async def try_to_join(
     facts["reasons"] = [*why, *hints]
     text = "; ".join([*(why or ["nobody was heard"]), *hints])
     after = f'nobody else is in "{cluster}" after {seconds_text(round(limit, 1))}'
-    return Finding("join", "failed" if why else "warning", f"{after}: {text}", facts)
+    return DoctorFinding("join", "failed" if why else "warning", f"{after}: {text}", facts)
 
 
 def _hints(channel: Channel) -> list[str]:

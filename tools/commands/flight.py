@@ -24,7 +24,7 @@ LINE_MAX: Final = 2_000
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class FlightLine:
     """One event of one member. ``at`` is in seconds since 1970, by the clock of its machine."""
 
     at: float
@@ -39,7 +39,7 @@ class Recording:
     """One file: its first line, the events, and the lines that are none."""
 
     head: Mapping[str, Any]
-    events: tuple[Told, ...]
+    events: tuple[FlightLine, ...]
     odd: int
 
 
@@ -97,13 +97,13 @@ def read(file: str) -> Recording:
             f"{file} is no recording of a member (its first line has no format {FORMAT})"
         )
     member, written = shown(str(head.get("name"))), head["written"]
-    events: list[Told] = []
+    events: list[FlightLine] = []
     odd = 0
     for line in rest:
         told = _json(line)
         if _is_time(told.get("at")) and isinstance(told.get("details"), dict):
             by, what = shown(str(told.get("by"))), shown(str(told.get("what")))
-            events.append(Told(written + told["at"], member, by, what, told["details"]))
+            events.append(FlightLine(written + told["at"], member, by, what, told["details"]))
         elif "protocol" not in told:
             odd += 1
     return Recording(head, tuple(events), odd)
@@ -132,7 +132,7 @@ def _heading(file: str, recording: Recording) -> str:
     )
 
 
-def _line(event: Told, width: int) -> str:
+def _line(event: FlightLine, width: int) -> str:
     details = " ".join(f"{key}={_text(value)}" for key, value in event.details.items())
     return shown(
         f"{_clock(event.at)} {event.member:{width}}  {event.by} {event.what} {details}".rstrip(),
@@ -148,7 +148,7 @@ def _clock(at: float) -> str:
     return datetime.fromtimestamp(max(at, 0.0), UTC).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
 
 
-def _as_json(event: Told) -> dict[str, Any]:
+def _as_json(event: FlightLine) -> dict[str, Any]:
     return {
         "at": event.at,
         "member": event.member,

@@ -15,9 +15,9 @@ from jgroups_py.tools.outputs import write
 from jgroups_py.tools.probing import (
     ANSWERS_MAX,
     PASSCODE_VARIABLE,
-    Asking,
     Heard,
-    Target,
+    ProbeQuestion,
+    ProbeTarget,
     passcode_of,
     targets_of,
 )
@@ -36,7 +36,7 @@ def asking_options(command: Any) -> Any:
             click.option(
                 "--host",
                 "hosts",
-                type=Target(),
+                type=ProbeTarget(),
                 multiple=True,
                 metavar="HOST[:PORT[-LAST]]",
                 help="Ask over TCP, each of these ports. May be repeated.  [UDP multicast]",
@@ -92,7 +92,7 @@ def asking_of(
     timeout: float,
     count: int,
     passcode_file: str | None,
-) -> Asking:
+) -> ProbeQuestion:
     """Return whom the options name.
 
     Raises:
@@ -109,7 +109,9 @@ def asking_of(
         targets = targets_of(hosts)
     except ValueError as error:
         raise click.UsageError(str(error)) from None
-    return Asking(targets, (group, port), interface, timeout, passcode_of(passcode_file), count)
+    return ProbeQuestion(
+        targets, (group, port), interface, timeout, passcode_of(passcode_file), count
+    )
 
 
 @click.command(

@@ -17,9 +17,9 @@ from rich.text import Text
 from jgroups_py.tools.commands.probe import asking_of, asking_options
 from jgroups_py.tools.options import JsonCommand, Time, examples, json_option
 from jgroups_py.tools.outputs import write
-from jgroups_py.tools.probing import Asking
+from jgroups_py.tools.probing import ProbeQuestion
 from jgroups_py.tools.running import run_command
-from jgroups_py.tools.top_rows import WORDS, Look, Row, as_json, look_of, rows_of, split
+from jgroups_py.tools.top_rows import WORDS, Look, TopRow, as_json, look_of, rows_of, split
 from jgroups_py.values.shown import shown
 
 NAME_MAX: Final = 24
@@ -63,13 +63,13 @@ def top(interval: float, once: bool, json_out: str | None, **options: Any) -> in
     return run_command(lambda: _watch(asking, interval))
 
 
-async def _look(asking: Asking) -> list[Look]:
+async def _look(asking: ProbeQuestion) -> list[Look]:
     at = trio.current_time()
     found = [look_of(heard, at) for heard in await asking.ask(WORDS)]
     return [look for look in found if look is not None]
 
 
-async def _twice(asking: Asking, interval: float) -> list[Row]:
+async def _twice(asking: ProbeQuestion, interval: float) -> list[TopRow]:
     before = await _look(asking)
     if not before:
         return []
@@ -77,7 +77,7 @@ async def _twice(asking: Asking, interval: float) -> list[Row]:
     return rows_of(before, await _look(asking))
 
 
-async def _watch(asking: Asking, interval: float) -> None:
+async def _watch(asking: ProbeQuestion, interval: float) -> None:
     """Shows rows until it is cancelled: on a terminal in one place, elsewhere one below the other."""
     if not sys.stdout.isatty():
         await _repeat(asking, interval, _print)
@@ -86,7 +86,9 @@ async def _watch(asking: Asking, interval: float) -> None:
         await _repeat(asking, interval, lambda rows: live.update(table_of(rows), refresh=True))
 
 
-async def _repeat(asking: Asking, interval: float, show: Callable[[list[Row]], None]) -> None:
+async def _repeat(
+    asking: ProbeQuestion, interval: float, show: Callable[[list[TopRow]], None]
+) -> None:
     before: list[Look] = []
     while True:
         due = trio.current_time() + interval
@@ -96,13 +98,13 @@ async def _repeat(asking: Asking, interval: float, show: Callable[[list[Row]], N
         await trio.sleep_until(due)
 
 
-def _print(rows: list[Row]) -> None:
+def _print(rows: list[TopRow]) -> None:
     # Where nobody watches there is no width: a table for a file is as wide as it must be.
     width = None if sys.stdout.isatty() else 200
     Console(file=sys.stdout, width=width).print(table_of(rows))
 
 
-def table_of(rows: Iterable[Row]) -> Table | Text:
+def table_of(rows: Iterable[TopRow]) -> Table | Text:
     """Return what is shown for these rows."""
     rows = list(rows)
     if not rows:

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from jgroups_py.tools.dev.bounds_run import KINDS, Measured, faults
+from jgroups_py.tools.dev.bounds_run import KINDS, MeasuredFault, faults
 from jgroups_py.tools.options import JsonCommand, Time, examples, json_option
 from jgroups_py.tools.outputs import show
 from jgroups_py.tools.progress import seeds_bar
@@ -60,7 +60,7 @@ def bounds(
     bad = 0
     with _quiet(), seeds_bar("bounds", count * len(KINDS)) as (console, one_more):
         for kind in KINDS:
-            found: list[Measured] = []
+            found: list[MeasuredFault] = []
             for one in faults(what, stack, kind, range(first, first + count), latency):
                 found.append(one)
                 if not one.is_within:
@@ -92,7 +92,7 @@ def _quiet() -> Iterator[None]:
         logger.setLevel(level)
 
 
-def _summary(found: list[Measured]) -> dict[str, Any]:
+def _summary(found: list[MeasuredFault]) -> dict[str, Any]:
     times = sorted(one.seconds for one in found if one.seconds is not None)
     worst = max(found, key=lambda one: float("inf") if one.seconds is None else one.seconds)
     return {

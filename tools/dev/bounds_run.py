@@ -34,7 +34,7 @@ SITES: Final = {"NYC": "ABC", "SFO": "TS"}
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class MeasuredFault:
     """One fault. ``seconds``: None if nobody has noticed. All are virtual seconds."""
 
     what: str
@@ -51,12 +51,12 @@ class Measured:
 
 def faults(
     what: str, stack: str, kind: str, seeds: Iterable[int], latency: float
-) -> Iterable[Measured]:
+) -> Iterable[MeasuredFault]:
     """Simulate one fault for each seed. ``latency``: seconds for one way between two hosts."""
     one = _take_over if what == "take-over" else _detection
     bound = getattr(_bounds(what, stack, latency), CASES[kind])
     for seed in seeds:
-        yield Measured(what, stack, kind, seed, one(stack, kind, seed, latency), bound)
+        yield MeasuredFault(what, stack, kind, seed, one(stack, kind, seed, latency), bound)
 
 
 def _bounds(what: str, stack: str, latency: float) -> WorstCase:

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import click
 
-from jgroups_py.testing.explorer.buddies.back_end import Buddies, Clusters
+from jgroups_py.testing.explorer.buddies.back_end import BuddySchedules, Clusters
 from jgroups_py.testing.explorer.buddies.explore import PROFILES
 from jgroups_py.testing.explorer.many import Job, Result, run_seed
 from jgroups_py.tools.dev.explored import explored, played_again
@@ -58,7 +58,7 @@ def buddy_explore(
 
     Exit 0: nothing was violated; 1: something was; 2: wrong usage.
     """
-    kind = Clusters.kind if profile == CLUSTER else Buddies.kind
+    kind = Clusters.kind if profile == CLUSTER else BuddySchedules.kind
     job = Job(profile, shrink_runs=SHRINK_RUNS, folder=None, kind=kind)
     if again is not None:
         if seeds is not None:

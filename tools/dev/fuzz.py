@@ -13,14 +13,14 @@ import click
 from jgroups_py.errors import LocalProtocolError
 from jgroups_py.testing.explorer.bytes.engine import (
     RSS_GROWTH_MAX,
-    Plan,
-    Report,
+    FuzzPlan,
+    FuzzReport,
     catalogue,
     fuzz,
     shrunk,
 )
 from jgroups_py.testing.explorer.bytes.guard import HANG_CPU, Guard, address_space
-from jgroups_py.testing.explorer.bytes.work import Attacked, Finding
+from jgroups_py.testing.explorer.bytes.work import Attacked, FuzzFinding
 from jgroups_py.tools.options import JsonCommand, Time, examples, json_option
 from jgroups_py.tools.outputs import write
 from jgroups_py.tools.progress import status_line
@@ -112,7 +112,7 @@ def fuzz_command(
     if inputs is None and seconds is None:
         inputs = INPUTS
     with status_line("fuzz") as progress:
-        report = fuzz(Plan(targets, seed, inputs, seconds, jobs, hang_cpu), progress)
+        report = fuzz(FuzzPlan(targets, seed, inputs, seconds, jobs, hang_cpu), progress)
     found = [_written(finding, hang_cpu) for finding in report.findings]
     if report.rss_growth > RSS_GROWTH_MAX:
         found.append(_growth(report, names, seed))
@@ -139,7 +139,7 @@ def _replay(file: Path, targets: list[Attacked], hang_cpu: int) -> int:
     return 1
 
 
-def _written(finding: Finding, hang_cpu: int) -> dict[str, str]:
+def _written(finding: FuzzFinding, hang_cpu: int) -> dict[str, str]:
     """Makes the finding small and writes it down."""
     data = shrunk(finding, catalogue()[finding.target], hang_cpu)
     name = finding.target.replace(":", "-")
@@ -150,7 +150,7 @@ def _written(finding: Finding, hang_cpu: int) -> dict[str, str]:
     return {"target": finding.target, "detail": finding.problem.detail, "replay": replay}
 
 
-def _growth(report: Report, names: list[str], seed: str) -> dict[str, str]:
+def _growth(report: FuzzReport, names: list[str], seed: str) -> dict[str, str]:
     targets = "".join(f" --target {name}" for name in names) if len(names) < 5 else ""
     return {
         "target": "memory",
@@ -159,7 +159,7 @@ def _growth(report: Report, names: list[str], seed: str) -> dict[str, str]:
     }
 
 
-def as_json(report: Report, found: list[dict[str, str]]) -> dict[str, Any]:
+def as_json(report: FuzzReport, found: list[dict[str, str]]) -> dict[str, Any]:
     """What ``--json`` writes."""
     return {
         "inputs": report.total,
@@ -178,7 +178,7 @@ def as_json(report: Report, found: list[dict[str, str]]) -> dict[str, Any]:
     }
 
 
-def as_text(report: Report, found: list[dict[str, str]]) -> str:
+def as_text(report: FuzzReport, found: list[dict[str, str]]) -> str:
     """A table for people, findings last."""
     lines = ["target                        inputs  edges  corpus"]
     for name, count in report.inputs.items():

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from jgroups_py.tools.dev.memory_run import FACTOR, READER, RELAY, Plan, measure, plan_for
+from jgroups_py.tools.dev.memory_run import FACTOR, READER, RELAY, MemoryPlan, measure, plan_for
 from jgroups_py.tools.options import JsonCommand, Time, examples, json_option
 from jgroups_py.tools.outputs import show
 from jgroups_py.tools.progress import status_line
@@ -56,7 +56,7 @@ def memory(scenario: str, seconds: float, settings: tuple[str, ...], json_out: s
 
     async def command() -> int:
         for name in scenarios:
-            plan: Plan = plan_for(name, seconds, pairs(settings), {})
+            plan: MemoryPlan = plan_for(name, seconds, pairs(settings), {})
             results.append(await measure(plan, progress))
         return int(not all(result["holds"] for result in results))
 

@@ -54,7 +54,7 @@ READER, RELAY = "reader", "relay"
 
 
 @dataclass(frozen=True)
-class Plan:
+class MemoryPlan:
     """One scenario. ``rate``: messages per second of one sender; 0: as fast as it may."""
 
     scenario: str
@@ -76,7 +76,7 @@ def plan_for(
     settings: dict[str, str],
     properties: dict[str, str],
     stack: str | None = None,
-) -> Plan:
+) -> MemoryPlan:
     """Ports and multicast group of its own; ``settings`` override the stack's attributes.
 
     Raises:
@@ -102,16 +102,16 @@ def plan_for(
         room = next(c.max_bytes for cls, c in build(config) if cls.__name__ == "RELAY")
         mean = sum(SIZES) / len(SIZES)
         rate = max(100.0, room / mean / len(range(MEMBERS)) / (seconds * FILL_IN))
-    return Plan(scenario, stack, seconds, cluster, rate, settings, properties)
+    return MemoryPlan(scenario, stack, seconds, cluster, rate, settings, properties)
 
 
 # --- a member
 
 
-class Member:
+class MemoryMember:
     """One process."""
 
-    def __init__(self, plan: Plan, number: int) -> None:
+    def __init__(self, plan: MemoryPlan, number: int) -> None:
         self.plan = plan
         self.number = number
         self.name = f"M{number + 1}"
@@ -247,7 +247,7 @@ def member_main(text: str) -> None:
     arguments = json.loads(text)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent hears it and tells us
     try:
-        trio.run(Member(Plan(**arguments["plan"]), arguments["number"]).run)
+        trio.run(MemoryMember(MemoryPlan(**arguments["plan"]), arguments["number"]).run)
     except JGroupsError as error:
         print(error, file=sys.stderr)
         sys.exit(2)
@@ -295,7 +295,7 @@ class _Member(Child):
         }
 
 
-async def measure(plan: Plan, progress: Callable[[str], None]) -> dict[str, Any]:
+async def measure(plan: MemoryPlan, progress: Callable[[str], None]) -> dict[str, Any]:
     """Runs one scenario; the result is an object of ``memory --json``.
 
     Raises:
@@ -331,7 +331,9 @@ async def measure(plan: Plan, progress: Callable[[str], None]) -> dict[str, Any]
     }
 
 
-async def _conduct(plan: Plan, members: list[_Member], progress: Callable[[str], None]) -> None:
+async def _conduct(
+    plan: MemoryPlan, members: list[_Member], progress: Callable[[str], None]
+) -> None:
     for member in members:
         await member.tell(go="warm up")
     for member in members:
@@ -354,7 +356,7 @@ async def _conduct(plan: Plan, members: list[_Member], progress: Callable[[str],
         await member.tell(go="leave")
 
 
-async def _watch(plan: Plan, members: list[_Member], progress: Callable[[str], None]) -> None:
+async def _watch(plan: MemoryPlan, members: list[_Member], progress: Callable[[str], None]) -> None:
     begin = time.monotonic()
     said = begin
     while (now := time.monotonic()) < begin + plan.seconds:
@@ -370,7 +372,7 @@ def _mb(members: list[_Member], what: str) -> str:
     return ", ".join(f"{getattr(m, what) / 1e6:.1f}" for m in members) + " MB"
 
 
-async def _start(plan: Plan, number: int) -> _Member:
+async def _start(plan: MemoryPlan, number: int) -> _Member:
     argument = {"plan": asdict(plan), "number": number}
     return _Member(
         await start_process("jgroups_py.tools.dev.memory_run", argument), f"M{number + 1}"

@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from jgroups_py.testing.check.messages import Messages
-from jgroups_py.testing.check.stream import Stream
+from jgroups_py.testing.check.stream import StreamCheck
 from jgroups_py.testing.check.views import Views
 from jgroups_py.testing.check.violation import Violation
 from jgroups_py.testing.sim.member import Member
@@ -43,7 +43,7 @@ class Checker:
         self.members: dict[Address, Member] = {}
         self.messages = Messages(self.say, self.name)
         self.views = Views(self.say)
-        self.stream = Stream(self.say, self.name)
+        self.stream = StreamCheck(self.say, self.name)
         self._families = (self.stream, self.messages, self.views)
 
     def watch(self, member: Member) -> None:

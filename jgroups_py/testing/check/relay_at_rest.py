@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from jgroups_py.testing.check.relay_tables import Origin, Site
+from jgroups_py.testing.check.relay_tables import Origin, SiteTables
 
 PATIENCE: Final = 90.0
 """No partition or pause of a simulation lasts as long: a relay that acknowledges nothing for so long
@@ -13,7 +13,7 @@ costs the larger side of its site nothing."""
 
 
 def given_up(
-    sites: Mapping[str, Site], origins: Mapping[bytes, Origin]
+    sites: Mapping[str, SiteTables], origins: Mapping[bytes, Origin]
 ) -> Iterator[tuple[str, str, int, int]]:
     """(receiver, origin, first, last) of what was announced as lost although RELAY promises it:
     no buffer overflowed, the origin's site was not split or nobody of it has gone (or is cut off
@@ -38,7 +38,7 @@ def given_up(
                     yield watched.name, origin.name, first, last
 
 
-def unrest(sites: Mapping[str, Site], origins: Mapping[bytes, Origin]) -> str | None:
+def unrest(sites: Mapping[str, SiteTables], origins: Mapping[bytes, Origin]) -> str | None:
     """The things that are not at rest: buffers, relays, sessions, digests. None: everything is."""
     for site in sites.values():
         living = site.living()

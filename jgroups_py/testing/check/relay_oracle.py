@@ -33,8 +33,8 @@ from jgroups_py.protocols.relay.wire import DONT_LOOPBACK, ID, OOB, UNNUMBERED
 from jgroups_py.testing.check import relay_at_rest
 from jgroups_py.testing.check.relay_tables import (
     Origin,
-    Run,
-    Site,
+    RelayedRun,
+    SiteTables,
     Track,
     Watched,
     missing_in,
@@ -65,7 +65,7 @@ class RelayOracle:
 
     def __init__(self, world: Told) -> None:
         self.world = world
-        self.sites: dict[str, Site] = {}
+        self.sites: dict[str, SiteTables] = {}
         self.deliveries = 0
         self._origins: dict[bytes, Origin] = {}
         self._forgot: dict[tuple[str, bytes], None] = {}
@@ -78,7 +78,7 @@ class RelayOracle:
 
     def watch(self, member: Member, relay: RELAY) -> None:
         """Before the member is connected."""
-        site = self.sites.setdefault(relay.config.site, Site(relay.config.site))
+        site = self.sites.setdefault(relay.config.site, SiteTables(relay.config.site))
         raw = bytes(member.address)
         watched = Watched(member, relay, site, raw)
         site.members.append(watched)
@@ -117,7 +117,7 @@ class RelayOracle:
             assert item.src is not None
             header = item.headers.get(ID)
             number = header.id if type(header) is FragHeader else None
-            run = Run(bytes(item.src), number, sums_of(item), bool(item.flags & OOB))
+            run = RelayedRun(bytes(item.src), number, sums_of(item), bool(item.flags & OOB))
             watched.stream.append(run)
 
     def _on_record(self, _at: float, member: Member, what: str, _more: dict[str, Any]) -> None:
@@ -233,7 +233,7 @@ class RelayOracle:
             watched.apart = True
         taken: dict[bytes, int] = {}
         for item in watched.stream:
-            if isinstance(item, Run):
+            if isinstance(item, RelayedRun):
                 taken[item.origin] = taken.get(item.origin, 0) + len(item.sums)
         known = [(raw, n) for table in numbers.left.values() for raw, (n, _) in table.items()]
         known += [entry for table in numbers.site_digest.values() for entry in table.items()]
@@ -253,7 +253,7 @@ class RelayOracle:
             else:
                 self._take_run(watched, item)
 
-    def _take_run(self, watched: Watched, run: Run) -> None:
+    def _take_run(self, watched: Watched, run: RelayedRun) -> None:
         origin = self._origins.get(run.origin)
         if origin is None:
             self._fail("I1", watched, f"delivered of {run.origin.hex()[:8]}, whom nobody started")
@@ -496,7 +496,7 @@ class RelayOracle:
         views = [w.view for w in watched.site.living() if w is not watched]
         return any(view is not None and watched.member.address in view for view in views)
 
-    def _check_member_has(self, site: Site, watched: Watched) -> None:
+    def _check_member_has(self, site: SiteTables, watched: Watched) -> None:
         """A joiner begins: it is held to what was trimmed."""
         if site is watched.site or watched.apart:
             return
@@ -542,7 +542,7 @@ class RelayOracle:
 
     # --- I3
 
-    def _check_site(self, site: Site) -> None:
+    def _check_site(self, site: SiteTables) -> None:
         living = [w for w in site.living() if w.begun]
         if any(w.relay.counters.overflowed for w in living):
             site.overflowed = True

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from jgroups_py.protocols.relay.home.buffer import Buffer
+from jgroups_py.protocols.relay.home.buffer import RelayBuffer
 from jgroups_py.protocols.relay.protocol import RELAY
 from jgroups_py.testing.sim.member import Member
 from jgroups_py.values.batch import Batch
@@ -81,7 +81,7 @@ class Track:
 
 
 @dataclass(slots=True)
-class Run:
+class RelayedRun:
     """Messages that RELAY handed to the application."""
 
     origin: bytes
@@ -96,9 +96,9 @@ class Watched:
 
     member: Member
     relay: RELAY
-    site: Site
+    site: SiteTables
     raw: bytes
-    stream: list[Run | View] = field(default_factory=list)
+    stream: list[RelayedRun | View] = field(default_factory=list)
     tracks: dict[bytes, Track] = field(default_factory=dict)
     view: View | None = None
     since: float = 0.0
@@ -140,7 +140,7 @@ class Watched:
 
 
 @dataclass(slots=True, eq=False)
-class Site:
+class SiteTables:
     name: str
     members: list[Watched] = field(default_factory=list)
     trimmed: dict[bytes, int] = field(default_factory=dict)
@@ -205,7 +205,7 @@ def without(part: Span, span: Span) -> list[Span]:
     return [rest for rest in ((a, c - 1), (d + 1, b)) if rest[0] <= rest[1]]
 
 
-def missing_in(buffers: Iterable[Buffer], raw: bytes, low: int, high: int) -> list[Span]:
+def missing_in(buffers: Iterable[RelayBuffer], raw: bytes, low: int, high: int) -> list[Span]:
     """The numbers of ``low .. high`` that are in none of them."""
     spans = [(low, high)]
     for buffer in buffers:

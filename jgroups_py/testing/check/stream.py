@@ -16,7 +16,7 @@ from jgroups_py.values.batch import Batch
 from jgroups_py.values.view import View
 
 
-class Stream:
+class StreamCheck:
     """See the module's docstring."""
 
     def __init__(

@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from jgroups_py.errors import ConfigError
-from jgroups_py.testing.explorer.buddies.back_end import Buddies, Clusters
+from jgroups_py.testing.explorer.buddies.back_end import BuddySchedules, Clusters
 from jgroups_py.testing.explorer.caches.back_end import Caches
 from jgroups_py.testing.explorer.lab import BackEnd, text_of
 from jgroups_py.testing.explorer.maps.back_end import MapClusters, Maps
@@ -17,7 +17,7 @@ from jgroups_py.testing.explorer.stacks.back_end import Stacks
 BACK_ENDS: Final[tuple[BackEnd[Any], ...]] = (
     Stacks(),
     Caches(),
-    Buddies(),
+    BuddySchedules(),
     Clusters(),
     Maps(),
     MapClusters(),
@@ -55,5 +55,5 @@ def kind_of(text: str) -> str:
     if "kind" in fields:
         return str(fields["kind"])
     if "setting" in fields:
-        return Buddies.kind
+        return BuddySchedules.kind
     return Caches.kind if "back_end" in fields else Stacks.kind

@@ -23,7 +23,7 @@ from jgroups_py.testing.histories.operation import Model, Operation
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundOrder:
     """``order``: the longest order that was found, as indices; of all operations if ``complete``.
     ``steps``: operations that were tried. Neither ``complete`` nor ``exhausted``: the limit was reached.
     """
@@ -34,7 +34,7 @@ class Found:
     steps: int
 
 
-def search(operations: Sequence[Operation], model: Model[Any], steps_max: int) -> Found:
+def search(operations: Sequence[Operation], model: Model[Any], steps_max: int) -> FoundOrder:
     """An order of ``operations`` in which each has its result. Operations that are not known may
     be left out of it."""
     return _Search(operations, model, steps_max).run()
@@ -89,7 +89,7 @@ class _Search:
                 mask |= 1 << i
         return mask
 
-    def run(self) -> Found:
+    def run(self) -> FoundOrder:
         order: list[int] = []
         best: tuple[int, ...] = ()
         best_known = -1
@@ -101,7 +101,7 @@ class _Search:
             if known > best_known:
                 best_known, best = known, tuple(order)
             if done & self.wanted == self.wanted:
-                return Found(True, True, self._named(order), self.steps)
+                return FoundOrder(True, True, self._named(order), self.steps)
             if (done, state) not in self.tried:
                 self.tried.add((done, state))
                 if not self._hopeless(done, state):
@@ -114,9 +114,9 @@ class _Search:
                     break
                 stack.pop()
             else:
-                return Found(False, True, self._named(best), self.steps)
+                return FoundOrder(False, True, self._named(best), self.steps)
             if self.steps >= self.steps_max:
-                return Found(False, False, self._named(best), self.steps)
+                return FoundOrder(False, False, self._named(best), self.steps)
             i, state = choice
             order.append(i)
             done |= 1 << i

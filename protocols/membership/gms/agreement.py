@@ -66,11 +66,11 @@ from typing import Any, Final, NamedTuple
 
 from jgroups_py.errors import RemoteProtocolError
 from jgroups_py.protocols.membership.gms.group import Group
-from jgroups_py.protocols.membership.gms.out import Out
+from jgroups_py.protocols.membership.gms.out import GmsOut
 from jgroups_py.protocols.membership.gms.round import CoordinatorRound
 from jgroups_py.protocols.membership.gms.wire import (
     Goals,
-    Kind,
+    RoundKind,
     encode_freeze,
     encode_goals,
     encode_report,
@@ -109,7 +109,7 @@ class Then(Enum):
     """Give the round up, and begin again after agree_timeout."""
 
 
-class Received(NamedTuple):
+class ViewReceived(NamedTuple):
     """A view was handed over: take it."""
 
     src: Address
@@ -156,7 +156,7 @@ class AgreementTimers(NamedTuple):
 class Agreement:
     """See the module's docstring. One member may be coordinator and survivor."""
 
-    def __init__(self, out: Out, group: Group, timers: AgreementTimers, timeout: float) -> None:
+    def __init__(self, out: GmsOut, group: Group, timers: AgreementTimers, timeout: float) -> None:
         self._out = out
         self._group = group
         self._timers = timers
@@ -282,7 +282,7 @@ class Agreement:
         if round is not None:
             self.stop()
             for member in round.held:
-                self._send(member, Kind.THAW, round.number, b"")
+                self._send(member, RoundKind.THAW, round.number, b"")
 
     def give_up(self) -> bool:
         """Nobody departs: takes the freeze of our round back everywhere. Returns whether there was a round;
@@ -327,7 +327,7 @@ class Agreement:
         self._timers.round.start(out.patience(self.timeout))
         payload = encode_freeze(round.proposed, staying)
         for member in round.asked:
-            self._send(member, Kind.FREEZE, round.number, payload)
+            self._send(member, RoundKind.FREEZE, round.number, payload)
         return True
 
     def _reported(
@@ -359,7 +359,9 @@ class Agreement:
         """Tells the goals to all members that stay. Those that lack something answer when they have it."""
         payload = encode_goals(round.proposed, round.staying, goals)
         for member, lacks in round.to_tell():
-            self._send(member, Kind.FETCH if lacks else Kind.DECIDED, round.number, payload)
+            self._send(
+                member, RoundKind.FETCH if lacks else RoundKind.DECIDED, round.number, payload
+            )
 
     def _done(self, round: CoordinatorRound, member: Address) -> Then | None:
         return Then.FINISH if round.fetched(member) and round.is_done else None
@@ -403,44 +405,44 @@ class Agreement:
         if self._out.delivered() is not None:
             for member in current:
                 if _is_ours(member) and member in view and member != me:
-                    self._send(member, Kind.VIEW, 0, payload)
+                    self._send(member, RoundKind.VIEW, 0, payload)
 
     # --- survivor
 
-    def take(self, src: Address, header: FragHeader, payload: Any) -> Then | Received | None:
+    def take(self, src: Address, header: FragHeader, payload: Any) -> Then | ViewReceived | None:
         """A message of a round, from a member of the view. RemoteProtocolError: it cannot be."""
         round = self._round
         mine = round is not None and round.number == header.id
         match header.index:
-            case Kind.FREEZE:
+            case RoundKind.FREEZE:
                 proposed, staying = decode_whole(read_freeze, payload)
                 self._group.believe(proposed)
                 self._freeze_wanted(src, header.id, proposed, staying)
-            case Kind.REPORT:
+            case RoundKind.REPORT:
                 view_id, digest = decode_whole(read_report, payload)
                 self._group.believe(view_id)
                 if mine and round is not None:
                     return self._reported(round, src, view_id, digest)
-            case Kind.FETCH | Kind.DECIDED:
+            case RoundKind.FETCH | RoundKind.DECIDED:
                 proposed, staying, goals = decode_whole(read_fetch, payload)
                 self._group.believe(proposed)
-                answer = header.index == Kind.FETCH
+                answer = header.index == RoundKind.FETCH
                 promise = self._promises.get(src)
                 if promise is not None and promise.number == header.id:
                     promise.decision = goals, answer
                 if self._is_for_us((src, header.id), proposed, staying):
                     return self._goals_set(goals, answer)
-            case Kind.DONE:
+            case RoundKind.DONE:
                 if mine and round is not None:
                     return self._done(round, src)
-            case Kind.THAW:
+            case RoundKind.THAW:
                 return self._thaw_wanted(src, header.id)
-            case Kind.VIEW:
+            case RoundKind.VIEW:
                 content = decode_whole(read_view_digest, payload)
                 self._handed = None if content.view is None else content.view.view_id
                 # Else the multicast is in its right place.
                 if self._timers.hold.armed or self._put_off is not None:
-                    return Received(src, content)
+                    return ViewReceived(src, content)
             case _:
                 raise RemoteProtocolError(f"no kind of message in a round: {header.index}")
         return None
@@ -551,7 +553,7 @@ class Agreement:
 
     def _report(self, to: Address, number: int, digest: Digest) -> None:
         assert self._group.view is not None
-        self._send(to, Kind.REPORT, number, encode_report(self._group.view.id, digest))
+        self._send(to, RoundKind.REPORT, number, encode_report(self._group.view.id, digest))
 
     def fetched(self) -> Then | None:
         """NAKACK2 has delivered what it was told to fetch."""
@@ -563,7 +565,7 @@ class Agreement:
         self._fetching = False
         if self._owes_done:
             self._owes_done = False
-            self._send(self._follows[0], Kind.DONE, self._follows[1], b"")
+            self._send(self._follows[0], RoundKind.DONE, self._follows[1], b"")
         return Then.TAKE_PUT_OFF
 
     def hold_expired(self) -> None:
@@ -614,7 +616,7 @@ class Agreement:
         if members:
             self._out.down(Thaw(members))
 
-    def _send(self, dest: Address, kind: Kind, number: int, payload: bytes) -> None:
+    def _send(self, dest: Address, kind: RoundKind, number: int, payload: bytes) -> None:
         self._out.send_round(dest, kind, number, payload, _FLAGS)
 
     def check(self) -> None:

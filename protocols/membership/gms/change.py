@@ -14,7 +14,7 @@ from jgroups_py.values.address import UUID, Address
 from jgroups_py.values.view import View
 
 
-class Changes:
+class PendingChanges:
     """See the module's docstring. ``max_joiners``: so many are remembered."""
 
     def __init__(self, group: Group, max_joiners: int) -> None:

@@ -33,8 +33,8 @@ from __future__ import annotations
 from typing import Any
 
 from jgroups_py.protocols.membership.gms.group import Group
-from jgroups_py.protocols.membership.gms.out import Out
-from jgroups_py.protocols.membership.gms.wire import Kind, encode_has, read_has
+from jgroups_py.protocols.membership.gms.out import GmsOut
+from jgroups_py.protocols.membership.gms.wire import RoundKind, encode_has, read_has
 from jgroups_py.stack.protocol import Timer
 from jgroups_py.values.address import UUID, Address
 from jgroups_py.values.batch import Batch
@@ -60,7 +60,7 @@ WHY = "a view with this member again"
 class Exclusion:
     """See the module's docstring."""
 
-    def __init__(self, out: Out, group: Group, timer: Timer, timeout: float) -> None:
+    def __init__(self, out: GmsOut, group: Group, timer: Timer, timeout: float) -> None:
         self._out = out
         self._group = group
         self._timer = timer
@@ -121,7 +121,7 @@ class Exclusion:
             return
         self._timer.start(self._out.patience(self._timeout))
         for member in members:
-            self._send(member, Kind.ASK, self._number, b"")
+            self._send(member, RoundKind.ASK, self._number, b"")
 
     def lost_at_worst(self) -> tuple[Batch, ...]:
         """Everything that is not known to have arrived. A member that ends now reports it."""
@@ -189,7 +189,7 @@ class Exclusion:
 
     def take(self, src: Address, kind: int, number: int, payload: Any) -> None:
         """One ASK or HAS, between members that have different views. RemoteProtocolError: it cannot be."""
-        if kind == Kind.ASK:
+        if kind == RoundKind.ASK:
             self._asked_by(src, number)
         else:
             self._answered(src, number, payload)
@@ -205,7 +205,7 @@ class Exclusion:
         """Members of whom nothing is remembered get no answer."""
         delivered = self._out.ask(GetDelivered(to))
         if delivered is not None:
-            self._send(to, Kind.HAS, number, encode_has(delivered))
+            self._send(to, RoundKind.HAS, number, encode_has(delivered))
 
     def _answered(self, src: Address, number: int, payload: Any) -> None:
         if self._view is None or number != self._number or src not in self._asked:
@@ -215,7 +215,7 @@ class Exclusion:
         if not self._asked:
             self.tell()
 
-    def _send(self, dest: Address, kind: Kind, number: int, payload: bytes) -> None:
+    def _send(self, dest: Address, kind: RoundKind, number: int, payload: bytes) -> None:
         self._out.send_round(dest, kind, number, payload, _FLAGS)
 
     def check(self) -> None:

@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 from jgroups_py.errors import RemoteProtocolError
 from jgroups_py.protocols.membership.gms.group import Group
-from jgroups_py.protocols.membership.gms.out import Out
+from jgroups_py.protocols.membership.gms.out import GmsOut
 from jgroups_py.stack.protocol import Timer
 from jgroups_py.values.address import Address
 from jgroups_py.values.events import Failed, FindMembers, FoundMember
@@ -50,7 +50,7 @@ class Joiner:
 
     def __init__(
         self,
-        out: Out,
+        out: GmsOut,
         group: Group,
         timer: Timer,
         *,

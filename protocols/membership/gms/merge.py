@@ -32,7 +32,7 @@ from typing import NamedTuple
 
 from jgroups_py.errors import RemoteProtocolError
 from jgroups_py.protocols.membership.gms.group import Group
-from jgroups_py.protocols.membership.gms.out import Out
+from jgroups_py.protocols.membership.gms.out import GmsOut
 from jgroups_py.stack.protocol import Timer
 from jgroups_py.values.address import Address
 from jgroups_py.values.events import HoldStability, PrepareView
@@ -75,7 +75,7 @@ class TakePart(NamedTuple):
     members: tuple[Address, ...]
 
 
-class Merged(NamedTuple):
+class MergedView(NamedTuple):
     """Send ``view`` with ``digest`` to ``members``, this member's subgroup, and install it."""
 
     view: View
@@ -83,14 +83,16 @@ class Merged(NamedTuple):
     members: tuple[Address, ...]
 
 
-Result = MergeStep | TakePart | Merged | None
+Result = MergeStep | TakePart | MergedView | None
 
 
-class Merger:
+class ViewMerger:
     """See the module's docstring. Leader and subgroup coordinator in one. ``end`` and ``collect`` are timers of
     the protocol: for the whole merge, and for the digests of our subgroup."""
 
-    def __init__(self, out: Out, group: Group, end: Timer, collect: Timer, timeout: float) -> None:
+    def __init__(
+        self, out: GmsOut, group: Group, end: Timer, collect: Timer, timeout: float
+    ) -> None:
         self._out = out
         self._group = group
         self._end = end
@@ -361,10 +363,10 @@ class Merger:
             return MergeStep.IGNORED
         return self._merged(view, digest)
 
-    def _merged(self, view: View, digest: Digest) -> Merged:
+    def _merged(self, view: View, digest: Digest) -> MergedView:
         members = self._members
         self.stop()
-        return Merged(view, digest, members)
+        return MergedView(view, digest, members)
 
     def check(self) -> None:
         assert self._end.armed == self.busy

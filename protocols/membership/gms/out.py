@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from jgroups_py.protocols.membership.gms.wire import AGREE_ID, Kind
+from jgroups_py.protocols.membership.gms.wire import AGREE_ID, RoundKind
 from jgroups_py.stack.protocol import Protocol
 from jgroups_py.values.address import Address
 from jgroups_py.values.batch import Batch
@@ -21,7 +21,7 @@ T = TypeVar("T")
 GMS_ID = PROTOCOL_IDS["GMS"]
 
 
-class Out:
+class GmsOut:
     """Of the protocol only what every protocol has is used."""
 
     def __init__(self, protocol: Protocol) -> None:
@@ -96,7 +96,7 @@ class Out:
         )
 
     def send_round(
-        self, dest: Address, kind: Kind, number: int, payload: bytes, flags: int
+        self, dest: Address, kind: RoundKind, number: int, payload: bytes, flags: int
     ) -> None:
         """Sends one message of the round of survivors, or of the exchange after an exclusion (wire.py)."""
         header = FragHeader(number, kind, 0)

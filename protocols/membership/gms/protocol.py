@@ -40,7 +40,7 @@ A VIEW without ourselves is not installed, as in JGroups: the others took us for
 (excluded.py). The others hear us again, and MERGE3 brings us together. Until then we do not act as coordinator,
 unless the leader of that view is suspected and all its other members tell us that they have not got it.
 
-The parts do not know each other, but for ``Requests`` (requests.py), which writes joiners and leavers into ``Changes``. They
+The parts do not know each other, but for ``GmsRequests`` (requests.py), which writes joiners and leavers into ``PendingChanges``. They
 read the ``Group`` (group.py), and use the way out (out.py). They return steps that concern other parts, and this protocol
 does them: it alone makes and installs views. See design/membership.md.
 
@@ -61,20 +61,26 @@ from jgroups_py.errors import RemoteProtocolError
 from jgroups_py.protocols.membership.gms.agreement import (
     Agreement,
     AgreementTimers,
-    Received,
     Then,
+    ViewReceived,
 )
-from jgroups_py.protocols.membership.gms.change import Changes
+from jgroups_py.protocols.membership.gms.change import PendingChanges
 from jgroups_py.protocols.membership.gms.config import GmsConfig
 from jgroups_py.protocols.membership.gms.excluded import Exclusion
 from jgroups_py.protocols.membership.gms.group import Group
 from jgroups_py.protocols.membership.gms.join import FirstView, Joiner
-from jgroups_py.protocols.membership.gms.merge import Merged, Merger, MergeStep, Result, TakePart
-from jgroups_py.protocols.membership.gms.out import Out
-from jgroups_py.protocols.membership.gms.requests import Asked, Requests
+from jgroups_py.protocols.membership.gms.merge import (
+    MergedView,
+    MergeStep,
+    Result,
+    TakePart,
+    ViewMerger,
+)
+from jgroups_py.protocols.membership.gms.out import GmsOut
+from jgroups_py.protocols.membership.gms.requests import GmsRequests, JoinAsked
 from jgroups_py.protocols.membership.gms.sent import SentView
 from jgroups_py.protocols.membership.gms.strangers import Strangers
-from jgroups_py.protocols.membership.gms.wire import AGREE_ID, Kind
+from jgroups_py.protocols.membership.gms.wire import AGREE_ID, RoundKind
 from jgroups_py.stack.protocol import Protocol
 from jgroups_py.stack.services import DETECTION, DISCOVERY, MERGING, MULTICAST, UNICAST, VIEWS
 from jgroups_py.values.address import UUID, Address
@@ -142,7 +148,7 @@ class GMS(Protocol):
 
     def start(self) -> None:
         config = self.config
-        self.out = Out(self)
+        self.out = GmsOut(self)
         self.group = group = Group(self.local_address)
         self._early: list[Batch] = []
         self.sent = SentView(
@@ -172,8 +178,8 @@ class GMS(Protocol):
         self.merges_refused = 0
         self.times_excluded = 0
         """How often the group went on without this member."""
-        self.changes = Changes(group, config.max_waiting)
-        self.requests = Requests(
+        self.changes = PendingChanges(group, config.max_waiting)
+        self.requests = GmsRequests(
             self.out,
             group,
             self.changes,
@@ -215,7 +221,7 @@ class GMS(Protocol):
         self._leave_timer = self.timer(self._on_leave_timeout)
         self._leave_target: Address | None = None
         """The member that was asked to let us go."""
-        self.merger = Merger(
+        self.merger = ViewMerger(
             self.out,
             group,
             self.timer(self._on_merge_end),
@@ -386,7 +392,7 @@ class GMS(Protocol):
         """Takes messages between members of ours: of a round, or after an exclusion."""
         src, view = batch.src, self.view
         header = batch.header(AGREE_ID, FragHeader)
-        asking = header is not None and header.index in (Kind.ASK, Kind.HAS)
+        asking = header is not None and header.index in (RoundKind.ASK, RoundKind.HAS)
         if header is None or src is None or not (asking or (view is not None and src in view)):
             self.bad_messages += 1
             self.trace("bad message", src=src)
@@ -468,11 +474,11 @@ class GMS(Protocol):
 
     # --- requests of others
 
-    def _joining(self, joiner: Address, asked: Asked) -> None:
+    def _joining(self, joiner: Address, asked: JoinAsked) -> None:
         """Does what a request to join asks for."""
-        if asked is Asked.DROPPED:
+        if asked is JoinAsked.DROPPED:
             self.joins_dropped += 1
-        elif asked is Asked.AGAIN:
+        elif asked is JoinAsked.AGAIN:
             assert self.view is not None
             self._answer_join(joiner, self.view, flags=int(Flag.OOB))
 
@@ -594,7 +600,7 @@ class GMS(Protocol):
         if put_off is not None:
             self.view_received(put_off.src, ViewDigest(put_off.view, put_off.digest))
 
-    def _then(self, then: Then | Received | None) -> None:
+    def _then(self, then: Then | ViewReceived | None) -> None:
         """Does what a step of the agreement asks for."""
         match then:
             case Then.FINISH:
@@ -608,7 +614,7 @@ class GMS(Protocol):
             case Then.RETRY:
                 self._give_up_round()
                 self.agreement.retry_later()
-            case Received(src, content):
+            case ViewReceived(src, content):
                 self.view_received(src, content)
 
     def _on_agree_timeout(self) -> None:
@@ -660,7 +666,7 @@ class GMS(Protocol):
             case TakePart():
                 self._give_up_round()
                 self._merge(self.merger.take_part(result))
-            case Merged(view, digest, members):
+            case MergedView(view, digest, members):
                 if len(members) > 1:
                     self.multicast_view(view, members, digest)
                 self.merge_digest(view, digest)

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from enum import Enum, auto
 
-from jgroups_py.protocols.membership.gms.change import Changes
+from jgroups_py.protocols.membership.gms.change import PendingChanges
 from jgroups_py.protocols.membership.gms.group import Group
-from jgroups_py.protocols.membership.gms.out import Out
+from jgroups_py.protocols.membership.gms.out import GmsOut
 from jgroups_py.protocols.membership.gms.strangers import Strangers
 from jgroups_py.stack.protocol import Timer
 from jgroups_py.values.address import UUID, Address
@@ -21,7 +21,7 @@ from jgroups_py.wire.headers import GmsType
 LEAVE_FLAGS = int(Flag.OOB | Flag.NO_RELIABILITY)
 
 
-class Asked(Enum):
+class JoinAsked(Enum):
     """What a request to join has come to."""
 
     WAITS = auto()
@@ -34,15 +34,15 @@ class Asked(Enum):
     """This member lets nobody in now."""
 
 
-class Requests:
+class GmsRequests:
     """Owns the strangers and the time in which joins are gathered. ``bundling``: seconds that a join waits for others.
     ``prove``: joiners must answer where they say that they are."""
 
     def __init__(
         self,
-        out: Out,
+        out: GmsOut,
         group: Group,
-        changes: Changes,
+        changes: PendingChanges,
         strangers: Strangers,
         doubts: Timer,
         bundle: Timer,
@@ -66,37 +66,37 @@ class Requests:
 
     # --- joining
 
-    def join(self, member: Address) -> Asked:
+    def join(self, member: Address) -> JoinAsked:
         group, changes = self._group, self._changes
         view = group.view
         if view is None or group.left or not changes.acting:
-            return Asked.NOT_HERE
+            return JoinAsked.NOT_HERE
         if member in view:
-            return Asked.NOT_HERE if changes.departs(member) else Asked.AGAIN
+            return JoinAsked.NOT_HERE if changes.departs(member) else JoinAsked.AGAIN
         if member not in changes.joiners and self._must_prove:
             self._doubt(member)
-            return Asked.WAITS
+            return JoinAsked.WAITS
         return self._admit(member)
 
-    def reached(self, joiner: Address, nonce: Address) -> Asked:
+    def reached(self, joiner: Address, nonce: Address) -> JoinAsked:
         """Discovery has an answer in the name of ``joiner``."""
         view = self._group.view
         if self.strangers.answered(joiner, nonce):
             self._ask_strangers()
             if view is not None and joiner not in view and self._changes.acting:
                 return self._admit(joiner)
-        return Asked.NOT_HERE
+        return JoinAsked.NOT_HERE
 
-    def _admit(self, member: Address) -> Asked:
+    def _admit(self, member: Address) -> JoinAsked:
         """Lets a joiner into the next view."""
         added = self._changes.add_joiner(member)
         if added is None:
-            return Asked.DROPPED
+            return JoinAsked.DROPPED
         if added:
             self._out.trace("join wanted", member=member)
         if not self.bundle.armed:
             self.bundle.start(self._bundling)
-        return Asked.WAITS
+        return JoinAsked.WAITS
 
     # --- strangers
 

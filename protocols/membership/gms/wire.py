@@ -26,7 +26,7 @@ MAX_VIEW_ID: Final = 2**62
 """No group has that many views; higher numbers are garbage, and would use up the numbers."""
 
 
-class Kind(IntEnum):
+class RoundKind(IntEnum):
     FREEZE = 1
     REPORT = 2
     FETCH = 3

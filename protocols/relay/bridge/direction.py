@@ -6,10 +6,10 @@ import logging
 from collections.abc import Iterable, Mapping
 
 from jgroups_py.errors import LocalProtocolError
-from jgroups_py.protocols.relay.bridge.session import Session
+from jgroups_py.protocols.relay.bridge.session import RelaySession
 from jgroups_py.protocols.relay.config import RelayConfig
 from jgroups_py.protocols.relay.home.origins import Origins
-from jgroups_py.protocols.relay.out import Out
+from jgroups_py.protocols.relay.out import RelayOut
 from jgroups_py.protocols.relay.site.roles import Roles
 from jgroups_py.protocols.relay.state import ALL, Epoch, Numbers, RelayState
 from jgroups_py.protocols.relay.wire import Cut, Known
@@ -19,7 +19,7 @@ class Direction:
     """The epoch that holds at this member is in ``state``. A relay may be ahead of it by what it has announced."""
 
     def __init__(
-        self, config: RelayConfig, out: Out, roles: Roles, state: RelayState, origins: Origins
+        self, config: RelayConfig, out: RelayOut, roles: Roles, state: RelayState, origins: Origins
     ) -> None:
         self.announced: Epoch = state.epoch
         """The newest epoch this member, as relay, has told its site."""
@@ -78,7 +78,7 @@ class Direction:
         """Another member is relay now: what this one announced need not have come."""
         self.announced = self._state.epoch
 
-    def hear(self, session: Session, epoch: Epoch) -> bool:
+    def hear(self, session: RelaySession, epoch: Epoch) -> bool:
         """A relay of another site lives in ``epoch``. True: it is higher than ours and holds here too."""
         out, state, was = self._out, self._state, self.announced
         if epoch <= was or not self._roles.is_relay or self._config.first_primary == ALL:
@@ -102,7 +102,7 @@ class Direction:
         self.begin(epoch, {})
         return True
 
-    def compare(self, new: str, old: str, session: Session) -> None:
+    def compare(self, new: str, old: str, session: RelaySession) -> None:
         """Compares the messages of the old primary that are here with those at the new one."""
         ours = self._state.site_digest.get(old, {})
         theirs = session.have.get(old, {})

@@ -19,13 +19,13 @@ from typing import Any
 
 from jgroups_py.errors import RemoteProtocolError
 from jgroups_py.protocols.relay.bridge.direction import Direction
-from jgroups_py.protocols.relay.bridge.session import Session, Sessions
+from jgroups_py.protocols.relay.bridge.session import RelaySession, Sessions
 from jgroups_py.protocols.relay.config import RelayConfig, pairs
-from jgroups_py.protocols.relay.home.buffer import Buffer
+from jgroups_py.protocols.relay.home.buffer import RelayBuffer
 from jgroups_py.protocols.relay.home.origins import Origins
 from jgroups_py.protocols.relay.home.trim import Trimming
-from jgroups_py.protocols.relay.out import Out
-from jgroups_py.protocols.relay.posts import POST_HEADER, Posts
+from jgroups_py.protocols.relay.out import RelayOut
+from jgroups_py.protocols.relay.posts import POST_HEADER, BridgePosts
 from jgroups_py.protocols.relay.remote.forwarded import Forwarded
 from jgroups_py.protocols.relay.site.joining import Joining
 from jgroups_py.protocols.relay.site.roles import Roles
@@ -43,8 +43,8 @@ from jgroups_py.protocols.relay.wire import (
     Forget,
     Gap,
     Have,
-    Kind,
     Leaving,
+    MessageKind,
     StillKnown,
     decode_bridged,
     encode,
@@ -68,7 +68,7 @@ from jgroups_py.wire.headers import FragHeader, RelayHeader, RelayType
 class _Link:
     """The owner of one bridge stack. Nothing of a stack that closes is heard any more."""
 
-    def __init__(self, bridge: Bridge) -> None:
+    def __init__(self, bridge: RelayBridge) -> None:
         self.bridge = bridge
         self.stack: StackSide
         self.closing = False
@@ -89,16 +89,16 @@ class _Link:
                 self.bridge.notify(event)
 
 
-class Bridge:
+class RelayBridge:
     """Orders the sessions, ``forwarded`` and the posts. ``open_stack`` opens a child stack under a name."""
 
     def __init__(
         self,
         config: RelayConfig,
-        out: Out,
+        out: RelayOut,
         roles: Roles,
         state: RelayState,
-        buffer: Buffer,
+        buffer: RelayBuffer,
         origins: Origins,
         direction: Direction,
         trimming: Trimming,
@@ -109,7 +109,7 @@ class Bridge:
         self.view: View | None = None
         self.sessions = Sessions()
         self.forwarded = Forwarded()
-        self.posts = Posts(out.counters, self.sessions, self._send_post, config.post_bytes)
+        self.posts = BridgePosts(out.counters, self.sessions, self._send_post, config.post_bytes)
         self.local_blocked: dict[str, None] = {}
         """Protocols that say that nothing may be multicast here."""
         self._config = config
@@ -196,7 +196,7 @@ class Bridge:
             self._drop_inbox(session)
             self.posts.gone(session)
 
-    def _drop_inbox(self, session: Session) -> None:
+    def _drop_inbox(self, session: RelaySession) -> None:
         while session.inbox:
             item = session.inbox.popleft()
             if isinstance(item, Batch):
@@ -223,7 +223,7 @@ class Bridge:
                     self.pump(session)
                     self.posts.opened(session)
 
-    def _of(self, dest: Address | None) -> list[Session]:
+    def _of(self, dest: Address | None) -> list[RelaySession]:
         if dest is None:
             return list(self.sessions.values())
         session = self.sessions.get(dest)
@@ -243,7 +243,7 @@ class Bridge:
                 continue
             session = self.sessions.get(peer)
             if session is None:
-                session = self.sessions[peer] = Session(peer)
+                session = self.sessions[peer] = RelaySession(peer)
                 self.ask(session)
             elif restart:
                 self.ask(session)
@@ -267,7 +267,7 @@ class Bridge:
         for session in list(self.sessions.values()):
             self.ask(session)
 
-    def ask(self, session: Session, again: bool = False) -> None:
+    def ask(self, session: RelaySession, again: bool = False) -> None:
         if not again:
             self._token += 1
             session.begin(self._token)
@@ -327,7 +327,7 @@ class Bridge:
             self.ask_back(site, origin)
         return waiting
 
-    def _ask_back(self, session: Session, origin: bytes) -> None:
+    def _ask_back(self, session: RelaySession, origin: bytes) -> None:
         number = self.forwarded.of(session.site).get(origin, 0)
         asked = session.asked_back.get(origin)
         now = self._out.now
@@ -345,12 +345,12 @@ class Bridge:
                 numbers = {**have, **{origin: have.get(origin, 0) for origin in owed}}
                 self._tell_have(session, 0, numbers)
 
-    def _tell_have(self, session: Session, token: int, numbers: Numbers) -> None:
+    def _tell_have(self, session: RelaySession, token: int, numbers: Numbers) -> None:
         """Tells the peer what was multicast here. ``token``: of its question; 0 where it has not asked."""
         have = Have(token, self._config.site, self._direction.announced, numbers)
         self._tell(session, have)
 
-    def _meet(self, session: Session, site: str) -> None:
+    def _meet(self, session: RelaySession, site: str) -> None:
         """The peer has said which site it is relay of."""
         if session.site != site:
             session.site = site
@@ -358,7 +358,7 @@ class Bridge:
                 self._trimming.repeat()
             self._out.trace("bridge_view", size=len(self.sessions) + 1, sites=self.sites())
 
-    def _on_ask(self, session: Session, ask: Ask) -> None:
+    def _on_ask(self, session: RelaySession, ask: Ask) -> None:
         self._meet(session, ask.site)
         session.have = ask.have
         session.blind = ask.blind
@@ -386,7 +386,7 @@ class Bridge:
         self._forget_owed()
         self._out.wake()
 
-    def _on_have(self, session: Session, have: Have) -> None:
+    def _on_have(self, session: RelaySession, have: Have) -> None:
         origins = self._origins
         self._meet(session, have.site)
         if self._direction.hear(session, have.epoch):
@@ -418,7 +418,7 @@ class Bridge:
 
     # --- to the other sites
 
-    def pump(self, session: Session) -> None:
+    def pump(self, session: RelaySession) -> None:
         """Sends all that may be sent, a piece of each origin in turn."""
         origins = list(self._origins.origins())
         while origins:
@@ -435,7 +435,7 @@ class Bridge:
                 while self._send_next(session, origin):
                     pass
 
-    def _send_next(self, session: Session, origin: bytes) -> bool:
+    def _send_next(self, session: RelaySession, origin: bytes) -> bool:
         """Sends one run. False: there is nothing (more) to send now."""
         state = self._state
         if not session.ready or session.blocked or not self._direction.is_relaying:
@@ -464,7 +464,7 @@ class Bridge:
         self._send_run(session, origin, at + 1, payloads, run.flags, run.type)
         return at + count < upto
 
-    def _count_sent(self, session: Session, origin: bytes, first: int, count: int) -> None:
+    def _count_sent(self, session: RelaySession, origin: bytes, first: int, count: int) -> None:
         out, counters = self._out, self._out.counters
         replayed = session.sent(origin, first, count)
         counters.replayed += replayed
@@ -479,7 +479,7 @@ class Bridge:
 
     def _send_run(
         self,
-        session: Session,
+        session: RelaySession,
         origin: bytes,
         first: int,
         payloads: Sequence[Any],
@@ -488,7 +488,7 @@ class Bridge:
     ) -> None:
         assert self.link is not None
         source = RelayHeader(RelayType.DATA, original_sender=self._origins.source(origin))
-        header = FragHeader(first, Kind.RELAYED, self._direction.announced[0])
+        header = FragHeader(first, MessageKind.RELAYED, self._direction.announced[0])
         self.link.stack.send(
             Batch(
                 session.peer,
@@ -511,7 +511,7 @@ class Bridge:
             if due:
                 self.pump(session)
 
-    def _send_gap(self, session: Session, origin: bytes) -> None:
+    def _send_gap(self, session: RelaySession, origin: bytes) -> None:
         del session.stalled[origin]
         at = session.cursor.get(origin, 0)
         upto = self._origins.known(origin)
@@ -537,13 +537,13 @@ class Bridge:
                 session.told.update(news)
                 self._tell(session, Ack(news))
 
-    def _tell(self, session: Session, record: Bridged) -> None:
+    def _tell(self, session: RelaySession, record: Bridged) -> None:
         assert self.link is not None
         self.link.stack.send(
             Batch.of(session.peer, ID, CONTROL_HEADER, payload=encode(record), flags=CONTROL_FLAGS)
         )
 
-    def _send_post(self, session: Session, payload: bytes) -> None:
+    def _send_post(self, session: RelaySession, payload: bytes) -> None:
         assert self.link is not None
         self.link.stack.send(
             Batch.of(session.peer, ID, POST_HEADER, payload=payload, flags=CONTROL_FLAGS)
@@ -558,11 +558,11 @@ class Bridge:
             self._out.counters.strangers += 1
             self._consumed(batch)
             return
-        if header.index == Kind.RELAYED:
+        if header.index == MessageKind.RELAYED:
             self._take(session, batch)
             return
         self._consumed(batch)
-        if header.index == Kind.POST:
+        if header.index == MessageKind.POST:
             self.posts.received(session, batch)
             return
         for payload in batch.payloads:
@@ -591,7 +591,7 @@ class Bridge:
                 case _:
                     self._take(session, record)
 
-    def _is_listed(self, session: Session, site: str) -> bool:
+    def _is_listed(self, session: RelaySession, site: str) -> bool:
         """May this site take part?"""
         listed = self._config.sites
         if listed and site not in listed:
@@ -601,20 +601,20 @@ class Bridge:
         session.refused = False
         return True
 
-    def _refuse(self, session: Session) -> None:
+    def _refuse(self, session: RelaySession) -> None:
         """Ends the link with the peer. Its new session has no site, so nothing comes from it and nothing goes to it, also when an earlier
         session had one."""
         self.posts.gone(session)
         self._drop_inbox(session)
         self._token += 1
-        session = self.sessions[session.peer] = Session(session.peer)
+        session = self.sessions[session.peer] = RelaySession(session.peer)
         session.begin(self._token)
         session.refused = True
         self._ask_back_owed()
         self._forget_owed()
         self._out.wake()
 
-    def _take(self, session: Session, item: Batch | BridgeGap | StillKnown) -> None:
+    def _take(self, session: RelaySession, item: Batch | BridgeGap | StillKnown) -> None:
         """An item of the peer's stream is handled in its order, when the group can take it."""
         if self.local_blocked or session.inbox:
             session.inbox.append(item)
@@ -631,7 +631,7 @@ class Bridge:
                 self._handle(session, session.inbox.popleft())
         self._draining = False
 
-    def _handle(self, session: Session, item: Batch | BridgeGap | StillKnown) -> None:
+    def _handle(self, session: RelaySession, item: Batch | BridgeGap | StillKnown) -> None:
         match item:
             case BridgeGap():
                 self._on_gap(session, item)
@@ -640,7 +640,7 @@ class Bridge:
             case _:
                 self._on_run(session, item)
 
-    def _on_run(self, session: Session, batch: Batch) -> None:
+    def _on_run(self, session: RelaySession, batch: Batch) -> None:
         out, site = self._out, session.site
         header = batch.headers[ID]
         source = batch.header(SOURCE_ID, RelayHeader)
@@ -679,7 +679,7 @@ class Bridge:
                 out.multicast_run(run, fresh, epoch[0], source)
         self._consumed(batch)
 
-    def _on_gap(self, session: Session, gap: BridgeGap) -> None:
+    def _on_gap(self, session: RelaySession, gap: BridgeGap) -> None:
         site = session.site
         if not site or site == self._config.site:
             self._out.refuse(session.peer, "a gap of no other site")
@@ -692,7 +692,7 @@ class Bridge:
         if numbers:
             self._out.multicast(lambda serial: Gap(serial, site, numbers, gap.start))
 
-    def _on_still_known(self, session: Session, known: StillKnown) -> None:
+    def _on_still_known(self, session: RelaySession, known: StillKnown) -> None:
         site = session.site
         if not site:
             return

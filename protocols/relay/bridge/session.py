@@ -18,7 +18,7 @@ from jgroups_py.values.address import Address
 from jgroups_py.values.batch import Batch
 
 
-class Session:
+class RelaySession:
     """One remote relay. ``site`` is "" until the peer has said it."""
 
     __slots__ = (
@@ -152,10 +152,10 @@ class Session:
         self.owes_have.pop(origin, None)
 
 
-class Sessions(dict[Address, Session]):
+class Sessions(dict[Address, RelaySession]):
     """By peer."""
 
-    def of_site(self, site: str) -> list[Session]:
+    def of_site(self, site: str) -> list[RelaySession]:
         return [s for s in self.values() if s.site == site]
 
     def relays_of(self, site: str) -> int:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from jgroups_py.protocols.relay.home.buffer import Buffer
-from jgroups_py.protocols.relay.out import Out
+from jgroups_py.protocols.relay.home.buffer import RelayBuffer
+from jgroups_py.protocols.relay.out import RelayOut
 from jgroups_py.protocols.relay.site.roles import Roles
 from jgroups_py.protocols.relay.state import Numbers, RelayState, SiteNumbers
 from jgroups_py.protocols.relay.wire import (
@@ -46,7 +46,7 @@ class Collect:
             self.answers[member] = answer.known
             self._offers[member] = dict(answer.ranges)
 
-    def next_fetch(self, buffer: Buffer, trimmed: Numbers) -> tuple[Address, Ranges] | None:
+    def next_fetch(self, buffer: RelayBuffer, trimmed: Numbers) -> tuple[Address, Ranges] | None:
         """The member to ask now, and for which runs. None: there is nothing to ask, or an answer is under way.
 
         A member's offer is taken up once: what the member then does not send it does not have any more.
@@ -90,10 +90,10 @@ class Collect:
         return [known.site_digest for known in self.answers.values()]
 
 
-class Holding:
+class CopyHolding:
     """Whether this member is a complete holder, and what the other holders said."""
 
-    def __init__(self, out: Out, roles: Roles, state: RelayState, buffer: Buffer) -> None:
+    def __init__(self, out: RelayOut, roles: Roles, state: RelayState, buffer: RelayBuffer) -> None:
         self.round: Collect | None = None
         self.complete = False
         """Has this member collected since it is a holder?"""

@@ -26,7 +26,7 @@ _VIEW_MIN: Final = 1024
 """Payloads shorter than this on average are copied: a view costs some 200 bytes by itself."""
 
 
-class Run:
+class BufferedRun:
     """Messages ``first .. last`` of one origin. ``payloads`` None: in the spill file at ``place``."""
 
     __slots__ = (
@@ -80,7 +80,7 @@ class _Origin:
         """The answer of ``look`` when the runs were last counted. ``sums`` is what came out."""
         self.sums = (0, 0, 0, 0)
         self.firsts: list[int] = []
-        self.runs: list[Run] = []
+        self.runs: list[BufferedRun] = []
         self.head = 0
 
     def index(self, number: int) -> int:
@@ -117,7 +117,7 @@ class _Origin:
         self.sums = (messages, size, spilled, spilled_runs)
 
 
-class Buffer:
+class RelayBuffer:
     """See the module's docstring. ``length``: payload bytes of a run that is not of plain bytes."""
 
     def __init__(
@@ -141,7 +141,7 @@ class Buffer:
         self._spill = spill
         self._length = length
         self._origins: dict[bytes, _Origin] = {}
-        self._arrived: deque[Run] = deque()
+        self._arrived: deque[BufferedRun] = deque()
 
     # --- asking
 
@@ -152,7 +152,7 @@ class Buffer:
         """Origins that have something here."""
         return [origin for origin, held in self._origins.items() if held.head < len(held.runs)]
 
-    def runs(self, origin: bytes) -> Iterator[Run]:
+    def runs(self, origin: bytes) -> Iterator[BufferedRun]:
         held = self._origins.get(origin)
         if held is not None:
             yield from held.runs[held.head :]
@@ -187,7 +187,7 @@ class Buffer:
 
     def get(
         self, origin: bytes, number: int, upto: int, max_bytes: int
-    ) -> tuple[Run, Sequence[Any]] | None:
+    ) -> tuple[BufferedRun, Sequence[Any]] | None:
         """The run that holds ``number`` and its payloads from there to ``upto`` at most, as many
         as fit in ``max_bytes`` and at least one. None: not here."""
         run = self._find(origin, number)
@@ -251,17 +251,19 @@ class Buffer:
         if held is None:
             held = self._origins[origin] = _Origin()
         if held.head == len(held.runs) or first > held.runs[-1].last:
-            self._insert(held, len(held.runs), Run(origin, first, payloads, flags, type, at))
+            self._insert(
+                held, len(held.runs), BufferedRun(origin, first, payloads, flags, type, at)
+            )
             return len(payloads)
         added = 0
         for low, high in self.missing(origin, first, first + len(payloads) - 1):
             part = payloads[low - first : high + 1 - first]
-            run = Run(origin, low, part, flags, type, at)
+            run = BufferedRun(origin, low, part, flags, type, at)
             self._insert(held, held.index(low) + 1, run)
             added += run.count
         return added
 
-    def _insert(self, held: _Origin, index: int, run: Run) -> None:
+    def _insert(self, held: _Origin, index: int, run: BufferedRun) -> None:
         assert run.payloads is not None
         run.payloads, size = self._kept(run.type, run.payloads)
         run.size = RUN_OVERHEAD + size
@@ -313,13 +315,13 @@ class Buffer:
         for origin in self.origins():
             self.cut(origin, -1)
 
-    def overflow(self, now: float) -> tuple[Run | None, list[tuple[bytes, int, int, str]]]:
+    def overflow(self, now: float) -> tuple[BufferedRun | None, list[tuple[bytes, int, int, str]]]:
         """Brings the buffer back within its limits.
 
         Returns the first run spilled, if any, and what was dropped: (origin, first, last, limit).
         """
         dropped: list[tuple[bytes, int, int, str]] = []
-        spilled: Run | None = None
+        spilled: BufferedRun | None = None
         while (reason := self._exceeded(now)) is not None:
             run = self._arrived[0]
             if reason != "max_age" and self._spill is not None and self._to_file(run):
@@ -356,7 +358,7 @@ class Buffer:
             return "max_age"
         return None
 
-    def _find(self, origin: bytes, number: int) -> Run | None:
+    def _find(self, origin: bytes, number: int) -> BufferedRun | None:
         held = self._origins.get(origin)
         if held is None:
             return None
@@ -366,13 +368,13 @@ class Buffer:
         run = held.runs[index]
         return run if number <= run.last else None
 
-    def _payloads(self, run: Run) -> Sequence[Any]:
+    def _payloads(self, run: BufferedRun) -> Sequence[Any]:
         if run.payloads is not None:
             return run.payloads
         assert self._spill is not None and run.place is not None
         return self._spill.read(run.place)[run.skip : run.skip + run.count]
 
-    def _to_file(self, run: Run) -> bool:
+    def _to_file(self, run: BufferedRun) -> bool:
         assert self._spill is not None and run.payloads is not None
         if run.type != MessageType.BYTES or 2 * self.spilled_runs * RUN_OVERHEAD > self.max_bytes:
             return False
@@ -388,7 +390,7 @@ class Buffer:
         self._arrived.popleft()
         return True
 
-    def _count_for(self, run: Run, excess: int) -> int:
+    def _count_for(self, run: BufferedRun, excess: int) -> int:
         payloads = self._payloads(run)
         count = 0
         while excess > 0 and count < run.count:
@@ -396,7 +398,7 @@ class Buffer:
             count += 1
         return count
 
-    def _drop_front(self, run: Run, count: int) -> None:
+    def _drop_front(self, run: BufferedRun, count: int) -> None:
         held = self._origins[run.origin]
         held.looked = ()  # the run may be in the middle
         index = held.index(run.first)
@@ -411,12 +413,14 @@ class Buffer:
         self._drop(run)
         self._tidy(run.origin, held)
 
-    def _cut_front(self, held: _Origin, run: Run, count: int, index: int | None = None) -> None:
+    def _cut_front(
+        self, held: _Origin, run: BufferedRun, count: int, index: int | None = None
+    ) -> None:
         run.first += count
         held.firsts[held.head if index is None else index] = run.first
         self._keep_part(run, count, run.count)
 
-    def _keep_part(self, run: Run, start: int, stop: int) -> None:
+    def _keep_part(self, run: BufferedRun, start: int, stop: int) -> None:
         """The run keeps these of its payloads only. A run in the file stays there."""
         cut = run.count - (stop - start)
         run.count -= cut
@@ -430,7 +434,7 @@ class Buffer:
         run.size = RUN_OVERHEAD + sum([self._size(run.type, p) for p in run.payloads])
         self.bytes += run.size
 
-    def _drop(self, run: Run) -> None:
+    def _drop(self, run: BufferedRun) -> None:
         run.gone = True
         self.messages -= run.count
         if run.payloads is None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from jgroups_py.protocols.relay.out import Out
+from jgroups_py.protocols.relay.out import RelayOut
 from jgroups_py.protocols.relay.site.roles import Roles
 from jgroups_py.values.address import Address
 
@@ -16,7 +16,7 @@ from jgroups_py.values.address import Address
 class Departures:
     """``wait``: seconds after which a missing member counts as gone for good (``cut_off_wait``)."""
 
-    def __init__(self, out: Out, roles: Roles, wait: float) -> None:
+    def __init__(self, out: RelayOut, roles: Roles, wait: float) -> None:
         self.gone_at: dict[bytes, float] = {}
         """Departed origins that are not forgotten yet."""
         self.shrunk_at = -1e9

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from jgroups_py.protocols.relay.config import RelayConfig
-from jgroups_py.protocols.relay.home.buffer import Buffer
-from jgroups_py.protocols.relay.out import Out
+from jgroups_py.protocols.relay.home.buffer import RelayBuffer
+from jgroups_py.protocols.relay.out import RelayOut
 from jgroups_py.protocols.relay.site.roles import Roles
 from jgroups_py.protocols.relay.state import RelayState
 from jgroups_py.protocols.relay.wire import PAYLOAD_FLAGS, Block
@@ -12,11 +12,16 @@ from jgroups_py.values.batch import Batch
 from jgroups_py.values.events import FlowBlocked, FlowOpened
 
 
-class Keeping:
+class CopyKeeping:
     """The only writer of ``buffer``."""
 
     def __init__(
-        self, config: RelayConfig, out: Out, roles: Roles, state: RelayState, buffer: Buffer
+        self,
+        config: RelayConfig,
+        out: RelayOut,
+        roles: Roles,
+        state: RelayState,
+        buffer: RelayBuffer,
     ) -> None:
         self.buffer = buffer
         self.blocked = False

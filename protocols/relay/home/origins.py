@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from jgroups_py.protocols.relay.holders.collect import Holding
-from jgroups_py.protocols.relay.home.buffer import Buffer
+from jgroups_py.protocols.relay.holders.collect import CopyHolding
+from jgroups_py.protocols.relay.home.buffer import RelayBuffer
 from jgroups_py.protocols.relay.home.departures import Departures
 from jgroups_py.protocols.relay.home.stability import Stability
 from jgroups_py.protocols.relay.home.trim import Trimming
@@ -24,8 +24,8 @@ class Origins:
         self,
         roles: Roles,
         state: RelayState,
-        holding: Holding,
-        buffer: Buffer,
+        holding: CopyHolding,
+        buffer: RelayBuffer,
         departures: Departures,
         trimming: Trimming,
         stability: Stability | None,

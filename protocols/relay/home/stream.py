@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import deque
 
 from jgroups_py.errors import LocalProtocolError
-from jgroups_py.protocols.relay.home.keep import Keeping
+from jgroups_py.protocols.relay.home.keep import CopyKeeping
 from jgroups_py.protocols.relay.site.roles import Roles
 from jgroups_py.protocols.relay.state import RelayState
-from jgroups_py.protocols.relay.wire import DONT_LOOPBACK, ID, OOB, SEQNO_MAX, Kind
+from jgroups_py.protocols.relay.wire import DONT_LOOPBACK, ID, OOB, SEQNO_MAX, MessageKind
 from jgroups_py.values.batch import Batch
 from jgroups_py.wire.headers import FragHeader
 
@@ -16,7 +16,7 @@ from jgroups_py.wire.headers import FragHeader
 class HomeStream:
     """Own numbers, and own runs that the application does not want back. Digests are in ``state``, copies in ``keeping``."""
 
-    def __init__(self, roles: Roles, state: RelayState, keeping: Keeping) -> None:
+    def __init__(self, roles: Roles, state: RelayState, keeping: CopyKeeping) -> None:
         self.next = 1
         """The number of the next own multicast."""
         self._quiet: deque[tuple[int, int]] = deque()
@@ -37,7 +37,7 @@ class HomeStream:
         if last > SEQNO_MAX:
             raise LocalProtocolError("no numbers are left for multicasts")
         self.next = last + 1
-        numbered = batch.with_header(ID, FragHeader(first, Kind.DATA, 0))
+        numbered = batch.with_header(ID, FragHeader(first, MessageKind.DATA, 0))
         numbered.transient = batch.transient & ~DONT_LOOPBACK
         if batch.transient & DONT_LOOPBACK:
             self._quiet.append((first, last))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from jgroups_py.protocols.relay.out import Out
+from jgroups_py.protocols.relay.out import RelayOut
 from jgroups_py.protocols.relay.state import RelayState, fresh_from
 from jgroups_py.protocols.relay.wire import SEQNO_MAX, SOURCE_ID, Gap, Lack
 from jgroups_py.values.address import SiteUUID
@@ -12,10 +12,10 @@ from jgroups_py.values.batch import Batch
 from jgroups_py.wire.headers import FragHeader, RelayHeader
 
 
-class Incoming:
+class RelayedIncoming:
     """The state of each origin is in ``state``. Missing numbers are here."""
 
-    def __init__(self, out: Out, state: RelayState) -> None:
+    def __init__(self, out: RelayOut, state: RelayState) -> None:
         self.came_back = False
         """The origin of the last run had been forgotten and is known again."""
         self.asks: Lack | None = None

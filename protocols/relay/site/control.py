@@ -6,17 +6,17 @@ from collections.abc import Iterator
 from typing import Any
 
 from jgroups_py.errors import RemoteProtocolError
-from jgroups_py.protocols.relay.out import Out
+from jgroups_py.protocols.relay.out import RelayOut
 from jgroups_py.protocols.relay.wire import MULTICASTS, Gap, Lack, decode_local
 from jgroups_py.values.address import UUID, Address
 from jgroups_py.values.batch import Batch
 from jgroups_py.values.view import View
 
 
-class Control:
+class ControlRecords:
     """``serials``: by relay, the last of its records delivered here."""
 
-    def __init__(self, out: Out, site: str) -> None:
+    def __init__(self, out: RelayOut, site: str) -> None:
         self.serials: dict[Address, int] = {}
         self._out = out
         self._site = site

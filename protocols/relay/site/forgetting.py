@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Protocol as Shape
 
-from jgroups_py.protocols.relay.bridge.link import Bridge
+from jgroups_py.protocols.relay.bridge.link import RelayBridge
 from jgroups_py.protocols.relay.home.departures import Departures
-from jgroups_py.protocols.relay.home.keep import Keeping
+from jgroups_py.protocols.relay.home.keep import CopyKeeping
 from jgroups_py.protocols.relay.home.origins import Origins
 from jgroups_py.protocols.relay.home.trim import Trimming
-from jgroups_py.protocols.relay.out import Out
+from jgroups_py.protocols.relay.out import RelayOut
 from jgroups_py.protocols.relay.site.roles import Roles
 from jgroups_py.protocols.relay.state import RelayState
 from jgroups_py.protocols.relay.wire import Forget
@@ -33,14 +33,14 @@ class Forgetting:
 
     def __init__(
         self,
-        out: Out,
+        out: RelayOut,
         roles: Roles,
         state: RelayState,
-        keeping: Keeping,
+        keeping: CopyKeeping,
         departures: Departures,
         trimming: Trimming,
         origins: Origins,
-        bridge: Bridge,
+        bridge: RelayBridge,
         wait: float,
         parts: Sequence[HasOrigins],
     ) -> None:

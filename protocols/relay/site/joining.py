@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from jgroups_py.protocols.relay.out import Out
+from jgroups_py.protocols.relay.out import RelayOut
 from jgroups_py.protocols.relay.site.roles import Roles
 from jgroups_py.protocols.relay.wire import Known, Record, ViewKey
 from jgroups_py.values.address import UUID, Address
@@ -34,7 +34,7 @@ class _Remembered:
 class Joining:
     """While this member ``waits``, RELAYED and the relay's records stay in a queue of ``limit`` messages."""
 
-    def __init__(self, out: Out, roles: Roles, limit: int) -> None:
+    def __init__(self, out: RelayOut, roles: Roles, limit: int) -> None:
         self.joined_with: ViewKey | None = None
         """The view with which this member joined, until the digests for it have come."""
         self.blind = False

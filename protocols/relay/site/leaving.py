@@ -9,24 +9,24 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from jgroups_py.protocols.relay.bridge.direction import Direction
-from jgroups_py.protocols.relay.bridge.link import Bridge
+from jgroups_py.protocols.relay.bridge.link import RelayBridge
 from jgroups_py.protocols.relay.home.origins import Origins
-from jgroups_py.protocols.relay.out import Out
+from jgroups_py.protocols.relay.out import RelayOut
 from jgroups_py.protocols.relay.site.roles import Roles
 from jgroups_py.protocols.relay.state import Numbers, RelayState
 
 
-class Leaving:
+class RelayLeaving:
     """Holds ``disconnect`` back while the tail is not acknowledged, ``timeout`` at most."""
 
     def __init__(
         self,
-        out: Out,
+        out: RelayOut,
         roles: Roles,
         state: RelayState,
         origins: Origins,
         direction: Direction,
-        bridge: Bridge,
+        bridge: RelayBridge,
         timeout: float,
         disconnect: Callable[[], None],
     ) -> None:

@@ -25,7 +25,7 @@ Goals = Mapping[Address, tuple[int, Address]]
 """Sender -> (the number to deliver up to, who has it)."""
 
 
-class Step(Enum):
+class RoundStep(Enum):
     """Further steps beside handing out a run."""
 
     ASK = auto()
@@ -119,7 +119,7 @@ class Round:
             batch = batch.slice(0, reach + 1 - first)
         return batch
 
-    def go_on(self, senders: Senders, now: float) -> Iterator[Batch | Step]:
+    def go_on(self, senders: Senders, now: float) -> Iterator[Batch | RoundStep]:
         """The runs to hand out up to the goals, and what else is to be done, in order. Each is to be done
         before the next one is taken: handing out a run may end the round, and then nothing follows."""
         held = self.held
@@ -143,8 +143,8 @@ class Round:
             ):
                 window.known = max(window.known, self._reach(sender))
                 sender.gaps.new_at = now
-                yield Step.ASK
+                yield RoundStep.ASK
         everybody = (*senders.frozen.values(), *senders.present.values())
         if self.fetching and all(s.window.delivered >= s.goal for s in everybody):
             self.fetching = False
-            yield Step.FETCHED
+            yield RoundStep.FETCHED

@@ -38,14 +38,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final
 
-from jgroups_py.protocols.reliable.nakack2.agreement import Round, Step
+from jgroups_py.protocols.reliable.nakack2.agreement import Round, RoundStep
 from jgroups_py.protocols.reliable.nakack2.config import Nakack2Config
 from jgroups_py.protocols.reliable.nakack2.last import LastNumber
 from jgroups_py.protocols.reliable.nakack2.repair import (
     Limited,
-    Missing,
+    NotHere,
     Repair,
-    Request,
+    RepairRequest,
     Resend,
     behind_gone,
     view_sum,
@@ -373,7 +373,7 @@ class NAKACK2(Protocol):
         if earliest is not None:
             self._ask_at(earliest)
 
-    def _ask(self, request: Request) -> None:
+    def _ask(self, request: RepairRequest) -> None:
         src, to, wanted = request
         self.requests_sent += 1
         self.trace("request", sender=src, to=to, seqno=wanted.offset, count=len(wanted))
@@ -401,7 +401,7 @@ class NAKACK2(Protocol):
             match step:
                 case Resend(first, run):
                     self._resend(asker, sender, first, run)
-                case Missing(low, high, lacking):
+                case NotHere(low, high, lacking):
                     self.not_found += lacking
                     self.trace("not_found", asker=asker, sender=src, seqno=low, last=high)
                 case Limited(first):
@@ -463,9 +463,9 @@ class NAKACK2(Protocol):
 
     def _go_on(self) -> None:
         for step in self.round.go_on(self.senders, self.now):
-            if step is Step.ASK:
+            if step is RoundStep.ASK:
                 self._ask_at(self.now)
-            elif step is Step.FETCHED:
+            elif step is RoundStep.FETCHED:
                 self.trace("fetched", senders=tuple(self.senders.frozen))
                 self.pass_event_up(Fetched())
             else:

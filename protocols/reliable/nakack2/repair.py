@@ -39,7 +39,7 @@ MAX_ASKERS: Final = 1000
 """Members whose requests are answered within one ``xmit_interval``."""
 
 
-class Request(NamedTuple):
+class RepairRequest(NamedTuple):
     """Ask ``to`` for these messages of ``sender``."""
 
     sender: Address
@@ -54,7 +54,7 @@ class Resend(NamedTuple):
     run: Batch
 
 
-class Missing(NamedTuple):
+class NotHere(NamedTuple):
     """Of the messages ``low`` to ``high``, ``lacking`` are not here."""
 
     low: int
@@ -68,11 +68,11 @@ class Limited(NamedTuple):
     first: int
 
 
-class Answer(NamedTuple):
+class RepairAnswer(NamedTuple):
     """The answer to a request: steps in their order. ``gone``: up to here the sender has forgotten what was asked
     for; 0: nothing was forgotten."""
 
-    steps: list[Resend | Missing | Limited]
+    steps: list[Resend | NotHere | Limited]
     gone: int
 
 
@@ -107,7 +107,7 @@ class Repair:
 
     def due(
         self, senders: Senders, members: tuple[Address, ...], now: float
-    ) -> tuple[list[Request], float | None]:
+    ) -> tuple[list[RepairRequest], float | None]:
         """Requests that are due now, and when to look again. ``members``: of the view."""
         limit = self._limit
         requests = []
@@ -127,7 +127,9 @@ class Repair:
                     ((a, min(b, sender.goal)) for a, b in spans_of(wanted, limit)), limit
                 )
             if wanted is not None:
-                requests.append(Request(src, self._asked(src, sender, frozen, members), wanted))
+                requests.append(
+                    RepairRequest(src, self._asked(src, sender, frozen, members), wanted)
+                )
             if gaps.deadline is not None and (earliest is None or gaps.deadline < earliest):
                 earliest = gaps.deadline
         return requests, earliest
@@ -149,25 +151,25 @@ class Repair:
 
     # --- answering
 
-    def answer(self, asker: Address, sender: Sender, seqnos: SeqnoList, now: float) -> Answer:
+    def answer(self, asker: Address, sender: Sender, seqnos: SeqnoList, now: float) -> RepairAnswer:
         """The messages of ``sender`` that ``asker`` gets, of those it wants."""
         budget = self._budget(asker, now)
-        steps: list[Resend | Missing | Limited] = []
+        steps: list[Resend | NotHere | Limited] = []
         gone = 0
         for low, high in spans_of(seqnos, self._limit):
             found = 0
             for first, run in sender.kept.between(low, high):
                 if budget[1] <= 0:
                     steps.append(Limited(first))
-                    return Answer(steps, 0)
+                    return RepairAnswer(steps, 0)
                 budget[1] -= run.length
                 found += len(run.payloads)
                 steps.append(Resend(first, run))
             if found < high - low + 1:
-                steps.append(Missing(low, high, high - low + 1 - found))
+                steps.append(NotHere(low, high, high - low + 1 - found))
                 if low <= sender.forgotten:
                     gone = min(high, sender.forgotten)
-        return Answer(steps, gone)
+        return RepairAnswer(steps, gone)
 
     def _budget(self, asker: Address, now: float) -> list[float]:
         answered = self._answered

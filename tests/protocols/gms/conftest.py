@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from jgroups_py.protocols.membership.gms.protocol import GMS
-from jgroups_py.protocols.membership.gms.wire import AGREE_ID, Kind
+from jgroups_py.protocols.membership.gms.wire import AGREE_ID, RoundKind
 from jgroups_py.testing import FakeStack, make_address
 from jgroups_py.values.address import Address, IpAddress
 from jgroups_py.values.batch import Batch
@@ -214,7 +214,7 @@ class Net:
     def is_view(batch: Batch) -> bool:
         """A view on its way, as a multicast or to one who holds multicasts back."""
         header = batch.header(AGREE_ID, FragHeader)
-        return batch.dest is None or (header is not None and header.index == Kind.VIEW)
+        return batch.dest is None or (header is not None and header.index == RoundKind.VIEW)
 
     def hand_over(self, to: Node) -> None:
         """The view that was handed over to ``to`` last comes, late."""

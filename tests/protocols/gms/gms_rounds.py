@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from jgroups_py.protocols.membership.gms.wire import AGREE_ID, Kind
+from jgroups_py.protocols.membership.gms.wire import AGREE_ID, RoundKind
 from jgroups_py.wire.headers import FragHeader
 
 
-def rounds(net: Any, kind: Kind | None = None) -> list[tuple[str, str, int]]:
+def rounds(net: Any, kind: RoundKind | None = None) -> list[tuple[str, str, int]]:
     """(from, to, kind) of all messages of rounds."""
     found = []
     for source, dest, batch in net.sent:

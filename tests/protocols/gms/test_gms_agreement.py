@@ -12,7 +12,7 @@ from jgroups_py.protocols.membership.gms.wire import (
     AGREE_ID,
     MAX_VIEW_ID,
     Goals,
-    Kind,
+    RoundKind,
     encode_freeze,
     encode_goals,
     encode_report,
@@ -59,14 +59,14 @@ def test_one_round_trip_is_enough_when_nothing_is_missing(net: Any) -> None:
     net.suspect("A", "D")
     net.run(0.1)
     assert rounds(net) == [
-        ("A", "B", Kind.FREEZE),
-        ("A", "C", Kind.FREEZE),
-        ("B", "A", Kind.REPORT),
-        ("C", "A", Kind.REPORT),
-        ("A", "B", Kind.DECIDED),
-        ("A", "C", Kind.DECIDED),
-        ("A", "B", Kind.VIEW),
-        ("A", "C", Kind.VIEW),
+        ("A", "B", RoundKind.FREEZE),
+        ("A", "C", RoundKind.FREEZE),
+        ("B", "A", RoundKind.REPORT),
+        ("C", "A", RoundKind.REPORT),
+        ("A", "B", RoundKind.DECIDED),
+        ("A", "C", RoundKind.DECIDED),
+        ("A", "B", RoundKind.VIEW),
+        ("A", "C", RoundKind.VIEW),
     ]
     assert b.fetches == c.fetches == []
 
@@ -123,7 +123,7 @@ def test_a_survivor_that_waits_in_vain_for_the_view_goes_on(net: Any) -> None:
 
     def lose(src: Any, dest: Any, batch: Batch) -> bool:
         header = batch.header(AGREE_ID, FragHeader)
-        return dest is b and (header is None or header.index != Kind.FREEZE)
+        return dest is b and (header is None or header.index != RoundKind.FREEZE)
 
     net.lose = lose
     net.suspect("A", "D")
@@ -241,7 +241,7 @@ def test_another_crash_starts_the_round_again_with_both(net: Any) -> None:
     net.delivered("D", A=7, B=9, C=7)
     d.dead = True
     net.lose = lambda src, dest, batch: (
-        Kind.DONE in [h.index for h in batch.headers.values() if isinstance(h, FragHeader)]
+        RoundKind.DONE in [h.index for h in batch.headers.values() if isinstance(h, FragHeader)]
     )
     net.suspect("A", "D")
     net.run(0.1)
@@ -294,8 +294,10 @@ def test_a_member_that_has_not_fetched_in_time_installs_the_view_when_it_has(net
     net.suspect("A", "D")
     net.run(a.gms.config.agree_timeout + 0.1)
     assert a.view == b.view == ("A", "B", "C"), "C is not waited for"
-    assert rounds(net, Kind.DECIDED) == [("A", "B", Kind.DECIDED)]
-    assert rounds(net, Kind.FETCH) == [("A", "C", Kind.FETCH)], "the goals stay as they were"
+    assert rounds(net, RoundKind.DECIDED) == [("A", "B", RoundKind.DECIDED)]
+    assert rounds(net, RoundKind.FETCH) == [("A", "C", RoundKind.FETCH)], (
+        "the goals stay as they were"
+    )
     assert c.view == ("A", "B", "C", "D")
     c.delivered[d.address] = 9
     c.fake.event_up(Fetched())
@@ -323,7 +325,9 @@ def test_it_can_be_switched_off(net: Any) -> None:
     net.suspect("A", "D")
     net.run(0.1)
     assert a.view == b.view == ("A", "B", "C")
-    assert {kind for _, _, kind in rounds(net)} == {Kind.DECIDED, Kind.VIEW}, "nobody is asked"
+    assert {kind for _, _, kind in rounds(net)} == {RoundKind.DECIDED, RoundKind.VIEW}, (
+        "nobody is asked"
+    )
     assert b.fetches == []
 
 
@@ -381,7 +385,7 @@ def test_java_members_are_not_asked(net: Any) -> None:
     )
     net.suspect("A", "D")
     net.run(0.1)
-    assert {dest for _, dest, _ in rounds(net, Kind.FREEZE)} == {"C"}
+    assert {dest for _, dest, _ in rounds(net, RoundKind.FREEZE)} == {"C"}
 
 
 def test_without_nakack2_there_is_nothing_to_agree_on(net: Any) -> None:
@@ -443,11 +447,11 @@ def frozen_for(net: Any, *staying: Any) -> Any:
     """A survivor that holds for a round of A; who is asked next decides nothing."""
     a, b = net.nodes["A"], net.nodes["B"]
     payload = encode_freeze(b.gms.view.id + 1, tuple(n.address for n in staying))
-    _say(b, a, Kind.FREEZE, 7, payload)
+    _say(b, a, RoundKind.FREEZE, 7, payload)
     return b
 
 
-def _say(to: Any, src: Any, kind: Kind, number: int, payload: bytes) -> None:
+def _say(to: Any, src: Any, kind: RoundKind, number: int, payload: bytes) -> None:
     batch = Batch.of(to.address, AGREE_ID, FragHeader(number, int(kind), 0), payload=payload)
     batch.src = src.address
     to.fake.up(batch)
@@ -456,7 +460,7 @@ def _say(to: Any, src: Any, kind: Kind, number: int, payload: bytes) -> None:
 def _view(net: Any, to: Any, src: Any, number: int, *members: Any) -> None:
     view = View(ViewId(src.address, number), tuple(n.address for n in members))
     payload = encode_whole(write_view_digest, ViewDigest(view, None))
-    _say(to, src, Kind.VIEW, 0, payload)
+    _say(to, src, RoundKind.VIEW, 0, payload)
 
 
 def test_an_older_view_that_comes_late_does_not_replace_the_one_that_waits(net: Any) -> None:
@@ -466,7 +470,7 @@ def test_an_older_view_that_comes_late_does_not_replace_the_one_that_waits(net: 
     _view(net, b, a, now + 2, a, b)
     _view(net, b, a, now + 1, a, b, c)
     decided = encode_goals(now + 1, (a.address, b.address, c.address), {})
-    _say(b, a, Kind.DECIDED, 7, decided)
+    _say(b, a, RoundKind.DECIDED, 7, decided)
     net.pump()
     assert b.gms.view.id == now, "a newer one is here"
     _view(net, b, a, now + 2, a, b, c)
@@ -477,12 +481,12 @@ def test_an_older_view_that_comes_late_does_not_replace_the_one_that_waits(net: 
 def test_the_end_of_an_earlier_round_does_not_end_the_one_after_it(net: Any) -> None:
     a, b, c, _ = net.group("ABCD")
     frozen_for(net, a, b, c)
-    _say(b, a, Kind.THAW, 6, b"")
-    _say(b, c, Kind.FREEZE, 3, encode_freeze(b.gms.view.id + 1, (b.address, c.address)))
-    _say(b, c, Kind.THAW, 3, b"")
+    _say(b, a, RoundKind.THAW, 6, b"")
+    _say(b, c, RoundKind.FREEZE, 3, encode_freeze(b.gms.view.id + 1, (b.address, c.address)))
+    _say(b, c, RoundKind.THAW, 3, b"")
     net.pump()
     assert b.held is not None and b.frozen, "back to A's round 7"
-    _say(b, a, Kind.THAW, 7, b"")
+    _say(b, a, RoundKind.THAW, 7, b"")
     net.pump()
     assert b.held is None and not b.frozen
 
@@ -494,8 +498,8 @@ def test_the_end_of_a_round_of_another_member_does_not_end_the_one_that_is_follo
     a, b, c, _ = net.group("ABCD")
     number = b.gms.view.id + 1
     staying = (a.address, b.address, c.address)
-    _say(b, a, Kind.DECIDED, 7, encode_goals(number, staying, {}))
-    _say(b, c, Kind.THAW, 7, b"")
+    _say(b, a, RoundKind.DECIDED, 7, encode_goals(number, staying, {}))
+    _say(b, c, RoundKind.THAW, 7, b"")
     _view(net, b, a, number, a, b, c)
     net.pump()
     assert b.view == ("A", "B", "C")
@@ -509,7 +513,7 @@ def test_a_report_of_who_was_not_asked_is_not_counted(net: Any) -> None:
     net.pump()
     number = a.gms.agreement._number
     report = encode_report(a.gms.view.id, Digest({d.address: (99, 99)}))
-    _say(a, d, Kind.REPORT, number, report)
+    _say(a, d, RoundKind.REPORT, number, report)
     net.lose = lambda src, dest, batch: False
     net.run(5)
     assert a.view == ("A", "B", "C")
@@ -530,7 +534,7 @@ def test_of_two_views_with_one_number_the_later_one_waits(net: Any) -> None:
     _view(net, b, c, number, c, b)
     _view(net, b, a, number, a, b, c)
     staying = (a.address, b.address, c.address)
-    _say(b, a, Kind.DECIDED, 7, encode_goals(number, staying, {}))
+    _say(b, a, RoundKind.DECIDED, 7, encode_goals(number, staying, {}))
     net.pump()
     assert b.view == ("A", "B", "C")
 
@@ -540,8 +544,8 @@ def test_the_decision_of_a_round_that_was_given_up_is_no_longer_followed(net: An
     frozen_for(net, a, b, c)
     number = b.gms.view.id + 1
     staying = (a.address, b.address, c.address)
-    _say(b, a, Kind.DECIDED, 7, encode_goals(number, staying, {}))
-    _say(b, a, Kind.THAW, 7, b"")
+    _say(b, a, RoundKind.DECIDED, 7, encode_goals(number, staying, {}))
+    _say(b, a, RoundKind.THAW, 7, b"")
     _view(net, b, a, number, a, b, c)
     view = View(ViewId(a.address, number), staying)
     b.gms.view_received(a.address, ViewDigest(view, None))
@@ -555,7 +559,7 @@ def test_a_merge_view_of_the_round_waits_until_its_messages_are_fetched(net: Any
     net.delivered("D", A=5, C=5)
     number = b.gms.view.id + 1
     staying = (a.address, b.address, c.address)
-    _say(b, a, Kind.DECIDED, 7, encode_goals(number, staying, {d.address: (5, c.address)}))
+    _say(b, a, RoundKind.DECIDED, 7, encode_goals(number, staying, {d.address: (5, c.address)}))
     net.pump()
     assert len(b.fetches) == 1
     members = (*staying, d.address)
@@ -576,7 +580,7 @@ def test_a_decision_that_is_not_for_this_view_and_member_is_not_followed(
     a, b, c, d = net.group("ABCD")
     number = b.gms.view.id + (0 if late == "old" else 1)
     staying = (a.address, b.address, c.address) if late == "old" else (a.address, c.address)
-    _say(b, a, Kind.DECIDED, 7, encode_goals(number, staying, {d.address: (5, c.address)}))
+    _say(b, a, RoundKind.DECIDED, 7, encode_goals(number, staying, {d.address: (5, c.address)}))
     net.pump()
     assert b.held is None and not b.frozen and b.fetches == []
     assert b.gms.agreement._follows is None

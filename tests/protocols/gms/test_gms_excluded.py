@@ -8,7 +8,7 @@ import pytest
 from test_gms_membership import joined, message
 
 from jgroups_py.protocols.membership.gms.protocol import GMS
-from jgroups_py.protocols.membership.gms.wire import AGREE_ID, Kind, encode_has
+from jgroups_py.protocols.membership.gms.wire import AGREE_ID, RoundKind, encode_has
 from jgroups_py.testing import FakeStack, make_address
 from jgroups_py.values.address import UUID
 from jgroups_py.values.batch import Batch
@@ -58,7 +58,7 @@ def says_view(src: Any, of: View) -> Batch:
     return message(src, GmsType.VIEW, encode_whole(write_view_digest, ViewDigest(of)))
 
 
-def said(src: Any, kind: Kind, number: int, payload: bytes | None = b"") -> Batch:
+def said(src: Any, kind: RoundKind, number: int, payload: bytes | None = b"") -> Batch:
     batch = Batch.of(A, AGREE_ID, FragHeader(number, kind, 0), payload=payload)
     batch.src = src
     return batch
@@ -88,15 +88,15 @@ def test_nothing_more_goes_out_and_those_who_went_on_are_asked_what_they_have() 
     blocked = [e for e in fake.take_up_events() if isinstance(e, FlowBlocked)]
     assert [e.dest for e in blocked] == [None, B, C]
     assert Withhold() in fake.take_down_events()
-    assert rounds(fake) == [(B, Kind.ASK, b""), (C, Kind.ASK, b"")]
+    assert rounds(fake) == [(B, RoundKind.ASK, b""), (C, RoundKind.ASK, b"")]
     assert fake.protocol.statistics()["times_excluded"] == 1
 
 
 def test_when_all_have_answered_the_application_is_told_what_is_lost() -> None:
     fake = excluded()
-    fake.up(said(B, Kind.HAS, 1, encode_has(9)))
+    fake.up(said(B, RoundKind.HAS, 1, encode_has(9)))
     assert told(fake) == []
-    fake.up(said(C, Kind.HAS, 1, encode_has(5)))
+    fake.up(said(C, RoundKind.HAS, 1, encode_has(5)))
     (exclude,) = told(fake)
     assert exclude == Exclude(view(6, B, C), B, (RUN,), True)
     assert isinstance(exclude, Exclude)
@@ -110,14 +110,14 @@ def test_others_that_went_on_in_another_group_are_asked_too_and_what_they_lack_i
     fake = excluded(B, A, C, D, out=view(6, B, C))
     fake.answers = {GetSentAfter: lambda query: runs_after(query.seqno)}
     for member in (B, C):
-        fake.up(said(member, Kind.HAS, 1, encode_has(9)))
+        fake.up(said(member, RoundKind.HAS, 1, encode_has(9)))
     assert [e.lost[0].number for e in told(fake)] == [10]  # type: ignore[attr-defined]
     fake.take_down()
     fake.up(says_view(D, view(7, D)))
     (blocked,) = [e for e in fake.take_up_events() if isinstance(e, FlowBlocked)]
     assert blocked.dest == D
-    assert rounds(fake) == [(D, Kind.ASK, b"")], "B and C have answered"
-    fake.up(said(D, Kind.HAS, 1, encode_has(5)))
+    assert rounds(fake) == [(D, RoundKind.ASK, b"")], "B and C have answered"
+    fake.up(said(D, RoundKind.HAS, 1, encode_has(5)))
     (exclude,) = told(fake)
     assert isinstance(exclude, Exclude) and exclude.certain
     assert (exclude.view, exclude.by) == (view(7, D), D)
@@ -131,17 +131,17 @@ def test_others_that_went_on_in_another_group_are_asked_too_and_what_they_lack_i
 
 def test_others_that_went_on_too_and_lack_no_more_than_was_told_are_no_news() -> None:
     fake = excluded(B, A, C, D, out=view(6, B, C))
-    fake.up(said(B, Kind.HAS, 1, encode_has(5)))
-    fake.up(said(C, Kind.HAS, 1, encode_has(9)))
+    fake.up(said(B, RoundKind.HAS, 1, encode_has(5)))
+    fake.up(said(C, RoundKind.HAS, 1, encode_has(9)))
     assert len(told(fake)) == 1
     fake.up(says_view(D, view(7, D)))
-    fake.up(said(D, Kind.HAS, 1, encode_has(5)))
+    fake.up(said(D, RoundKind.HAS, 1, encode_has(5)))
     assert told(fake) == []
 
 
 def test_a_member_that_does_not_answer_makes_it_uncertain() -> None:
     fake = excluded()
-    fake.up(said(C, Kind.HAS, 1, encode_has(5)))
+    fake.up(said(C, RoundKind.HAS, 1, encode_has(5)))
     fake.advance(1.9)
     assert told(fake) == []
     fake.advance(0.2)
@@ -152,8 +152,8 @@ def test_a_member_that_does_not_answer_makes_it_uncertain() -> None:
 
 def test_members_that_are_none_of_ours_are_not_asked() -> None:
     fake = excluded(B, A, JAVA, out=view(6, B, JAVA))
-    assert rounds(fake) == [(B, Kind.ASK, b"")]
-    fake.up(said(B, Kind.HAS, 1, encode_has(9)))
+    assert rounds(fake) == [(B, RoundKind.ASK, b"")]
+    fake.up(said(B, RoundKind.HAS, 1, encode_has(9)))
     (exclude,) = told(fake)
     assert isinstance(exclude, Exclude) and not exclude.certain
 
@@ -161,15 +161,15 @@ def test_members_that_are_none_of_ours_are_not_asked() -> None:
 @pytest.mark.parametrize("garbage", [None, b"", b"\x01", encode_has(5)[:-1] + b"\xff\xff"])
 def test_an_answer_that_cannot_be_is_counted(garbage: bytes | None) -> None:
     fake = excluded()
-    fake.up(said(B, Kind.HAS, 1, garbage))
+    fake.up(said(B, RoundKind.HAS, 1, garbage))
     assert fake.protocol.statistics()["bad_messages"] == 1
 
 
 def test_answers_to_nobody_are_dropped() -> None:
     fake = excluded()
-    fake.up(said(B, Kind.HAS, 2, encode_has(9)))  # of another time
-    fake.up(said(D, Kind.HAS, 1, encode_has(9)))  # not asked
-    fake.up(said(C, Kind.HAS, 1, encode_has(9)))
+    fake.up(said(B, RoundKind.HAS, 2, encode_has(9)))  # of another time
+    fake.up(said(D, RoundKind.HAS, 1, encode_has(9)))  # not asked
+    fake.up(said(C, RoundKind.HAS, 1, encode_has(9)))
     assert told(fake) == []
 
 
@@ -216,7 +216,7 @@ def test_they_count_together_where_each_has_a_view_of_its_own() -> None:
     fake.up(says_view(C, view(6, C)))
     assert rounds(fake) == []
     fake.up(says_view(B, view(6, B)))
-    assert rounds(fake) == [(B, Kind.ASK, b""), (C, Kind.ASK, b"")]
+    assert rounds(fake) == [(B, RoundKind.ASK, b""), (C, RoundKind.ASK, b"")]
     fake = joined(B, A, C, D)
     alone = [View(ViewId(m, 6), (m,)) for m in (B, C, D)]
     merged = MergeView(ViewId(B, 7), (B, C, D, A), (*alone, View(ViewId(B, 5), (A,))))
@@ -239,8 +239,8 @@ def test_a_view_that_merge3_found_counts_as_if_it_had_come() -> None:
 def test_unicasts_that_are_dropped_with_a_view_of_our_own_are_named() -> None:
     fake = excluded()
     unicast = Batch(B, (b"x",), {}, A, number=3)
-    fake.up(said(B, Kind.HAS, 1, encode_has(9)))
-    fake.up(said(C, Kind.HAS, 1, encode_has(9)))
+    fake.up(said(B, RoundKind.HAS, 1, encode_has(9)))
+    fake.up(said(C, RoundKind.HAS, 1, encode_has(9)))
     told(fake)
     fake.answers = {GetUnacknowledged: (unicast,)}
     gms = fake.protocol
@@ -271,21 +271,21 @@ def test_a_member_that_is_to_be_expelled_ends_and_names_what_may_be_lost() -> No
 def test_a_member_that_asks_after_it_has_gone_is_told_how_far_it_was() -> None:
     fake = joined(B, A)
     fake.answers = {GetDelivered: 12}
-    fake.up(said(C, Kind.ASK, 4))
-    assert rounds(fake) == [(C, Kind.HAS, encode_has(12))]
+    fake.up(said(C, RoundKind.ASK, 4))
+    assert rounds(fake) == [(C, RoundKind.HAS, encode_has(12))]
     fake.answers = {}
-    fake.up(said(C, Kind.ASK, 5))
+    fake.up(said(C, RoundKind.ASK, 5))
     assert rounds(fake) == [], "nothing is remembered of it"
 
 
 def test_a_member_that_asks_before_we_know_that_it_is_out_is_told_then() -> None:
     fake = joined(B, A, C)
     fake.answers = {GetDelivered: 12}
-    fake.up(said(C, Kind.ASK, 4))
+    fake.up(said(C, RoundKind.ASK, 4))
     assert rounds(fake) == []
     gms = fake.protocol
     assert isinstance(gms, GMS)
     gms.install(view(6, B, A))
-    assert rounds(fake) == [(C, Kind.HAS, encode_has(12))]
+    assert rounds(fake) == [(C, RoundKind.HAS, encode_has(12))]
     gms.install(view(7, B, A))
     assert rounds(fake) == []

@@ -10,7 +10,7 @@ from gms_rounds import rounds
 
 from jgroups_py.protocols.membership.gms.excluded import WHY
 from jgroups_py.protocols.membership.gms.protocol import GMS
-from jgroups_py.protocols.membership.gms.wire import AGREE_ID, Kind, encode_freeze
+from jgroups_py.protocols.membership.gms.wire import AGREE_ID, RoundKind, encode_freeze
 from jgroups_py.testing import FakeStack, make_address
 from jgroups_py.testing.check.tables import named_in
 from jgroups_py.values.address import UUID, IpAddress
@@ -648,11 +648,11 @@ def test_a_member_that_is_excluded_in_the_middle_of_its_round_lets_those_go_whom
     b.deaf = True  # A's round waits for it
     net.suspect("A", "C")
     net.pump()
-    assert ("A", "B", Kind.FREEZE) in rounds(net)
+    assert ("A", "B", RoundKind.FREEZE) in rounds(net)
     view = View(ViewId(b.address, a.gms.view.id + 1), (b.address,))
     a.fake.up(message(b.address, GmsType.VIEW, encode_whole(write_view_digest, ViewDigest(view))))
     net.pump()
-    assert ("A", "B", Kind.THAW) in rounds(net)
+    assert ("A", "B", RoundKind.THAW) in rounds(net)
 
 
 def test_a_coordinator_that_was_excluded_lets_nobody_in(net: Any) -> None:
@@ -892,7 +892,7 @@ def test_a_member_that_has_left_merges_with_nobody_and_answers_no_round() -> Non
     fake.event_up(MergeViews({A: mine, C: other}))
     fake.event_up(WentOn(B, View(ViewId(B, 6), (B, C))))
     freeze = Batch.of(
-        A, AGREE_ID, FragHeader(1, int(Kind.FREEZE), 0), payload=encode_freeze(6, (B, A))
+        A, AGREE_ID, FragHeader(1, int(RoundKind.FREEZE), 0), payload=encode_freeze(6, (B, A))
     )
     freeze.src = B
     fake.up(freeze)
@@ -904,7 +904,7 @@ def test_a_member_that_has_left_merges_with_nobody_and_answers_no_round() -> Non
     [
         message(B, GmsType.VIEW, b"garbage"),
         message(B, GmsType.GET_DIGEST_REQ),
-        Batch(A, [b""], {AGREE_ID: FragHeader(1, Kind.DONE, 0)}, B),
+        Batch(A, [b""], {AGREE_ID: FragHeader(1, RoundKind.DONE, 0)}, B),
         Batch(A, [b"x"], {}, C, int(Flag.NO_RELIABILITY)),
     ],
     ids=["garbage", "request", "round", "stranger"],

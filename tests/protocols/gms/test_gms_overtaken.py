@@ -9,7 +9,7 @@ from gms_rounds import cannot_fetch, rounds
 
 from jgroups_py.protocols.membership.gms.wire import (
     AGREE_ID,
-    Kind,
+    RoundKind,
     encode_freeze,
     encode_goals,
     read_fetch,
@@ -42,7 +42,7 @@ def test_a_view_that_is_older_than_that_of_a_round_does_not_end_it(net: Any, tha
     c.gms.view_received(a.address, ViewDigest(a.gms.view))
     net.pump()
     assert c.view == ("A", "B", "C", "D", "E") and c.held is not None
-    assert rounds(net, Kind.REPORT).count(("C", "A", Kind.REPORT)) == 2
+    assert rounds(net, RoundKind.REPORT).count(("C", "A", RoundKind.REPORT)) == 2
     if thawed:
         net.unsuspect("A", "D")
         net.pump()
@@ -93,7 +93,9 @@ def test_a_member_that_has_gone_on_in_a_round_of_its_own_does_not_take_the_view_
     net.delivered("A", A=2, B=2, C=2)
     net.delivered("C", A=3, B=3, C=3)
     d.dead = True
-    net.lose = lambda src, dest, batch: src is a and dest is b and not is_kind(batch, Kind.FREEZE)
+    net.lose = lambda src, dest, batch: (
+        src is a and dest is b and not is_kind(batch, RoundKind.FREEZE)
+    )
     net.suspect("A", "D")
     net.run(0.05)
     assert a.view == c.view == ("A", "B", "C") and b.view == ("A", "B", "C", "D")
@@ -108,7 +110,9 @@ def test_a_member_that_has_gone_on_in_a_round_of_its_own_does_not_take_the_view_
     net.unsuspect("B", "A")
     net.lose = lambda src, dest, batch: False
     goals = next(
-        batch for source, dest, batch in net.sent if is_kind(batch, Kind.DECIDED) and dest == "B"
+        batch
+        for source, dest, batch in net.sent
+        if is_kind(batch, RoundKind.DECIDED) and dest == "B"
     )
     goals.src = a.address
     b.fake.up(goals)
@@ -146,7 +150,7 @@ def test_a_view_that_overtakes_the_decision_waits_for_it(net: Any) -> None:
     src, header, payload = next(
         (src, h, batch.payloads[0])
         for src, batch in kept
-        if (h := batch.header(AGREE_ID, FragHeader)).index == Kind.DECIDED
+        if (h := batch.header(AGREE_ID, FragHeader)).index == RoundKind.DECIDED
     )
     late = Batch.of(c.address, AGREE_ID, header, payload=payload)
     late.src = src.address
@@ -234,7 +238,7 @@ def test_notes_about_members_that_departed_before_hold_nobody_up(net: Any) -> No
 
 
 def is_decision(batch: Batch) -> bool:
-    return is_kind(batch, Kind.FETCH) or is_kind(batch, Kind.DECIDED)
+    return is_kind(batch, RoundKind.FETCH) or is_kind(batch, RoundKind.DECIDED)
 
 
 def test_goals_that_were_given_up_do_not_let_the_view_in(net: Any) -> None:
@@ -271,7 +275,7 @@ def test_a_member_that_turns_out_alive_in_the_round_is_listened_to_again(net: An
     net.run(0.1)
     assert a.frozen == b.frozen == set()
     assert {n.view for n in (a, b, c, d)} == {("A", "B", "C", "D")}
-    assert ("A", "B", Kind.THAW) in rounds(net)
+    assert ("A", "B", RoundKind.THAW) in rounds(net)
 
 
 def test_a_member_that_was_asked_in_a_round_that_was_replaced_hears_that_all_are_given_up(
@@ -292,16 +296,16 @@ def test_a_member_that_was_asked_in_a_round_that_was_replaced_hears_that_all_are
 
 
 @pytest.mark.parametrize("joined", [False, True])
-@pytest.mark.parametrize("kind", [Kind.FREEZE, Kind.DECIDED])
+@pytest.mark.parametrize("kind", [RoundKind.FREEZE, RoundKind.DECIDED])
 def test_a_freeze_that_the_end_of_its_round_has_overtaken_does_not_freeze(
-    net: Any, kind: Kind, joined: bool
+    net: Any, kind: RoundKind, joined: bool
 ) -> None:
     """Out-of-band messages overtake each other; a new view in between changes nothing."""
     a, b, c, _d = net.group("ABCD")
     net.lose = lambda src, dest, batch: dest is c or dest is b
     net.suspect("A", "D")
     net.run(0.1)
-    net.lose = lambda src, dest, batch: dest is b and not is_kind(batch, Kind.THAW)
+    net.lose = lambda src, dest, batch: dest is b and not is_kind(batch, RoundKind.THAW)
     net.unsuspect("A", "D")
     net.run(0.1)
     net.lose = lambda src, dest, batch: False
@@ -310,7 +314,7 @@ def test_a_freeze_that_the_end_of_its_round_has_overtaken_does_not_freeze(
         net.run(0.3)
     sent = freeze_to(net, "B", 0)
     proposed, staying = decode_whole(read_freeze, sent.payloads[0])
-    if kind is Kind.FREEZE:
+    if kind is RoundKind.FREEZE:
         payload = encode_freeze(proposed + joined, staying)
     else:
         payload = encode_goals(proposed + joined, staying, {})
@@ -338,7 +342,7 @@ def test_a_round_ends_for_all_when_its_coordinator_gets_a_newer_view(net: Any) -
     assert b.frozen == c.frozen == set()
 
 
-def is_kind(batch: Batch, kind: Kind) -> bool:
+def is_kind(batch: Batch, kind: RoundKind) -> bool:
     header = batch.header(AGREE_ID, FragHeader)
     return header is not None and header.index == kind
 
@@ -352,7 +356,7 @@ def test_a_late_freeze_of_an_older_view_does_not_freeze(net: Any) -> None:
     (late,) = [
         batch
         for src, dest, batch in net.sent
-        if dest == "B" and (h := batch.header(AGREE_ID, FragHeader)) and h.index == Kind.FREEZE
+        if dest == "B" and (h := batch.header(AGREE_ID, FragHeader)) and h.index == RoundKind.FREEZE
     ]
     late.src = a.address
     b.fake.up(late)
@@ -379,7 +383,7 @@ def freeze_to(net: Any, member: str, index: int) -> Batch:
         for _, dest, batch in net.sent
         if dest == member
         and (h := batch.header(AGREE_ID, FragHeader)) is not None
-        and h.index == Kind.FREEZE
+        and h.index == RoundKind.FREEZE
     ][index]
     batch.src = net.nodes["A"].address
     return batch
@@ -407,7 +411,7 @@ def test_a_report_of_an_overtaken_round_does_not_count(net: Any) -> None:
 
     def keep(src: Any, dest: Any, batch: Batch) -> bool:
         header = batch.header(AGREE_ID, FragHeader)
-        if src is b and header is not None and header.index == Kind.REPORT:
+        if src is b and header is not None and header.index == RoundKind.REPORT:
             late.append(batch)
             return True
         return False

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from jgroups_py.errors import RemoteProtocolError
-from jgroups_py.protocols.membership.gms.change import Changes
+from jgroups_py.protocols.membership.gms.change import PendingChanges
 from jgroups_py.protocols.membership.gms.group import (
     FIRST_REACH,
     MERGE_REACH,
@@ -40,7 +40,7 @@ def group(*members: Address, me: Address = A) -> Group:
 
 
 def test_the_first_member_that_stays_acts() -> None:
-    changes = Changes(group(A, B, C, me=B), 10)
+    changes = PendingChanges(group(A, B, C, me=B), 10)
     assert changes.first_that_stays == A and not changes.acting
     changes.suspect((A,), False)
     assert changes.acting and changes.departing == (A,)
@@ -52,7 +52,7 @@ def test_the_first_member_that_stays_acts() -> None:
 
 def test_a_member_that_leaves_or_has_left_does_not_act() -> None:
     known = group(A, B)
-    changes = Changes(known, 10)
+    changes = PendingChanges(known, 10)
     assert changes.acting
     known.leave(True)
     assert not changes.acting and changes.acting_without_us() == B
@@ -63,7 +63,7 @@ def test_a_member_that_leaves_or_has_left_does_not_act() -> None:
 
 def test_an_excluded_member_acts_when_who_leads_the_others_is_suspected() -> None:
     known = group(A, B, C, JAVA)
-    changes = Changes(known, 10)
+    changes = PendingChanges(known, 10)
     known.went_on(view(6, B, C))
     assert not changes.acting
     changes.suspect((B,), False)
@@ -75,7 +75,7 @@ def test_an_excluded_member_acts_when_who_leads_the_others_is_suspected() -> Non
 
 
 def test_a_leaver_is_alive_until_it_is_suspected() -> None:
-    changes = Changes(group(A, B, C), 10)
+    changes = PendingChanges(group(A, B, C), 10)
     changes.add_leaver(B)
     assert changes.is_leaving(B) and changes.departs(B)
     changes.suspect((B,), False)
@@ -83,7 +83,7 @@ def test_a_leaver_is_alive_until_it_is_suspected() -> None:
 
 
 def test_a_view_tells_who_left_and_whose_death_is_proved() -> None:
-    changes = Changes(group(A, B, C, D), 10)
+    changes = PendingChanges(group(A, B, C, D), 10)
     changes.add_leaver(B)
     changes.suspect((C,), True)
     changes.suspect((C, D), False)
@@ -92,7 +92,7 @@ def test_a_view_tells_who_left_and_whose_death_is_proved() -> None:
 
 def test_joiners_are_counted_and_forgotten_by_who_does_not_act() -> None:
     known = group(A, B)
-    changes = Changes(known, 1)
+    changes = PendingChanges(known, 1)
     assert changes.add_joiner(C) is True and changes.add_joiner(C) is False
     assert changes.add_joiner(D) is None, "one is the limit"
     assert list(changes.joiners) == [C]
@@ -103,7 +103,7 @@ def test_joiners_are_counted_and_forgotten_by_who_does_not_act() -> None:
 
 def test_a_view_ends_what_was_known_of_members_that_are_gone() -> None:
     known = group(A, B, C)
-    changes = Changes(known, 10)
+    changes = PendingChanges(known, 10)
     changes.suspect((B,), True)
     changes.add_leaver(C)
     known.install(view(6, A))

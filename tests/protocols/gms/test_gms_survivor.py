@@ -11,12 +11,12 @@ from jgroups_py.errors import RemoteProtocolError
 from jgroups_py.protocols.membership.gms.agreement import (
     Agreement,
     AgreementTimers,
-    Received,
     Then,
+    ViewReceived,
 )
 from jgroups_py.protocols.membership.gms.group import Group
-from jgroups_py.protocols.membership.gms.out import Out
-from jgroups_py.protocols.membership.gms.wire import Kind, encode_freeze, encode_goals
+from jgroups_py.protocols.membership.gms.out import GmsOut
+from jgroups_py.protocols.membership.gms.wire import RoundKind, encode_freeze, encode_goals
 from jgroups_py.stack.machine import Machine
 from jgroups_py.testing import make_address
 from jgroups_py.values.address import Address
@@ -33,12 +33,12 @@ C: Address = make_address(3)
 D: Address = make_address(4)
 
 
-class Recorder(Out):
+class Recorder(GmsOut):
     """Notes what the agreement does. ``known``: sender -> how far it was delivered."""
 
     def __init__(self) -> None:
         self.known = {A: 1, B: 1, C: 1, D: 1}
-        self.sent: list[tuple[Address, Kind, int]] = []
+        self.sent: list[tuple[Address, RoundKind, int]] = []
         self.events: list[str] = []
 
     def patience(self, seconds: float) -> float:
@@ -54,7 +54,7 @@ class Recorder(Out):
         return Digest({member: (number, number) for member, number in self.known.items()})
 
     def send_round(
-        self, dest: Address, kind: Kind, number: int, payload: bytes, flags: int
+        self, dest: Address, kind: RoundKind, number: int, payload: bytes, flags: int
     ) -> None:
         self.sent.append((dest, kind, number))
 
@@ -70,17 +70,17 @@ class Survivor:
         timers = AgreementTimers(*[machine.timer(lambda: None, "t") for _ in range(4)])
         self.agreement = Agreement(self.out, self.group, timers, 2.0)
 
-    def take(self, src: Address, kind: Kind, number: int, payload: bytes = b"") -> Any:
+    def take(self, src: Address, kind: RoundKind, number: int, payload: bytes = b"") -> Any:
         then = self.agreement.take(src, FragHeader(number, kind, 0), payload)
         self.agreement.check()
         return then
 
     def freeze(self, src: Address, number: int, *staying: Address, proposed: int = 6) -> Any:
-        return self.take(src, Kind.FREEZE, number, encode_freeze(proposed, staying))
+        return self.take(src, RoundKind.FREEZE, number, encode_freeze(proposed, staying))
 
     def decided(self, src: Address, number: int, goals: dict[Address, int]) -> Any:
         told = {member: (goal, src) for member, goal in goals.items()}
-        return self.take(src, Kind.DECIDED, number, encode_goals(6, (A, B, C), told))
+        return self.take(src, RoundKind.DECIDED, number, encode_goals(6, (A, B, C), told))
 
     def puts_off(self, src: Address) -> bool:
         """The view without D comes."""
@@ -90,7 +90,7 @@ class Survivor:
 def test_a_survivor_freezes_and_reports() -> None:
     c = Survivor()
     assert c.freeze(A, 1, A, B, C) is None
-    assert c.out.events == ["Freeze"] and c.out.sent == [(A, Kind.REPORT, 1)]
+    assert c.out.events == ["Freeze"] and c.out.sent == [(A, RoundKind.REPORT, 1)]
     assert c.agreement.has_promised
 
 
@@ -100,13 +100,13 @@ def test_a_member_that_is_wrongly_suspected_neither_helps_nor_freezes() -> None:
     assert c.out.events == [] and c.out.sent == []
     c.group.leave(True)
     c.freeze(A, 2, A, B, D)
-    assert c.out.events == [] and c.out.sent == [(A, Kind.REPORT, 2)], "a leaver helps"
+    assert c.out.events == [] and c.out.sent == [(A, RoundKind.REPORT, 2)], "a leaver helps"
 
 
 def test_a_round_for_an_older_view_hears_that_there_is_a_newer_one() -> None:
     c = Survivor()
     c.freeze(A, 1, A, B, C, proposed=5)
-    assert c.out.events == [] and c.out.sent == [(A, Kind.REPORT, 1)]
+    assert c.out.events == [] and c.out.sent == [(A, RoundKind.REPORT, 1)]
 
 
 def test_a_view_waits_for_the_goals_and_for_what_they_lack() -> None:
@@ -125,8 +125,8 @@ def test_a_view_is_taken_when_it_was_handed_over_and_nothing_is_lacking() -> Non
     assert c.decided(A, 1, {D: 1}) is Then.TAKE_PUT_OFF
     assert c.puts_off(A), "it may be of another round"
     view = View(ViewId(A, 6), (A, B, C))
-    received = c.take(A, Kind.VIEW, 0, encode_whole(write_view_digest, ViewDigest(view)))
-    assert isinstance(received, Received) and received.src == A
+    received = c.take(A, RoundKind.VIEW, 0, encode_whole(write_view_digest, ViewDigest(view)))
+    assert isinstance(received, ViewReceived) and received.src == A
     assert not c.puts_off(A)
 
 
@@ -141,7 +141,7 @@ def test_a_survivor_that_has_more_of_the_departed_never_takes_the_view() -> None
 def test_a_round_that_is_given_up_lets_go() -> None:
     c = Survivor()
     c.freeze(A, 1, A, B, C)
-    assert c.take(A, Kind.THAW, 1) is Then.LET_GO
+    assert c.take(A, RoundKind.THAW, 1) is Then.LET_GO
     assert not c.agreement.has_promised
     c.agreement.hand_out()
     assert c.out.events == ["Freeze", "Thaw", "Release"]
@@ -154,7 +154,7 @@ def test_a_survivor_goes_back_to_the_round_before_and_to_its_goals() -> None:
     c.freeze(A, 1, A, B, C)
     c.decided(A, 1, {D: 3})
     c.freeze(B, 1, B, C, D)
-    assert c.take(B, Kind.THAW, 1) is Then.LET_GO
+    assert c.take(B, RoundKind.THAW, 1) is Then.LET_GO
     assert c.agreement.has_promised
     c.out.events.clear()
     assert c.agreement.resume() is None
@@ -171,13 +171,13 @@ def test_an_installed_view_ends_rounds_that_are_not_for_a_later_one() -> None:
     c.agreement.view_installed()
     c.out.sent.clear()
     c.agreement.go_on()
-    assert c.out.sent == [(B, Kind.REPORT, 1)], "B's round hears what has changed"
+    assert c.out.sent == [(B, RoundKind.REPORT, 1)], "B's round hears what has changed"
 
 
 def test_a_coordinator_that_hears_of_a_newer_view_begins_again() -> None:
     c = Survivor()
     assert c.agreement.begin((A, B), ())
-    assert c.out.sent == [(D, Kind.FREEZE, 1)]
+    assert c.out.sent == [(D, RoundKind.FREEZE, 1)]
     assert c.agreement.evaluate() is None, "D has not reported"
     c.group.saw(7)
     assert c.agreement.begin((A, B), ())
@@ -187,4 +187,4 @@ def test_a_coordinator_that_hears_of_a_newer_view_begins_again() -> None:
 
 def test_no_other_kind_of_message_belongs_to_a_round() -> None:
     with pytest.raises(RemoteProtocolError):
-        Survivor().take(A, Kind.ASK, 1)
+        Survivor().take(A, RoundKind.ASK, 1)

@@ -7,10 +7,10 @@ from typing import Any
 
 from nakack2_harness import A, B, C, data
 
-from jgroups_py.protocols.reliable.nakack2.agreement import Round, Step
+from jgroups_py.protocols.reliable.nakack2.agreement import Round, RoundStep
 from jgroups_py.protocols.reliable.nakack2.repair import (
     Limited,
-    Missing,
+    NotHere,
     Repair,
     Resend,
     behind_gone,
@@ -39,9 +39,11 @@ def takes(sender: Sender, first: int, last: int) -> None:
         pass
 
 
-def numbers(steps: list[Batch | Step]) -> list[Any]:
+def numbers(steps: list[Batch | RoundStep]) -> list[Any]:
     """The messages of the runs, and the other steps."""
-    return [step if isinstance(step, Step) else [int(p) for p in step.payloads] for step in steps]
+    return [
+        step if isinstance(step, RoundStep) else [int(p) for p in step.payloads] for step in steps
+    ]
 
 
 def repair(**config: Any) -> Repair:
@@ -128,11 +130,11 @@ def test_a_round_hands_out_up_to_the_goals_and_asks_for_the_rest() -> None:
     assert list(round.freeze(table, (B,))) == [B]
     takes(table.frozen[B], 1, 3)  # held
     round.fetch(table, {B: (5, C), C: (2, C)}, 0)
-    assert numbers(list(round.go_on(table, 7.0))) == [[1, 2, 3], Step.ASK]
+    assert numbers(list(round.go_on(table, 7.0))) == [[1, 2, 3], RoundStep.ASK]
     assert table.frozen[B].gaps.new_at == 7.0 and table.frozen[B].holder == C
     assert round.fetching
     table.frozen[B].window.add(4, data(B, 4, 5))
-    assert numbers(list(round.go_on(table, 8.0))) == [[4, 5], Step.FETCHED]
+    assert numbers(list(round.go_on(table, 8.0))) == [[4, 5], RoundStep.FETCHED]
     assert not round.fetching
 
 
@@ -141,7 +143,7 @@ def test_nothing_beyond_the_goal_is_handed_out_before_the_view() -> None:
     round.freeze(table, ())
     takes(table.present[B], 1, 6)
     round.fetch(table, {B: (4, B)}, 0)
-    assert numbers(list(round.go_on(table, 0.0))) == [[1, 2, 3, 4], Step.FETCHED]
+    assert numbers(list(round.go_on(table, 0.0))) == [[1, 2, 3, 4], RoundStep.FETCHED]
     assert round.release(table)
     takes(table.present[B], 7, 7)
     assert table.present[B].window.delivered == 7
@@ -164,7 +166,7 @@ def test_a_goal_for_this_member_is_no_higher_than_what_it_has_sent() -> None:
     table, round = senders(B), Round(A, WINDOW)
     round.freeze(table, ())
     round.fetch(table, {A: (9, B)}, 0)
-    assert table.own.goal == 0 and list(round.go_on(table, 0.0)) == [Step.FETCHED]
+    assert table.own.goal == 0 and list(round.go_on(table, 0.0)) == [RoundStep.FETCHED]
 
 
 def test_runs_of_a_frozen_sender_are_cut_at_the_goal_and_at_the_window() -> None:
@@ -213,7 +215,7 @@ def test_an_answer_names_what_is_missing_and_what_was_forgotten() -> None:
     answer = part.answer(C, sender, SeqnoList.of([2, 3, 4, 5, 8]), 0.0)
     first, *others = answer.steps
     assert isinstance(first, Resend) and first.first == 4 and len(first.run) == 2
-    assert others == [Missing(2, 5, 2), Missing(8, 8, 1)] and answer.gone == 3
+    assert others == [NotHere(2, 5, 2), NotHere(8, 8, 1)] and answer.gone == 3
 
 
 def test_an_asker_gets_its_share_of_an_interval() -> None:

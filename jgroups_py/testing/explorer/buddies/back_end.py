@@ -23,7 +23,7 @@ def _steps(shrinker: Shrinker[BuddySchedule]) -> None:
     shrinker.cut(lambda case: case.steps, put, whole=False)
 
 
-class Buddies(BackEnd[BuddySchedule]):
+class BuddySchedules(BackEnd[BuddySchedule]):
     """Every message, view, push, call and fault is a step; a schedule is drawn while it runs."""
 
     kind = "buddies"

@@ -12,11 +12,11 @@ import random as _random
 from collections.abc import Mapping
 from typing import Any, Final
 
-from jgroups_py.buddy.call import Call
+from jgroups_py.buddy.call import BuddyCall
 from jgroups_py.buddy.codec import decode, encode
 from jgroups_py.buddy.config import BuddyConfig
 from jgroups_py.buddy.machine import BuddyMachine
-from jgroups_py.buddy.outputs import Completed, Event, Outcome, Send
+from jgroups_py.buddy.outputs import BuddyEvent, BuddyOutcome, Completed, SendMessage
 from jgroups_py.buddy.values import Path, Wanted, covers
 from jgroups_py.testing.check.violation import Violated, violations_in
 from jgroups_py.testing.explorer.buddies.oracle import Oracle
@@ -81,20 +81,20 @@ class _Peer:
         """Takes what the machine put out, and judges."""
         machine = self.machine
         for out in machine.take():
-            if isinstance(out, Send):
+            if isinstance(out, SendMessage):
                 payload = encode(out.tag, out.message)
                 for to in machine.members if out.to is None else (out.to,):
                     if to != machine.me:
                         self.member.send(payload, to=to, flags=Flag.NO_RELAY)
             elif isinstance(out, Completed):
                 self.cluster.completed(out)
-            elif isinstance(out, Event):
+            elif isinstance(out, BuddyEvent):
                 self._event(out)
         self.cluster.judge(machine)
         if machine.push(self.now):
             self.after()
 
-    def _event(self, event: Event) -> None:
+    def _event(self, event: BuddyEvent) -> None:
         oracle = self.cluster.oracle
         oracle.resolve()
         if event.kind == "may_leave":
@@ -252,7 +252,7 @@ class _Cluster:
             self.pending[id] = (machine.me, written)
             return {path: value for path in written}
 
-        call = Call(id, wanted, change)
+        call = BuddyCall(id, wanted, change)
         self.pending[id] = (machine.me, [])
         machine.submit(call, self.world.now)
         peer.after()
@@ -261,7 +261,7 @@ class _Cluster:
         _, written = self.pending.pop(out.call)
         if isinstance(out.error, Violated):
             self.problem = self.problem or out.error
-        elif out.outcome is Outcome.DONE:
+        elif out.outcome is BuddyOutcome.DONE:
             for path in written:
                 self.oracle.acknowledged(path, out.call)
 

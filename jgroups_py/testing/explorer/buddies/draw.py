@@ -10,7 +10,7 @@ import msgspec
 from jgroups_py.buddy.holders import DISMISSED
 from jgroups_py.buddy.machine import BuddyMachine
 from jgroups_py.testing.check.violation import Violated, violations_in
-from jgroups_py.testing.explorer.buddies.world import PATHS, Setting, Step, World
+from jgroups_py.testing.explorer.buddies.world import PATHS, BuddyWorld, Step, WorldSetting
 from jgroups_py.testing.explorer.lab import RunOutcome
 from jgroups_py.values.address import Address
 
@@ -23,7 +23,7 @@ REST_MAX: Final = 30_000
 class BuddySchedule(msgspec.Struct, frozen=True):
     """``steps``: all that were taken before everything was left to come to rest."""
 
-    setting: Setting
+    setting: WorldSetting
     steps: tuple[Step, ...]
 
 
@@ -50,8 +50,8 @@ class Scheduler:
         sync = profile != "async" and (profile != "chaos" or random.random() < 0.5)
         tombstones = random.choice((0.0, 1000.0)) if profile in ("crashes", "async") else 1000.0
         majority = profile == "stopped" or (profile == "merges" and random.random() < 0.3)
-        self.setting = Setting(members, buddies, sync, judged, tombstones, majority)
-        self.world = World(self.setting)
+        self.setting = WorldSetting(members, buddies, sync, judged, tombstones, majority)
+        self.world = BuddyWorld(self.setting)
         self.taken: list[Step] = []
         self.faults = 0
         self._bend()
@@ -262,7 +262,7 @@ def _delicate(machine: BuddyMachine) -> bool:
     )
 
 
-def come_to_rest(world: World, scheduler: Scheduler | None) -> None:
+def come_to_rest(world: BuddyWorld, scheduler: Scheduler | None) -> None:
     """Delivers everything there is; merges the parts; judges. Without scheduler: pair by pair."""
 
     def take(step: Step) -> bool:

@@ -15,13 +15,13 @@ from jgroups_py.testing.explorer.buddies.draw import (
     Scheduler,
     come_to_rest,
 )
-from jgroups_py.testing.explorer.buddies.sites import Sites
+from jgroups_py.testing.explorer.buddies.sites import WorldSites
 from jgroups_py.testing.explorer.buddies.sites_draw import (
     SITE_FAULTS,
     SiteScheduler,
     sites_come_to_rest,
 )
-from jgroups_py.testing.explorer.buddies.world import Step, World
+from jgroups_py.testing.explorer.buddies.world import BuddyWorld, Step
 from jgroups_py.testing.explorer.lab import RunOutcome
 
 SITE_PROFILES: Final = ("sites", "active", "overflow", "three")
@@ -50,7 +50,9 @@ def explore(seed: int, profile: str) -> tuple[BuddySchedule, RunOutcome]:
 def replay(schedule: BuddySchedule) -> RunOutcome:
     """Plays a schedule that was drawn before. ``story``: the steps that could be taken."""
     several = schedule.setting.other is not None
-    world: World | Sites = Sites(schedule.setting) if several else World(schedule.setting)
+    world: BuddyWorld | WorldSites = (
+        WorldSites(schedule.setting) if several else BuddyWorld(schedule.setting)
+    )
     world.attentive = True
     outcome = RunOutcome(0, [])
 
@@ -59,7 +61,7 @@ def replay(schedule: BuddySchedule) -> RunOutcome:
             if world.step(step):
                 outcome.faults += step[0] in FAULTS or step[0] in SITE_FAULTS
                 outcome.story.append(_told(step))
-        if isinstance(world, Sites):
+        if isinstance(world, WorldSites):
             sites_come_to_rest(world, None)
         else:
             come_to_rest(world, None)

@@ -9,7 +9,7 @@ import msgspec
 
 from jgroups_py.errors import ConfigError
 from jgroups_py.testing.explorer.buddies.draw import BuddySchedule
-from jgroups_py.testing.explorer.buddies.world import KINDS, Setting, Step
+from jgroups_py.testing.explorer.buddies.world import KINDS, Step, WorldSetting
 from jgroups_py.values.address import Address
 
 
@@ -23,7 +23,7 @@ def parse(text: str, file: str) -> BuddySchedule:
     """Raises ``ConfigError``, naming ``file``."""
     try:
         raw = json.loads(text)
-        setting = msgspec.convert(raw["setting"], Setting)
+        setting = msgspec.convert(raw["setting"], WorldSetting)
         steps = tuple(_step(step) for step in raw["steps"])
     except (ValueError, KeyError, TypeError, IndexError, msgspec.ValidationError) as error:
         raise ConfigError(f"not a schedule: {error}", file=file) from None

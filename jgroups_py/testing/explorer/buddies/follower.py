@@ -22,7 +22,7 @@ from jgroups_py.values.address import Address
 Entries = dict[int, Changes]
 
 
-class Follower:
+class LogFollower:
     """``strict``: nothing may be lost. Looks every ``EVERY`` steps. ``trimmed``: it could not read on; from then on only
     what members say to each other is judged.
     ``journals``: of those that run."""
@@ -33,13 +33,13 @@ class Follower:
         self._strict = strict
         self.trimmed = False
         self._written: dict[Address, Entries] = {}
-        self.journals: dict[Address, Kept] = {}
+        self.journals: dict[Address, MemberJournal] = {}
         self._at: dict[Address, int] = {}
         self._table: dict[Path, tuple[Stamp, bool]] = {}
 
     def attach(self, machine: BuddyMachine) -> None:
         """Before its first step."""
-        kept = self.journals[machine.me] = Kept(machine.me, self._written)
+        kept = self.journals[machine.me] = MemberJournal(machine.me, self._written)
         machine.follow(kept)
 
     def look(self, machines: Mapping[Address, BuddyMachine]) -> None:
@@ -91,7 +91,7 @@ class Follower:
                 raise Violated("follow", f"{path} was told with {stamp}, nobody owns it at rest")
 
 
-class Kept:
+class MemberJournal:
     """The journal of one member, which forgets nothing."""
 
     def __init__(self, me: Address, written: dict[Address, Entries]) -> None:

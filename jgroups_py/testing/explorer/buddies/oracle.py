@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from jgroups_py.buddy.call import Call
+from jgroups_py.buddy.call import BuddyCall
 from jgroups_py.buddy.machine import BuddyMachine
 from jgroups_py.buddy.values import Path, Stamp
 from jgroups_py.testing.check.violation import Violated
@@ -31,7 +31,7 @@ class Oracle:
         self.listed: dict[Path, frozenset[int]] = {}
         self.history: dict[tuple[Path, Stamp], frozenset[int]] = {}
         self.written: dict[tuple[Path, Stamp], int | None] = {}
-        self._pending: list[tuple[Call, Path, frozenset[int], int | None]] = []
+        self._pending: list[tuple[BuddyCall, Path, frozenset[int], int | None]] = []
 
     # --- I1
 
@@ -78,7 +78,7 @@ class Oracle:
                 raise Violated("I3", f"{path} at {machine.me!r} has purged {sorted(back)} again")
         return found
 
-    def writes(self, call: Call, path: Path, history: frozenset[int], op: int | None) -> None:
+    def writes(self, call: BuddyCall, path: Path, history: frozenset[int], op: int | None) -> None:
         """A call is about to write ``op`` (None: to remove)."""
         self._pending.append((call, path, history, op))
 

@@ -15,7 +15,7 @@ from jgroups_py.buddy.site_messages import AnySiteMessage, EventAck, SiteEvent, 
 from jgroups_py.buddy.values import Path, Stamp
 from jgroups_py.testing.check.violation import Violated
 from jgroups_py.testing.explorer.buddies.oracle import EMPTY
-from jgroups_py.testing.explorer.buddies.world import Setting, Step, World
+from jgroups_py.testing.explorer.buddies.world import BuddyWorld, Step, WorldSetting
 from jgroups_py.values.address import Address
 
 NAMES: Final = ("N", "S", "L")
@@ -27,11 +27,11 @@ Pair = tuple[int, int]
 _BOOTSTRAP: Final = Walk(NAMES[0], "bootstrap")
 
 
-class Sites:
+class WorldSites:
     """``worlds``: the sites. ``sessions``: by pair, the lower one first, the two relays that are linked;
     ``wires``: what is on the way, by sender and receiver."""
 
-    def __init__(self, setting: Setting) -> None:
+    def __init__(self, setting: WorldSetting) -> None:
         assert setting.other is not None
         self.setting = setting
         self.settings = [setting, setting.other]
@@ -60,7 +60,7 @@ class Sites:
         """A site was lost, and none of several others was promoted yet."""
         self.missing: dict[Path, frozenset[int]] = {}
         """Of a lost site: what it had not passed on, and said so."""
-        self.worlds: list[World | None] = []
+        self.worlds: list[BuddyWorld | None] = []
         for at in numbers:
             self.worlds.append(self._make(at, FIRST[at]))
         first = self.world(0).oracle
@@ -69,19 +69,19 @@ class Sites:
             oracle.history, oracle.listed = first.history, first.listed
             oracle.follows = True
 
-    def _make(self, at: int, first: int) -> World:
+    def _make(self, at: int, first: int) -> BuddyWorld:
         others = tuple(name for name in self.names if name != NAMES[at])
-        world = World(self.settings[at], others, first)
+        world = BuddyWorld(self.settings[at], others, first)
         world.site_out = lambda me, site, message: self._out(at, me, site, message)
         return world
 
-    def world(self, at: int) -> World:
+    def world(self, at: int) -> BuddyWorld:
         world = self.worlds[at]
         assert world is not None, f"site {NAMES[at]} is lost"
         return world
 
     @property
-    def both(self) -> list[tuple[int, World]]:
+    def both(self) -> list[tuple[int, BuddyWorld]]:
         """Those that are there."""
         return [(at, world) for at, world in enumerate(self.worlds) if world is not None]
 

@@ -16,8 +16,8 @@ from jgroups_py.testing.explorer.buddies.draw import (
     BuddySchedule,
     Scheduler,
 )
-from jgroups_py.testing.explorer.buddies.sites import NAMES, ROUNDS_MAX, Pair, Sites
-from jgroups_py.testing.explorer.buddies.world import Setting, Step, World
+from jgroups_py.testing.explorer.buddies.sites import NAMES, ROUNDS_MAX, Pair, WorldSites
+from jgroups_py.testing.explorer.buddies.world import BuddyWorld, Step, WorldSetting
 from jgroups_py.testing.explorer.lab import RunOutcome
 
 SITE_FAULTS: Final = frozenset({"cut", "promote", "lose", "begin", "bootstrap"})
@@ -38,7 +38,7 @@ class _Side(Scheduler):
         self.leaves = True
 
     @property
-    def world(self) -> World:  # type: ignore[override]
+    def world(self) -> BuddyWorld:  # type: ignore[override]
         return self.parent.sites.world(self.at)
 
     def _take(self, step: Step) -> bool:
@@ -71,7 +71,7 @@ class SiteScheduler:
             buddies = random.choice((1, 1, 2))
             members = random.randint(max(2, buddies), 4 if profile != "three" else 3)
             made.append(
-                Setting(
+                WorldSetting(
                     members,
                     buddies,
                     True,
@@ -85,7 +85,7 @@ class SiteScheduler:
         for at in reversed(range(1, len(made))):
             made[at - 1] = replace(made[at - 1], other=made[at])
         self.setting = made[0]
-        self.sites = Sites(self.setting)
+        self.sites = WorldSites(self.setting)
         self.second_writes = self.both_write
         self.taken: list[Step] = []
         self.faults = 0
@@ -196,7 +196,7 @@ def _named(kind: str, pair: Pair) -> Step:
     return (kind,) if pair == (0, 1) else (kind, *pair)
 
 
-def sites_come_to_rest(sites: Sites, scheduler: SiteScheduler | None) -> None:
+def sites_come_to_rest(sites: WorldSites, scheduler: SiteScheduler | None) -> None:
     """Delivers everything, lets time pass until nothing is left to be told; judges."""
 
     def take(step: Step) -> bool:
@@ -227,7 +227,9 @@ def sites_come_to_rest(sites: Sites, scheduler: SiteScheduler | None) -> None:
     raise Violated("end", f"no rest after {steps} steps and {rounds} ticks")
 
 
-def _inside(sites: Sites, take: Callable[[Step], bool], scheduler: SiteScheduler | None) -> bool:
+def _inside(
+    sites: WorldSites, take: Callable[[Step], bool], scheduler: SiteScheduler | None
+) -> bool:
     """One step in one of the sites; False: there is none."""
     for at, world in sites.both:
         if world.channels:

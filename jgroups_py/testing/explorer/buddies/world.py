@@ -12,15 +12,15 @@ from typing import Any, Final
 
 import msgspec
 
-from jgroups_py.buddy.call import Call
+from jgroups_py.buddy.call import BuddyCall
 from jgroups_py.buddy.config import BuddyConfig
 from jgroups_py.buddy.machine import BuddyMachine
 from jgroups_py.buddy.messages import Answer, Message
-from jgroups_py.buddy.outputs import Completed, Event, Outcome, Send, SendSite
+from jgroups_py.buddy.outputs import BuddyEvent, BuddyOutcome, Completed, SendMessage, SendSite
 from jgroups_py.buddy.site_messages import AnySiteMessage
 from jgroups_py.buddy.values import Path, ViewKey, Wanted, covers
 from jgroups_py.testing.check.violation import Violated
-from jgroups_py.testing.explorer.buddies.follower import Follower
+from jgroups_py.testing.explorer.buddies.follower import LogFollower
 from jgroups_py.testing.explorer.buddies.oracle import Oracle
 from jgroups_py.values.address import Address
 from jgroups_py.values.view import MergeView, View, ViewId
@@ -57,7 +57,7 @@ KINDS: Final = (
 PATHS: tuple[Path, ...] = (("a",), ("a", "b"), ("c",))
 
 
-class Setting(msgspec.Struct, frozen=True):
+class WorldSetting(msgspec.Struct, frozen=True):
     """The settings of a world. ``judged``: values, merges or owners (see ``Oracle``)."""
 
     members: int = 3
@@ -67,12 +67,12 @@ class Setting(msgspec.Struct, frozen=True):
     tombstone_time: float = 1000.0
     majority: bool = False
     site: str = ""
-    other: Setting | None = None
+    other: WorldSetting | None = None
     """There is another site (sites.py)."""
     removed_max: int = 1000
 
 
-class Operation:
+class BuddyOperation:
     """A call and what the oracle must remember of it."""
 
     __slots__ = ("acked", "id", "member", "written")
@@ -84,10 +84,10 @@ class Operation:
         self.written: list[Path] = []
 
 
-class World:
+class BuddyWorld:
     """``machines``: those that run. ``parts``: sets of members that reach each other."""
 
-    def __init__(self, setting: Setting, sites: tuple[str, ...] = (), first: int = 0) -> None:
+    def __init__(self, setting: WorldSetting, sites: tuple[str, ...] = (), first: int = 0) -> None:
         self.setting = setting
         self.sites = sites
         self.site_out: Callable[[Address, str, AnySiteMessage], None]
@@ -96,7 +96,7 @@ class World:
             values=setting.judged == "values" and setting.sync,
             merges=setting.judged == "merges" and setting.sync,
         )
-        self.follower = Follower(setting.sync and setting.judged in ("values", "merges"))
+        self.follower = LogFollower(setting.sync and setting.judged in ("values", "merges"))
         self.now = 0.0
         self.machines: dict[Address, BuddyMachine] = {}
         self.channels: dict[tuple[Address, Address], deque[tuple[ViewKey, Message]]] = {}
@@ -109,9 +109,9 @@ class World:
         """A part whose processes are stopped: it notices nothing."""
         self.unaware: dict[Address, None] = {}
         """Members that were stopped and have not heard of the merge: they read old values."""
-        self.operations: dict[int, Operation] = {}
+        self.operations: dict[int, BuddyOperation] = {}
         self.outcomes: dict[int, Completed] = {}
-        self.events: list[tuple[Address, Event]] = []
+        self.events: list[tuple[Address, BuddyEvent]] = []
         self.may_go: dict[Address, None] = {}
         self.stored: dict[Address, dict[Path, Any]] = {}
         """The rows in the store of each member."""
@@ -209,7 +209,7 @@ class World:
             return False
         self._do_activate(member)
         self._ops += 1
-        operation = Operation(self._ops, member, self.oracle.acked)
+        operation = BuddyOperation(self._ops, member, self.oracle.acked)
         self.operations[operation.id] = operation
         explicit = [path for path, _ in wanted]
 
@@ -230,7 +230,7 @@ class World:
             operation.written = written
             return {path: operation.id if kind == "write" else None for path in written}
 
-        call = Call(operation.id, wanted, change, mode=mode)  # type: ignore[arg-type]
+        call = BuddyCall(operation.id, wanted, change, mode=mode)  # type: ignore[arg-type]
         machine.submit(call, self.now)
         self._after(machine)
         return True
@@ -456,7 +456,7 @@ class World:
         """Takes what the machine put out, and judges."""
         me = machine.me
         for out in machine.take():
-            if type(out) is Send:
+            if type(out) is SendMessage:
                 if out.to is None:
                     for member in machine.members:
                         if member != me:
@@ -467,7 +467,7 @@ class World:
                 self.site_out(me, out.site, out.message)
             elif type(out) is Completed:
                 self._completed(out)
-            elif type(out) is Event:
+            elif type(out) is BuddyEvent:
                 self._event(me, out)
         self.oracle.resolve()
         self.oracle.counts(machine)
@@ -487,13 +487,13 @@ class World:
         self.outcomes[out.call] = out
         if isinstance(out.error, Violated):
             raise out.error
-        if out.outcome is Outcome.DONE:
+        if out.outcome is BuddyOutcome.DONE:
             for path in operation.written:
                 self.oracle.acknowledged(path, operation.id)
-        elif out.outcome is Outcome.FAILED and operation.written:
+        elif out.outcome is BuddyOutcome.FAILED and operation.written:
             raise Violated("outcome", f"call {out.call} was done and is said to have failed")
 
-    def _event(self, me: Address, event: Event) -> None:
+    def _event(self, me: Address, event: BuddyEvent) -> None:
         self.events.append((me, event))
         if event.kind == "may_leave":
             self.may_go[me] = None

@@ -509,7 +509,7 @@ def forged_relay_record(c: Cluster) -> bytes:
 def forged_relay_run(c: Cluster) -> bytes:
     """Multicasts of this site, of another site, copies: with numbers of every size."""
     rng = c.random
-    kind = rng.choice((*records.Kind, 0, 9))
+    kind = rng.choice((*records.MessageKind, 0, 9))
     number = rng.choice((*ODD, 5, 20))
     header = FragHeader(number, kind, rng.choice((0, 1, 9, -1)))
     headers: dict[int, Any] = {records.ID: header}

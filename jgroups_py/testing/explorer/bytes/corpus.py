@@ -15,7 +15,7 @@ from jgroups_py.drill.log import Record
 from jgroups_py.errors import LocalProtocolError
 from jgroups_py.protocols.relay import wire as relay_wire
 from jgroups_py.testing.explorer.bytes.stacks import SCENES, honest_packets
-from jgroups_py.testing.explorer.bytes.values import Values
+from jgroups_py.testing.explorer.bytes.values import FuzzValues
 from jgroups_py.values.address import IpAddress
 from jgroups_py.values.batch import Batch
 from jgroups_py.values.header import Header
@@ -46,12 +46,12 @@ from jgroups_py.wire.primitives import DEFAULT_VERSION, Writer, make_version
 SEEDS: Final = 40
 """Byte strings drawn for a target."""
 
-Make = Callable[[Values], bytes]
+Make = Callable[[FuzzValues], bytes]
 
 
 def seeds_of(make: Make, name: str) -> list[bytes]:
     """The inputs that ``make`` draws for the target ``name``: always the same, no empty ones, none twice."""
-    values = Values(random.Random(f"corpus/{name}"))
+    values = FuzzValues(random.Random(f"corpus/{name}"))
     found: dict[bytes, None] = {}
     for _ in range(SEEDS):
         try:
@@ -62,8 +62,8 @@ def seeds_of(make: Make, name: str) -> list[bytes]:
     return list(found)
 
 
-def _with(write: Callable[[Writer, Any], None], make: Callable[[Values], Any]) -> Make:
-    def encode(values: Values) -> bytes:
+def _with(write: Callable[[Writer, Any], None], make: Callable[[FuzzValues], Any]) -> Make:
+    def encode(values: FuzzValues) -> bytes:
         writer = Writer(values.rng.choice(_VERSIONS))
         write(writer, make(values))
         return writer.done()
@@ -74,7 +74,7 @@ def _with(write: Callable[[Writer, Any], None], make: Callable[[Values], Any]) -
 _VERSIONS: Final = (DEFAULT_VERSION, DEFAULT_VERSION, make_version(5, 4), make_version(5, 6))
 
 
-def packet(values: Values) -> bytes:
+def packet(values: FuzzValues) -> bytes:
     """A packet: runs, single messages, messages of all types."""
     rng, dest = values.rng, values.opt_address()
     src = values.uuid()
@@ -93,11 +93,11 @@ def packet(values: Values) -> bytes:
     return encode_packets(batches[:count], cluster, version)[0]
 
 
-def handshake(values: Values) -> bytes:
+def handshake(values: FuzzValues) -> bytes:
     return encode_handshake(values.rng.choice(_VERSIONS), IpAddress("10.0.0.1", 7800))
 
 
-def mping(values: Values) -> bytes:
+def mping(values: FuzzValues) -> bytes:
     found = [values.ping_data() for _ in range(values.rng.randrange(1, 3))]
     writer = Writer()
     structures.write_ping_data_list(writer, found)
@@ -106,33 +106,33 @@ def mping(values: Values) -> bytes:
     return encode_mping(Batch(None, (writer.done(),), headers, values.uuid()))
 
 
-def fd_frame(values: Values) -> bytes:
+def fd_frame(values: FuzzValues) -> bytes:
     kind = values.rng.choice(list(FdType))
     return encode_fd_frame(values.uuid(), FdHeader(kind, values.addresses(), "c", values.uuid()))
 
 
-def stream(values: Values) -> bytes:
+def stream(values: FuzzValues) -> bytes:
     """Frames as a TCP connection carries them, the last one perhaps -5."""
     frames = [encode_frame(packet(values)[:400]) for _ in range(values.rng.randrange(1, 4))]
     return b"".join(frames) + values.rng.choice((b"", GRACEFUL_CLOSE))
 
 
-def _numbers(values: Values) -> dict[bytes, int]:
+def _numbers(values: FuzzValues) -> dict[bytes, int]:
     return {bytes(values.uuid()): values.long() for _ in range(values.rng.randrange(3))}
 
 
-def _ranges(values: Values) -> dict[bytes, list[tuple[int, int]]]:
+def _ranges(values: FuzzValues) -> dict[bytes, list[tuple[int, int]]]:
     return {bytes(values.uuid()): [(1, 5), (9, values.long())]}
 
 
-def _known(values: Values) -> relay_wire.Known:
+def _known(values: FuzzValues) -> relay_wire.Known:
     numbers = _numbers(values)
     left = {"SFO": {origin: (number, 60) for origin, number in numbers.items()}}
     sites, gone = {"SFO": numbers}, _numbers(values)
     return relay_wire.Known(numbers, numbers, sites, ["SFO"], gone, (1, "NYC"), numbers, 7, left)
 
 
-def relay_local(values: Values) -> bytes:
+def relay_local(values: FuzzValues) -> bytes:
     """A control record between members of one site."""
     rng, numbers = values.rng, _numbers(values)
     key = (bytes(values.uuid()), values.long())
@@ -157,7 +157,7 @@ def relay_local(values: Values) -> bytes:
     return relay_wire.encode(rng.choice(records))
 
 
-def relay_bridged(values: Values) -> bytes:
+def relay_bridged(values: FuzzValues) -> bytes:
     """A control record between relays."""
     numbers, origins = _numbers(values), [bytes(values.uuid())]
     records: list[relay_wire.Record] = [
@@ -171,21 +171,21 @@ def relay_bridged(values: Values) -> bytes:
     return relay_wire.encode(values.rng.choice(records))
 
 
-def freeze(values: Values) -> bytes:
+def freeze(values: FuzzValues) -> bytes:
     writer = Writer()
     writer.lz64(values.long())
     writer.addrs(values.members())
     return writer.done()
 
 
-def report(values: Values) -> bytes:
+def report(values: FuzzValues) -> bytes:
     writer = Writer()
     writer.lz64(values.long())
     structures.write_digest(writer, values.digest())
     return writer.done()
 
 
-def fetch(values: Values) -> bytes:
+def fetch(values: FuzzValues) -> bytes:
     writer, members = Writer(), values.members()
     writer.lz64(values.long())
     writer.addrs(values.members())
@@ -197,7 +197,7 @@ def fetch(values: Values) -> bytes:
     return writer.done()
 
 
-def gossip(values: Values) -> bytes:
+def gossip(values: FuzzValues) -> bytes:
     writer, kind = Writer(), values.rng.choice((1, 4))
     writer.i8(kind)
     writer.ostr("demo")
@@ -212,54 +212,54 @@ def gossip(values: Values) -> bytes:
     return writer.done()
 
 
-def log_line(values: Values) -> bytes:
+def log_line(values: FuzzValues) -> bytes:
     detail = values.rng.choice((None, {"count": 5}, {"from": "SFO"}, {"members": ["A#1"]}))
     record = Record(1.5, "NYC", "A", "deliver", "A#1", 7, detail, values.rng.choice((1, 2)))
     return record.to_json().encode() + b"\n"
 
 
 KIND_SEEDS: Final[dict[str, Make]] = {
-    "long_compressed": _with(Writer.lz64, Values.long),
-    "int_compressed": _with(Writer.lz32, Values.number),
-    "long_sequence": _with(lambda w, pair: w.seq(*pair), Values.seqnos),
-    "bits_string": _with(Writer.ostr, Values.opt_text),
-    "utf": _with(Writer.mutf, Values.text),
-    "util_string": _with(Writer.ustr, Values.text),
-    "ascii_string": _with(Writer.astr, Values.opt_text),
-    "byte_buffer": _with(Writer.obytes, Values.blob),
+    "long_compressed": _with(Writer.lz64, FuzzValues.long),
+    "int_compressed": _with(Writer.lz32, FuzzValues.number),
+    "long_sequence": _with(lambda w, pair: w.seq(*pair), FuzzValues.seqnos),
+    "bits_string": _with(Writer.ostr, FuzzValues.opt_text),
+    "utf": _with(Writer.mutf, FuzzValues.text),
+    "util_string": _with(Writer.ustr, FuzzValues.text),
+    "ascii_string": _with(Writer.astr, FuzzValues.opt_text),
+    "byte_buffer": _with(Writer.obytes, FuzzValues.blob),
     "version": _with(Writer.u16, lambda v: v.rng.choice(_VERSIONS)),
-    "address": _with(Writer.addr, Values.opt_address),
-    "address_list": _with(Writer.addrs, Values.addresses),
-    "uuid_body": _with(Writer.addr_body, Values.uuid),
-    "ip_body": _with(Writer.ip_body, Values.ip),
-    "view_id": _with(structures.write_view_id, Values.view_id),
-    "opt_view_id": _with(structures.write_opt_view_id, Values.view_id),
-    "view": _with(structures.write_view, Values.view),
-    "merge_view": _with(structures.write_merge_view, Values.merge_view),
-    "delta_view": _with(structures.write_delta_view, Values.delta_view),
-    "util_view": _with(structures.write_util_view, Values.any_view),
-    "opt_view": _with(structures.write_opt_view, Values.any_view),
-    "digest": _with(structures.write_digest, Values.digest),
+    "address": _with(Writer.addr, FuzzValues.opt_address),
+    "address_list": _with(Writer.addrs, FuzzValues.addresses),
+    "uuid_body": _with(Writer.addr_body, FuzzValues.uuid),
+    "ip_body": _with(Writer.ip_body, FuzzValues.ip),
+    "view_id": _with(structures.write_view_id, FuzzValues.view_id),
+    "opt_view_id": _with(structures.write_opt_view_id, FuzzValues.view_id),
+    "view": _with(structures.write_view, FuzzValues.view),
+    "merge_view": _with(structures.write_merge_view, FuzzValues.merge_view),
+    "delta_view": _with(structures.write_delta_view, FuzzValues.delta_view),
+    "util_view": _with(structures.write_util_view, FuzzValues.any_view),
+    "opt_view": _with(structures.write_opt_view, FuzzValues.any_view),
+    "digest": _with(structures.write_digest, FuzzValues.digest),
     "digest_no_members": _with(
         structures.write_seqnos, lambda v: [v.seqnos() for _ in range(v.rng.randrange(5))]
     ),
-    "merge_id": _with(structures.write_merge_id, Values.merge_id),
-    "join_rsp": _with(structures.write_join_rsp, Values.join_rsp),
-    "join_rsp_merge_5_5": _with(structures.write_join_rsp, Values.join_rsp),
-    "join_rsp_merge_5_6": _with(structures.write_join_rsp, Values.join_rsp),
-    "gms_view_digest": _with(structures.write_view_digest, Values.view_digest),
+    "merge_id": _with(structures.write_merge_id, FuzzValues.merge_id),
+    "join_rsp": _with(structures.write_join_rsp, FuzzValues.join_rsp),
+    "join_rsp_merge_5_5": _with(structures.write_join_rsp, FuzzValues.join_rsp),
+    "join_rsp_merge_5_6": _with(structures.write_join_rsp, FuzzValues.join_rsp),
+    "gms_view_digest": _with(structures.write_view_digest, FuzzValues.view_digest),
     "ping_data_list": _with(
         structures.write_ping_data_list,
         lambda v: [v.ping_data() for _ in range(v.rng.randrange(1, 4))],
     ),
-    "seqno_list": _with(structures.write_seqno_list, Values.seqno_list),
-    "method_call": _with(o.write_method_call, Values.method_call),
-    "exception": _with(o.write_exception, Values.exception),
-    "object_buffer": _with(o.write_buffer_object, Values.typed),
-    "object_stream": _with(o.write_object, Values.typed),
-    "generic_streamable": _with(o.write_streamable, Values.streamable),
-    "header": _with(lambda w, pair: header_codec.write_header(w, *pair), Values.header),
-    "message": _with(message_codec.write_typed_message, Values.message),
+    "seqno_list": _with(structures.write_seqno_list, FuzzValues.seqno_list),
+    "method_call": _with(o.write_method_call, FuzzValues.method_call),
+    "exception": _with(o.write_exception, FuzzValues.exception),
+    "object_buffer": _with(o.write_buffer_object, FuzzValues.typed),
+    "object_stream": _with(o.write_object, FuzzValues.typed),
+    "generic_streamable": _with(o.write_streamable, FuzzValues.streamable),
+    "header": _with(lambda w, pair: header_codec.write_header(w, *pair), FuzzValues.header),
+    "message": _with(message_codec.write_typed_message, FuzzValues.message),
     "packet": packet,
     "tcp_connect": handshake,
     "tcp_frame": lambda v: encode_frame(packet(v)),

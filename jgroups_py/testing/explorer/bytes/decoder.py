@@ -11,16 +11,16 @@ from jgroups_py.testing.explorer.bytes.cover import Cover
 from jgroups_py.testing.explorer.bytes.guard import HANG, Guard
 from jgroups_py.testing.explorer.bytes.mutate import Mutator, mutate_msgpack
 from jgroups_py.testing.explorer.bytes.spots import Spot, spots_of
-from jgroups_py.testing.explorer.bytes.targets import Target
+from jgroups_py.testing.explorer.bytes.targets import FuzzTarget
 from jgroups_py.testing.explorer.bytes.work import (
     CORPUS_MAX,
     FINDINGS_MAX,
     TRACED_EVERY,
+    ChunkDone,
     Corpus,
-    Done,
-    Finding,
+    FuzzFinding,
+    FuzzWork,
     Tell,
-    Work,
 )
 from jgroups_py.testing.explorer.shrink import Shrinker
 
@@ -38,7 +38,7 @@ WEIGHED_EVERY: Final = 23
 class Decoder:
     """A decoder under attack."""
 
-    target: Target
+    target: FuzzTarget
     chunk_size: int = CHUNK
 
     @property
@@ -53,7 +53,7 @@ class Decoder:
         entries = list(dict.fromkeys(self.target.seeds()))[: CORPUS_MAX // 2]
         return Corpus(entries, set(), len(entries))
 
-    def chunk(self, work: Work, guard: Guard, tell: Tell = lambda data: None) -> Done:
+    def chunk(self, work: FuzzWork, guard: Guard, tell: Tell = lambda data: None) -> ChunkDone:
         return _chunk(self.target, work, guard, tell)
 
     def replay(self, data: bytes, guard: Guard) -> Violation | None:
@@ -71,13 +71,13 @@ class Decoder:
         return data if key == HANG else smallest_bytes(data, same)
 
 
-def _chunk(target: Target, work: Work, guard: Guard, tell: Tell) -> Done:
+def _chunk(target: FuzzTarget, work: FuzzWork, guard: Guard, tell: Tell) -> ChunkDone:
     corpus, number = work.corpus, work.number
     rng = work.random(target.name)
     mutator = Mutator(rng, text=target.text)
     cover = Cover()
     maps: dict[bytes, list[Spot]] = {}
-    findings: dict[str, Finding] = {}
+    findings: dict[str, FuzzFinding] = {}
 
     def mapped(data: bytes) -> list[Spot]:
         found = maps.get(data)
@@ -117,13 +117,13 @@ def _chunk(target: Target, work: Work, guard: Guard, tell: Tell) -> Done:
         if guard.jumped() and problem is None:
             problem = guard.weigh(read, target.errors, len(data))
         if problem is not None and problem.check not in findings:
-            findings[problem.check] = Finding(target.name, data, problem)
+            findings[problem.check] = FuzzFinding(target.name, data, problem)
             if len(findings) >= FINDINGS_MAX or problem.check == HANG:
                 break
-    return Done(target.name, index + 1, corpus, list(findings.values()))
+    return ChunkDone(target.name, index + 1, corpus, list(findings.values()))
 
 
-def _map(target: Target, data: bytes) -> list[Spot]:
+def _map(target: FuzzTarget, data: bytes) -> list[Spot]:
     if target.read is None and not target.text:
         return []
     try:

@@ -33,7 +33,13 @@ from jgroups_py.testing.explorer.bytes.guard import HANG, HANG_CPU, Guard, addre
 from jgroups_py.testing.explorer.bytes.mutate import INPUT_MAX
 from jgroups_py.testing.explorer.bytes.stacks import STACKS
 from jgroups_py.testing.explorer.bytes.targets import DECODERS
-from jgroups_py.testing.explorer.bytes.work import Attacked, Corpus, Done, Finding, Work
+from jgroups_py.testing.explorer.bytes.work import (
+    Attacked,
+    ChunkDone,
+    Corpus,
+    FuzzFinding,
+    FuzzWork,
+)
 
 WEDGED_FACTOR: Final = 3
 """A process that has used so many times ``hang_cpu`` without another input is ended."""
@@ -62,12 +68,12 @@ def catalogue() -> dict[str, Attacked]:
 
 
 @dataclass(slots=True)
-class Report:
+class FuzzReport:
     """The result of a run. ``rss_growth`` in bytes, of the process that grew most."""
 
     inputs: dict[str, int]
     corpora: dict[str, Corpus]
-    findings: list[Finding]
+    findings: list[FuzzFinding]
     wall_s: float
     rss_growth: int
 
@@ -77,7 +83,7 @@ class Report:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class FuzzPlan:
     """``inputs`` in all, or as many as come within ``seconds``; ``jobs`` processes."""
 
     targets: Sequence[Attacked]
@@ -116,29 +122,29 @@ def shares(targets: Sequence[Attacked], inputs: int) -> dict[str, int]:
     return found
 
 
-def fuzz(plan: Plan, tell: Callable[[str], None] = lambda text: None) -> Report:
+def fuzz(plan: FuzzPlan, tell: Callable[[str], None] = lambda text: None) -> FuzzReport:
     """Runs the plan. Findings are as they were found: see ``shrunk``."""
     return _Run(plan, tell).run()
 
 
-def shrunk(finding: Finding, target: Attacked, hang_cpu: int = HANG_CPU) -> bytes:
+def shrunk(finding: FuzzFinding, target: Attacked, hang_cpu: int = HANG_CPU) -> bytes:
     """The finding's data, made small as long as the same goes wrong."""
     with Guard(hang_cpu) as guard, address_space():
         return target.smaller(finding.data, guard, finding.problem.check)
 
 
 class _Run:
-    def __init__(self, plan: Plan, tell: Callable[[str], None]) -> None:
+    def __init__(self, plan: FuzzPlan, tell: Callable[[str], None]) -> None:
         self.plan = plan
         self.tell = tell
         counts = shares(plan.targets, plan.inputs) if plan.inputs is not None else {}
         self.standings = {t.name: _Standing(t, counts.get(t.name), t.begin()) for t in plan.targets}
-        self.findings: list[Finding] = []
+        self.findings: list[FuzzFinding] = []
         self.deaths = 0
         self.growth = 0
         self.began = time.monotonic()
 
-    def run(self) -> Report:
+    def run(self) -> FuzzReport:
         self._warm_up()
         self.began = time.monotonic()
         names = [t.name for t in self.plan.targets]
@@ -164,7 +170,7 @@ class _Run:
         finally:
             for worker in [*idle, *busy.values()]:
                 worker.end()
-        return Report(
+        return FuzzReport(
             {name: s.inputs for name, s in self.standings.items()},
             {name: s.corpus for name, s in self.standings.items()},
             self.findings,
@@ -193,7 +199,7 @@ class _Run:
         """Everything is imported and cached before processes are forked. Nothing is judged here."""
         for standing in self.standings.values():
             rng = random.Random(f"warm/{standing.target.name}")
-            work = Work(str(rng.random()), 0, WARM_INPUTS, standing.target.begin())
+            work = FuzzWork(str(rng.random()), 0, WARM_INPUTS, standing.target.begin())
             with contextlib.suppress(Exception), Guard(self.plan.hang_cpu) as guard:
                 standing.target.chunk(work, guard)
         gc.collect()
@@ -210,13 +216,13 @@ class _Run:
             default=None,
         )
 
-    def _work(self, standing: _Standing) -> Work:
+    def _work(self, standing: _Standing) -> FuzzWork:
         count = standing.target.chunk_size
         if self.plan.seconds is not None:  # small chunks first: every target has its turn
             count = min(count, int(FIRST * standing.target.weight * (standing.chunks + 1)) + 1)
         if standing.share is not None:
             count = min(count, standing.share - standing.inputs)
-        return Work(self.plan.seed, standing.chunks, count, standing.corpus)
+        return FuzzWork(self.plan.seed, standing.chunks, count, standing.corpus)
 
     def _came_back(self, worker: _Worker) -> _Worker:
         standing = worker.standing
@@ -229,7 +235,7 @@ class _Run:
             standing.broken = True
             self.deaths += 1
             problem = worker.post_mortem()
-            self._found(Finding(standing.target.name, worker.board_data(), problem))
+            self._found(FuzzFinding(standing.target.name, worker.board_data(), problem))
             return _Worker([t.name for t in self.plan.targets], self.plan.hang_cpu)
         standing.inputs += done.inputs
         standing.corpus = done.corpus
@@ -240,7 +246,7 @@ class _Run:
             self.growth = max(self.growth, rss - worker.warm_rss)
         return worker
 
-    def _found(self, finding: Finding) -> None:
+    def _found(self, finding: FuzzFinding) -> None:
         standing = self.standings[finding.target]
         if finding.problem.check in standing.keys:
             return
@@ -270,14 +276,14 @@ class _Worker:
         self._cpu = 0.0
         self._wedged = False
 
-    def give(self, standing: _Standing, work: Work) -> None:
+    def give(self, standing: _Standing, work: FuzzWork) -> None:
         standing.busy = True
         self.standing = standing
         self._seen, self._cpu = _BOARD.unpack_from(self.board)[0], self._cpu_time()
         self.conn.send((standing.target.name, work))
 
-    def take(self) -> tuple[Done, int]:
-        result: tuple[Done, int] = self.conn.recv()
+    def take(self) -> tuple[ChunkDone, int]:
+        result: tuple[ChunkDone, int] = self.conn.recv()
         return result
 
     def _cpu_time(self) -> float:

@@ -36,7 +36,14 @@ from jgroups_py.testing.explorer.bytes.cover import Cover
 from jgroups_py.testing.explorer.bytes.guard import HANG, Broken, Guard
 from jgroups_py.testing.explorer.bytes.mutate import Mutator
 from jgroups_py.testing.explorer.bytes.spots import spots_of
-from jgroups_py.testing.explorer.bytes.work import TRACED_EVERY, Corpus, Done, Finding, Tell, Work
+from jgroups_py.testing.explorer.bytes.work import (
+    TRACED_EVERY,
+    ChunkDone,
+    Corpus,
+    FuzzFinding,
+    FuzzWork,
+    Tell,
+)
 from jgroups_py.testing.explorer.shrink import Shrinker
 from jgroups_py.testing.sim import World
 from jgroups_py.wire.text.kinds import KINDS
@@ -59,7 +66,7 @@ _SEED: Final = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Scene:
+class FuzzedStack:
     """How a cluster is set up."""
 
     name: str
@@ -92,10 +99,10 @@ def _two_sites() -> Cluster:
     )
 
 
-SCENES: Final[tuple[Scene, ...]] = (
-    Scene("udp", lambda: Cluster(_SEED, "udp.xml"), FORGED),
-    Scene("tcp", lambda: Cluster(_SEED, "tcp.xml", properties=_hosts), FORGED),
-    Scene("relay", _two_sites, RELAY_FORGED),
+SCENES: Final[tuple[FuzzedStack, ...]] = (
+    FuzzedStack("udp", lambda: Cluster(_SEED, "udp.xml"), FORGED),
+    FuzzedStack("tcp", lambda: Cluster(_SEED, "tcp.xml", properties=_hosts), FORGED),
+    FuzzedStack("relay", _two_sites, RELAY_FORGED),
 )
 
 
@@ -108,7 +115,7 @@ class Episode(msgspec.Struct, frozen=True):
 
 
 @functools.cache
-def honest_packets(scene: Scene) -> tuple[bytes, ...]:
+def honest_packets(scene: FuzzedStack) -> tuple[bytes, ...]:
     """The messages that the members of a scene send before anybody attacks them."""
     with _quiet():
         cluster = scene.make()
@@ -121,7 +128,7 @@ def honest_packets(scene: Scene) -> tuple[bytes, ...]:
 class StackTarget:
     """A scene under attack; a chunk is an episode."""
 
-    scene: Scene
+    scene: FuzzedStack
     weight: float
     chunk_size: int = EPISODE
 
@@ -132,7 +139,7 @@ class StackTarget:
     def begin(self) -> Corpus:
         return Corpus()
 
-    def chunk(self, work: Work, guard: Guard, tell: Tell = lambda data: None) -> Done:
+    def chunk(self, work: FuzzWork, guard: Guard, tell: Tell = lambda data: None) -> ChunkDone:
         with _quiet():
             return _Siege(self, work, guard, tell).run()
 
@@ -219,7 +226,7 @@ def aftermath(cluster: Cluster, forgers: bool, alive: Callable[[], None]) -> Non
 class _Siege:
     """One episode as it is made up: attacks see the cluster as it is."""
 
-    def __init__(self, target: StackTarget, work: Work, guard: Guard, tell: Tell) -> None:
+    def __init__(self, target: StackTarget, work: FuzzWork, guard: Guard, tell: Tell) -> None:
         self.target = target
         self.work = work
         self.guard = guard
@@ -234,7 +241,7 @@ class _Siege:
         self.inputs = 0
         self.problem: Violation | None = None
 
-    def run(self) -> Done:
+    def run(self) -> ChunkDone:
         attacks: tuple[Attack, ...] = HARMLESS
         if self.forgers:
             attacks = (*self.target.scene.forged, *HARMLESS, *[self.altered] * 12)
@@ -248,8 +255,8 @@ class _Siege:
         findings = []
         if problem is not None:
             data = msgspec.msgpack.encode(episode)
-            findings.append(Finding(self.target.name, data, problem))
-        return Done(self.target.name, max(1, self.inputs), self.work.corpus, findings)
+            findings.append(FuzzFinding(self.target.name, data, problem))
+        return ChunkDone(self.target.name, max(1, self.inputs), self.work.corpus, findings)
 
     def aftermath(self) -> None:
         aftermath(self.cluster, self.forgers, self.guard.alive)

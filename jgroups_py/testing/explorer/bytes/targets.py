@@ -39,7 +39,7 @@ _VERSIONS: Final = (DEFAULT_VERSION, make_version(5, 3), make_version(5, 4), mak
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class FuzzTarget:
     """One decoder. ``run`` raises one of ``errors``, or returns; anything else is a finding.
 
     ``read`` maps its inputs (spots.py), None: they are text, or nothing is known of them. ``weight`` is its
@@ -56,7 +56,7 @@ class Target:
     weight: float = 1.0
 
 
-def _kind(kind: str) -> Target:
+def _kind(kind: str) -> FuzzTarget:
     def run(data: bytes) -> None:
         # Releases of JGroups read differently; which one is meant is drawn from the input itself.
         kinds.decode(kind, data, _VERSIONS[len(data) % len(_VERSIONS)])
@@ -68,7 +68,7 @@ def _kind(kind: str) -> Target:
         return found
 
     weight = 4.0 if kind in ("packet", "message", "header", "object_stream") else 1.0
-    return Target(f"kind:{kind}", run, seeds, read=kinds.KINDS[kind][0], weight=weight)
+    return FuzzTarget(f"kind:{kind}", run, seeds, read=kinds.KINDS[kind][0], weight=weight)
 
 
 def _packet(data: bytes) -> None:
@@ -188,15 +188,15 @@ def _texts(*texts: str) -> Callable[[], Iterable[bytes]]:
     return lambda: [text.encode() for text in texts]
 
 
-def _control(name: str, read: Callable[[Reader], object], make: corpus.Make) -> Target:
+def _control(name: str, read: Callable[[Reader], object], make: corpus.Make) -> FuzzTarget:
     def run(data: bytes) -> None:
         decode_whole(read, data)
 
-    return Target(f"control:{name}", run, lambda: corpus.seeds_of(make, name), read=read)
+    return FuzzTarget(f"control:{name}", run, lambda: corpus.seeds_of(make, name), read=read)
 
 
-def _record(name: str, decode: Callable[[bytes], object], make: corpus.Make) -> Target:
-    return Target(
+def _record(name: str, decode: Callable[[bytes], object], make: corpus.Make) -> FuzzTarget:
+    return FuzzTarget(
         f"control:{name}", decode, lambda: corpus.seeds_of(make, name), msgpack=True, weight=2.0
     )
 
@@ -211,42 +211,42 @@ def _frame_of(r: Reader) -> None:
         r.take(max(0, min(r.i32(), r.left)))
 
 
-DECODERS: Final[tuple[Target, ...]] = (
+DECODERS: Final[tuple[FuzzTarget, ...]] = (
     *(_kind(kind) for kind in kinds.KINDS),
-    Target("wire:packet", _packet, _packet_seeds, read=_read("packet"), weight=12.0),
-    Target(
+    FuzzTarget("wire:packet", _packet, _packet_seeds, read=_read("packet"), weight=12.0),
+    FuzzTarget(
         "wire:nested",
         decode_nested,
         lambda: corpus.seeds_of(corpus.KIND_SEEDS["message"], "nested"),
         read=_read("message"),
         weight=2.0,
     ),
-    Target(
+    FuzzTarget(
         "wire:mping",
         decode_mping,
         lambda: corpus.seeds_of(corpus.mping, "mping"),
         read=_read("mping_packet"),
     ),
-    Target(
+    FuzzTarget(
         "wire:fd_sock2",
         decode_fd_frame,
         lambda: corpus.seeds_of(corpus.fd_frame, "fd"),
         read=_read("fd_sock2_frame"),
     ),
-    Target(
+    FuzzTarget(
         "wire:handshake",
         decode_handshake,
         lambda: corpus.seeds_of(corpus.handshake, "handshake"),
         read=_read("tcp_connect"),
     ),
-    Target(
+    FuzzTarget(
         "wire:stream",
         _stream,
         lambda: corpus.seeds_of(corpus.stream, "stream"),
         read=_frame_of,
         weight=2.0,
     ),
-    Target(
+    FuzzTarget(
         "wire:payloads",
         _interpret,
         _packet_seeds,
@@ -259,7 +259,7 @@ DECODERS: Final[tuple[Target, ...]] = (
     _control("fetch", read_fetch, corpus.fetch),
     _record("relay_local", relay_wire.decode_local, corpus.relay_local),
     _record("relay_bridged", relay_wire.decode_bridged, corpus.relay_bridged),
-    Target(
+    FuzzTarget(
         "file:stack.xml",
         _stack_file("xml"),
         lambda: corpus.shipped("", ".xml"),
@@ -267,7 +267,7 @@ DECODERS: Final[tuple[Target, ...]] = (
         text=True,
         weight=0.5,
     ),
-    Target(
+    FuzzTarget(
         "file:stack.yaml",
         _stack_file("yaml"),
         lambda: [corpus.SMALL_STACK, *corpus.shipped("", ".yaml")],
@@ -275,7 +275,7 @@ DECODERS: Final[tuple[Target, ...]] = (
         text=True,
         weight=0.2,  # YAML in Python is slow
     ),
-    Target(
+    FuzzTarget(
         "file:drill.yaml",
         _drill,
         lambda: [corpus.SMALL_DRILL, *corpus.shipped("drills", ".yaml")],
@@ -283,14 +283,14 @@ DECODERS: Final[tuple[Target, ...]] = (
         text=True,
         weight=0.2,
     ),
-    Target(
+    FuzzTarget(
         "file:drill.log",
         _log,
         lambda: corpus.seeds_of(corpus.log_line, "log"),
         (ValueError,),
         text=True,
     ),
-    Target(
+    FuzzTarget(
         "file:units",
         _units,
         _texts("1.5s", "500ms", "4MB", "10KiB", "0.4", "10%", "a[1],10.0.0.1[7800]", "${a,b:c}"),

@@ -46,7 +46,7 @@ _TEXTS: Final = ("", "a", "NYC", "demo", "é", "\u0000", "\U0001f600", "x" * 40)
 _DEEP: Final = 3
 
 
-class Values:
+class FuzzValues:
     """Draws values; the same generator draws the same ones."""
 
     def __init__(self, rng: random.Random) -> None:

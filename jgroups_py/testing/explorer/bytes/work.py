@@ -39,7 +39,7 @@ class Corpus:
 
 
 @dataclass(slots=True)
-class Finding:
+class FuzzFinding:
     """An input (for a stack: an episode) after which ``problem`` showed."""
 
     target: str
@@ -48,13 +48,13 @@ class Finding:
 
 
 @dataclass(slots=True)
-class Done:
+class ChunkDone:
     """The result of a chunk."""
 
     target: str
     inputs: int
     corpus: Corpus
-    findings: list[Finding]
+    findings: list[FuzzFinding]
 
 
 class Attacked(Protocol):
@@ -71,7 +71,7 @@ class Attacked(Protocol):
     def begin(self) -> Corpus:
         """The beginning of the first chunk."""
 
-    def chunk(self, work: Work, guard: Guard, tell: Tell = ...) -> Done:
+    def chunk(self, work: FuzzWork, guard: Guard, tell: Tell = ...) -> ChunkDone:
         """``work.count`` inputs. ``tell`` is called with each before it is read, for who watches
         from outside."""
 
@@ -86,7 +86,7 @@ Tell = Callable[[bytes], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class FuzzWork:
     """The chunk ``number`` of a target."""
 
     seed: str

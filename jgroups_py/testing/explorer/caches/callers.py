@@ -31,7 +31,7 @@ TICK: Final = 1e-9
 
 
 @dataclass(eq=False)
-class Entry:
+class RecordedCall:
     """One call while it is recorded. ``reads_only``: it waited for nobody and changed nothing. ``member``:
     the incarnation it was called at, ``at_call`` and ``at_return``: what the stage noted of it then."""
 
@@ -48,18 +48,18 @@ class Entry:
     """Why nobody knows whether it happened."""
 
 
-Action = Callable[[Entry], Awaitable[Any]]
+Action = Callable[[RecordedCall], Awaitable[Any]]
 """The function that is called, and answers the result."""
 
 
 @dataclass(eq=False)
-class History:
+class CallHistory:
     """All calls, in the order in which they were called. ``definite``: calls that certainly did not
     happen, by kind of error; they are not among ``entries``."""
 
     note: Callable[[str], Any]
     """The fact that the stage wants to know of a member now."""
-    entries: list[Entry] = field(default_factory=list)
+    entries: list[RecordedCall] = field(default_factory=list)
     definite: dict[str, int] = field(default_factory=dict)
     errors: list[str] = field(default_factory=list)
     """Errors that callers must never see."""
@@ -77,9 +77,9 @@ class History:
         member: str,
         what: Call,
         action: Action,
-    ) -> Entry | None:
+    ) -> RecordedCall | None:
         """Calls ``action``, which answers the result. None: it certainly did not happen."""
-        entry = Entry(caller, member, what, self.now(), self.note(member))
+        entry = RecordedCall(caller, member, what, self.now(), self.note(member))
         self.entries.append(entry)
         try:
             result = await action(entry)
@@ -109,7 +109,7 @@ class History:
 class NodeCaller:
     """Calls of nodes at one cache. ``name``: the caller's; ``member``: the incarnation's."""
 
-    def __init__(self, history: History, name: str, member: str, cache: TreeCache) -> None:
+    def __init__(self, history: CallHistory, name: str, member: str, cache: TreeCache) -> None:
         self.history = history
         self.name = name
         self.member = member
@@ -132,7 +132,7 @@ class NodeCaller:
         cache, path, key = self.cache, step.path, step.key
         at, values = _path(path), ((key, value),)
 
-        def calls(action: Callable[[Do, str, Entry], Awaitable[Any]]) -> Action:
+        def calls(action: Callable[[Do, str, RecordedCall], Awaitable[Any]]) -> Action:
             return lambda entry: action(step, value, entry)
 
         match step.do:
@@ -171,20 +171,20 @@ class NodeCaller:
             case _:
                 raise AssertionError(step.do)
 
-    async def _node(self, step: Do, _value: str, _entry: Entry) -> Any:
+    async def _node(self, step: Do, _value: str, _entry: RecordedCall) -> Any:
         return _attributes(await self.cache.get_node(step.path))
 
-    async def _update(self, step: Do, value: str, entry: Entry) -> bool:
+    async def _update(self, step: Do, value: str, entry: RecordedCall) -> bool:
         there = await self.cache.update_node(step.path, {step.key: value})
         entry.reads_only = not there
         return there
 
-    async def _move(self, step: Do, _value: str, entry: Entry) -> int:
+    async def _move(self, step: Do, _value: str, entry: RecordedCall) -> int:
         moved = await self.cache.move(step.path, step.other)
         entry.reads_only = not moved
         return moved
 
-    async def _batch(self, step: Do, value: str, entry: Entry) -> None:
+    async def _batch(self, step: Do, value: str, entry: RecordedCall) -> None:
         seen = []
         async with self.cache.batch() as batch:
             for path in _paths(step):
@@ -193,7 +193,7 @@ class NodeCaller:
                 batch.put(path, step.key, value)
             entry.what = entry.what._replace(seen=tuple(seen))
 
-    async def _change(self, step: Do, value: str, entry: Entry) -> bool:
+    async def _change(self, step: Do, value: str, entry: RecordedCall) -> bool:
         def function(old: Any) -> str:
             entry.what = Call("cas", _path(step.path), ((step.key, value),), expected=old)
             return value
@@ -201,18 +201,18 @@ class NodeCaller:
         await self.cache.update(step.path, step.key, function)
         return True
 
-    async def _compare_and_set(self, step: Do, value: str, entry: Entry) -> bool:
+    async def _compare_and_set(self, step: Do, value: str, entry: RecordedCall) -> bool:
         done = await self.cache.compare_and_set(step.path, step.key, entry.what.expected, value)
         entry.reads_only = not done
         return done
 
-    async def _read(self, what: Call, action: Action) -> Entry | None:
+    async def _read(self, what: Call, action: Action) -> RecordedCall | None:
         entry = await self._call(what, action)
         if entry is not None:
             entry.reads_only = True
         return entry
 
-    async def _call(self, what: Call, action: Action) -> Entry | None:
+    async def _call(self, what: Call, action: Action) -> RecordedCall | None:
         return await self.history.one(self.name, self.member, what, action)
 
 
@@ -228,7 +228,7 @@ class SessionCaller:
 
     def __init__(
         self,
-        history: History,
+        history: CallHistory,
         name: str,
         member: str,
         cache: TreeCache,
@@ -248,7 +248,7 @@ class SessionCaller:
         loaded.session["v"] = visitor
         at = _path(visitor)
 
-        async def save(_: Entry) -> None:
+        async def save(_: RecordedCall) -> None:
             await self.store.save(self.cache, loaded)
 
         await self.history.one(self.name, self.member, Call("put", at, (("v", visitor),)), save)
@@ -264,7 +264,7 @@ class SessionCaller:
         header = f"{self.store.settings.cookie}={cookie_value(id, '')}"
         loaded: Any = None
 
-        async def load(entry: Entry) -> Any:
+        async def load(entry: RecordedCall) -> Any:
             nonlocal loaded
             entry.reads_only = True
             loaded = await self.store.load(self.cache, header)
@@ -277,7 +277,7 @@ class SessionCaller:
         if entry is None or loaded is None or loaded.session.id is None or step.do == "load":
             return
 
-        async def save(entry: Entry) -> Any:
+        async def save(entry: RecordedCall) -> Any:
             try:
                 await self.store.save(self.cache, loaded)
             except SessionGone:

@@ -18,11 +18,11 @@ from typing import Any, Final
 from jgroups_py.errors import ConfigError
 from jgroups_py.testing.explorer.caches.schedule import (
     MEMBERS_MAX,
+    CacheFault,
     CacheSchedule,
     Caller,
     Do,
     Doing,
-    Fault,
     FaultKind,
     Store,
 )
@@ -172,7 +172,7 @@ class _Draw:
         late: tuple[str, ...],
         majority: bool,
         store: Store,
-    ) -> tuple[Fault, ...]:
+    ) -> tuple[CacheFault, ...]:
         chance = self.random
         if back_end == "local":
             if (
@@ -180,11 +180,13 @@ class _Draw:
             ):  # what is only in memory is gone with the process, and that is said
                 return ()
             return tuple(
-                Fault(at=round(chance.uniform(0, 2), 3), do="crash", who=members[:1])
+                CacheFault(at=round(chance.uniform(0, 2), 3), do="crash", who=members[:1])
                 for _ in range(chance.randint(1, 3))
             )
         kinds = self.kinds(back_end, majority)
-        found = [Fault(at=round(chance.uniform(0.1, 2), 3), do="start", who=late)] if late else []
+        found = (
+            [CacheFault(at=round(chance.uniform(0.1, 2), 3), do="start", who=late)] if late else []
+        )
         at = 0.0
         for _ in range(chance.randint(1, 5)):
             at += round(chance.uniform(0.1, 3.0), 3)
@@ -196,11 +198,11 @@ class _Draw:
                 seconds = chance.choice((0.3, 3.0, 6.0))
             elif do == "pause":
                 seconds = chance.choice((0.3, 1.0, 4.0))
-            found.append(Fault(at=round(at, 3), do=do, who=who, seconds=seconds))
+            found.append(CacheFault(at=round(at, 3), do=do, who=who, seconds=seconds))
             back = at + seconds
             if do in ("crash", "leave"):
                 back = at + chance.choice((0.5, 2.0, 5.0))
-                found.append(Fault(at=round(back, 3), do="start", who=who))
+                found.append(CacheFault(at=round(back, 3), do="start", who=who))
             if back_end == "buddy":
                 at = back + PROTECTED_SECONDS
         return tuple(sorted(found, key=lambda fault: fault.at))

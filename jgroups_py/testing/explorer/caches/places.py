@@ -16,7 +16,7 @@ View = tuple[int, tuple[bytes, ...]]
 """Number and members. Two sides may have the same number, not the same members."""
 
 
-class Place(NamedTuple):
+class MemberPlace(NamedTuple):
     """Where a member was at a moment. ``waiting``: for the other side's tree, after a merge. ``apart``: it is on
     the smaller side of a split, or the others went on without it."""
 
@@ -44,8 +44,8 @@ class Journey:
         self.pending, self.waiting = None, False
 
     @property
-    def place(self) -> Place:
-        return Place(self.pending or (self.line[-1] if self.line else None), self.waiting)
+    def place(self) -> MemberPlace:
+        return MemberPlace(self.pending or (self.line[-1] if self.line else None), self.waiting)
 
 
 @dataclass(eq=False)
@@ -133,6 +133,6 @@ class Went:
     line: dict[View, None]
     left: dict[tuple[bytes, View], float]
 
-    def has(self, place: Place) -> bool:
+    def has(self, place: MemberPlace) -> bool:
         """Was the member on the line then?"""
         return not place.waiting and place.view in self.line

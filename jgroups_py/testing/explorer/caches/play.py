@@ -13,7 +13,7 @@ from jgroups_py.drill.run import virtual_trio
 from jgroups_py.testing.check.violation import Violation, violation_of
 from jgroups_py.testing.explorer.caches.promises import operations
 from jgroups_py.testing.explorer.caches.schedule import CacheSchedule
-from jgroups_py.testing.explorer.caches.stage import Stage
+from jgroups_py.testing.explorer.caches.stage import CacheStage
 from jgroups_py.testing.explorer.lab import RunOutcome
 from jgroups_py.testing.histories.check import check_history
 from jgroups_py.testing.histories.nodes import Nodes
@@ -38,7 +38,7 @@ def play_history(schedule: CacheSchedule) -> tuple[RunOutcome, list[Operation]]:
     history: list[Operation] = []
     try:
         with tempfile.TemporaryDirectory(prefix="jgroups-caches-") as folder:
-            stage = Stage(schedule, Path(folder))
+            stage = CacheStage(schedule, Path(folder))
             try:
                 virtual_trio.run(stage.run, schedule.seed, clock, shuffled=True)
                 history = _history(stage)
@@ -64,7 +64,7 @@ def play_history(schedule: CacheSchedule) -> tuple[RunOutcome, list[Operation]]:
     )
 
 
-def _history(stage: Stage) -> list[Operation]:
+def _history(stage: CacheStage) -> list[Operation]:
     went = None
     if stage.schedule.back_end == "replicated" and stage.last:
         went = stage.places.went_on(stage.last)
@@ -79,7 +79,7 @@ def _history(stage: Stage) -> list[Operation]:
     )
 
 
-def _judge(stage: Stage, history: list[Operation], now: float) -> list[Violation]:
+def _judge(stage: CacheStage, history: list[Operation], now: float) -> list[Violation]:
     problems = [Violation("exception", error, now) for error in stage.history.errors]
     if stage.problem:
         return [*problems, Violation("ends", stage.problem, now)]

@@ -23,7 +23,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from jgroups_py.testing.explorer.caches.callers import Entry
+from jgroups_py.testing.explorer.caches.callers import RecordedCall
 from jgroups_py.testing.explorer.caches.places import Went
 from jgroups_py.testing.explorer.caches.schedule import BackEnd
 from jgroups_py.testing.histories.nodes import Call, Nodes
@@ -33,7 +33,7 @@ _MODEL = Nodes()
 
 
 def operations(
-    entries: Sequence[Entry],
+    entries: Sequence[RecordedCall],
     back_end: BackEnd,
     lost: dict[str, float],
     went: Went | None,
@@ -73,7 +73,7 @@ def operations(
     return made
 
 
-def _until(entries: Sequence[Entry], end: float) -> list[Entry]:
+def _until(entries: Sequence[RecordedCall], end: float) -> list[RecordedCall]:
     """As one saw it then."""
     return [
         e if e.returned <= end else replace(e, returned=NEVER, result=UNKNOWN)
@@ -82,7 +82,7 @@ def _until(entries: Sequence[Entry], end: float) -> list[Entry]:
     ]
 
 
-def _is_gone(entry: Entry, went: Went | None) -> bool:
+def _is_gone(entry: RecordedCall, went: Went | None) -> bool:
     """Called and acknowledged on a line that has ended: no merge brings it back."""
     if went is None or entry.returned == NEVER:
         return False
@@ -90,7 +90,7 @@ def _is_gone(entry: Entry, went: Went | None) -> bool:
     return not began.waiting and began.view not in went.line and not went.has(entry.at_return)
 
 
-def _change(entry: Entry, went: Went | None) -> Operation:
+def _change(entry: RecordedCall, went: Went | None) -> Operation:
     known = entry.returned != NEVER and (went is None or went.has(entry.at_return))
     return Operation(
         entry.caller,
@@ -101,7 +101,7 @@ def _change(entry: Entry, went: Went | None) -> Operation:
     )
 
 
-def _may_have_seen(entry: Entry, unsure: Iterable[Operation]) -> bool:
+def _may_have_seen(entry: RecordedCall, unsure: Iterable[Operation]) -> bool:
     """A change that is not known to have happened, at a place that was read, called before the return."""
     return any(op.call < entry.returned and _meet(op.what, entry.what) for op in unsure)
 

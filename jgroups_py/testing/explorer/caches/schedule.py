@@ -59,7 +59,7 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     steps: Annotated[tuple[Do, ...], Meta(max_length=STEPS_MAX)]
 
 
-class Fault(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class CacheFault(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """``cut``: ``who`` from all others, for ``seconds``; ``pause`` for ``seconds``; ``start``: who is not
     running. Nothing happens where nobody is there for it, or the last member would go."""
 
@@ -86,7 +86,7 @@ class CacheSchedule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     room: Annotated[int, Meta(ge=1, le=1000)] = 2
     link: Link = Link()
     callers: Annotated[tuple[Caller, ...], Meta(max_length=CALLERS_MAX)] = ()
-    faults: Annotated[tuple[Fault, ...], Meta(max_length=FAULTS_MAX)] = ()
+    faults: Annotated[tuple[CacheFault, ...], Meta(max_length=FAULTS_MAX)] = ()
 
     def to_json(self) -> str:
         return msgspec.json.format(msgspec.json.encode(self), indent=1).decode() + "\n"

@@ -38,9 +38,14 @@ from jgroups_py.driver.unwrap import reraise
 from jgroups_py.errors import Expelled, JoinError, StateTransferError
 from jgroups_py.sessions import SessionSettings, SessionStore
 from jgroups_py.stack.machine import Machine
-from jgroups_py.testing.explorer.caches.callers import History, NodeCaller, SessionCaller, Visitors
-from jgroups_py.testing.explorer.caches.places import Journey, Place, Places
-from jgroups_py.testing.explorer.caches.schedule import CacheSchedule, Caller, Do, Fault
+from jgroups_py.testing.explorer.caches.callers import (
+    CallHistory,
+    NodeCaller,
+    SessionCaller,
+    Visitors,
+)
+from jgroups_py.testing.explorer.caches.places import Journey, MemberPlace, Places
+from jgroups_py.testing.explorer.caches.schedule import CacheFault, CacheSchedule, Caller, Do
 from jgroups_py.values.address import Address
 from jgroups_py.values.view import View
 
@@ -75,7 +80,7 @@ STACK: Final = """<config xmlns="urn:org:jgroups">
 """sim.xml, quick to detect and to merge: a run lasts seconds."""
 
 
-class MemoryStore(Store):
+class DiskRows(Store):
     """The rows that a disk keeps when the process is killed. Each call takes ``seconds()``."""
 
     def __init__(self, seconds: Callable[[], float]) -> None:
@@ -114,7 +119,7 @@ class MemoryStore(Store):
 
 
 @dataclass(eq=False)
-class Member:
+class StageMember:
     """One incarnation."""
 
     name: str
@@ -140,12 +145,12 @@ class Member:
         return f"{self.name}#{self.incarnation}"
 
 
-class Stage:
+class CacheStage:
     """One run; ``history`` and ``places`` are its result."""
 
     def __init__(self, schedule: CacheSchedule, folder: Path) -> None:
         self.schedule = schedule
-        self.history = History(self._place)
+        self.history = CallHistory(self._place)
         self.places = Places(trio.current_time)
         self.story: list[str] = []
         self.faults = 0
@@ -161,10 +166,10 @@ class Stage:
         self._stack = folder / "stack.xml"
         self._stack.write_text(STACK)
         self._random = random.Random(f"{schedule.seed}:caches")
-        self._members: dict[str, Member] = {}
+        self._members: dict[str, StageMember] = {}
         self._next = [0] * len(schedule.callers)
         self._visitors = Visitors()
-        self._stores: dict[str, MemoryStore] = {}
+        self._stores: dict[str, DiskRows] = {}
         self._cuts: list[frozenset[str]] = []
         self._zero = 0.0
         self._begun = self._ending = False
@@ -238,7 +243,7 @@ class Stage:
             for number, path in enumerate(paths):
                 await self._one_last(member, path, number)
 
-    async def _one_last(self, member: Member, path: str, number: int) -> None:
+    async def _one_last(self, member: StageMember, path: str, number: int) -> None:
         caller = self._caller(member, f"{member.name}/last")
         await caller.do(Do(do="load" if self.schedule.sessions else "node", path=path), number)
 
@@ -254,7 +259,7 @@ class Stage:
             await trio.sleep(LOOK_SECONDS)
         return True
 
-    def _here(self) -> list[Member]:
+    def _here(self) -> list[StageMember]:
         return [m for m in self._members.values() if not m.gone and m.cache is not None]
 
     def _at_rest(self) -> bool:
@@ -287,11 +292,11 @@ class Stage:
 
     # --- members
 
-    def _place(self, origin: str) -> Place:
+    def _place(self, origin: str) -> MemberPlace:
         if self.schedule.back_end == "buddy":
-            return Place(None, apart=self._is_apart(origin))
+            return MemberPlace(None, apart=self._is_apart(origin))
         journey = self.places.journeys.get(origin)
-        return Place(None) if journey is None else journey.place
+        return MemberPlace(None) if journey is None else journey.place
 
     def _is_apart(self, origin: str) -> bool:
         """Of owners and buddies: is it the smaller side of a split, or did others go on without it?"""
@@ -331,19 +336,19 @@ class Stage:
             self.split_at = self.history.now()
             self._say("one group goes on without more members than there are buddies")
 
-    def _began_alone(self, member: Member, manager: BuddyManager) -> bool:
+    def _began_alone(self, member: StageMember, manager: BuddyManager) -> bool:
         """Did it find nobody when it started, though others were there? They may have let it in, and wait for it."""
         alone = manager.view.id == 0
         return alone and any(other is not member for other in self._here())
 
     def _is_beyond_buddies(
-        self, member: Member, manager: BuddyManager, living: Sequence[Address]
+        self, member: StageMember, manager: BuddyManager, living: Sequence[Address]
     ) -> bool:
         """Does it go on without an owner and all its buddies, who live, and may not know it yet?"""
         without = [a for a in living if a in member.met and a not in manager.members]
         return len(without) > self.schedule.buddies
 
-    async def _start(self, name: str) -> Member:
+    async def _start(self, name: str) -> StageMember:
         former = self._members.get(name)
         number = 1 if former is None else former.incarnation + 1
         stream = f"{self.schedule.seed}:{name}#{number}"
@@ -352,18 +357,20 @@ class Stage:
             machine.random.seed(f"{stream}:{len(network.drivers)}")
 
         network = self._network.of(name, prepare)
-        member = Member(name, number, network)
+        member = StageMember(name, number, network)
         self._members[name] = member
         with trio.move_on_after(START_SECONDS):  # who is stopped while it joins never says so
             await self._nursery.start(self._try_to_live, member)
         return member
 
-    async def _try_to_live(self, member: Member, *, task_status: trio.TaskStatus[None]) -> None:
+    async def _try_to_live(
+        self, member: StageMember, *, task_status: trio.TaskStatus[None]
+    ) -> None:
         await self._live(member, task_status=task_status)
         if member.cache is None:
             task_status.started()
 
-    async def _live(self, member: Member, *, task_status: trio.TaskStatus[None]) -> None:
+    async def _live(self, member: StageMember, *, task_status: trio.TaskStatus[None]) -> None:
         try:
             with member.scope:
                 await self._open(member, task_status)
@@ -375,7 +382,7 @@ class Stage:
         finally:
             member.gone = member.ended = True
 
-    async def _open(self, member: Member, task_status: trio.TaskStatus[None]) -> None:
+    async def _open(self, member: StageMember, task_status: trio.TaskStatus[None]) -> None:
         try:
             async with trio.open_nursery() as member.calls:
                 async with open_tree_cache(
@@ -392,12 +399,12 @@ class Stage:
         except BaseExceptionGroup as group:
             reraise(group)
 
-    async def _reopen(self, member: Member) -> None:
+    async def _reopen(self, member: StageMember) -> None:
         await trio.sleep(REOPEN_SECONDS)
         if self._members[member.name] is member:
             await self._restart(member.name)
 
-    def _watch(self, member: Member, cache: TreeCache) -> None:
+    def _watch(self, member: StageMember, cache: TreeCache) -> None:
         """Follows the views of a member to whom everything is replicated."""
         replication = cache._replication
         if isinstance(replication, BuddyReplication):
@@ -465,23 +472,23 @@ class Stage:
             ),
         )
 
-    def _store(self, name: str) -> MemoryStore | None:
+    def _store(self, name: str) -> DiskRows | None:
         if self.schedule.back_end != "local" or self.schedule.store == "none":
             return None
         if name not in self._stores:
             chance = random.Random(f"{self.schedule.seed}:store:{name}")
-            self._stores[name] = MemoryStore(lambda: chance.choice((0.0, 0.001, 0.003)))
+            self._stores[name] = DiskRows(lambda: chance.choice((0.0, 0.001, 0.003)))
         return self._stores[name]
 
     # --- callers
 
-    def _start_callers(self, member: Member) -> None:
+    def _start_callers(self, member: StageMember) -> None:
         assert member.calls is not None
         for index, caller in enumerate(self.schedule.callers):
             if self.schedule.back_end == "local" or caller.member == member.name:
                 member.calls.start_soon(self._call, index, caller, member)
 
-    def _caller(self, member: Member, name: str) -> NodeCaller | SessionCaller:
+    def _caller(self, member: StageMember, name: str) -> NodeCaller | SessionCaller:
         assert member.cache is not None
         if not self.schedule.sessions:
             return NodeCaller(self.history, name, member.origin, member.cache)
@@ -496,7 +503,7 @@ class Stage:
             assert isinstance(caller, SessionCaller)
             await caller.create(path)
 
-    async def _call(self, index: int, plan: Caller, member: Member) -> None:
+    async def _call(self, index: int, plan: Caller, member: StageMember) -> None:
         """Its steps, as far as the member lives."""
         member.wants += 1
         caller = self._caller(member, f"{member.name}/{index}")
@@ -514,7 +521,7 @@ class Stage:
 
     # --- faults
 
-    async def _at(self, fault: Fault) -> None:
+    async def _at(self, fault: CacheFault) -> None:
         await trio.sleep_until(self._zero + fault.at)
         if self._ending:
             return
@@ -528,7 +535,7 @@ class Stage:
                 for name in fault.who:
                     await self._hit(fault, name)
 
-    async def _hit(self, fault: Fault, name: str) -> None:
+    async def _hit(self, fault: CacheFault, name: str) -> None:
         member = self._members.get(name)
         if member is None or member.gone or member.cache is None or member.closing.is_set():
             return
@@ -557,7 +564,7 @@ class Stage:
             if self.schedule.back_end == "local":
                 await self._restart(name)
 
-    def _others_go_on(self, killed: Member) -> bool:
+    def _others_go_on(self, killed: StageMember) -> bool:
         """With ``majority`` those that are left may wait for good: of two members both count, and a restarted process
         is a new member."""
         here = self._here()
@@ -572,18 +579,18 @@ class Stage:
             for manager in stay
         )
 
-    def _lose(self, member: Member) -> None:
+    def _lose(self, member: StageMember) -> None:
         member.gone = True
         self.lost[member.origin] = trio.current_time()
 
-    def _resume(self, member: Member) -> None:
+    def _resume(self, member: StageMember) -> None:
         if member.paused:
             member.paused = False
             self._say("goes on", member)
             for driver in member.network.drivers:
                 driver.resume()
 
-    async def _cut(self, fault: Fault) -> None:
+    async def _cut(self, fault: CacheFault) -> None:
         side = frozenset(fault.who)
         if self.schedule.back_end == "local" or side >= {m.name for m in self._here()}:
             return
@@ -627,6 +634,6 @@ class Stage:
             reorder=link.reorder,
         )
 
-    def _say(self, what: str, member: Member | None = None) -> None:
+    def _say(self, what: str, member: StageMember | None = None) -> None:
         who = f"{member.origin} " if member is not None else ""
         self.story.append(f"{trio.current_time() - self._zero:8.3f} {who}{what}")

@@ -31,7 +31,7 @@ def link_settings(link: Link) -> LinkSettings:
     )
 
 
-class Follower(Protocol):
+class SceneFollower(Protocol):
     """Something besides that the applications of a scene do."""
 
     def watch(self, member: Member) -> None:
@@ -66,7 +66,7 @@ class Scene:
         self._fetching: dict[Member, int] = {}
         """The members that fetch a state, and how many events it had been told before."""
         self.world.on_record.append(self._on_record)
-        self.followers: list[Follower] = []
+        self.followers: list[SceneFollower] = []
 
     # --- telling
 

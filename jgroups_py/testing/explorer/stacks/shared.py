@@ -17,7 +17,7 @@ import msgspec
 from jgroups_py.cache.total_order import Ordered, Said, TotalOrder
 from jgroups_py.testing.check.messages import SHARED
 from jgroups_py.testing.check.violation import Violation
-from jgroups_py.testing.explorer.caches.callers import TICK, Entry
+from jgroups_py.testing.explorer.caches.callers import TICK, RecordedCall
 from jgroups_py.testing.explorer.caches.places import Journey, Places
 from jgroups_py.testing.explorer.caches.promises import operations
 from jgroups_py.testing.explorer.stacks.scene import Scene
@@ -45,7 +45,7 @@ OPERATIONS_MAX: Final = 300
 STEPS_MAX: Final = 300_000
 
 
-class Asked(msgspec.Struct, frozen=True, tag="w", array_like=True):
+class TreeAsked(msgspec.Struct, frozen=True, tag="w", array_like=True):
     """A member that has waited for a tree since view ``view`` asks for it."""
 
     view: int
@@ -60,14 +60,14 @@ class Given(msgspec.Struct, frozen=True, tag="g", array_like=True):
 
 
 _encode = msgspec.msgpack.Encoder().encode
-_decode_own = msgspec.msgpack.Decoder(Asked | Given).decode
+_decode_own = msgspec.msgpack.Decoder(TreeAsked | Given).decode
 _decode_said = msgspec.msgpack.Decoder(Said).decode
 _decode_body = msgspec.msgpack.Decoder(tuple[str, str, Any, Any]).decode
 
 
 @dataclass(eq=False)
 class _Asked:
-    entry: Entry
+    entry: RecordedCall
     result: Any = None
     applied: bool = False
 
@@ -80,7 +80,7 @@ class Shared:
         self.callers = callers
         self.random = random.Random(f"{scene.schedule.seed}/shared")
         self.places = {site: Places(lambda: scene.world.now) for site in scene.cast.sites}
-        self.entries: dict[str, list[Entry]] = {site: [] for site in scene.cast.sites}
+        self.entries: dict[str, list[RecordedCall]] = {site: [] for site in scene.cast.sites}
         self.peers: dict[Member, _Peer] = {}
         self.ends: dict[str, float] = {}
         """Sites whose history is judged up to an instant only."""
@@ -204,7 +204,7 @@ class _Peer:
             what = Call("cas", path, (("v", value),), expected=expected)
         else:
             what = Call("add", path, (("n", 1),))
-        entry = Entry(caller, self.origin, what, self.shared.now(), self.journey.place)
+        entry = RecordedCall(caller, self.origin, what, self.shared.now(), self.journey.place)
         self.shared.entries[self.member.site].append(entry)
         self.busy[number] = None
         proposal = self.order.propose(_encode((do, name, value, expected)))
@@ -219,7 +219,7 @@ class _Peer:
         place = self.journey.place
         node = self.values.get(name)
         result = None if node is None else tuple(sorted(node.items()))
-        entry = Entry(caller, self.origin, Call("node", (name,)), self.shared.now(), place)
+        entry = RecordedCall(caller, self.origin, Call("node", (name,)), self.shared.now(), place)
         entry.returned, entry.at_return = self.shared.now(), place
         entry.result, entry.reads_only = result, True
         self.shared.entries[self.member.site].append(entry)
@@ -267,7 +267,7 @@ class _Peer:
         if self.order.ready or self.order.view != view or not self.member.alive:
             return
         if self._providers:
-            self._send(_encode(Asked(view)), self._providers[turn % len(self._providers)])
+            self._send(_encode(TreeAsked(view)), self._providers[turn % len(self._providers)])
         world = self.shared.scene.world
         world.at(world.now + ASK_SECONDS, self._ask, view, turn + 1)
 
@@ -282,8 +282,8 @@ class _Peer:
                 self._said(bytes(batch.src), _decode_said(data[len(SHARED) + 1 :]))
         self._after()
 
-    def _own(self, sender: bytes, message: Asked | Given) -> None:
-        if isinstance(message, Asked):
+    def _own(self, sender: bytes, message: TreeAsked | Given) -> None:
+        if isinstance(message, TreeAsked):
             self._answer(sender, message.view)
         elif message.view == self.order.view and not self.order.ready:
             self.values = {name: dict(node) for name, node in message.values.items()}
