@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from jgroups_py.buddy.messages import Chunk
-from jgroups_py.buddy.values import Node as Entry
+from jgroups_py.buddy.values import OwnedNode as Entry
 from jgroups_py.buddy.values import Stamp
 from jgroups_py.cache.buddy_wire import message_of, payload_of
 from jgroups_py.cache.node import MAX_KEY_BYTES
