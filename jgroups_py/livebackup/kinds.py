@@ -15,7 +15,7 @@ import inspect
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, ClassVar, Final, Literal, TypeVar, cast
+from typing import Any, ClassVar, Final, Literal, TypeVar
 
 from jgroups_py.livebackup.errors import BadOperation
 
@@ -28,13 +28,14 @@ _READS: Final = "__livebackup_reads__"
 REMOVAL: Final = "_remove"
 """In place of a method: the object is removed. No method of a kind has such a name."""
 METHODS_MAX: Final = 1_000
-"""Methods of kinds that are looked up once."""
+"""Methods of kinds of which is kept whether they are async."""
 _OWN: Final = frozenset({"save", "load"})
 
 
-def _once(looks_up: F) -> F:
-    """Each method is looked up once: inspect takes longer than most methods."""
-    return cast(F, lru_cache(METHODS_MAX)(looks_up))
+@lru_cache(METHODS_MAX)
+def _is_async(method: Callable[..., Any]) -> bool:
+    """Looked up once: it takes longer than most methods."""
+    return inspect.iscoroutinefunction(method)
 
 
 class Stateful:
@@ -136,17 +137,15 @@ class Catalogue:
         return Catalogue(by_kind, by_name, {op: name for name, op in by_name.items()})
 
 
-@_once
 def is_only_reading(kind: type[Stateful], name: str) -> bool:
     """Whether the method has the decorator ``only_reads``."""
     return getattr(getattr(kind, name, None), _READS, False)
 
 
-@_once
 def undo_of(kind: type[Stateful], name: str) -> str | None:
     """The name of the method that reverses this one. None for an async method, which may be cancelled half-way."""
     method = getattr(kind, name, None)
-    return None if inspect.iscoroutinefunction(method) else getattr(method, _UNDO, None)
+    return None if method is None or _is_async(method) else getattr(method, _UNDO, None)
 
 
 def method_of(kind: type[Stateful], name: str, key: str) -> Callable[..., Any]:
@@ -157,7 +156,6 @@ def method_of(kind: type[Stateful], name: str, key: str) -> Callable[..., Any]:
     return found
 
 
-@_once
 def _public(kind: type[Stateful], name: str) -> Callable[..., Any] | None:
     found = getattr(kind, name, None)
     is_public = not name.startswith("_") and name not in _OWN and inspect.isfunction(found)

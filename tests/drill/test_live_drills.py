@@ -94,7 +94,7 @@ def test_the_command_shows_what_became_of_operations(
     options = ["--json", str(out), "--report", str(report), "--log", str(log)]
     assert run(["drill", str(drill), *options]) == 1
     shown = capsys.readouterr().out
-    assert "operations with something wrong" in shown and "take-over" in shown
+    assert "operations with something wrong" in shown and "goes on after" in shown
     assert "verdict: FAIL" in shown and "replay:" in shown
     page = report.read_text()
     for words in ("Undone", "By half", "Confirmed p50 / p99", "operations confirmed", "Roles"):
