@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from jgroups_py.tools.bench import buckets_load
-from jgroups_py.tools.bench.buckets_caller import PERCENTILES, Memcached, Plan, Redis
+from jgroups_py.tools.bench.buckets_caller import Memcached, Plan, Redis
+from jgroups_py.tools.bench.latencies import PERCENTILES
 
 
 def plan(**changes: object) -> Plan:

@@ -39,7 +39,8 @@ from jgroups_py.buckets.objects import Objects
 from jgroups_py.buckets.objects.plugin import kind_of
 from jgroups_py.buckets.upgrade import move_all
 from jgroups_py.config.settings import load_stack
-from jgroups_py.tools.bench.buckets import NEW, OLD, PERCENTILES, PHASES, Account, Load, figures
+from jgroups_py.tools.bench.buckets import NEW, OLD, PHASES, Account, Load
+from jgroups_py.tools.bench.latencies import figures, phases_text, write_json
 from jgroups_py.tools.children import Child, end_all, lines_of, start_process
 from jgroups_py.tools.commands.mperf_ports import private_attributes
 from jgroups_py.tools.progress import status_line
@@ -248,15 +249,8 @@ async def lost(load: Load, client: BucketNode, entries: int) -> int:
 
 def text(result: dict[str, Any]) -> str:
     lines = [f"{result['entries']} objects, {result['moves']} moves, {result['lost']} lost"]
-    lines.append(f"{'ms':8}{'requests':>10}" + "".join(f"{f'p{p:g}':>10}" for p in PERCENTILES))
-    for phase, row in result["phases"].items():
-        values = "".join(f"{row[f'p{p:g}']:10.2f}" for p in PERCENTILES)
-        lines.append(f"{phase:8}{row['requests']:10}{values}")
-    quiet = result["phases"]["quiet"]["p99.9"]
-    for phase in ("up", "down"):
-        lines.append(
-            f"p99.9 {phase} / quiet: {result['phases'][phase]['p99.9'] / quiet:.2f}, {result['seconds'][phase]:.0f} s"
-        )
+    lines += phases_text(result["phases"])
+    lines += [f"{phase}: {seconds:.0f} s" for phase, seconds in result["seconds"].items()]
     for name, sizes in result["bytes"].items():
         lines.append(f"{name:8}" + "".join(f"{size / 1e6:10.0f}" for size in sizes) + " MB")
     for name, longest in result["longest_collection_ms"].items():
@@ -281,9 +275,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with status_line("exchange") as show:
         result = trio.run(measure, given.entries, given.rate, given.seconds, given.rounds, show)
     print(text(result))
-    if given.json is not None:
-        given.json.parent.mkdir(parents=True, exist_ok=True)
-        given.json.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    write_json(given.json, result)
     return 1 if result["lost"] else 0
 
 

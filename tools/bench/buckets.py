@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import argparse
 import gc
-import json
 import random
 import sys
 from collections.abc import Sequence
@@ -34,11 +33,11 @@ from jgroups_py.buckets.deployed import open_deployed
 from jgroups_py.buckets.deployment import parse_deployment
 from jgroups_py.buckets.objects import Earlier, Kind, Objects, modifies, object_plugin
 from jgroups_py.buckets.upgrade import move_all
+from jgroups_py.tools.bench.latencies import figures, phases_text, write_json
 
 BUCKETS: Final = 36
 LOADERS: Final = 64
 PHASES: Final = ("quiet", "up", "quiet", "down")
-PERCENTILES: Final = (50.0, 99.0, 99.9, 100.0)
 
 
 @dataclass
@@ -188,26 +187,9 @@ async def measure(entries: int, rate: float, seconds: float, rounds: int) -> dic
         }
 
 
-def figures(took: Sequence[float]) -> dict[str, float]:
-    """Milliseconds at percentiles."""
-    ordered = sorted(took)
-    found: dict[str, float] = {"requests": len(ordered)}
-    for percent in PERCENTILES:
-        place = min(len(ordered) - 1, int(len(ordered) * percent / 100))
-        found[f"p{percent:g}"] = round(1000 * ordered[place], 3) if ordered else 0.0
-    return found
-
-
 def text(result: dict[str, Any]) -> str:
-    lines = [f"{result['entries']} entries, {result['moves']} moves, {result['lost']} lost"]
-    lines.append(f"{'ms':8}{'requests':>10}" + "".join(f"{f'p{p:g}':>10}" for p in PERCENTILES))
-    for phase, row in result["phases"].items():
-        values = "".join(f"{row[f'p{p:g}']:10.2f}" for p in PERCENTILES)
-        lines.append(f"{phase:8}{row['requests']:10}{values}")
-    quiet = result["phases"]["quiet"]["p99.9"]
-    for phase in ("up", "down"):
-        lines.append(f"p99.9 {phase} / quiet: {result['phases'][phase]['p99.9'] / quiet:.2f}")
-    return "\n".join(lines)
+    first = f"{result['entries']} entries, {result['moves']} moves, {result['lost']} lost"
+    return "\n".join([first, *phases_text(result["phases"])])
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -220,9 +202,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     result = trio.run(measure, options.entries, options.rate, options.seconds, options.rounds)
     print(text(result))
-    if options.json is not None:
-        options.json.parent.mkdir(parents=True, exist_ok=True)
-        options.json.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    write_json(options.json, result)
     return 1 if result["lost"] else 0
 
 

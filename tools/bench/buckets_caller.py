@@ -12,13 +12,14 @@ import json
 import math
 import random
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
 import trio
 
-PERCENTILES: Final = (50.0, 99.0, 99.9, 100.0)
+from jgroups_py.tools.bench.latencies import figures
+
 WAIT_MS: Final = 1_000
 """Redis: how long a SET waits for the replica."""
 
@@ -169,16 +170,6 @@ class Caller:
                 raise ConnectionError("the server has closed the connection")
             answer += data
         return answer
-
-
-def figures(took: Sequence[float]) -> dict[str, float]:
-    """Milliseconds at percentiles."""
-    ordered = sorted(took)
-    found: dict[str, float] = {"requests": len(ordered)}
-    for percent in PERCENTILES:
-        place = min(len(ordered) - 1, int(len(ordered) * percent / 100))
-        found[f"p{percent:g}"] = round(1000 * ordered[place], 3) if ordered else 0.0
-    return found
 
 
 def main() -> None:

@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Final
 
-from jgroups_py.tools.bench.buckets_caller import PERCENTILES
+from jgroups_py.tools.bench.latencies import PERCENTILES
 from jgroups_py.tools.commands.mperf_ports import free_block
 
 HOST: Final = "127.0.0.1"
