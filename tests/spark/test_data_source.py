@@ -507,4 +507,5 @@ def test_tls_and_a_token_for_reading(spark: Any, cache: Cache, tmp_path: Path) -
         with pytest.raises(ConfigError, match="option tlskey is missing"):
             options_of({**place, "tlsCertificate": own.certificate})
         clear = spark.read.format("jgroups").options(**place)
-        assert "closed the connection" in said_by(lambda: clear.load().collect())
+        said = said_by(lambda: clear.load().collect())  # who gives up first is chance
+        assert "closed the connection" in said or "no answer within" in said

@@ -196,9 +196,6 @@ def test_what_cannot_be_read_is_told_in_one_line(
         "what map_place gives": lambda: read(rows="changes", startingoffset="7").count(),
         "column key of this map is string, not bigint": lambda: read("key bigint").count(),
         "a snapshot has no column number": lambda: read("key string, number bigint").count(),
-        "field bid of key 'a' is a str, no double": lambda: (
-            read("key string, bid double").where("key = 'a'").collect()
-        ),
         "foreachPartition": lambda: (
             spark.range(1)
             .write.format("jgroups")
