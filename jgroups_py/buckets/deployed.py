@@ -69,6 +69,7 @@ async def open_deployed(
         settings=deployment.settings,
         parts=parts,
         placement=distribute(deployment).components,
+        contents=channel.pop("contents", None),
         attributes=attributes,
         **channel,
     ) as opened:

@@ -75,7 +75,7 @@ class BucketManager:
         """By bucket, the epoch in which its copy was deleted here: an older row, from a router that was cut off, makes no empty one."""
         self.incoming: dict[int, Incoming] = {}
         self.contents: dict[int, list[Change]] = {}
-        """What buckets have when the instance is made: entries of archives. Without, they are empty."""
+        """What buckets have when the instance is made: entries of archives. Without, they are empty. It goes as rows come."""
         self.counts: Counter[str] = Counter()
         self.lease = Lease(port, settings)
         self.slowest_lock = 0.0
@@ -176,9 +176,11 @@ class BucketManager:
         if copy is None:
             if row.epoch <= self._left.get(row.bucket, 0):
                 self.counts["old_rows"] += 1
-            elif mine is not None and row.epoch == 1:
+            elif mine is None:
+                self.contents.pop(row.bucket, None)
+            elif row.epoch == 1:
                 self._create_bucket(row)
-            elif mine is not None and row.bucket not in self.incoming:
+            elif row.bucket not in self.incoming:
                 self.counts["copies_missing"] += 1
             return
         if row.epoch <= copy.row.epoch:

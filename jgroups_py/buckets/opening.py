@@ -97,6 +97,7 @@ async def open_buckets(
             parts.build(machine, plugin, placement)
             for manager in machine.managers.values():
                 manager.contents = dict(contents or {})
+            contents = None  # it is freed as buckets are made
             node = BucketNode(opened, machine, plugin, nursery)
             opened.more_metrics.append(
                 lambda: samples_of([machine.statistics()], cluster, opened.name)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AsyncExitStack, ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,7 @@ from jgroups_py.buckets.archive.contents import export_managers, read_contents
 from jgroups_py.buckets.archive.repartition import repartition
 from jgroups_py.buckets.deployed import open_deployed
 from jgroups_py.buckets.deployment import parse_deployment
+from jgroups_py.buckets.messages import Change
 from jgroups_py.buckets.node import BucketNode
 from jgroups_py.testing.explorer.buckets.ledger import ledger
 
@@ -92,6 +95,44 @@ async def test_an_instance_is_exported_sorted_and_loaded_by_another_one(
         ]
         assert sum(map(len, copies)) == 2 * len(KEYS) and len(copies) == 64
         nursery.cancel_scope.cancel()
+
+
+class Contents(dict[int, list[Change]]):
+    """A dictionary that can be watched."""
+
+
+async def test_what_an_instance_was_made_of_is_not_kept_beside_its_buckets(
+    autojump_clock: Any,
+) -> None:
+    network = SplitNetwork()
+    watched: list[weakref.ref[Contents]] = []
+
+    def contents() -> Contents:
+        found = Contents({n: [Change(KEYS[n], {"": b"x"}, True, 73)] for n in range(NEW.buckets)})
+        watched.append(weakref.ref(found))
+        return found
+
+    async with AsyncExitStack() as stack:
+        nodes = [
+            await stack.enter_async_context(
+                open_deployed(
+                    NEW,
+                    node.name,
+                    plugin=ledger(),
+                    contents=contents(),
+                    transport=network,
+                    wall=trio.current_time,
+                )
+            )
+            for node in NEW.nodes
+        ]
+        for node in nodes:
+            await node.wait_ready()
+        await trio.sleep(1)
+        managers = [one for node in nodes for one in node.machine.managers.values()]
+        assert sum(len(copy.bucket) for one in managers for copy in one.copies.values()) == 64
+        gc.collect()
+        assert not any(ref() for ref in watched) and not any(one.contents for one in managers)
 
 
 def write(file: Path, version: int = 73, application: str = "ledger") -> Path:

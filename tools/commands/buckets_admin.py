@@ -25,9 +25,10 @@ from jgroups_py.buckets.archive.contents import export_managers, read_contents
 from jgroups_py.buckets.deployed import open_deployed
 from jgroups_py.buckets.deployment import Deployment, distribute, load_deployment
 from jgroups_py.buckets.deployment.application import load_application
-from jgroups_py.buckets.messages import IndexState
+from jgroups_py.buckets.messages import Change, IndexState
 from jgroups_py.buckets.node import BucketNode
 from jgroups_py.buckets.orders import Order, evacuation, recreation, restoration
+from jgroups_py.buckets.plugin import Plugin
 from jgroups_py.buckets.rates import rates
 from jgroups_py.buckets.serving import serve_items
 from jgroups_py.buckets.standing import standing_json, standing_text
@@ -94,17 +95,13 @@ def node(
     meeting = Meeting(**member)
     if folder is not None:
         Path(folder).mkdir(parents=True, exist_ok=True)
-    with ExitStack() as readers:
-        contents = read_contents(
-            [readers.enter_context(ArchiveReader(archive)) for archive in archives],
-            deployment.buckets,
-            plugin.provider,
-            plugin.classifier.digest,
-        )
-
     async def run() -> None:
         async with open_deployed(
-            deployment, name, plugin=plugin, contents=contents, **meeting.options
+            deployment,
+            name,
+            plugin=plugin,
+            contents=_contents(archives, deployment, plugin),
+            **meeting.options,
         ) as opened:
             try:
                 async with trio.open_nursery() as nursery:
@@ -120,6 +117,18 @@ def node(
                     _export(opened, deployment, Path(folder) / f"{name}.jgb")
 
     return run_command(run)
+
+
+def _contents(
+    archives: tuple[str, ...], deployment: Deployment, plugin: Plugin
+) -> dict[int, list[Change]]:
+    with ExitStack() as readers:
+        return read_contents(
+            [readers.enter_context(ArchiveReader(archive)) for archive in archives],
+            deployment.buckets,
+            plugin.provider,
+            plugin.classifier.digest,
+        )
 
 
 async def _serve(
