@@ -190,7 +190,7 @@ bench: $(STAMP)
 
 bench-quick: $(STAMP)
 	$(BIN)/python -m jgroups_py.tools.bench.peers --sizes 1000 --members 2 --senders 0 \
-	  --callers 1,8 --joiners "" --idle 0 --seconds 1.5 --warm-up 2 --runs 2 --json build/bench/peers-quick.json
+	  --callers 1,8 --joiners "" --idle 0 --seconds 1 --warm-up 2 --runs 2 --json build/bench/peers-quick.json
 
 bench-rates: $(STAMP)
 	@for stack in udp.xml tcp.xml; do for members in 2 3 4; do for size in $(SIZES); do \

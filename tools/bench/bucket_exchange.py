@@ -37,6 +37,7 @@ from jgroups_py.buckets.digest import bucket_of, digest_of
 from jgroups_py.buckets.messages import Change
 from jgroups_py.buckets.objects import Objects
 from jgroups_py.buckets.objects.plugin import kind_of
+from jgroups_py.buckets.settling import settle
 from jgroups_py.buckets.upgrade import move_all
 from jgroups_py.config.settings import load_stack
 from jgroups_py.tools.bench.buckets import NEW, OLD, PHASES, Account, Load
@@ -109,6 +110,7 @@ async def child(which: dict[str, Any]) -> None:
     gc.callbacks.append(pauses.hear)
     async with opened(which) as node:
         await node.wait_ready()
+        settle()
         say(event="ready")
         async for _ in lines_of(trio.lowlevel.FdStream(sys.stdin.fileno())):
             say(

@@ -31,6 +31,7 @@ from jgroups_py.buckets.orders import Order, evacuation, recreation, restoration
 from jgroups_py.buckets.plugin import Plugin
 from jgroups_py.buckets.rates import rates
 from jgroups_py.buckets.serving import serve_items
+from jgroups_py.buckets.settling import settle
 from jgroups_py.buckets.standing import standing_json, standing_text
 from jgroups_py.buckets.statistics import InstanceStatistics
 from jgroups_py.tools.commands.buckets_meeting import Meeting, member_options, tell
@@ -95,6 +96,7 @@ def node(
     meeting = Meeting(**member)
     if folder is not None:
         Path(folder).mkdir(parents=True, exist_ok=True)
+
     async def run() -> None:
         async with open_deployed(
             deployment,
@@ -143,6 +145,7 @@ async def _serve(
     tell(f"{name}: {len(opened.state.rows)} buckets are placed")
     if loaded:
         await compare_copies(opened)
+    settle()
     await trio.sleep_forever()
 
 

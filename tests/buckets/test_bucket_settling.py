@@ -1,0 +1,19 @@
+"""The garbage collector of a node's process."""
+
+from __future__ import annotations
+
+import gc
+
+from jgroups_py.buckets.settling import FULL_EVERY, settle
+
+
+def test_what_a_node_has_is_looked_at_no_more_and_full_collections_are_rare() -> None:
+    before = gc.get_threshold()
+    kept = [{"a": []} for _ in range(1000)]
+    frozen = gc.get_freeze_count()
+    try:
+        settle()
+        assert gc.get_freeze_count() >= frozen + 2 * len(kept)
+        assert gc.get_threshold() == (*before[:2], FULL_EVERY)
+    finally:
+        gc.set_threshold(*before)
