@@ -9,7 +9,7 @@ from jgroups_py.buckets.settling import FULL_EVERY, settle
 
 def test_what_a_node_has_is_looked_at_no_more_and_full_collections_are_rare() -> None:
     before = gc.get_threshold()
-    kept = [{"a": []} for _ in range(1000)]
+    kept: list[dict[str, list[int]]] = [{"a": []} for _ in range(1000)]
     frozen = gc.get_freeze_count()
     try:
         settle()
