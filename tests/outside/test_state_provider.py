@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import queue
 import subprocess
 import sys
@@ -43,8 +44,9 @@ class Peer:
 
     def _read(self) -> None:
         assert self.process.stdout is not None
-        for line in self.process.stdout:
-            self._coming.put(line.strip())
+        with contextlib.suppress(ValueError):  # the test has closed it
+            for line in self.process.stdout:
+                self._coming.put(line.strip())
 
     def say(self, line: str) -> None:
         assert self.process.stdin is not None
