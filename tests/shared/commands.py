@@ -23,6 +23,14 @@ SECONDS_MAX = 200
 """For a command in a process of its own."""
 
 
+def run_here(*words: str) -> Ran:
+    """Exit code, standard output and standard error of ``jgroups-py`` with ``words``."""
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = cli.run(words)
+    return Ran(code, out.getvalue(), err.getvalue())
+
+
 def run_apart(*words: str) -> Ran:
     """The same in a process of its own."""
     done = subprocess.run(
@@ -33,11 +41,3 @@ def run_apart(*words: str) -> Ran:
         check=False,
     )
     return Ran(done.returncode, done.stdout, done.stderr)
-
-
-def run_here(*words: str) -> Ran:
-    """Exit code, standard output and standard error of ``jgroups-py`` with ``words``."""
-    out, err = io.StringIO(), io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        code = cli.run(words)
-    return Ran(code, out.getvalue(), err.getvalue())
