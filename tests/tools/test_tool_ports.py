@@ -10,8 +10,15 @@ from typing import Any
 
 import pytest
 
+from jgroups_py.config.settings import load_stack
 from jgroups_py.tools.commands import mperf_ports
-from jgroups_py.tools.commands.mperf_ports import FIRST, HELD_MAX, SLOT, free_block
+from jgroups_py.tools.commands.mperf_ports import (
+    FIRST,
+    HELD_MAX,
+    SLOT,
+    free_block,
+    private_attributes,
+)
 
 ANOTHER = """
 from jgroups_py.tools.commands import mperf_ports
@@ -81,3 +88,16 @@ def test_a_test_that_opens_sockets_without_the_marker_fails(request: pytest.Fixt
         one.bind(("127.0.0.1", 0))
     with watch.forbidden("some test"), socket.socket(socket.AF_UNIX) as one:
         one.bind("\0jgroups-py-test")
+
+
+@pytest.mark.sockets
+def test_all_ports_of_a_tcp_group_are_within_its_block() -> None:
+    """Also those of FD_SOCK2, which would be 100 above, where another group has its block."""
+    members = 6
+    attributes = private_attributes(load_stack("tcp.xml"), members)
+    first, offset = int(attributes["TCP.bind_port"]), int(attributes["FD_SOCK2.offset"])
+    transport = range(first, first + int(attributes["TCP.port_range"]) + 1)
+    detection = {port + offset for port in transport}
+    assert not detection & set(transport)
+    assert max(detection) < first + 2 * members + 2
+    assert "FD_SOCK2.offset" not in private_attributes(load_stack("udp.xml"), members)

@@ -69,6 +69,7 @@ def private_attributes(stack: StackConfig, members: int, host: str = "127.0.0.1"
     first = free_block(size, host)
     group = f"239.{192 + first % 64}.{first >> 8 & 255}.{first & 255}"
     attributes: dict[str, str] = {}
+    tcp = False
     for name in stack:
         protocol = name.short_name
         if protocol in ("UDP", "SHARED_LOOPBACK"):
@@ -77,10 +78,14 @@ def private_attributes(stack: StackConfig, members: int, host: str = "127.0.0.1"
         elif protocol == "TCP":
             attributes["TCP.bind_port"] = str(first)
             attributes["TCP.port_range"] = str(members)
+            tcp = True
         elif protocol == "TCPPING":
             hosts = ",".join(f"{host}[{first + n}]" for n in range(members))
             attributes["TCPPING.initial_hosts"] = hosts
             attributes["TCPPING.port_range"] = "0"
+        elif protocol == "FD_SOCK2" and tcp:
+            # With its default, 100, it would listen where another group has its block.
+            attributes["FD_SOCK2.offset"] = str(members + 1)
         elif protocol == "MPING":
             attributes["MPING.mcast_addr"] = group
             attributes["MPING.mcast_port"] = str(first + 1)
