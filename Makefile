@@ -167,7 +167,7 @@ drill: $(STAMP)
 
 # Members that start at once on one machine: are they one group, and does one that is alone wait for nobody?
 starts-explore: $(STAMP)
-	$(BIN)/python -m jgroups_py.testing.explorer.starts --seeds 1..10000
+	$(BIN)/jgroups-py dev starts-explore --seeds 1..10000 --json build/starts-explore/seeds.json
 
 drill-short: $(STAMP)
 	@mkdir -p build/drill
@@ -293,9 +293,9 @@ buckets-kills: $(STAMP)
 	$(BIN)/python tests/buckets/kill_components.py --kills 20 --moves --versions
 
 buckets-explore: $(STAMP)
-	$(BIN)/python -m jgroups_py.testing.explorer.buckets --seeds 1..5000
-	$(BIN)/python -m jgroups_py.testing.explorer.buckets --seeds 1..1000 --blips
-	$(BIN)/python -m jgroups_py.testing.explorer.buckets --seeds 1..1000 --versions --blips
+	$(BIN)/jgroups-py dev buckets-explore --seeds 1..5000 --json build/buckets-explore/schedules.json
+	$(BIN)/jgroups-py dev buckets-explore --profile buckets-blips --seeds 1..1000 --json build/buckets-explore/blips.json
+	$(BIN)/jgroups-py dev buckets-explore --profile buckets-versions-blips --seeds 1..1000 --json build/buckets-explore/versions.json
 
 bucket-exchange: $(STAMP)
 	$(BIN)/python -m jgroups_py.tools.bench.bucket_exchange --json build/bench/bucket-exchange.json

@@ -4,25 +4,25 @@ from __future__ import annotations
 
 import pytest
 
-from jgroups_py.testing.explorer.buckets.schedule import play
+from jgroups_py.testing.explorer.buckets.schedule import draw, play
 
 
 @pytest.mark.seed("A10", "A19", "A20", "A30", "A31", "A50")
 @pytest.mark.parametrize("first", range(1, 61, 10))
 def test_nothing_that_was_answered_is_lost_and_no_two_masters_answer(first: int) -> None:
     for seed in range(first, first + 10):
-        run = play(seed)
-        assert run.problems == [], f"python -m jgroups_py.testing.explorer.buckets --replay {seed}"
+        run = play(draw(seed))
+        assert run.problems == [], f"jgroups-py dev buckets-explore --replay {seed}"
 
 
 def test_a_move_that_the_index_decides_while_it_is_cancelled_is_finished() -> None:
     """The destination was told to drop its copy, and was the only one to have it."""
-    assert play(19).problems == []
+    assert play(draw(19)).problems == []
 
 
 def test_a_router_that_was_cut_off_brings_no_empty_copy_back() -> None:
     """Its row of the beginning made a manager begin anew whose copy had moved away."""
-    assert play(40).problems == []
+    assert play(draw(40)).problems == []
 
 
 @pytest.mark.seed("A21", "A39", "A65")
@@ -30,20 +30,20 @@ def test_a_router_that_was_cut_off_brings_no_empty_copy_back() -> None:
 def test_schedules_with_two_versions_of_the_plug_in_hold(first: int) -> None:
     """Buckets move up and down between the versions while members are killed and cut off."""
     for seed in range(first, first + 5):
-        command = "python -m jgroups_py.testing.explorer.buckets --versions --replay"
-        assert play(seed, versions=True).problems == [], f"{command} {seed}"
+        command = "jgroups-py dev buckets-explore --profile buckets-versions --replay"
+        assert play(draw(seed, versions=True)).problems == [], f"{command} {seed}"
 
 
 def test_a_schedule_has_kills_cuts_and_moves_and_is_the_same_each_time() -> None:
-    runs = [play(seed) for seed in (1, 2, 3)]
+    runs = [play(draw(seed)) for seed in (1, 2, 3)]
     assert sum(r.kills for r in runs) > 0 < sum(r.cuts for r in runs)
     assert sum(r.moves for r in runs) > 10
-    assert play(2).story == runs[1].story
-    answers = [str(asked.answer) for asked in play(3).asked]
+    assert play(draw(2)).story == runs[1].story
+    answers = [str(asked.answer) for asked in play(draw(3)).asked]
     assert answers == [str(asked.answer) for asked in runs[2].asked]
 
 
 @pytest.mark.slow
 def test_five_thousand_schedules_hold() -> None:
-    failed = {seed: found for seed in range(1, 5001) if (found := play(seed).problems)}
+    failed = {seed: found for seed in range(1, 5001) if (found := play(draw(seed)).problems)}
     assert failed == {}

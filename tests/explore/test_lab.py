@@ -12,10 +12,12 @@ import pytest
 from jgroups_py.buddy.handover import Handover
 from jgroups_py.cache.tree_cache import TreeCache
 from jgroups_py.errors import ConfigError
+from jgroups_py.protocols.discovery.base import Discovery
 from jgroups_py.protocols.membership.gms.protocol import GMS
 from jgroups_py.testing.check.violation import Violated, Violation, violation_of
 from jgroups_py.testing.explorer import lab
 from jgroups_py.testing.explorer.back_ends import BACK_ENDS, back_end_of, kind_of, load
+from jgroups_py.testing.explorer.buckets.ledger import Ledger
 from jgroups_py.testing.explorer.lab import Size
 from jgroups_py.testing.explorer.many import Job, run_seed
 from jgroups_py.testing.explorer.pool import each
@@ -44,12 +46,24 @@ def plant_in_caches(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(TreeCache, "put", put)
 
 
+def plant_in_buckets(patch: pytest.MonkeyPatch) -> None:
+    """What is saved of an entry is empty."""
+    patch.setattr(Ledger, "serialise", lambda self, version: b"")
+
+
+def plant_in_discovery(patch: pytest.MonkeyPatch) -> None:
+    """Nobody answers who looks for members."""
+    patch.setattr(Discovery, "respond", lambda self, dest, members: None)
+
+
 @pytest.mark.parametrize(
     ("profile", "kind", "plant", "seeds"),
     [
         ("membership", "stacks", plant_in_gms, range(1, 2)),
         ("crashes", "buddies", plant_in_buddies, range(40)),
         ("cache-local", "caches", plant_in_caches, range(1, 20)),
+        ("buckets", "buckets", plant_in_buckets, range(1, 2)),
+        ("starts", "starts", plant_in_discovery, range(1, 2)),
     ],
 )
 def test_a_planted_fault_is_found_made_smaller_and_played_again(

@@ -13,7 +13,7 @@ import click
 from jgroups_py.testing.explorer.buddies.back_end import BuddySchedules, Clusters
 from jgroups_py.testing.explorer.buddies.explore import PROFILES
 from jgroups_py.testing.explorer.many import Job, Result, run_seed
-from jgroups_py.tools.dev.explored import explored, played_again
+from jgroups_py.tools.dev.explored import explored, told_again
 from jgroups_py.tools.options import JsonCommand, examples, json_option, seeds_option
 from jgroups_py.tools.outputs import write
 
@@ -63,7 +63,7 @@ def buddy_explore(
     if again is not None:
         if seeds is not None:
             raise click.UsageError("--replay goes without --seeds")
-        return _replay(job, again)
+        return told_again(job, again)
     chunk = CLUSTER_CHUNK if profile == CLUSTER else CHUNK
     results, wall_s = explored(job, seeds or range(1, 1001), chunk=chunk)
     bad = [result for result in results if result.violations]
@@ -98,12 +98,3 @@ def _violation(job: Job, result: Result, at: int) -> dict[str, Any]:
         told["shrunk"] = file
         print(f"  jgroups-py buddy-explore --replay {file}", file=sys.stderr)
     return told
-
-
-def _replay(job: Job, what: str) -> int:
-    outcome, _ = played_again(job, what)
-    for line in outcome.story:
-        print(line)
-    first = outcome.first
-    print("nothing was violated" if first is None else f"{first.check}: {first.detail}")
-    return 0 if first is None else 1

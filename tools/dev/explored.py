@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 import time
 from collections.abc import Sequence
 
+import click
 from rich.console import Console
 
 from jgroups_py.testing.explorer.back_ends import load
 from jgroups_py.testing.explorer.lab import RunOutcome
 from jgroups_py.testing.explorer.many import Job, Result, run_seeds
 from jgroups_py.testing.explorer.pool import cores
+from jgroups_py.tools.outputs import write
 from jgroups_py.tools.progress import seeds_bar
 
 
@@ -41,6 +44,63 @@ def explored(
             if bad and first:
                 break
     return sorted(results, key=lambda result: result.seed), time.monotonic() - begun
+
+
+def explore_or_replay(
+    job: Job,
+    seeds: range | None,
+    json_out: str | None,
+    again: str | None,
+    *,
+    chunk: int,
+    runs: str,
+    events: str,
+) -> int:
+    """The whole of a command: explores ``seeds`` (None: 1..1000) and tells how many ``runs`` and ``events`` there were, or plays one again.
+    0: nothing was violated; 1: something was."""
+    if again is not None:
+        if seeds is not None:
+            raise click.UsageError("--replay goes without --seeds")
+        return told_again(job, again)
+    results, wall_s = explored(job, seeds or range(1, 1001), chunk=chunk)
+    bad = [result for result in results if result.violations]
+    summary = {
+        "profile": job.profile,
+        "runs": len(results),
+        events: sum(result.events for result in results),
+        "faults": sum(result.faults for result in results),
+        "virtual_s": round(sum(result.virtual_s for result in results), 1),
+        "wall_s": round(wall_s, 3),
+        "violations": [
+            {
+                "seed": result.seed,
+                "check": violation.check,
+                "detail": violation.detail,
+                "replay": violation.replay,
+                "shrunk": result.shrunk,
+            }
+            for result in bad
+            for violation in result.violations[:1]
+        ],
+    }
+    if json_out != "-":
+        print(
+            f"{len(results)} {runs}, {summary[events]} {events}, {summary['faults']} faults, "
+            f"{len(bad)} violations in {wall_s:.1f} s"
+        )
+    if json_out is not None:
+        write(json_out, json.dumps(summary, indent=1) + "\n")
+    return 1 if bad else 0
+
+
+def told_again(job: Job, what: str) -> int:
+    """Plays a seed or a file and prints its story. 0: nothing was violated; 1: something was."""
+    outcome, _ = played_again(job, what)
+    for line in outcome.story:
+        print(line)
+    first = outcome.first
+    print("nothing was violated" if first is None else f"{first.check}: {first.detail}")
+    return 0 if first is None else 1
 
 
 def complain(console: Console, job: Job, result: Result) -> None:

@@ -11,6 +11,7 @@ from jgroups_py.tools.options import examples
 
 COMMANDS: Final = {
     "bounds": "jgroups_py.tools.dev.bounds:bounds",
+    "buckets-explore": "jgroups_py.tools.dev.buckets_explore:buckets_explore",
     "buddy-explore": "jgroups_py.tools.dev.buddy_explore:buddy_explore",
     "fuzz": "jgroups_py.tools.dev.fuzz:fuzz_command",
     "longlife": "jgroups_py.tools.dev.longlife:longlife",
@@ -19,6 +20,7 @@ COMMANDS: Final = {
     "memory": "jgroups_py.tools.dev.memory:memory",
     "requirements": "jgroups_py.tools.dev.requirements:requirements",
     "simulate": "jgroups_py.tools.dev.simulate:simulate",
+    "starts-explore": "jgroups_py.tools.dev.starts_explore:starts_explore",
 }
 """Name -> ``module:function``."""
 

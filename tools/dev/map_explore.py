@@ -11,7 +11,7 @@ import click
 from jgroups_py.testing.explorer.many import Job
 from jgroups_py.testing.explorer.maps import traffic
 from jgroups_py.testing.explorer.maps.back_end import MapClusters, Maps
-from jgroups_py.tools.dev.explored import explored, played_again
+from jgroups_py.tools.dev.explored import explore_or_replay
 from jgroups_py.tools.options import JsonCommand, examples, json_option, seeds_option
 from jgroups_py.tools.outputs import write
 
@@ -50,45 +50,15 @@ def map_explore(seeds: range | None, profile: str, json_out: str | None, again: 
 
     Exit 0: nothing was violated; 1: something was; 2: wrong usage.
     """
-    job = Job(profile, folder=FOLDER)
-    if again is not None:
-        if seeds is not None:
-            raise click.UsageError("--replay goes without --seeds")
-        outcome, _ = played_again(job, again)
-        for line in outcome.story:
-            print(line)
-        first = outcome.first
-        print("nothing was violated" if first is None else f"{first.check}: {first.detail}")
-        return 0 if first is None else 1
-    results, wall_s = explored(job, seeds or range(1, 1001), chunk=CHUNK)
-    bad = [result for result in results if result.violations]
-    summary = {
-        "profile": profile,
-        "runs": len(results),
-        "messages": sum(result.events for result in results),
-        "faults": sum(result.faults for result in results),
-        "virtual_s": round(sum(result.virtual_s for result in results), 1),
-        "wall_s": round(wall_s, 3),
-        "violations": [
-            {
-                "seed": result.seed,
-                "check": violation.check,
-                "detail": violation.detail,
-                "replay": violation.replay,
-                "shrunk": result.shrunk,
-            }
-            for result in bad
-            for violation in result.violations[:1]
-        ],
-    }
-    if json_out != "-":
-        print(
-            f"{len(results)} histories, {summary['messages']} messages, {summary['faults']} faults, "
-            f"{len(bad)} violations in {wall_s:.1f} s"
-        )
-    if json_out is not None:
-        write(json_out, json.dumps(summary, indent=1) + "\n")
-    return 1 if bad else 0
+    return explore_or_replay(
+        Job(profile, folder=FOLDER),
+        seeds,
+        json_out,
+        again,
+        chunk=CHUNK,
+        runs="histories",
+        events="messages",
+    )
 
 
 @click.command(

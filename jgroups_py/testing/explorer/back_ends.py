@@ -8,11 +8,13 @@ from typing import Any, Final
 import msgspec
 
 from jgroups_py.errors import ConfigError
+from jgroups_py.testing.explorer.buckets.back_end import Buckets
 from jgroups_py.testing.explorer.buddies.back_end import BuddySchedules, Clusters
 from jgroups_py.testing.explorer.caches.back_end import Caches
 from jgroups_py.testing.explorer.lab import BackEnd, text_of
 from jgroups_py.testing.explorer.maps.back_end import MapClusters, Maps
 from jgroups_py.testing.explorer.stacks.back_end import Stacks
+from jgroups_py.testing.explorer.starts import Starts
 
 BACK_ENDS: Final[tuple[BackEnd[Any], ...]] = (
     Stacks(),
@@ -21,6 +23,8 @@ BACK_ENDS: Final[tuple[BackEnd[Any], ...]] = (
     Clusters(),
     Maps(),
     MapClusters(),
+    Buckets(),
+    Starts(),
 )
 
 

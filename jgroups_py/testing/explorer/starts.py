@@ -1,4 +1,4 @@
-"""``python -m jgroups_py.testing.explorer.starts --seeds 1..10000``: members that start at once on one machine, judged.
+"""Members that start at once on one machine, judged (``jgroups-py dev starts-explore``).
 
 Each seed draws two to six members of one group on the loopback interface, when each starts (all within 2 ms, or within 3 s), how long
 a turn of its loop takes, pauses of up to 0.4 s, a crash of the first member, and members of another cluster at the same group and port.
@@ -10,19 +10,22 @@ a turn of its loop takes, pauses of up to 0.4 s, a crash of the first member, an
 
 from __future__ import annotations
 
-import argparse
-import json
-import multiprocessing
 import random
-import sys
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 from typing import Final
 
+import msgspec
+
+from jgroups_py.errors import ConfigError
+from jgroups_py.testing.check.violation import Violation, violations_in
+from jgroups_py.testing.explorer.lab import ANYTHING, BackEnd, RunOutcome, Size
+from jgroups_py.testing.explorer.shrink import parts, proposed
 from jgroups_py.testing.sim.member import Member
 from jgroups_py.testing.sim.network import LinkSettings
 from jgroups_py.testing.sim.world import World
 from jgroups_py.values.view import MergeView
 
+KIND: Final = "starts"
 STACK: Final = "udp.xml"
 FOUND_WITHIN: Final = 10.0
 ALONE_WITHIN: Final = 0.01
@@ -34,8 +37,10 @@ PAUSE_MAX: Final = 0.4
 """A search lasts ``GMS.join_timeout``, 1 s in this stack. A coordinator that stands still for longer is not found, whoever looks."""
 
 
-@dataclass(frozen=True, slots=True)
-class Start:
+NAMES: Final = "ABCDEF"
+
+
+class Start(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One member: when it starts, how long its turns take, and when it stands still for how long (0: never)."""
 
     at: float
@@ -46,10 +51,11 @@ class Start:
     pause: float
 
 
-@dataclass(frozen=True, slots=True)
-class StartsPlan:
+class StartsPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What one seed draws. ``crash_at``: the first member crashes then; None: it lives."""
 
+    kind: str
+    seed: int
     starts: tuple[Start, ...]
     jitter: float
     crash_at: float | None
@@ -61,26 +67,16 @@ class StartsPlan:
         return max([*ends, self.crash_at or 0.0])
 
 
-@dataclass(slots=True)
-class StartsRun:
-    """What came of a plan."""
-
-    plan: StartsPlan
-    problems: list[str] = field(default_factory=list)
-    alone: int = 0
-    """Members that were alone at once."""
-
-
 def draw(seed: int) -> StartsPlan:
     chance = random.Random(f"starts/{seed}")
     span = TOGETHER if chance.random() < 0.6 else SPREAD
     starts = []
-    for index in range(chance.randint(2, 6)):
+    for index in range(chance.randint(2, len(NAMES))):
         pause = chance.uniform(0.02, PAUSE_MAX) if chance.random() < 0.3 else 0.0
         starts.append(
             Start(
                 round(chance.uniform(0, span), 4),
-                "ABCDEF"[index],
+                NAMES[index],
                 "other" if index and chance.random() < 0.1 else "test",
                 chance.choice(TURNS),
                 round(chance.choice((0.0, 0.001, 0.3, 1.0)) * chance.random(), 4),
@@ -89,98 +85,131 @@ def draw(seed: int) -> StartsPlan:
         )
     starts.sort(key=lambda one: one.at)
     crash_at = starts[0].at + chance.uniform(0, 2.5) if chance.random() < 0.2 else None
-    return StartsPlan(tuple(starts), chance.choice((0.0, 0.003)), crash_at)
+    return StartsPlan(KIND, seed, tuple(starts), chance.choice((0.0, 0.003)), crash_at)
 
 
-def play(seed: int) -> StartsRun:
-    run = StartsRun(draw(seed))
-    plan = run.plan
-    world = World(seed, inside=LinkSettings(latency=0.0001, jitter=plan.jitter), check=False)
-    world.is_one_machine = True
-    for one in plan.starts:
-        world.at(one.at, _start, world, one, run)
-    if plan.crash_at is not None:
-        world.at(plan.crash_at, lambda: world.member(plan.starts[0].name).crash())
-    world.run(plan.calm_from + 0.001)
-    for cluster in ("test", "other"):
+class StartsRun:
+    """One plan while it is played."""
+
+    def __init__(self, plan: StartsPlan) -> None:
+        self.plan = plan
+        inside = LinkSettings(latency=0.0001, jitter=plan.jitter)
+        self.world = World(plan.seed, inside=inside, check=False)
+        self.world.is_one_machine = True
+        self.outcome = RunOutcome(plan.seed, [])
+        self.alone = 0
+        """Members that were alone at once."""
+
+    def play(self) -> RunOutcome:
+        outcome, world = self.outcome, self.world
+        outcome.problems += violations_in(self._play, lambda: world.now)
+        outcome.virtual_s = world.now
+        world.close()
+        return outcome
+
+    def _play(self) -> None:
+        plan, world = self.plan, self.world
+        for one in plan.starts:
+            world.at(one.at, self._start, one)
+        if plan.crash_at is not None and plan.starts:
+            world.at(plan.crash_at, self._crash, plan.starts[0].name)
+        world.run(plan.calm_from + 0.001)
+        for cluster in ("test", "other"):
+            self._judge_found(cluster)
+        for member in world.everybody:
+            self.outcome.delivered += len(member.views)
+            if any(isinstance(view, MergeView) for view in member.views):
+                self._violated("one group", f"{member.name} was in one of its own beside another")
+
+    def _judge_found(self, cluster: str) -> None:
+        world = self.world
         members = [
             world.member(one.name)
-            for one in plan.starts
+            for one in self.plan.starts
             if one.cluster == cluster and world.member(one.name).alive
         ]
-        if members and not world.run_until(
-            lambda members=members: world.views_agree(members),  # type: ignore[misc]
-            limit=FOUND_WITHIN,
-        ):
+        if members and not world.run_until(lambda: world.views_agree(members), limit=FOUND_WITHIN):
             seen = {member.name: "".join(member.view_names) for member in members}
-            run.problems.append(f"{cluster}: no common view: {seen}")
-    for member in world.everybody:
-        if any(isinstance(view, MergeView) for view in member.views):
-            run.problems.append(f"{member.name} was in a group of its own beside another one")
-    world.close()
-    return run
+            self._violated("found", f"{cluster}: no common view: {seen}")
+
+    def _violated(self, check: str, detail: str) -> None:
+        self.outcome.problems.append(Violation(check, detail, self.world.now))
+
+    def _tell(self, what: str) -> None:
+        self.outcome.story.append(f"{self.world.now:8.4f} {what}")
+
+    def _start(self, one: Start) -> None:
+        world = self.world
+        listening = any(world.groups.values())
+        self.outcome.events += 1
+        self._tell(f"{one.name} of {one.cluster} starts; a turn takes {one.turn} s")
+        member = world.start(one.name, STACK, one.cluster)
+        if one.turn:
+            member.slow_down(one.turn)
+        if one.pause:
+            world.at(one.at + one.pause_after, self._pause, member, one.pause)
+        if not (listening or one.turn or one.pause):
+            world.at(one.at + ALONE_WITHIN, self._judge_alone, member)
+
+    def _crash(self, name: str) -> None:
+        self.outcome.faults += 1
+        self._tell(f"{name} crashes")
+        self.world.member(name).crash()
+
+    def _judge_alone(self, member: Member) -> None:
+        if member.views or not member.alive:
+            self.alone += bool(member.views)
+            return
+        others = [m for m in self.world.everybody if m is not member and m.host.memberships]
+        if not others:
+            self._violated(
+                "alone at once", f"{member.name} listens alone, no view after {ALONE_WITHIN} s"
+            )
+
+    def _pause(self, member: Member, seconds: float) -> None:
+        if member.alive:
+            self.outcome.faults += 1
+            self._tell(f"{member.name} stands still for {seconds} s")
+            member.pause()
+            self.world.at(self.world.now + seconds, self._resume, member)
+
+    def _resume(self, member: Member) -> None:
+        if member.alive:
+            member.resume()
 
 
-def _start(world: World, one: Start, run: StartsRun) -> None:
-    listening = any(world.groups.values())
-    member = world.start(one.name, STACK, one.cluster)
-    if one.turn:
-        member.slow_down(one.turn)
-    if one.pause:
-        world.at(one.at + one.pause_after, _pause, world, member, one.pause)
-    if not (listening or one.turn or one.pause):
-        world.at(one.at + ALONE_WITHIN, _judge_alone, member, run)
+def _calmer(plan: StartsPlan) -> Iterator[StartsPlan]:
+    """Without the crash, and each member without its pause and its slow turns."""
+    replace = msgspec.structs.replace
+    yield replace(plan, crash_at=None)
+    for at, one in enumerate(plan.starts):
+        for calm in (replace(one, pause_after=0.0, pause=0.0), replace(one, turn=0.0)):
+            yield replace(plan, starts=(*plan.starts[:at], calm, *plan.starts[at + 1 :]))
 
 
-def _judge_alone(member: Member, run: StartsRun) -> None:
-    if member.views or not member.alive:
-        run.alone += bool(member.views)
-        return
-    others = [m for m in member.world.everybody if m is not member and m.host.memberships]  # type: ignore[attr-defined]
-    if not others:
-        run.problems.append(f"{member.name} listens alone and has no view after {ALONE_WITHIN} s")
+class Starts(BackEnd[StartsPlan]):
+    """Simultaneous starts on one machine."""
 
+    kind = KIND
+    profiles = ("starts",)
+    command = "starts-explore"
+    passes = (parts("starts"), proposed(_calmer))
 
-def _pause(world: World, member: Member, seconds: float) -> None:
-    if member.alive:
-        member.pause()
-        world.at(world.now + seconds, _resume, member)
+    def draw(self, seed: int, profile: str, size: Size = ANYTHING) -> StartsPlan:
+        return draw(seed)
 
+    def play(self, case: StartsPlan) -> RunOutcome:
+        return StartsRun(case).play()
 
-def _resume(member: Member) -> None:
-    if member.alive:
-        member.resume()
+    def write(self, case: StartsPlan) -> str:
+        return msgspec.json.format(msgspec.json.encode(case), indent=1).decode() + "\n"
 
-
-def judged(seed: int) -> tuple[int, list[str], int]:
-    run = play(seed)
-    return seed, run.problems, run.alone
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(prog="starts-explore", description=__doc__)
-    parser.add_argument("--seeds", default="1..500", metavar="A..B")
-    parser.add_argument("--replay", type=int, metavar="SEED", help="play one and tell it")
-    parser.add_argument("--workers", type=int, default=2)
-    options = parser.parse_args()
-    if options.replay is not None:
-        run = play(options.replay)
-        print(run.plan, *(run.problems or ["nothing was violated"]), sep="\n")
-        return 1 if run.problems else 0
-    low, _, high = options.seeds.partition("..")
-    if not (low.isdigit() and high.isdigit()):
-        parser.error(f"--seeds must be like 1..500, got {options.seeds}")
-    seeds = range(int(low), int(high) + 1)
-    alone, failed = 0, {}
-    with multiprocessing.get_context("spawn").Pool(options.workers) as pool:
-        for seed, problems, at_once in pool.imap(judged, seeds, 20):
-            alone += at_once
-            if problems:
-                failed[seed] = problems
-                print(f"seed {seed}: {problems[0]}", file=sys.stderr)
-    print(json.dumps({"starts": len(seeds), "alone_at_once": alone, "violations": failed}))
-    return 1 if failed else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    def read(self, text: str, file: str) -> StartsPlan:
+        try:
+            plan = msgspec.json.decode(text, type=StartsPlan)
+        except msgspec.MsgspecError as error:
+            raise ConfigError(f"not a plan of starts: {error}", file=file) from None
+        names = [one.name for one in plan.starts]
+        if len(set(names)) < len(names) or not set(names) <= set(NAMES):
+            raise ConfigError(f"starts: names {', '.join(NAMES)}, each once", file=file)
+        return plan

@@ -6,13 +6,18 @@ A node is killed or cut off only while every pair has its backup, so nothing tha
 - no token is there twice, whatever was repeated;
 - each read shows a beginning of the final list, and in it all that was answered before the read began. So no two masters answer;
 - every request has an end within ``ANSWER_MAX``, and both copies of each pair are equal.
+
+``BucketCase`` has what is asked and what goes wrong, with times, so that a failing schedule can be made smaller. What a fault hits is drawn
+while the schedule runs, from the seed.
 """
 
 from __future__ import annotations
 
 import random
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
+
+import msgspec
 
 from jgroups_py.buckets.bucket import Bucket
 from jgroups_py.buckets.digest import bucket_of, digest_of
@@ -22,6 +27,7 @@ from jgroups_py.buckets.index import IndexCopy
 from jgroups_py.buckets.messages import Row
 from jgroups_py.buckets.plugin import Request
 from jgroups_py.buckets.settings import InstanceSettings
+from jgroups_py.testing.check.violation import Violation
 from jgroups_py.testing.explorer.buckets.ledger import NEW, OLD, Ledger, ledger
 from jgroups_py.testing.explorer.buckets.world import World, full_member
 
@@ -33,6 +39,51 @@ KEYS = tuple(f"key-{n}" for n in range(10))
 ANSWER_MAX = 30.0
 """Seconds within which a request must end (A20)."""
 SECONDS = 40.0
+KIND: Final = "buckets"
+FAULTS: Final = ("lose", "move", "move", "cut_off")
+"""What is drawn from: moves are twice as likely."""
+
+PlannedAsk = tuple[float, str, str, str]
+"""When, at which node's router, for which key, and the token that is added; "" reads."""
+PlannedFault = tuple[float, str]
+"""When, and which of ``FAULTS``."""
+
+
+class BucketCase(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One schedule. ``blips``: cuts are so short that the views of both sides hardly last. ``versions``: two nodes have a second
+    manager with a newer version of the plug-in, and buckets move between the versions, up and down."""
+
+    kind: str
+    seed: int
+    blips: bool
+    versions: bool
+    asks: tuple[PlannedAsk, ...]
+    faults: tuple[PlannedFault, ...]
+
+
+def draw(seed: int, *, blips: bool = False, versions: bool = False) -> BucketCase:
+    """The schedule of a seed."""
+    asks, faults = _drawn(_chance(seed))
+    return BucketCase(KIND, seed, blips, versions, tuple(asks), tuple(faults))
+
+
+def _chance(seed: int) -> random.Random:
+    return random.Random(f"buckets/{seed}")
+
+
+def _drawn(chance: random.Random) -> tuple[list[PlannedAsk], list[PlannedFault]]:
+    asks: list[PlannedAsk] = []
+    at = 0.0
+    while at < SECONDS:
+        at += chance.uniform(0.01, 0.12)
+        token = f"t{len(asks) + 1}" if chance.random() < 0.7 else ""
+        asks.append((at, chance.choice(NODES[:3]), chance.choice(KEYS), token))
+    faults: list[PlannedFault] = []
+    at = chance.uniform(0.5, 2.0)
+    while at < SECONDS - 10:
+        faults.append((at, chance.choice(FAULTS)))
+        at += chance.uniform(0.05, 3.0)
+    return asks, faults
 
 
 @dataclass
@@ -55,20 +106,26 @@ class Run:
 
     seed: int
     asked: list[Asked] = field(default_factory=list)
-    problems: list[str] = field(default_factory=list)
+    problems: list[Violation] = field(default_factory=list)
     kills: int = 0
     cuts: int = 0
     moves: int = 0
     story: list[str] = field(default_factory=list)
 
+    def violated(self, check: str, detail: str) -> None:
+        self.problems.append(Violation(check, detail))
+
 
 class Stage:
     """One schedule while it is played."""
 
-    def __init__(self, seed: int, *, blips: bool = False, versions: bool = False) -> None:
-        self.random = random.Random(f"buckets/{seed}")
-        self.blips = blips
-        self.names = NODES + BESIDE if versions else NODES
+    def __init__(self, case: BucketCase) -> None:
+        self.random = _chance(case.seed)
+        _drawn(
+            self.random
+        )  # what follows is drawn after it, also when parts were taken out of the case
+        self.blips = case.blips
+        self.names = NODES + BESIDE if case.versions else NODES
         placement = {
             bucket: (f"m/{NODES[bucket % 4]}", f"m/{NODES[(bucket + 1 + bucket // 4) % 4]}")
             for bucket in range(BUCKETS)
@@ -77,8 +134,8 @@ class Stage:
             buckets=BUCKETS, index_copies=tuple(f"i/{n}" for n in NODES[:3]), lease=1.0
         )
         self.placement = placement
-        self.world = World(self.settings, seed)
-        self.run = Run(seed, story=self.world.story)
+        self.world = World(self.settings, case.seed)
+        self.run = Run(case.seed, story=self.world.story)
         self.busy = False
         """A node is away."""
         self.keys = {
@@ -148,21 +205,13 @@ class Stage:
 
     # --- what happens
 
-    def clients(self) -> None:
-        number = 0
-        at = 0.0
-        while at < SECONDS:
-            at += self.random.uniform(0.01, 0.12)
-            number += 1
-            token = f"t{number}" if self.random.random() < 0.7 else ""
-            name, key = self.random.choice(NODES[:3]), self.random.choice(KEYS)
+    def plan(self, case: BucketCase) -> None:
+        """What clients ask, and the faults, at their times."""
+        for at, name, key, token in case.asks:
             self.world.at(at, lambda n=name, k=key, t=token: self.ask(n, k, t))  # type: ignore[misc]
-
-    def faults(self) -> None:
-        at = self.random.uniform(0.5, 2.0)
-        while at < SECONDS - 10:
-            self.world.at(at, self.random.choice([self.lose, self.move, self.move, self.cut_off]))
-            at += self.random.uniform(0.05, 3.0)
+        does = {"lose": self.lose, "move": self.move, "cut_off": self.cut_off}
+        for at, fault in case.faults:
+            self.world.at(at, does[fault])
 
     def lose(self) -> None:
         if self.busy or not self.is_whole():
@@ -256,7 +305,7 @@ class Stage:
 
     def finish(self) -> None:
         if not self.world.run(120.0, lambda: not self.busy and self.is_whole()):
-            self.run.problems.append("not every pair has a backup 120 s after the last fault")
+            self.run.violated("backups", "not every pair has one 120 s after the last fault")
             return
         self.world.run(3.0)
         last = len(self.run.asked)
@@ -269,26 +318,27 @@ class Stage:
         self.judge_copies()
 
     def judge(self, key: str, final: Asked) -> None:
-        problems = self.run.problems
+        violated = self.run.violated
         if isinstance(final.answer, BucketError) or final.ended < 0:
-            problems.append(f"{key} cannot be read at the end: {final.answer!r}")
+            violated("end", f"{key} cannot be read at the end: {final.answer!r}")
             return
         tokens = final.answer.split()
         if len(set(tokens)) != len(tokens):
-            problems.append(f"{key}: a token is there twice: {tokens}")
+            violated("once", f"{key}: a token is there twice: {tokens}")
         done: list[Asked] = []
         for asked in (a for a in self.run.asked if a.key == key):
             took = asked.ended - asked.began
             if asked.ended < 0 or took > ANSWER_MAX:
-                problems.append(f"{key}: the request at {asked.began:.3f} had no end in time")
+                violated("answers", f"{key}: the request at {asked.began:.3f} had no end in time")
             elif isinstance(asked.answer, BucketError):
                 continue
             elif asked.added:
                 done.append(asked)
                 place = int(asked.answer)
                 if tokens[place : place + 1] != [asked.added]:
-                    problems.append(
-                        f"{key}: {asked.added}, answered with place {place} at {asked.ended:.3f}, is not there"
+                    violated(
+                        "kept",
+                        f"{key}: {asked.added}, answered with place {place} at {asked.ended:.3f}, is not there",
                     )
             else:
                 self.judge_read(asked, tokens, done)
@@ -296,11 +346,11 @@ class Stage:
     def judge_read(self, read: Asked, tokens: list[str], done: list[Asked]) -> None:
         seen = str(read.answer).split()
         if seen != tokens[: len(seen)]:
-            self.run.problems.append(f"{read.key}: the read at {read.began:.3f} saw {seen[-3:]}")
+            self.run.violated("reads", f"{read.key}: the read at {read.began:.3f} saw {seen[-3:]}")
         missing = [a.added for a in done if a.ended < read.began and a.added not in seen]
         if missing:
-            self.run.problems.append(
-                f"{read.key}: the read at {read.began:.3f} did not see {missing}"
+            self.run.violated(
+                "reads", f"{read.key}: the read at {read.began:.3f} did not see {missing}"
             )
 
     def judge_copies(self) -> None:
@@ -312,7 +362,7 @@ class Stage:
                 copy = copies.get(row.bucket)
                 states.append(None if copy is None else tokens_of(copy.bucket))
             if states[0] is None or states[0] != states[1]:
-                self.run.problems.append(f"the copies of bucket {row.bucket} differ")
+                self.run.violated("copies", f"the copies of bucket {row.bucket} differ")
 
 
 def tokens_of(bucket: Bucket) -> dict[str, list[str]]:
@@ -321,18 +371,10 @@ def tokens_of(bucket: Bucket) -> dict[str, list[str]]:
     return {key: list(entry.tokens) for key, entry in entries.items() if isinstance(entry, Ledger)}
 
 
-def play(seed: int, *, blips: bool = False, versions: bool = False) -> Run:
-    """Play one schedule and judge it. ``blips``: cuts are so short that the views of both sides hardly last. ``versions``: two nodes have a second
-    manager with a newer version of the plug-in, and buckets move between the versions, up and down."""
-    stage = Stage(seed, blips=blips, versions=versions)
-    stage.clients()
-    stage.faults()
+def play(case: BucketCase) -> Run:
+    """Play one schedule and judge it."""
+    stage = Stage(case)
+    stage.plan(case)
     stage.world.run(SECONDS)
     stage.finish()
     return stage.run
-
-
-def judged(seed: int, *, blips: bool, versions: bool) -> tuple[int, list[str], int, int, int, int]:
-    """Seed, problems, and how many requests, kills, cuts and moves one schedule had: what another process sends back."""
-    run = play(seed, blips=blips, versions=versions)
-    return seed, run.problems, len(run.asked), run.kills, run.cuts, run.moves

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import msgspec
-
-from jgroups_py.errors import ConfigError
 from jgroups_py.testing.explorer.buddies.clusters import explore_cluster
 from jgroups_py.testing.explorer.buddies.draw import BuddySchedule
 from jgroups_py.testing.explorer.buddies.explore import PROFILES, explore, replay
 from jgroups_py.testing.explorer.buddies.files import dump, parse
 from jgroups_py.testing.explorer.buddies.world import Step
 from jgroups_py.testing.explorer.lab import ANYTHING, BackEnd, RunOutcome, Size
+from jgroups_py.testing.explorer.seed_cases import SeedBackEnd
 from jgroups_py.testing.explorer.shrink import Shrinker
 
 
@@ -55,30 +53,12 @@ class BuddySchedules(BackEnd[BuddySchedule]):
         return f"{profile}-{seed}.json"
 
 
-class _Seed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    kind: str
-    seed: int
-
-
-class Clusters(BackEnd[int]):
-    """A case is its seed: steps are packets and timers of whole stacks."""
+class Clusters(SeedBackEnd):
+    """Buddy replication on whole simulated clusters."""
 
     kind = "clusters"
     profiles = ("cluster",)
     command = "buddy-explore"
-    passes = ()
-
-    def draw(self, seed: int, profile: str, size: Size = ANYTHING) -> int:
-        return seed
 
     def play(self, case: int) -> RunOutcome:
         return explore_cluster(case)
-
-    def write(self, case: int) -> str:
-        return msgspec.json.encode(_Seed(self.kind, case)).decode() + "\n"
-
-    def read(self, text: str, file: str) -> int:
-        try:
-            return msgspec.json.decode(text, type=_Seed).seed
-        except msgspec.DecodeError as error:
-            raise ConfigError(f"not a schedule: {error}", file=file) from None

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 import msgspec
 
-from jgroups_py.errors import ConfigError
 from jgroups_py.testing.explorer.lab import ANYTHING, BackEnd, RunOutcome, Size
 from jgroups_py.testing.explorer.maps.clusters import explore_cluster
 from jgroups_py.testing.explorer.maps.schedule import (
@@ -18,6 +17,7 @@ from jgroups_py.testing.explorer.maps.schedule import (
     parse,
     play,
 )
+from jgroups_py.testing.explorer.seed_cases import SeedBackEnd
 from jgroups_py.testing.explorer.shrink import Shrinker
 
 COMMAND = "map-explore"
@@ -54,33 +54,12 @@ class Maps(BackEnd[MapSchedule]):
         return f"{profile}-{seed}.json"
 
 
-class _Seed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    kind: str
-    seed: int
-
-
-class MapClusters(BackEnd[int]):
-    """A case is its seed: steps are packets and timers of whole stacks."""
+class MapClusters(SeedBackEnd):
+    """Maps on whole simulated clusters."""
 
     kind = "map-clusters"
     profiles = ("map-cluster",)
     command = COMMAND
-    passes = ()
-
-    def draw(self, seed: int, profile: str, size: Size = ANYTHING) -> int:
-        return seed
 
     def play(self, case: int) -> RunOutcome:
         return explore_cluster(case)
-
-    def write(self, case: int) -> str:
-        return msgspec.json.encode(_Seed(self.kind, case)).decode() + "\n"
-
-    def read(self, text: str, file: str) -> int:
-        try:
-            return msgspec.json.decode(text, type=_Seed).seed
-        except msgspec.MsgspecError as error:
-            raise ConfigError(f"not a cluster's seed: {error}", file=file) from None
-
-    def file_name(self, seed: int, profile: str) -> str:
-        return f"cluster-{seed}.json"

@@ -1,0 +1,56 @@
+"""The lab's back end for the bucket store."""
+
+from __future__ import annotations
+
+import msgspec
+
+from jgroups_py.buckets.errors import BucketError
+from jgroups_py.errors import ConfigError
+from jgroups_py.testing.check.violation import violation_of
+from jgroups_py.testing.explorer.buckets.schedule import FAULTS, KIND, BucketCase, draw, play
+from jgroups_py.testing.explorer.lab import ANYTHING, BackEnd, RunOutcome, Size
+from jgroups_py.testing.explorer.shrink import parts
+
+
+class Buckets(BackEnd[BucketCase]):
+    """Requests and faults are steps. ``blips`` and ``versions``: see ``BucketCase``."""
+
+    kind = KIND
+    profiles = ("buckets", "buckets-blips", "buckets-versions", "buckets-versions-blips")
+    command = "buckets-explore"
+    passes = (parts("faults"), parts("asks"))
+
+    def draw(self, seed: int, profile: str, size: Size = ANYTHING) -> BucketCase:
+        return draw(seed, blips="blips" in profile, versions="versions" in profile)
+
+    def play(self, case: BucketCase) -> RunOutcome:
+        try:
+            run = play(case)
+        except Exception as error:  # a bug, whatever it is: that is what is looked for
+            return RunOutcome(case.seed, [violation_of(error)])
+        return RunOutcome(
+            case.seed,
+            run.problems,
+            run.story,
+            sent=len(run.asked),
+            delivered=sum(not isinstance(asked.answer, BucketError) for asked in run.asked),
+            faults=run.kills + run.cuts + run.moves,
+            events=len(run.asked),
+        )
+
+    def write(self, case: BucketCase) -> str:
+        return msgspec.json.format(msgspec.json.encode(case), indent=1).decode() + "\n"
+
+    def read(self, text: str, file: str) -> BucketCase:
+        try:
+            case = msgspec.json.decode(text, type=BucketCase)
+        except msgspec.MsgspecError as error:
+            raise ConfigError(f"not a schedule of buckets: {error}", file=file) from None
+        for _, fault in case.faults:
+            if fault not in FAULTS:
+                known = ", ".join(dict.fromkeys(FAULTS))
+                raise ConfigError(f"faults: one of {known}, not {fault!r}", file=file)
+        return case
+
+    def file_name(self, seed: int, profile: str) -> str:
+        return f"{profile}-{seed}.json"

@@ -1,0 +1,67 @@
+"""The commands that explore the bucket store and simultaneous starts."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from jgroups_py.protocols.discovery.base import Discovery
+from jgroups_py.tools import cli
+
+
+@pytest.mark.parametrize(
+    ("command", "options", "events"),
+    [
+        ("buckets-explore", ["--profile", "buckets-versions-blips"], "requests"),
+        ("starts-explore", [], "starts"),
+    ],
+)
+def test_seeds_are_explored_and_counted(
+    command: str, options: list[str], events: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.run(["dev", command, *options, "--seeds", "1..2", "--json", "-"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["runs"], told["violations"]) == (2, [])
+    assert told[events] > 2 and told["faults"] > 0
+
+
+def test_a_plan_that_fails_is_made_smaller_and_played_again(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(Discovery, "respond", lambda self, dest, members: None)
+    assert cli.run(["dev", "starts-explore", "--seeds", "1..1", "--json", "out.json"]) == 1
+    violation = json.loads(Path("out.json").read_text())["violations"][0]
+    assert len(json.loads(Path(violation["shrunk"]).read_text())["starts"]) == 2
+    capsys.readouterr()
+    assert cli.run(["dev", "starts-explore", "--replay", violation["shrunk"]]) == 1
+    told = capsys.readouterr().out
+    assert violation["check"] in told and told.count(" starts; ") == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ('{"kind": "starts", "seed": 1}', "not a plan of starts: .*`starts`"),
+        (
+            '{"kind": "starts", "seed": 1, "jitter": 0, "crash_at": null, "starts": [{"at": 0, "name": "Z",'
+            ' "cluster": "test", "turn": 0, "pause_after": 0, "pause": 0}]}',
+            "names A, B, C, D, E, F, each once",
+        ),
+        ('{"kind": "buckets", "seed": 1}', "not a schedule of buckets: .*`blips`"),
+        (
+            '{"kind": "buckets", "seed": 1, "blips": false, "versions": false, "asks": [], "faults": [[1.0, "rain"]]}',
+            "faults: one of lose, move, cut_off, not 'rain'",
+        ),
+        ('{"kind": "clusters", "seed": "x"}', "not a cluster's seed"),
+    ],
+)
+def test_a_file_that_is_no_case_is_refused(
+    text: str, problem: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "case.json"
+    file.write_text(text)
+    assert cli.run(["dev", "starts-explore", "--replay", str(file)]) == 2
+    told = capsys.readouterr().err
+    assert str(file) in told and re.search(problem, told)
