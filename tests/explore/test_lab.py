@@ -17,7 +17,6 @@ from jgroups_py.protocols.membership.gms.protocol import GMS
 from jgroups_py.testing.check.violation import Violated, Violation, violation_of
 from jgroups_py.testing.explorer import lab
 from jgroups_py.testing.explorer.back_ends import BACK_ENDS, back_end_of, kind_of, load
-from jgroups_py.testing.explorer.buckets.ledger import Ledger
 from jgroups_py.testing.explorer.lab import Size
 from jgroups_py.testing.explorer.many import Job, run_seed
 from jgroups_py.testing.explorer.pool import each
@@ -46,11 +45,6 @@ def plant_in_caches(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(TreeCache, "put", put)
 
 
-def plant_in_buckets(patch: pytest.MonkeyPatch) -> None:
-    """What is saved of an entry is empty."""
-    patch.setattr(Ledger, "serialise", lambda self, version: b"")
-
-
 def plant_in_discovery(patch: pytest.MonkeyPatch) -> None:
     """Nobody answers who looks for members."""
     patch.setattr(Discovery, "respond", lambda self, dest, members: None)
@@ -62,7 +56,6 @@ def plant_in_discovery(patch: pytest.MonkeyPatch) -> None:
         ("membership", "stacks", plant_in_gms, range(1, 2)),
         ("crashes", "buddies", plant_in_buddies, range(40)),
         ("cache-local", "caches", plant_in_caches, range(1, 20)),
-        ("buckets", "buckets", plant_in_buckets, range(1, 2)),
         ("starts", "starts", plant_in_discovery, range(1, 2)),
     ],
 )

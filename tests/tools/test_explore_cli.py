@@ -7,6 +7,10 @@ from pathlib import Path
 import pytest
 
 from jgroups_py.protocols.discovery.base import Discovery
+from jgroups_py.testing.explorer.back_ends import load
+from jgroups_py.testing.explorer.buckets.back_end import Buckets
+from jgroups_py.testing.explorer.buckets.ledger import Ledger
+from jgroups_py.testing.explorer.many import Job, run_seed
 from jgroups_py.tools import cli
 
 
@@ -38,6 +42,19 @@ def test_a_plan_that_fails_is_made_smaller_and_played_again(
     assert cli.run(["dev", "starts-explore", "--replay", violation["shrunk"]]) == 1
     told = capsys.readouterr().out
     assert violation["check"] in told and told.count(" starts; ") == 2
+
+
+def test_a_schedule_of_buckets_loses_what_the_fault_does_not_need(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(Ledger, "serialise", lambda self, version: b"")
+    back_end = Buckets()
+    result = run_seed(Job("buckets", shrink_runs=6, folder=tmp_path), 1)
+    assert result.shrunk is not None and result.violations[0].check == "kept"
+    _, case = load(result.shrunk)
+    again = back_end.play(case).first
+    assert again is not None and again.check == "kept"
+    assert len(case.faults) < len(back_end.draw(1, "buckets").faults) / 4
 
 
 @pytest.mark.parametrize(
