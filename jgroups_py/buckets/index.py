@@ -332,9 +332,8 @@ class IndexCopy:
             self._release(update, decided=base)
             return
         if state is base:  # others may not have it, and it may not be decided
-            state = IndexState(
-                base.version + 1, base.rows, base.copies, base.managers, base.exempted
-            )
+            exempted = self._still_exempted(base)
+            state = IndexState(base.version + 1, base.rows, base.copies, base.managers, exempted)
         update.state = state
         update.waits_for = set(update.asked)
         for cep in sorted(update.asked):
@@ -343,8 +342,7 @@ class IndexCopy:
     def _computed(self, update: Update, base: IndexState) -> IndexState:
         """All changes of the update, one after the other, as one new version."""
         state = base
-        # A proposal that this copy has not seen decided: others may not have waited for those leases.
-        exempted = set(base.exempted if base.version > self.state.version else ())
+        exempted = set(self._still_exempted(base))
         for compute, ended in update.changes:
             try:
                 after = compute(state)
@@ -360,6 +358,11 @@ class IndexCopy:
         return IndexState(
             base.version + 1, state.rows, state.copies, state.managers, sorted(exempted)
         )
+
+    def _still_exempted(self, base: IndexState) -> list[Cep]:
+        """Managers whose leases must be over before what builds on ``base`` is decided: those of a proposal that this copy has not seen decided. Nobody waits twice,
+        least of all an index copy that has just begun, for a lease that the one before it may have granted."""
+        return base.exempted if base.version > self.state.version else []
 
     def _all_have(self, update: Update, base: IndexState) -> bool:
         return all(

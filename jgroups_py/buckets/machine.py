@@ -15,7 +15,7 @@ from jgroups_py.buckets.census import NAME as CENSUS
 from jgroups_py.buckets.census import Census
 from jgroups_py.buckets.ends import Cep, ProxyId
 from jgroups_py.buckets.index import IndexCopy
-from jgroups_py.buckets.manager import BucketManager, index_copies
+from jgroups_py.buckets.manager import BucketManager
 from jgroups_py.buckets.messages import (
     AskStatistics,
     BadMessage,
@@ -46,6 +46,8 @@ EARLY_MAX = 1_000
 """Messages of members that are not in the view yet. Beyond it the oldest is dropped, counted ``early_dropped``."""
 ROUTER_NUMBERS = 2**48
 """Numbers of requests that one router of a member may use."""
+WITHOUT_LEASE = 20
+"""So many times in the time of a lease a member asks for those that its managers lack."""
 ALL = "*"
 """The component that a message to a whole member names."""
 
@@ -353,10 +355,14 @@ class Machine:
         self._run()
 
     def _renew(self) -> None:
+        """Four times in a lease, more often while a manager has none: its buckets answer no reads until then."""
+        often = 4
         for manager in self.managers.values():
-            manager.lease.renew(index_copies(manager.port, self.settings))
+            if not manager.lease.holds():
+                often = WITHOUT_LEASE
+            manager.renew_lease()
             manager.repeat_saves()
-        self.after(self.settings.lease / 4, self._renew)
+        self.after(self.settings.lease / often, self._renew)
 
     def _deliver(self, proxy: ProxyId, body: bytes) -> bool:
         manager = self.proxies.get(proxy.manager.component)

@@ -116,6 +116,8 @@ class BucketManager:
             case Placed():
                 for row in message.rows:
                     self._on_row(row)
+                if not self.lease.holds():  # the index knows this manager now
+                    self.renew_lease()
             case Pong():
                 self.lease.heard(frm, message)
             case Move():
@@ -159,6 +161,9 @@ class BucketManager:
                 self._give_up(copy, transfer, "messages of the move may be lost")
             else:
                 self._advance(copy, transfer)
+
+    def renew_lease(self) -> None:
+        self.lease.renew(index_copies(self.port, self.settings))
 
     # --- rows
 
