@@ -6,7 +6,7 @@ from typing import Any
 
 from seed_instance import MASTERS, PLACEMENT, Instance, key_in, seed_settings
 
-from jgroups_py.buckets.machine import WITHOUT_LEASE
+from jgroups_py.buckets.machine import WITHOUT_LEASE, Machine
 from jgroups_py.buckets.messages import Ping
 from jgroups_py.buckets.plugin import Request
 from jgroups_py.testing.explorer.buckets.ledger import ledger
@@ -82,10 +82,14 @@ def test_who_finishes_the_update_of_a_lost_copy_waits_for_its_leases_too() -> No
     settings = seed_settings(buckets=1, lease=10.0)
     world = World(settings, seed=1)
     placement = {0: ("m/n4", "m/n2")}
-    whole = full_member(ledger(), "n2", settings, placement)
-    world.start("n1", lambda machine: machine.add_index("i/n1", placement) and None)
-    world.start("n2", whole)
-    world.start("n3", lambda machine: machine.add_index("i/n3") and None)
+
+    def only_an_index(machine: Machine) -> None:
+        name = machine.node
+        machine.add_index(f"i/{name}", placement)
+
+    world.start("n1", only_an_index)
+    world.start("n2", full_member(ledger(), "n2", settings, placement))
+    world.start("n3", only_an_index)
     world.start("n4", full_member(ledger(), "n4", settings, placement))
     world.run(3.0)
     master = world.machines["n4.1"].managers["m/n4"]
