@@ -10,7 +10,7 @@ from typing import Any
 
 from jgroups_py.buckets.ends import ProxyId
 from jgroups_py.buckets.errors import BadPlugin
-from jgroups_py.buckets.messages import TEXT_MAX, Change, Kept, Replies, RequestId
+from jgroups_py.buckets.messages import TEXT_MAX, EntryChange, Kept, Replies, RequestId
 from jgroups_py.buckets.plugin import BODY_MAX, Entry, EntryBehaviourProvider, Reply, Request
 
 PIECES_MAX = 1_000
@@ -107,7 +107,7 @@ class Done:
 
     __slots__ = ("change", "error", "replies")
 
-    def __init__(self, replies: Replies, change: Change | None, error: str = "") -> None:
+    def __init__(self, replies: Replies, change: EntryChange | None, error: str = "") -> None:
         self.replies, self.change, self.error = replies, change, error
 
 
@@ -165,7 +165,7 @@ class Bucket:
             change = self._change(key, had, entry, work)
             saved = change
             if change is not None and not change.deletes and 0 < version < change.version:
-                saved = Change(key, {"": entry.serialise(version)}, True, version)
+                saved = EntryChange(key, {"": entry.serialise(version)}, True, version)
         except Exception as error:
             self._live.pop(key, None)
             return Done([], None, f"{type(error).__name__}: {error}"[:TEXT_MAX])
@@ -177,16 +177,16 @@ class Bucket:
                 self._live[key] = entry
         return Done(work.replies, saved)
 
-    def _change(self, key: str, had: Saved | None, entry: Entry, work: Work) -> Change | None:
+    def _change(self, key: str, had: Saved | None, entry: Entry, work: Work) -> EntryChange | None:
         version = self.provider.version
         if work.deletes:
-            return None if had is None else Change(key, {}, True, version)
+            return None if had is None else EntryChange(key, {}, True, version)
         if not work.pieces:
             return None
         if not work.whole and had is not None and had[1] != version:
             # Pieces of this version do not fit to a whole of an earlier one.
-            return Change(key, {"": entry.serialise(version)}, True, version)
-        return Change(key, work.pieces, work.whole, version)
+            return EntryChange(key, {"": entry.serialise(version)}, True, version)
+        return EntryChange(key, work.pieces, work.whole, version)
 
     def _entry(self, key: str, had: Saved) -> Entry:
         entry = self._live.get(key)
@@ -206,7 +206,7 @@ class Bucket:
 
     # --- copies
 
-    def adopt(self, change: Change) -> None:
+    def adopt(self, change: EntryChange) -> None:
         """Make a change that was made in another copy."""
         key = change.key
         self._live.pop(key, None)
@@ -221,7 +221,7 @@ class Bucket:
         else:
             self._saved[key] = {"": had[0], **change.pieces}, had[1]
 
-    def unserialise_entry(self, change: Change) -> None:
+    def unserialise_entry(self, change: EntryChange) -> None:
         """Take what another manager has sent of an entry, and see at once whether the plug-in can make the entry (UnserialiseEntry). It replaces an entry of that
         key. It is made again when it is used first: a copy that arrives takes no more memory than one that was there. Raises what the plug-in raises."""
         self.adopt(change)
@@ -229,20 +229,20 @@ class Bucket:
         if had is not None:
             self._made(change.key, had)
 
-    def serialise(self, version: int, keys: Iterator[str]) -> Iterator[Change]:
+    def serialise(self, version: int, keys: Iterator[str]) -> Iterator[EntryChange]:
         """What is saved of these entries, in this version of the format (Serialise). Raises what the plug-in raises."""
         for key in keys:
             had = self._saved.get(key)
             if had is not None:
-                yield self.as_version(Change(key, _pieces(had[0]), True, had[1]), version)
+                yield self.as_version(EntryChange(key, _pieces(had[0]), True, had[1]), version)
 
-    def as_version(self, change: Change, version: int) -> Change:
+    def as_version(self, change: EntryChange, version: int) -> EntryChange:
         """The change for a manager whose plug-in has this version: as it is, or written in the earlier format."""
         if change.deletes or change.version <= version or not version:
             return change
         key = change.key
         entry = self._live.get(key) or self._made(key, self._saved[key])
-        return Change(key, {"": entry.serialise(version)}, True, version)
+        return EntryChange(key, {"": entry.serialise(version)}, True, version)
 
     # --- repeated requests
 

@@ -51,7 +51,7 @@ class DoorLimits:
     """The longest time that a store may take for one request (A20)."""
 
 
-class Disconnect(Exception):
+class EndOfClient(Exception):
     """Ends a connection, for a cause of the door's causes. An empty cause is the client's own wish."""
 
     def __init__(self, cause: str = "") -> None:
@@ -77,7 +77,7 @@ class Guest:
         """Return the next bytes, empty at their end. ``inside``: a request has begun.
 
         Raises:
-            Disconnect: they did not come in time.
+            EndOfClient: they did not come in time.
         """
         now = trio.current_time()
         if inside:
@@ -90,7 +90,7 @@ class Guest:
         try:
             with trio.CancelScope(deadline=deadline):
                 return await self.stream.receive_some(_READ)
-            raise Disconnect(cause)
+            raise EndOfClient(cause)
         finally:
             self.idle_since = None
 
@@ -102,21 +102,21 @@ class Guest:
         """Send an answer, in pieces whose time is limited.
 
         Raises:
-            Disconnect: the client takes nothing.
+            EndOfClient: the client takes nothing.
         """
         with memoryview(data) as view:
             for start in range(0, len(view), _READ):
                 with trio.move_on_after(self.limits.send_timeout) as scope:
                     await self.stream.send_all(view[start : start + _READ])
                 if scope.cancelled_caught:
-                    raise Disconnect("slow_reader")
+                    raise EndOfClient("slow_reader")
 
 
 Handler = Callable[[Guest], Awaitable[None]]
 
 
-class Door:
-    """``handler`` serves one client and returns or raises Disconnect. ``full`` is what a client gets for which there is no place."""
+class ClientDoor:
+    """``handler`` serves one client and returns or raises EndOfClient. ``full`` is what a client gets for which there is no place."""
 
     def __init__(
         self,
@@ -148,15 +148,15 @@ class Door:
         self.counters["total_connections"] += 1
         try:
             if files.is_scarce(stream.socket):
-                raise Disconnect("no_descriptors")
+                raise EndOfClient("no_descriptors")
             if len(self._guests) >= self.limits.connections_max and not self._make_room():
                 await guest.send(self._full)
-                raise Disconnect("too_many")
+                raise EndOfClient("too_many")
             self._guests[guest] = None
             with guest.scope:
                 await self._handler(guest)
             self._count(guest)  # made_room
-        except Disconnect as end:
+        except EndOfClient as end:
             guest.cause = end.cause
             self._count(guest)
         except (trio.BrokenResourceError, trio.ClosedResourceError):

@@ -17,10 +17,10 @@ from jgroups_py.buckets.messages import (
     Answer,
     AskEntries,
     Cancel,
-    Change,
     ComponentInfo,
     Drop,
     Entries,
+    EntryChange,
     Fenced,
     Findable,
     Forward,
@@ -74,7 +74,7 @@ class BucketManager:
         self._left: dict[int, int] = {}
         """By bucket, the epoch in which its copy was deleted here: an older row, from a router that was cut off, makes no empty one."""
         self.incoming: dict[int, Incoming] = {}
-        self.contents: dict[int, list[Change]] = {}
+        self.contents: dict[int, list[EntryChange]] = {}
         """What buckets have when the instance is made: entries of archives. Without, they are empty. It goes as rows come."""
         self.counts: Counter[str] = Counter()
         self.lease = Lease(port, settings)
@@ -308,7 +308,7 @@ class BucketManager:
         changes, more = self._pages.next(copy.bucket, asked.after, asked.size)
         self.port.post(asker, Entries(asked.ask, changes, more))
 
-    def _changed(self, copy: Copy, change: Change, kept: Kept) -> None:
+    def _changed(self, copy: Copy, change: EntryChange, kept: Kept) -> None:
         self.counts["changes"] += 1
         copy.bucket.remember(kept)
         if copy.row.slave is not None:
@@ -321,7 +321,7 @@ class BucketManager:
         if copy.transfer is not None:
             self._tail(copy, copy.transfer, change, kept)
 
-    def _tail(self, copy: Copy, transfer: Transfer, change: Change, kept: Kept) -> None:
+    def _tail(self, copy: Copy, transfer: Transfer, change: EntryChange, kept: Kept) -> None:
         if transfer.on_the_way >= self.settings.tail_max:
             self.counts["tail_full"] += 1
             self._give_up(copy, transfer, "tail_max: the destination is too slow")
@@ -626,7 +626,7 @@ class BucketManager:
         self.counts["parcels"] += 1
         self.port.post(source, Taken(parcel.bucket, parcel.transfer, parcel.number))
 
-    def _check_version(self, change: Change) -> None:
+    def _check_version(self, change: EntryChange) -> None:
         if not change.deletes and change.version not in (
             self.provider.version,
             *self.provider.reads,

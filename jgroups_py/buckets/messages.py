@@ -43,7 +43,7 @@ class Row(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=Tr
         return "master" if cep == self.master else "slave" if cep == self.slave else None
 
 
-class Change(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+class EntryChange(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """What a request did to an entry. ``pieces``: the whole has the name "". ``whole``: they replace all that was there. Without
     pieces the entry is deleted."""
 
@@ -94,7 +94,7 @@ class Hello(msgspec.Struct, frozen=True, tag="hello", array_like=True):
 
 
 class Forward(msgspec.Struct, frozen=True, tag="fwd", array_like=True, forbid_unknown_fields=True):
-    """Router to manager: a request, and the row by which it was sent. ``puts``: ``body`` is a ``Change``, an entry as it was exported, and takes the place of what
+    """Router to manager: a request, and the row by which it was sent. ``puts``: ``body`` is a ``EntryChange``, an entry as it was exported, and takes the place of what
     is there (UnserialiseEntry)."""
 
     id: RequestId
@@ -137,7 +137,7 @@ class Save(msgspec.Struct, frozen=True, tag="sav", array_like=True, forbid_unkno
     bucket: BucketId
     epoch: Number
     sequence: Number
-    change: Change
+    change: EntryChange
     kept: Kept
 
 
@@ -207,7 +207,7 @@ class Parcel(msgspec.Struct, frozen=True, tag="pcl", array_like=True, forbid_unk
     transfer: Number
     number: Number
     epoch: Number
-    changes: list[Change]
+    changes: list[EntryChange]
     kept: list[Kept]
     last: Number | None = None
 
@@ -246,7 +246,7 @@ class Entries(msgspec.Struct, frozen=True, tag="ent", array_like=True, forbid_un
     """``moved``: the master is not here, or may not answer; ask again by a newer row."""
 
     ask: Number
-    changes: list[Change]
+    changes: list[EntryChange]
     more: bool
     moved: bool = False
 
@@ -408,12 +408,12 @@ _encoder: Final = msgspec.msgpack.Encoder()
 _decoder: Final[msgspec.msgpack.Decoder[Packet]] = msgspec.msgpack.Decoder(Packet)
 
 encode = _encoder.encode
-_change: Final[msgspec.msgpack.Decoder[Change]] = msgspec.msgpack.Decoder(Change)
-encode_change: Final[Callable[[Change], bytes]] = _encoder.encode
+_change: Final[msgspec.msgpack.Decoder[EntryChange]] = msgspec.msgpack.Decoder(EntryChange)
+encode_change: Final[Callable[[EntryChange], bytes]] = _encoder.encode
 """For ``Forward.puts``."""
 
 
-def decode_change(data: bytes) -> Change:
+def decode_change(data: bytes) -> EntryChange:
     """Raises ValueError."""
     change = _change.decode(data)
     if change.deletes or not change.whole:

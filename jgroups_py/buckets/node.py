@@ -24,8 +24,8 @@ from jgroups_py.buckets.errors import (
 from jgroups_py.buckets.machine import Machine
 from jgroups_py.buckets.manager import index_copies
 from jgroups_py.buckets.messages import (
-    Change,
     Entries,
+    EntryChange,
     IndexState,
     KnownManager,
     NodeStatistics,
@@ -130,7 +130,7 @@ class BucketNode:
         )
         return [body for to, body in replies if to == requestor]
 
-    async def put_entry(self, change: Change) -> None:
+    async def put_entry(self, change: EntryChange) -> None:
         """Put an entry, as ``next_entries`` or an archive has it, in the place of what its key has.
 
         Raises:
@@ -139,7 +139,9 @@ class BucketNode:
         """
         await self._answered(lambda router, end: router.put_entry(change, end))
 
-    async def next_entries(self, bucket: int, after: str, size: int) -> tuple[list[Change], bool]:
+    async def next_entries(
+        self, bucket: int, after: str, size: int
+    ) -> tuple[list[EntryChange], bool]:
         """Entries of a bucket in the order of their keys, as they were saved: those after this key, about ``size`` bytes of them; and whether there are more. Entries that
         are made after the first page may be missing.
 

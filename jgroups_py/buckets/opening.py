@@ -12,7 +12,7 @@ from typing import Any, Final
 import trio
 
 from jgroups_py.buckets.machine import Machine
-from jgroups_py.buckets.messages import Change
+from jgroups_py.buckets.messages import EntryChange
 from jgroups_py.buckets.node import BucketNode
 from jgroups_py.buckets.parts import NodeParts, Placement
 from jgroups_py.buckets.plugin import Plugin
@@ -43,7 +43,7 @@ async def open_buckets(
     attributes: Mapping[str, str] | None = None,
     wall: Callable[[], float] = time.time,
     seed: int | None = None,
-    contents: Mapping[int, list[Change]] | None = None,
+    contents: Mapping[int, list[EntryChange]] | None = None,
     **channel: Any,
 ) -> AsyncIterator[BucketNode]:
     """Open a member of the instance ``cluster``. It exists as soon as all index copies and all managers of the placement are there.

@@ -15,7 +15,7 @@ from typing import Final
 
 from jgroups_py.buckets.bucket import Bucket
 from jgroups_py.buckets.ends import Cep
-from jgroups_py.buckets.messages import AskEntries, Change, Entries, Message, Row
+from jgroups_py.buckets.messages import AskEntries, Entries, EntryChange, Message, Row
 from jgroups_py.buckets.port import Port
 
 NAME: Final = "pager"
@@ -35,7 +35,7 @@ class Pages:
         self._counts = counts
         self._keys: dict[int, list[str]] = {}
 
-    def next(self, bucket: Bucket, after: str, size: int) -> tuple[list[Change], bool]:
+    def next(self, bucket: Bucket, after: str, size: int) -> tuple[list[EntryChange], bool]:
         """Entries after this key, about ``size`` bytes of them, and whether there are more. ``after`` "": from the beginning."""
         keys = self._keys.get(bucket.id)
         if keys is None or not after:
@@ -43,7 +43,7 @@ class Pages:
                 self._counts["exports_full"] += 1
                 del self._keys[next(iter(self._keys))]
             keys = self._keys[bucket.id] = sorted(bucket.all_keys())
-        found: list[Change] = []
+        found: list[EntryChange] = []
         at = bisect_right(keys, after)
         while at < len(keys) and size > 0:
             for change in bucket.serialise(0, iter([keys[at]])):  # as it was saved

@@ -26,8 +26,8 @@ from jgroups_py.buckets.latency import Latencies
 from jgroups_py.buckets.messages import (
     Answer,
     Cancel,
-    Change,
     Deliver,
+    EntryChange,
     Forward,
     Message,
     Move,
@@ -133,7 +133,7 @@ class Router:
         which it can be forgotten."""
         return self._route(lambda: self._classified(request, proxy_id, answered), answered)
 
-    def put_entry(self, change: Change, answered: Answered) -> RequestId | None:
+    def put_entry(self, change: EntryChange, answered: Answered) -> RequestId | None:
         """Put an entry, as it was exported, in the place of what its key has. Otherwise as ``route_a_request``; the error is EntryFailed if the plug-in does not take it."""
 
         def pending() -> Pending:

@@ -19,7 +19,7 @@ from typing import Final, Literal
 
 from jgroups_py.buckets.bucket import Bucket
 from jgroups_py.buckets.ends import Cep
-from jgroups_py.buckets.messages import Change, Kept, Move, Parcel, Row
+from jgroups_py.buckets.messages import EntryChange, Kept, Move, Parcel, Row
 from jgroups_py.buckets.settings import InstanceSettings
 
 KEPT_MAX: Final = 200
@@ -49,7 +49,7 @@ class Transfer:
         self.silent = 0
         """Questions to the index that were not answered in time."""
         self._settings = settings
-        self._changes: Iterator[Change] | None = bucket.serialise(
+        self._changes: Iterator[EntryChange] | None = bucket.serialise(
             move.version, iter(bucket.all_keys())
         )
         self._kept = bucket.all_remembered()
@@ -88,8 +88,8 @@ class Transfer:
             else:
                 return
 
-    def _some(self, changes: Iterator[Change]) -> list[Change]:
-        settings, found, size = self._settings, list[Change](), 0
+    def _some(self, changes: Iterator[EntryChange]) -> list[EntryChange]:
+        settings, found, size = self._settings, list[EntryChange](), 0
         for change in changes:
             found.append(change)
             size += 50 + len(change.key) + sum(map(len, change.pieces.values()))
@@ -98,7 +98,7 @@ class Transfer:
         self._changes = None
         return found
 
-    def tail(self, change: Change, kept: Kept) -> Parcel:
+    def tail(self, change: EntryChange, kept: Kept) -> Parcel:
         """A request that the bucket has worked on since the beginning. Raises what the plug-in raises."""
         if change.deletes:
             return self._parcel([change], [kept])
@@ -110,7 +110,9 @@ class Transfer:
         """The last parcel: the destination checks how many entries it has."""
         return self._parcel([], [], last=len(self.bucket))
 
-    def _parcel(self, changes: list[Change], kept: list[Kept], last: int | None = None) -> Parcel:
+    def _parcel(
+        self, changes: list[EntryChange], kept: list[Kept], last: int | None = None
+    ) -> Parcel:
         parcel = Parcel(self.bucket.id, self.number, self.sent, self.row.epoch, changes, kept, last)
         self.sent += 1
         return parcel

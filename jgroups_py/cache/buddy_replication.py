@@ -30,7 +30,7 @@ from jgroups_py.buddy.values import Path, Wanted
 from jgroups_py.cache.buddy_manager import BuddyManager
 from jgroups_py.cache.buddy_settings import buddy_config, locator_of
 from jgroups_py.cache.call import CacheCall, compute
-from jgroups_py.cache.changes import Change, RemoveTree
+from jgroups_py.cache.changes import NodeChange, RemoveTree
 from jgroups_py.cache.fqn import BACKUP_ROOT, ROOT, Fqn
 from jgroups_py.cache.holding import PlaceOfMember, holding
 from jgroups_py.cache.keeping import RoomKeeping
@@ -306,9 +306,9 @@ class BuddyReplication(MemberReplication):
         if not touched:
             self._written.clear()
             return
-        written: list[Change] = []
-        moved: list[Change] = []
-        arrived: list[Change] = []
+        written: list[NodeChange] = []
+        moved: list[NodeChange] = []
+        arrived: list[NodeChange] = []
         for path, was in touched.items():
             fqn = Fqn.of_checked(path)
             entry = entries.get(path)
@@ -320,7 +320,7 @@ class BuddyReplication(MemberReplication):
                 before = EMPTY  # it was there, though not in memory
             if before is after is None:
                 continue
-            change = Change(fqn, before, after)
+            change = NodeChange(fqn, before, after)
             if path in self._written:
                 written.append(change)
             elif before != after:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import trio
 
 from jgroups_py.cache.accepted import Values, writable
-from jgroups_py.cache.changes import Change, Modification, Put, Remove
+from jgroups_py.cache.changes import Modification, NodeChange, Put, Remove
 from jgroups_py.cache.eviction import Evictor
 from jgroups_py.cache.fqn import BACKUP_ROOT, Fqn
 from jgroups_py.cache.full_replication import FullReplication
@@ -79,14 +79,14 @@ class BulkWrites:
     @no_collection()
     def _in_one_step(self, rows: Rows, replace: bool) -> bool:
         get = self._replication.tree.container.get
-        changes: dict[Fqn, Change] = {}
+        changes: dict[Fqn, NodeChange] = {}
         for path, node in rows:
             self._check(path, node)
             before = get(path)
             if before is not None and node is not None and not replace:
                 if not before.attributes.keys() <= node.attributes.keys():
                     node = before.with_attributes(node.attributes)
-            changes[path] = Change(path, before, node)
+            changes[path] = NodeChange(path, before, node)
         if len(changes) < len(rows):
             return False  # a path twice: what comes later builds on what came before
         self._invocation.count_write()

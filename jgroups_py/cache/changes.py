@@ -1,7 +1,7 @@
 """The changes that a call wants, and the changes that follow, node by node.
 
 A call says modifications (``Put``, ``Drop``, ``Remove``, ``RemoveTree``); ``fold`` plays them, in
-order, against the nodes as they are and gives one ``Change`` for each node: before and after. All
+order, against the nodes as they are and gives one ``NodeChange`` for each node: before and after. All
 changes of one batch take effect together. Pure functions; nothing is applied here.
 """
 
@@ -45,7 +45,7 @@ class RemoveTree(msgspec.Struct, frozen=True):
 Modification = Put | Drop | Remove | RemoveTree
 
 
-class Change(msgspec.Struct, frozen=True):
+class NodeChange(msgspec.Struct, frozen=True):
     """One node before and after a batch; None: not there. A put of what was there is a change."""
 
     path: Fqn
@@ -53,7 +53,7 @@ class Change(msgspec.Struct, frozen=True):
     after: Node | None
 
 
-Changes = tuple[Change, ...]
+Changes = tuple[NodeChange, ...]
 
 
 def fold(
@@ -69,7 +69,7 @@ def fold(
     """
     if len(modifications) == 1 and type(put := modifications[0]) is Put:
         was = get(put.path)
-        return (Change(put.path, was, _put(was, put.attributes, put.replace)),)
+        return (NodeChange(put.path, was, _put(was, put.attributes, put.replace)),)
     after: dict[Fqn, Node | None] = {}
     before: dict[Fqn, Node | None] = {}
 
@@ -98,7 +98,7 @@ def fold(
                     now(at)
                     after[at] = None
     return tuple(
-        Change(path, before[path], node)
+        NodeChange(path, before[path], node)
         for path, node in after.items()
         if node is not None or before[path] is not None
     )

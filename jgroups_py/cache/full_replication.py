@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 import trio
 
 from jgroups_py.cache.call import CacheCall
-from jgroups_py.cache.changes import Change, Changes, Modification, fold
+from jgroups_py.cache.changes import Changes, Modification, NodeChange, fold
 from jgroups_py.cache.fqn import ROOT, Fqn
 from jgroups_py.cache.garbage import no_collection
 from jgroups_py.cache.locks import Scope
@@ -367,12 +367,12 @@ class FullReplication(MemberReplication):
     def _replace(self, nodes: Mapping[Fqn, Node], merging: bool) -> None:
         container = self.tree.container
         changes = [
-            Change(path, container.get(path), None)
+            NodeChange(path, container.get(path), None)
             for path in container.within(ROOT)
             if path not in nodes
         ]
         changes += [
-            Change(path, container.get(path), node)
+            NodeChange(path, container.get(path), node)
             for path, node in nodes.items()
             if container.get(path) != node
         ]

@@ -21,7 +21,7 @@ from typing import Self
 
 import trio
 
-from jgroups_py.cache.changes import Change, Changes
+from jgroups_py.cache.changes import Changes, NodeChange
 from jgroups_py.cache.fqn import Fqn
 from jgroups_py.cache.node import Node
 from jgroups_py.errors import CacheClosed
@@ -199,13 +199,13 @@ class CacheListeners:
         self._listeners.clear()
 
 
-def _kind_of(change: Change) -> Kind:
+def _kind_of(change: NodeChange) -> Kind:
     if change.after is None:
         return Kind.REMOVED
     return Kind.CREATED if change.before is None else Kind.MODIFIED
 
 
-def _keys_of(change: Change) -> tuple[str, ...]:
+def _keys_of(change: NodeChange) -> tuple[str, ...]:
     before = _attributes(change.before)
     after = _attributes(change.after)
     keys = [key for key, value in after.items() if before.get(key) != value]

@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 
 import trio
 
-from jgroups_py.cache.changes import Change, Changes
+from jgroups_py.cache.changes import Changes, NodeChange
 from jgroups_py.cache.container import Container
 from jgroups_py.cache.fqn import Fqn
 from jgroups_py.cache.locks import PathLocks, Scope
@@ -252,7 +252,7 @@ class Keeper:
         nodes = [(p, container.get(p)) for p in paths if p in self._unsaved]
         await self.save([(p, node) for p, node in nodes if node is not None])
 
-    def _distrust(self, changes: Iterable[Change]) -> None:
+    def _distrust(self, changes: Iterable[NodeChange]) -> None:
         """A failed write may have left anything: what is in memory is written again one day."""
         for change in changes:
             if change.before is None:
@@ -266,7 +266,7 @@ class Keeper:
             return [(c.path, None) for c in changes if c.after is None and c.path in self._rows]
         return [(c.path, c.after) for c in changes]
 
-    def _note(self, changes: Iterable[Change]) -> None:
+    def _note(self, changes: Iterable[NodeChange]) -> None:
         for change in changes:
             path = change.path
             if change.after is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from jgroups_py.cache.changes import Change, Changes
+from jgroups_py.cache.changes import Changes, NodeChange
 from jgroups_py.cache.container import Container
 from jgroups_py.cache.eviction import Evictor
 from jgroups_py.cache.fqn import Fqn
@@ -65,7 +65,7 @@ class Tree:
     def _forgotten(self, path: Fqn, node: Node) -> None:
         """There is no store: what eviction has taken is gone."""
         for observer in self.observers:
-            observer((Change(path, node, None),), None)
+            observer((NodeChange(path, node, None),), None)
 
     def load(self, path: Fqn, node: Node) -> None:
         """A node came back from the store."""

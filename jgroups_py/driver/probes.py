@@ -56,7 +56,7 @@ class Buffer:
 
 
 @dataclass(frozen=True, slots=True)
-class Echo:
+class EchoProbe:
     """Did a datagram to a multicast group come back? ``seconds``: after how long. ``problem``: why it could not be sent."""
 
     size: int
@@ -66,7 +66,7 @@ class Echo:
 
 
 @dataclass(frozen=True, slots=True)
-class Clock:
+class ClockProbe:
     """``synchronised``: the system says that its clock follows a server; None: it does not say. ``late``: the longest
     time by which a short sleep ended too late. ``stepped``: by how much the clock was set meanwhile. Seconds."""
 
@@ -139,7 +139,7 @@ def _buffer(kind: str, option: int, asked: int, sock: socket.socket) -> Buffer:
     return Buffer(kind, asked, granted)
 
 
-async def multicast_echo(host: str, group: str, ttl: int, size: int, timeout: float) -> Echo:
+async def multicast_echo(host: str, group: str, ttl: int, size: int, timeout: float) -> EchoProbe:
     """Send a datagram of ``size`` bytes to ``group`` and wait for it on a second socket, for ``timeout`` seconds at most.
 
     It goes to a free port and not to that of members: they would count it as garbage."""
@@ -158,10 +158,10 @@ async def multicast_echo(host: str, group: str, ttl: int, size: int, timeout: fl
                 await sender.sendto(data, (group, heard_at))
                 while not (await receiver.recv(65536)).startswith(token):
                     pass
-                return Echo(size, True, trio.current_time() - begun)
+                return EchoProbe(size, True, trio.current_time() - begun)
     except OSError as error:
-        return Echo(size, False, 0.0, error.strerror or str(error))
-    return Echo(size, False)
+        return EchoProbe(size, False, 0.0, error.strerror or str(error))
+    return EchoProbe(size, False)
 
 
 async def reachable(place: Endpoint, timeout: float) -> str:
@@ -181,7 +181,7 @@ async def reachable(place: Endpoint, timeout: float) -> str:
     return ""
 
 
-async def clock(sleeps: int, pause: float) -> Clock:
+async def clock(sleeps: int, pause: float) -> ClockProbe:
     """Sleep ``sleeps`` times for ``pause`` seconds and look at how late each sleep ends."""
     wall, steady = time.time(), time.monotonic()
     late = 0.0
@@ -190,7 +190,7 @@ async def clock(sleeps: int, pause: float) -> Clock:
         await trio.sleep(pause)
         late = max(late, time.monotonic() - due)
     stepped = (time.time() - wall) - (time.monotonic() - steady)
-    return Clock(_synchronised(), late, stepped)
+    return ClockProbe(_synchronised(), late, stepped)
 
 
 def _synchronised() -> bool | None:

@@ -24,7 +24,7 @@ from jgroups_py.driver.faults import Faults
 from jgroups_py.driver.interfaces import resolve_all
 from jgroups_py.driver.lookup import Resolver, addresses_of
 from jgroups_py.driver.refusal import refusal
-from jgroups_py.driver.streams import Connection, Listener
+from jgroups_py.driver.streams import Listener, TcpConnection
 from jgroups_py.stack.machine import Machine
 from jgroups_py.stack.ports import (
     Bind,
@@ -99,8 +99,8 @@ class SocketDriver(Driver):
         """Connections that were reset because ``stream_queue_max`` bytes were unsent."""
         self.held_dropped = 0
         self.sockets: dict[Handle, UdpSocket] = {}
-        self.streams: dict[Handle, Connection] = {}
-        self.closing: dict[Handle, Connection] = {}
+        self.streams: dict[Handle, TcpConnection] = {}
+        self.closing: dict[Handle, TcpConnection] = {}
         """Connections that the protocol has closed, and whose last bytes are still under way."""
         self.listeners: dict[Handle, Listener] = {}
         self._accepted = itertools.count(-1, -1)
@@ -192,7 +192,7 @@ class SocketDriver(Driver):
         self.nursery.start_soon(self._read_datagrams, udp)
 
     def _connect(self, out: Connect) -> None:
-        stream = self.streams[out.handle] = Connection(self, out.handle, None, out.dest)
+        stream = self.streams[out.handle] = TcpConnection(self, out.handle, None, out.dest)
         self.nursery.start_soon(stream.run_connect, out)
 
     def _close(self, handle: Handle, abort: bool) -> None:
@@ -350,19 +350,19 @@ class SocketDriver(Driver):
         sock.setblocking(False)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         handle = next(self._accepted)
-        stream = self.streams[handle] = Connection(self, handle, sock, peer)
+        stream = self.streams[handle] = TcpConnection(self, handle, sock, peer)
         self.nursery.start_soon(stream.run_read)
         return handle
 
-    def lingers(self, stream: Connection) -> None:
+    def lingers(self, stream: TcpConnection) -> None:
         """The protocol has closed ``stream``, whose last bytes are still under way."""
         self.closing[stream.handle] = stream
 
-    def overflowed(self, stream: Connection) -> None:
+    def overflowed(self, stream: TcpConnection) -> None:
         """``stream`` is reset, too many of its bytes are unsent."""
         self.streams_reset += 1
 
-    def ended(self, stream: Connection) -> None:
+    def ended(self, stream: TcpConnection) -> None:
         """``stream`` is gone."""
         if self.streams.get(stream.handle) is stream:
             del self.streams[stream.handle]

@@ -72,13 +72,13 @@ class StreamDriver(Interface):
     def accepted(self, sock: socket.socket, peer: Endpoint) -> Handle | None:
         """Takes an accepted connection over. None: the driver has closed it, there are too many."""
 
-    def lingers(self, stream: Connection) -> None:
+    def lingers(self, stream: TcpConnection) -> None:
         """The protocol has closed the connection, and its last bytes are still under way."""
 
-    def overflowed(self, stream: Connection) -> None:
+    def overflowed(self, stream: TcpConnection) -> None:
         """The connection has more unsent bytes than allowed and is reset."""
 
-    def ended(self, stream: Connection) -> None:
+    def ended(self, stream: TcpConnection) -> None:
         """The connection is gone."""
 
 
@@ -126,7 +126,7 @@ class Listener:
             self.sock.close()
 
 
-class Connection:
+class TcpConnection:
     """One TCP connection. ``sock`` is None while it is being opened."""
 
     def __init__(

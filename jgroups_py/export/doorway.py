@@ -31,7 +31,7 @@ WARN_BEFORE: Final = 30 * 86400.0
 _WARN_EVERY: Final = 86400.0
 
 
-class Doorway:
+class ExportDoorway:
     """See the module's docstring.
 
     Args:

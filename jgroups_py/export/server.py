@@ -19,7 +19,7 @@ from jgroups_py.driver.unwrap import reraise
 from jgroups_py.errors import ConfigError, JGroupsError
 from jgroups_py.export.auth import nonce, proof, proved
 from jgroups_py.export.columns import CHANGES, STATE, Schema, pack
-from jgroups_py.export.doorway import Doorway
+from jgroups_py.export.doorway import ExportDoorway
 from jgroups_py.export.errors import (
     Behind,
     Busy,
@@ -104,7 +104,7 @@ class ExportPort:
     """Made by ``open_export``."""
 
     def __init__(
-        self, sources: Mapping[str, Source], doorway: Doorway, limits: ExportLimits
+        self, sources: Mapping[str, Source], doorway: ExportDoorway, limits: ExportLimits
     ) -> None:
         self.sources = dict(sources)
         self.limits = limits
@@ -142,7 +142,7 @@ class ExportPort:
     # --- one client
 
     async def _serve(self, stream: trio.SocketStream) -> None:
-        client = Client(stream, self.limits.idle_timeout)
+        client = PortClient(stream, self.limits.idle_timeout)
         self.counters["clients"] += 1
         host = _host_of(stream)
         known = False
@@ -163,7 +163,7 @@ class ExportPort:
             self._connections -= known
             await trio.aclose_forcefully(stream)
 
-    async def _let_in(self, client: Client, host: str) -> bool:
+    async def _let_in(self, client: PortClient, host: str) -> bool:
         """Return whether a client proved that it knows the token and may stay."""
         try:
             with trio.fail_after(self.limits.hello_timeout):
@@ -183,7 +183,7 @@ class ExportPort:
             pass  # the client is gone
         return False
 
-    async def _serve_known(self, client: Client, host: str) -> None:
+    async def _serve_known(self, client: PortClient, host: str) -> None:
         try:
             while (said := await client.next_request()) is not None:
                 client.token = self._still(client.token, host)
@@ -219,7 +219,7 @@ class ExportPort:
             meaning = EXPORT_CAUSES[cause]
             _log.warning("EXPORT turned away: %s (%s), from %s%s", cause, meaning, host, left_out)
 
-    async def _welcome(self, client: Client) -> None:
+    async def _welcome(self, client: PortClient) -> None:
         ours = nonce()
         await client.send(Challenge(VERSION, ours))
         message = await client.receive(greeting=True)
@@ -248,7 +248,7 @@ class ExportPort:
             self._connections -= 1
             raise
 
-    async def _answer(self, client: Client, said: Request, body: bytes) -> None:
+    async def _answer(self, client: PortClient, said: Request, body: bytes) -> None:
         now = trio.current_time()
         self._check_rights(client.token, said)
         match said:
@@ -345,14 +345,16 @@ class ExportPort:
             parts=source.part() is not None,
         )
 
-    async def _send_state(self, client: Client, kept: KeptSnapshot, start: int, stop: int) -> None:
+    async def _send_state(
+        self, client: PortClient, kept: KeptSnapshot, start: int, stop: int
+    ) -> None:
         async with aclosing(kept.frozen.pages(start, stop, self.limits.frame_rows)) as pages:
             async for rows in pages:
                 await self._send_rows(client, STATE, kept.source.state_columns(rows))
                 kept.used = trio.current_time()
         await client.send(Rows(0, (), True))
 
-    async def _send_changes(self, client: Client, source: Source, said: ReadChanges) -> None:
+    async def _send_changes(self, client: PortClient, source: Source, said: ReadChanges) -> None:
         await self._seen(source, said.stop)
         log = source.log_at(said.stop)
         start, stop = log.position(said.start), log.position(said.stop)
@@ -390,7 +392,7 @@ class ExportPort:
         )
 
     async def _send_rows(
-        self, client: Client, schema: Schema, columns: Sequence[Sequence[Any]]
+        self, client: PortClient, schema: Schema, columns: Sequence[Sequence[Any]]
     ) -> None:
         """Send rows in frames that are not too large."""
         for start, stop in _cuts(columns[-1], self.limits.frame_bytes):
@@ -399,7 +401,7 @@ class ExportPort:
             self.counters["rows_out"] += stop - start
             await client.send(Rows(stop - start, sizes, False), body)
 
-    async def _commit(self, client: Client, said: Commit) -> None:
+    async def _commit(self, client: PortClient, said: Commit) -> None:
         """Run a commit. It goes on when the client is lost; a client that asks again gets its result."""
         staging = self._staging_of(said.map)
         job, mine = staging.begin(said, trio.current_time())
@@ -419,7 +421,7 @@ class ExportPort:
             await client.send(job.result)
 
 
-class Client:
+class PortClient:
     """Messages on a connection. ``timeout`` is in seconds, for each message."""
 
     token: ExportToken
@@ -433,7 +435,7 @@ class Client:
         self.certificate = b""
         """The port's certificate that the client has seen, in DER. Empty without TLS."""
 
-    async def encrypt(self, doorway: Doorway) -> bool:
+    async def encrypt(self, doorway: ExportDoorway) -> bool:
         """Agree on TLS, if the port has it. Return False if the client does not."""
         session = doorway.session()
         if session is None:
@@ -580,7 +582,7 @@ async def open_export(
         LocalProtocolError: there is no trio loop here; nothing was opened.
     """
     check_trio("open_export", aio=False)
-    doorway = Doorway(token, token_file, tls)
+    doorway = ExportDoorway(token, token_file, tls)
     if not _is_loopback(host) and not allow_remote and not doorway.encrypts:
         raise ConfigError(
             f"an export port on {host} sends unencrypted rows to other hosts: give it tls, or allow_remote=True "

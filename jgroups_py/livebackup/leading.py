@@ -16,7 +16,7 @@ from jgroups_py.livebackup.live import LiveSide
 from jgroups_py.livebackup.messages import Confirm, Here, Join, Lead, Ready, encode
 from jgroups_py.livebackup.outgoing import Outgoing
 from jgroups_py.livebackup.settings import Every
-from jgroups_py.livebackup.snapshots import RETRY_SECONDS, Asked, Givings
+from jgroups_py.livebackup.snapshots import RETRY_SECONDS, Givings, SnapshotAsk
 from jgroups_py.values.address import Address
 from jgroups_py.values.view import View
 
@@ -117,9 +117,9 @@ class Leading:
 
     # --- snapshots
 
-    def _asked(self, join: Join) -> Asked:
+    def _asked(self, join: Join) -> SnapshotAsk:
         """Operations of another term have other numbers."""
-        return Asked(join.ask, join.since if join.term == self.side.term else 0)
+        return SnapshotAsk(join.ask, join.since if join.term == self.side.term else 0)
 
     async def _give_snapshots(self, to: Address) -> None:
         begins = True
@@ -129,7 +129,7 @@ class Leading:
                 await self._give_snapshot(to, asked)
             begins = self._givings.ended(to, asked)
 
-    async def _give_snapshot(self, to: Address, asked: Asked) -> None:
+    async def _give_snapshot(self, to: Address, asked: SnapshotAsk) -> None:
         side = self.side
         side.answer(side.confirming.left(to))
         try:

@@ -15,7 +15,7 @@ from jgroups_py.livebackup.messages import Op, Part, Whole, encode, plain
 from jgroups_py.livebackup.objects import Space
 from jgroups_py.livebackup.outgoing import Outgoing
 from jgroups_py.livebackup.settings import LiveBackupSettings
-from jgroups_py.livebackup.snapshots import Asked
+from jgroups_py.livebackup.snapshots import SnapshotAsk
 from jgroups_py.livebackup.tickets import Counters
 from jgroups_py.livebackup.work import AloneWork, LiveWork, Work
 from jgroups_py.values.address import Address
@@ -214,7 +214,7 @@ class LiveSide:
 
     # --- snapshots
 
-    async def snapshot(self, asked: Asked) -> list[bytes]:
+    async def snapshot(self, asked: SnapshotAsk) -> list[bytes]:
         """The messages of a snapshot: the objects that were asked for with their counters, at a moment at which no operation is under way.
 
         Raises trio.TooSlowError after ``snapshot_wait``, and BadOperation for an object whose ``save`` gives what is not plain data.
@@ -228,7 +228,7 @@ class LiveSide:
             self._pausing -= 1
             self.wake()
 
-    async def _parts(self, asked: Asked) -> list[bytes]:
+    async def _parts(self, asked: SnapshotAsk) -> list[bytes]:
         ask, since = asked.number, self._changed.since(asked.since)
         found: list[bytes] = []
         objects: list[tuple[str, int, Any]] = []

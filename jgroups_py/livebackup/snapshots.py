@@ -33,7 +33,7 @@ class BadSnapshot(LiveBackupError):
     """A snapshot that cannot be taken: a kind that is not here, a state that its class refuses, parts that are missing."""
 
 
-class Arrived(NamedTuple):
+class ArrivedSnapshot(NamedTuple):
     """A snapshot. ``is_all``: of all objects, whatever was asked for."""
 
     objects: Objects
@@ -88,11 +88,11 @@ class Arrival:
             self._objects, self._removed = [], []
             raise BadSnapshot(f"more than {self._objects_max} objects came")
 
-    def whole(self, whole: Whole) -> Arrived | None:
+    def whole(self, whole: Whole) -> ArrivedSnapshot | None:
         """All parts are here. None: they answer an older ask. Raises BadSnapshot when parts are missing."""
         if whole.snapshot != self._ask:
             return None
-        found = Arrived(self._objects, self._removed, not whole.since)
+        found = ArrivedSnapshot(self._objects, self._removed, not whole.since)
         self._objects, self._removed = [], []
         number = len(found.objects) + len(found.removed)
         if number != whole.objects:
@@ -102,7 +102,7 @@ class Arrival:
         return found
 
 
-class Asked(NamedTuple):
+class SnapshotAsk(NamedTuple):
     """``number``: of the ask. ``since``: as in ``Join``."""
 
     number: int
@@ -113,19 +113,19 @@ class Givings(Generic[A]):
     """Of a live node: who is being given a snapshot. Who asks meanwhile gets one more, however often it asks."""
 
     def __init__(self) -> None:
-        self._newest: dict[A, Asked] = {}
+        self._newest: dict[A, SnapshotAsk] = {}
 
-    def asked(self, by: A, asked: Asked) -> bool:
+    def asked(self, by: A, asked: SnapshotAsk) -> bool:
         """Returns whether to begin now."""
         begins = by not in self._newest
         self._newest[by] = asked
         return begins
 
-    def newest(self, by: A) -> Asked:
+    def newest(self, by: A) -> SnapshotAsk:
         """What the next snapshot answers."""
         return self._newest[by]
 
-    def ended(self, to: A, asked: Asked) -> bool:
+    def ended(self, to: A, asked: SnapshotAsk) -> bool:
         """A snapshot was sent or given up. Returns whether to begin once more."""
         if self._newest[to] != asked:
             return True

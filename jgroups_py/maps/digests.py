@@ -11,7 +11,7 @@ from hashlib import blake2b
 from itertools import islice
 from typing import Final, NamedTuple, Protocol
 
-from jgroups_py.maps.entry import Entry
+from jgroups_py.maps.entry import MapEntry
 from jgroups_py.maps.stamp import Stamp
 
 BUCKETS: Final = 4096
@@ -29,7 +29,7 @@ class Side(Protocol):
 
     def items(
         self, *, after: bytes = b"", removed: bool = False
-    ) -> Iterator[tuple[bytes, Entry]]: ...
+    ) -> Iterator[tuple[bytes, MapEntry]]: ...
 
 
 class Row(NamedTuple):
@@ -57,7 +57,7 @@ def bucket_of(key: bytes) -> int:
     return int.from_bytes(blake2b(key, digest_size=4).digest(), "little") % BUCKETS
 
 
-def digests(items: Iterable[tuple[bytes, Entry]]) -> list[int]:
+def digests(items: Iterable[tuple[bytes, MapEntry]]) -> list[int]:
     """One number for each bucket; equal for equal entries in any order."""
     found = [0] * BUCKETS
     for key, entry in items:
@@ -66,7 +66,7 @@ def digests(items: Iterable[tuple[bytes, Entry]]) -> list[int]:
     return found
 
 
-def _hash(key: bytes, entry: Entry) -> int:
+def _hash(key: bytes, entry: MapEntry) -> int:
     head = b"%d %d %d %d " % (len(key), entry.stamp.time, entry.stamp.node, entry.expires)
     data = blake2b(head, digest_size=BYTES)
     data.update(key)
@@ -74,7 +74,7 @@ def _hash(key: bytes, entry: Entry) -> int:
     return int.from_bytes(data.digest(), "little")
 
 
-def row_of(entry: Entry) -> Row:
+def row_of(entry: MapEntry) -> Row:
     value = entry.value
     digest = _NO_VALUE if value is None else blake2b(value, digest_size=BYTES).digest()
     return Row(entry.stamp, entry.expires, digest)

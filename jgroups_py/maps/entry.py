@@ -56,7 +56,7 @@ def node_of(origin: int) -> int:
     return origin >> NODE_SHIFT
 
 
-class Entry(msgspec.Struct, frozen=True, gc=False):
+class MapEntry(msgspec.Struct, frozen=True, gc=False):
     """``value`` None: the key was removed (a tombstone). ``expires``: ticks, 0: never. ``life``: of merging rules, the time of the
     last removal that the value comes after; a later life wins over an earlier one."""
 
@@ -90,7 +90,7 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
         return b"".join(parts)
 
 
-def decode_entry(data: bytes) -> Entry:
+def decode_entry(data: bytes) -> MapEntry:
     """Raises DamagedEntry."""
     try:
         time, node, flags, count = _HEAD.unpack_from(data)
@@ -110,7 +110,9 @@ def decode_entry(data: bytes) -> Entry:
         raise DamagedEntry(str(error)) from None
     if time > TIME_MAX:
         raise DamagedEntry(f"an entry of the time {time}, at most {TIME_MAX} is possible")
-    return Entry(None if flags & _REMOVED else data[end:], Stamp(time, node), dots, expires, life)
+    return MapEntry(
+        None if flags & _REMOVED else data[end:], Stamp(time, node), dots, expires, life
+    )
 
 
 def value_at(data: bytes, now: Callable[[], int]) -> bytes | None:

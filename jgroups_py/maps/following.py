@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from jgroups_py.maps.entry import Entry
+from jgroups_py.maps.entry import MapEntry
 from jgroups_py.maps.shared import SharedFile
 from jgroups_py.maps.stamp import WIDE_IDENTIFIER_MAX, Stamp
 
@@ -70,7 +70,7 @@ def after(file: SharedFile, start: Place, most: int | None = None) -> Place:
 
 def changes(
     file: SharedFile, origin: str, after: int, to: int, most: int | None = None
-) -> Iterator[tuple[int, bytes, Entry]]:
+) -> Iterator[tuple[int, bytes, MapEntry]]:
     """Number, key and entry of each latest change of an origin with a number above ``after``, up to ``to``; at most ``most``."""
     while most is None or most > 0:
         wanted = CHANGES_AT_ONCE if most is None else min(most, CHANGES_AT_ONCE)

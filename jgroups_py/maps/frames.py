@@ -103,7 +103,7 @@ def first_of(data: bytes) -> First:
         ) from None
 
 
-class FrameReader:
+class MapFrameReader:
     """Makes frames of the bytes of one side. It holds no more than has come of one frame."""
 
     def __init__(self, frame_max: int = MESSAGE_MAX) -> None:

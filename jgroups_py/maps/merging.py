@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 
 from msgspec.structs import replace
 
-from jgroups_py.maps.entry import NODE_SHIFT, Dots, Entry, decode_entry
+from jgroups_py.maps.entry import NODE_SHIFT, Dots, MapEntry, decode_entry
 from jgroups_py.maps.eviction import (
     EVICTED_AT_ONCE,
     EVICTION_SLOT,
@@ -70,9 +70,9 @@ class Merging:
         self._number = self._vector.get(origin, 0)
         self._time = self._had = self._fact(b"time")
         self._floor = self._floor_before = self._fact(b"floor")
-        self._was: dict[bytes, Entry | None] = {}
+        self._was: dict[bytes, MapEntry | None] = {}
         """Of the keys below, what the file has."""
-        self._now: dict[bytes, Entry | None] = {}
+        self._now: dict[bytes, MapEntry | None] = {}
         """What was read or written in this transaction."""
         self._latest: dict[bytes, tuple[int, int, bytes]] = {}
         """Changes of this host that are not looked at yet: time, number and encoded entry."""
@@ -113,7 +113,7 @@ class Merging:
         entry, self._floor = placed(self._rule, mine, decode_entry(encoded), self._floor)
         self.join(key, numbered(self._rule, mine, entry, self._origin, number))
 
-    def join(self, key: bytes, entry: Entry) -> None:
+    def join(self, key: bytes, entry: MapEntry) -> None:
         """An entry of another host."""
         self._time = max(self._time, entry.stamp.time)
         write(self, self._rule, key, entry)
@@ -124,7 +124,7 @@ class Merging:
         else:
             self._vector[origin] = max(self._vector.get(origin, 0), number)
 
-    def forget(self, key: bytes, tombstone: Entry) -> None:
+    def forget(self, key: bytes, tombstone: MapEntry) -> None:
         """A tombstone goes. Nothing happens if the key was written, or removed once more, meanwhile."""
         entry = self.entry(key)
         if entry is None or entry != tombstone:
@@ -277,26 +277,26 @@ class Merging:
             found.append(key)
         return found
 
-    def _removed(self, entry: Entry) -> Entry:
+    def _removed(self, entry: MapEntry) -> MapEntry:
         """A removal by this host, newer than all that is in the file."""
         self._number += 1
         self._time = (max(self._time >> 8, entry.stamp.time >> 8) + 1) << 8 | EVICTION_SLOT
         stamp = Stamp(self._time, self._origin >> NODE_SHIFT)
         life = 0 if self._last_writer else self._time
         return numbered(
-            self._rule, entry, Entry(None, stamp, {}, 0, life), self._origin, self._number
+            self._rule, entry, MapEntry(None, stamp, {}, 0, life), self._origin, self._number
         )
 
     # --- Rows
 
-    def entry(self, key: bytes) -> Entry | None:
+    def entry(self, key: bytes) -> MapEntry | None:
         if key in self._now:
             return self._now[key]
         data = self._txn.get(key, db=self._dbs.entries)
         entry = self._was[key] = self._now[key] = None if data is None else decode_entry(data)
         return entry
 
-    def set_entry(self, key: bytes, entry: Entry) -> None:
+    def set_entry(self, key: bytes, entry: MapEntry) -> None:
         if key not in self._now:
             self.entry(key)
         self._now[key] = entry
@@ -308,6 +308,6 @@ class Merging:
         """The index is written with the entries."""
 
 
-def _size(key: bytes, entry: Entry | None) -> int:
+def _size(key: bytes, entry: MapEntry | None) -> int:
     """What it counts for ``max_live_bytes``."""
     return 0 if entry is None or entry.value is None else len(key) + len(entry.value)

@@ -38,7 +38,9 @@ class Got(msgspec.Struct, frozen=True, tag="g", array_like=True, forbid_unknown_
     vector: list[tuple[Number, Number]]
 
 
-class Changes(msgspec.Struct, frozen=True, tag="c", array_like=True, forbid_unknown_fields=True):
+class OriginChanges(
+    msgspec.Struct, frozen=True, tag="c", array_like=True, forbid_unknown_fields=True
+):
     """All changes of ``origin`` above ``after`` and up to ``to`` that newer ones have not replaced: key and encoded entry."""
 
     origin: Number
@@ -67,7 +69,7 @@ class Stale(msgspec.Struct, frozen=True, tag="s", array_like=True, forbid_unknow
     vector: list[tuple[Number, Number]]
 
 
-Message = Hello | Have | Got | Changes | Want | Refused | Stale
+Message = Hello | Have | Got | OriginChanges | Want | Refused | Stale
 
 _encoder: Final = msgspec.msgpack.Encoder()
 _decoder: Final[msgspec.msgpack.Decoder[Message]] = msgspec.msgpack.Decoder(Message)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from jgroups_py.maps.control import SLOTS, Control
-from jgroups_py.maps.entry import Entry, decode_entry
+from jgroups_py.maps.entry import MapEntry, decode_entry
 from jgroups_py.maps.inbox import CHANGE, ENTRY, InboxFiles, split_keyed
 from jgroups_py.maps.rules import ConflictRule, LastWriter, merged
 from jgroups_py.maps.stamp import HybridClock
@@ -27,7 +27,7 @@ PRUNED_AT_ONCE: Final = 500
 class _Waiting:
     """What the inboxes have of a key, joined."""
 
-    entry: Entry
+    entry: MapEntry
     slot: int
     end: int
 
@@ -42,7 +42,7 @@ class Overlay:
         inboxes: InboxFiles,
         rule: ConflictRule,
         observed: HybridClock | None,
-        changed: Callable[[bytes, Entry], None],
+        changed: Callable[[bytes, MapEntry], None],
     ) -> None:
         self._store = store
         self._control = control
@@ -70,7 +70,7 @@ class Overlay:
     def __iter__(self) -> Iterator[bytes]:
         return iter(self.waiting)
 
-    def entry(self, key: bytes, base: bytes | None) -> Entry | None:
+    def entry(self, key: bytes, base: bytes | None) -> MapEntry | None:
         """What a key has whose entry in the snapshot is ``base``."""
         waiting = self.waiting.get(key)
         if waiting is None or waiting.end <= self._merged_to[waiting.slot]:
@@ -93,7 +93,7 @@ class Overlay:
         if self._control.mark() != self.mark:
             self._catch_up()
 
-    def note(self, key: bytes, entry: Entry, slot: int, end: int) -> None:
+    def note(self, key: bytes, entry: MapEntry, slot: int, end: int) -> None:
         """A record of an inbox, up to ``end``."""
         if self._observed is not None:
             self._observed.observe(entry.stamp.time)
@@ -170,7 +170,7 @@ class Overlay:
             self._behind = True  # it is in the file, and may have been overwritten here
         return begin
 
-    def _joined(self, base: Entry, new: Entry) -> Entry:
+    def _joined(self, base: MapEntry, new: MapEntry) -> MapEntry:
         if new.life > base.life:
             return new
         if self._last_writer:
@@ -180,7 +180,7 @@ class Overlay:
         if base.value is None or new.value is None:
             return base if new.value is None else new
         newer = new if new.stamp.is_newer(base.stamp) else base
-        return Entry(
+        return MapEntry(
             merged(self._rule, base.value, new.value)[0],
             newer.stamp,
             base.dots,

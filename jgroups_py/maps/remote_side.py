@@ -13,8 +13,8 @@ from jgroups_py.maps.digests import Row
 from jgroups_py.maps.frames import (
     Away,
     BadStream,
-    FrameReader,
     Inquiry,
+    MapFrameReader,
     first_of,
     frame,
     opening,
@@ -50,7 +50,7 @@ class RemoteSide:
     def __init__(self, stream: trio.abc.Stream, place: str) -> None:
         self._stream = stream
         self._place = place
-        self._reader = FrameReader()
+        self._reader = MapFrameReader()
         self._frames: list[bytes] = []
         self.described = Described("", 0, "")
 

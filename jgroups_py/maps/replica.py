@@ -25,15 +25,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
-from jgroups_py.maps.entry import KEY_MAX, TIME_MAX, DamagedEntry, Entry, decode_entry, node_of
+from jgroups_py.maps.entry import KEY_MAX, TIME_MAX, DamagedEntry, MapEntry, decode_entry, node_of
 from jgroups_py.maps.messages import (
     VERSION,
     BadMessage,
-    Changes,
     Got,
     Have,
     Hello,
     Message,
+    OriginChanges,
     Refused,
     Stale,
     Want,
@@ -41,7 +41,7 @@ from jgroups_py.maps.messages import (
     encode,
 )
 from jgroups_py.maps.stamp import TICKS_PER_S, HybridClock
-from jgroups_py.maps.table import Changed, Vector
+from jgroups_py.maps.table import ChangedKey, Vector
 
 CHUNK: Final = 256 * 1024
 """About how many bytes of entries one message has."""
@@ -57,11 +57,11 @@ class Table(Protocol):
     def vector(self) -> Vector: ...
     def changes(
         self, origin: int, after: int, to: int, most: int
-    ) -> Iterator[tuple[int, bytes, Entry]]: ...
+    ) -> Iterator[tuple[int, bytes, MapEntry]]: ...
     def apply(
-        self, entries: Iterable[tuple[bytes, Entry]], advance: Mapping[int, int]
-    ) -> Sequence[Changed] | None: ...
-    def tombstones(self) -> Iterator[tuple[bytes, Entry]]: ...
+        self, entries: Iterable[tuple[bytes, MapEntry]], advance: Mapping[int, int]
+    ) -> Sequence[ChangedKey] | None: ...
+    def tombstones(self) -> Iterator[tuple[bytes, MapEntry]]: ...
     def forget(self, keys: Iterable[bytes]) -> None: ...
     def begin_anew(self, vector: Mapping[int, int], keep: int) -> None: ...
     @property
@@ -154,8 +154,8 @@ class Arrived:
 
     node: int
     origin: int
-    entries: Sequence[tuple[bytes, Entry]]
-    changed: Sequence[Changed] | None
+    entries: Sequence[tuple[bytes, MapEntry]]
+    changed: Sequence[ChangedKey] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,7 +289,7 @@ class Replica:
         self._now = max(now, self._now)
         try:
             message = decode(data)
-            if isinstance(message, Changes) and message.origin != self.settings.origin:
+            if isinstance(message, OriginChanges) and message.origin != self.settings.origin:
                 have = self._received.get(message.origin, 0)
                 if message.after <= have < message.to:
                     self._apply(node_of(message.origin), message)
@@ -359,7 +359,7 @@ class Replica:
             self._on_have(peer, message, shared)
         elif isinstance(message, Got):
             self._on_got(peer, message)
-        elif isinstance(message, Changes):
+        elif isinstance(message, OriginChanges):
             self._on_changes(peer, message)
         elif isinstance(message, Want):
             peer.wants[message.origin] = message.after
@@ -466,7 +466,7 @@ class Replica:
             peer.on_the_way = sum(f[2] for f in peer.flights)
             self.changed()
 
-    def _on_changes(self, peer: _Link, changes: Changes) -> None:
+    def _on_changes(self, peer: _Link, changes: OriginChanges) -> None:
         assert peer.hello is not None
         origin = changes.origin
         if origin == self.settings.origin:
@@ -483,7 +483,7 @@ class Replica:
             return
         self._apply(peer.hello.node, changes)
 
-    def _apply(self, node: int, changes: Changes) -> None:
+    def _apply(self, node: int, changes: OriginChanges) -> None:
         """``node``: who has sent them."""
         origin = changes.origin
         entries = [(key, decode_entry(data)) for key, data in changes.entries]
@@ -506,7 +506,7 @@ class Replica:
         if behind is not None:
             behind.since, behind.number, behind.asked_at = self._now, changes.to, 0.0
 
-    def _on_own(self, changes: Changes) -> None:
+    def _on_own(self, changes: OriginChanges) -> None:
         """K18: what seems to be our own is ignored, except while we begin anew."""
         if self._regained is None or changes.after > self._regained:
             self.counters["own_ignored"] += 1
@@ -559,7 +559,7 @@ class Replica:
             if after >= to or len(ready) < 2:
                 break
             entries, size, upto = self._chunk(own, after, to, budget)
-            data = encode(Changes(own, after, upto, entries))
+            data = encode(OriginChanges(own, after, upto, entries))
             self._out.append(SendAll(tuple(p.number for p in ready), data))
             self.counters["shared_sent"] += 1
             self.counters["entries_sent"] += len(entries)
@@ -575,7 +575,7 @@ class Replica:
                 return budget
             after = peer.sent.get(origin, 0)
             entries, size, upto = self._chunk(origin, after, to, budget)
-            self._send(peer.number, Changes(origin, after, upto, entries))
+            self._send(peer.number, OriginChanges(origin, after, upto, entries))
             self.counters["entries_sent"] += len(entries)
             budget -= size
             self._on_its_way(peer, origin, upto, size, entries)

@@ -11,7 +11,7 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
-from jgroups_py.maps.entry import Dots, Entry
+from jgroups_py.maps.entry import Dots, MapEntry
 
 
 class ConflictRule(Protocol):
@@ -35,7 +35,7 @@ class LastWriter:
 LAST_WRITER: Final = LastWriter()
 
 
-def join(rule: ConflictRule, mine: Entry | None, theirs: Entry) -> tuple[Entry, bool]:
+def join(rule: ConflictRule, mine: MapEntry | None, theirs: MapEntry) -> tuple[MapEntry, bool]:
     """What a key holds when ``theirs`` has come, and whether the two are in conflict that nobody can decide: one stamp, two values
     (an identifier given twice, or a file copied). Then the smaller bytes win, everywhere."""
     if mine is None:
@@ -62,7 +62,7 @@ def join(rule: ConflictRule, mine: Entry | None, theirs: Entry) -> tuple[Entry, 
         value = theirs.value if mine.value is None else mine.value
     else:
         value, undecided = merged(rule, mine.value, theirs.value)
-    return Entry(
+    return MapEntry(
         value, newer.stamp, joined.dots, max(mine.expires, theirs.expires), mine.life
     ), undecided
 
@@ -90,7 +90,7 @@ def _takes(rule: ConflictRule, value: bytes) -> bool:
     return True
 
 
-def _shown(entry: Entry) -> tuple[bool, bytes]:
+def _shown(entry: MapEntry) -> tuple[bool, bytes]:
     return entry.value is not None, entry.value or b""
 
 
@@ -98,11 +98,11 @@ def _covers(these: Dots, those: Dots) -> bool:
     return all(these.get(origin, 0) >= number for origin, number in those.items())
 
 
-def _with(mine: Entry, theirs: Entry) -> Entry:
+def _with(mine: MapEntry, theirs: MapEntry) -> MapEntry:
     dots = dict(mine.dots)
     for origin, number in theirs.dots.items():
         dots[origin] = max(dots.get(origin, 0), number)
-    return Entry(mine.value, mine.stamp, dots, mine.expires, mine.life)
+    return MapEntry(mine.value, mine.stamp, dots, mine.expires, mine.life)
 
 
 # --- shipped rules, on values of the JSON codec

@@ -28,7 +28,7 @@ from msgspec.structs import replace
 
 from jgroups_py.maps import forks
 from jgroups_py.maps.control import SLOTS, Control
-from jgroups_py.maps.entry import KEY_MAX, Entry, decode_entry, value_at
+from jgroups_py.maps.entry import KEY_MAX, MapEntry, decode_entry, value_at
 from jgroups_py.maps.errors import MapClosed, MapError, MapFileError
 from jgroups_py.maps.eviction import FORGET as FORGOTTEN
 from jgroups_py.maps.eviction import REMOVE, TIME, Limits, Readings
@@ -53,7 +53,7 @@ from jgroups_py.maps.room import Room
 from jgroups_py.maps.rules import RULES, LastWriter
 from jgroups_py.maps.stamp import HybridClock, Stamp
 from jgroups_py.maps.store import Store
-from jgroups_py.maps.table import Changed, Vector
+from jgroups_py.maps.table import ChangedKey, Vector
 
 ITEMS_AT_ONCE: Final = 1000
 """Keys that an iteration reads at a time; nobody waits longer for it."""
@@ -72,7 +72,7 @@ class SharedFile:
         self.folder = folder
         self.settings = settings or FileSettings()
         self._lock = threading.RLock()
-        self.on_change: Callable[[bytes, Entry], None] | None = None
+        self.on_change: Callable[[bytes, MapEntry], None] | None = None
         """Called with each change that this process comes to know of, its own too, from whatever thread finds it. It must not wait."""
         self._open()
         forks.watch(self)
@@ -172,7 +172,7 @@ class SharedFile:
             self._child.run()
         self._merger.run()
 
-    def _changed(self, key: bytes, entry: Entry) -> None:
+    def _changed(self, key: bytes, entry: MapEntry) -> None:
         if self.on_change is not None:
             self.on_change(key, entry)
 
@@ -261,16 +261,18 @@ class SharedFile:
         if self._readings.is_due(key, time.monotonic()) and not self._inbox.is_half_full():
             self._append(USE, TIME.pack(self.clock.wall_time()) + key)
 
-    def entry(self, key: bytes) -> Entry | None:
+    def entry(self, key: bytes) -> MapEntry | None:
         """The entry, removed or not. Its dots are only those that are merged."""
         with self._lock:
             self._look()
             return self._entry(key)
 
-    def _entry(self, key: bytes) -> Entry | None:
+    def _entry(self, key: bytes) -> MapEntry | None:
         return self._overlay.entry(key, self.store.raw(key))
 
-    def items(self, *, after: bytes = b"", removed: bool = False) -> Iterator[tuple[bytes, Entry]]:
+    def items(
+        self, *, after: bytes = b"", removed: bool = False
+    ) -> Iterator[tuple[bytes, MapEntry]]:
         """All entries, in the order of keys, above ``after``; those that are removed only if that is asked for. What is written meanwhile may be
         given or not; a key is given once."""
         found, last = self._some(after, removed)  # at once: a map that was closed says so here
@@ -287,12 +289,14 @@ class SharedFile:
                 return found
             found.append(key)
 
-    def _others(self, after: bytes | None, removed: bool) -> Iterator[tuple[bytes, Entry]]:
+    def _others(self, after: bytes | None, removed: bool) -> Iterator[tuple[bytes, MapEntry]]:
         while after is not None:
             found, after = self._some(after, removed)
             yield from found
 
-    def _some(self, after: bytes, removed: bool) -> tuple[list[tuple[bytes, Entry]], bytes | None]:
+    def _some(
+        self, after: bytes, removed: bool
+    ) -> tuple[list[tuple[bytes, MapEntry]], bytes | None]:
         """Entries above a key, and the last key, from which one goes on; None: these were the last ones."""
         with self._lock:
             self._look()
@@ -352,7 +356,7 @@ class SharedFile:
             if not self._last_writer:
                 mine = self._entry(key)
                 life = stamp.time if value is None else (mine.life if mine is not None else 0)
-            entry = Entry(value, stamp, {}, expires, life)
+            entry = MapEntry(value, stamp, {}, expires, life)
             end = self._inbox.append(CHANGE, keyed(key, entry.encode()))
             self._overlay.note(key, entry, self.slot, end)
             self._overlay.wrote(self.slot, end)
@@ -410,11 +414,11 @@ class SharedFile:
 
     def changes(
         self, origin: int, after: int, to: int, most: int
-    ) -> Iterator[tuple[int, bytes, Entry]]:
+    ) -> Iterator[tuple[int, bytes, MapEntry]]:
         with self._open_still():
             return iter(list(self.store.changes(origin, after, to, most)))
 
-    def tombstones(self) -> Iterator[tuple[bytes, Entry]]:
+    def tombstones(self) -> Iterator[tuple[bytes, MapEntry]]:
         with self._open_still():
             return iter(list(self.store.tombstones()))
 
@@ -424,8 +428,8 @@ class SharedFile:
             return self.store.forgotten
 
     def apply(
-        self, entries: Iterable[tuple[bytes, Entry]], advance: Mapping[int, int]
-    ) -> Sequence[Changed] | None:
+        self, entries: Iterable[tuple[bytes, MapEntry]], advance: Mapping[int, int]
+    ) -> Sequence[ChangedKey] | None:
         with self._lock:
             self._look()
             for key, entry in entries:

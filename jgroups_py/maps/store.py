@@ -23,7 +23,7 @@ try:
 except ImportError as error:
     raise ConfigError("maps need lmdb: pip install 'jgroups_py[maps]'") from error
 
-from jgroups_py.maps.entry import Entry, decode_entry, origin_of
+from jgroups_py.maps.entry import MapEntry, decode_entry, origin_of
 from jgroups_py.maps.errors import MapFileError, MapFull
 from jgroups_py.maps.eviction import Limits, limits_of
 from jgroups_py.maps.merging import DOT, END, NUMBER, Databases, Merging, numbers
@@ -230,7 +230,7 @@ class Store:
 
     def changes(
         self, origin: int, after: int, to: int, most: int
-    ) -> Iterator[tuple[int, bytes, Entry]]:
+    ) -> Iterator[tuple[int, bytes, MapEntry]]:
         with self._env.begin() as txn, txn.cursor(db=self._dbs.changes) as cursor:
             if not cursor.set_range(DOT.pack(origin, after + 1)):
                 return
@@ -241,7 +241,7 @@ class Store:
                 most -= 1
                 yield number, key, decode_entry(txn.get(key, default=b"", db=self._entries))
 
-    def tombstones(self) -> Iterator[tuple[bytes, Entry]]:
+    def tombstones(self) -> Iterator[tuple[bytes, MapEntry]]:
         with self._env.begin() as txn, txn.cursor(db=self._dbs.graves) as cursor:
             for key, _ in cursor:
                 yield key, decode_entry(txn.get(key, default=b"", db=self._entries))

@@ -13,7 +13,7 @@ from typing import Protocol
 
 from msgspec.structs import replace
 
-from jgroups_py.maps.entry import Dots, Entry
+from jgroups_py.maps.entry import Dots, MapEntry
 from jgroups_py.maps.rules import LAST_WRITER, ConflictRule, LastWriter, join, merged
 from jgroups_py.maps.stamp import Stamp
 
@@ -22,30 +22,30 @@ Vector = dict[int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Changed:
+class ChangedKey:
     """A key whose entry has changed. ``diverged``: two values had one stamp."""
 
     key: bytes
-    old: Entry | None
-    new: Entry
+    old: MapEntry | None
+    new: MapEntry
     diverged: bool = False
 
 
 class Rows(Protocol):
     """What ``write`` needs of a table: its entries and its index."""
 
-    def entry(self, key: bytes) -> Entry | None: ...
-    def set_entry(self, key: bytes, entry: Entry) -> None: ...
+    def entry(self, key: bytes) -> MapEntry | None: ...
+    def set_entry(self, key: bytes, entry: MapEntry) -> None: ...
     def add_dot(self, origin: int, number: int, key: bytes) -> None: ...
     def drop_dot(self, origin: int, number: int) -> None: ...
 
 
-def write(rows: Rows, rule: ConflictRule, key: bytes, theirs: Entry) -> Changed | None:
+def write(rows: Rows, rule: ConflictRule, key: bytes, theirs: MapEntry) -> ChangedKey | None:
     """Joins an entry with what is there. None: nothing has changed."""
     mine = rows.entry(key)
     new, diverged = join(rule, mine, theirs)
     if new is mine:
-        return Changed(key, mine, mine, True) if diverged and mine is not None else None
+        return ChangedKey(key, mine, mine, True) if diverged and mine is not None else None
     before: Dots = mine.dots if mine is not None else {}
     for origin, number in before.items():
         if new.dots.get(origin) != number:
@@ -54,10 +54,12 @@ def write(rows: Rows, rule: ConflictRule, key: bytes, theirs: Entry) -> Changed 
         if before.get(origin) != number:
             rows.add_dot(origin, number, key)
     rows.set_entry(key, new)
-    return Changed(key, mine, new, diverged)
+    return ChangedKey(key, mine, new, diverged)
 
 
-def numbered(rule: ConflictRule, mine: Entry | None, new: Entry, origin: int, number: int) -> Entry:
+def numbered(
+    rule: ConflictRule, mine: MapEntry | None, new: MapEntry, origin: int, number: int
+) -> MapEntry:
     """A change of this host as it is stored. With a merging rule it contains what is there, so that it never takes anything back."""
     if isinstance(rule, LastWriter) or mine is None or new.life > mine.life:
         return replace(new, dots={origin: number})
@@ -67,7 +69,9 @@ def numbered(rule: ConflictRule, mine: Entry | None, new: Entry, origin: int, nu
     return replace(new, value=value, dots={**mine.dots, origin: number}, life=mine.life)
 
 
-def placed(rule: ConflictRule, mine: Entry | None, new: Entry, floor: int) -> tuple[Entry, int]:
+def placed(
+    rule: ConflictRule, mine: MapEntry | None, new: MapEntry, floor: int
+) -> tuple[MapEntry, int]:
     """A change of this host with the stamp that it is stored with, and the new ``floor``: the latest time of a tombstone that was
     forgotten here, or of a change that was raised.
 
@@ -97,7 +101,7 @@ class MemoryTable:
 
     def __init__(self, rule: ConflictRule = LAST_WRITER) -> None:
         self.rule = rule
-        self.entries: dict[bytes, Entry] = {}
+        self.entries: dict[bytes, MapEntry] = {}
         self._index: dict[int, tuple[list[int], dict[int, bytes]]] = {}
         self._vector: Vector = {}
         self.forgotten: Vector = {}
@@ -106,7 +110,7 @@ class MemoryTable:
 
     # --- reading
 
-    def entry(self, key: bytes) -> Entry | None:
+    def entry(self, key: bytes) -> MapEntry | None:
         return self.entries.get(key)
 
     def vector(self) -> Vector:
@@ -114,7 +118,7 @@ class MemoryTable:
 
     def changes(
         self, origin: int, after: int, to: int, most: int
-    ) -> Iterator[tuple[int, bytes, Entry]]:
+    ) -> Iterator[tuple[int, bytes, MapEntry]]:
         """Changes of an origin with numbers above ``after`` and up to ``to``, at most ``most``, in their order."""
         numbers, keys = self._index.get(origin, ([], {}))
         first = bisect_right(numbers, after)
@@ -123,14 +127,14 @@ class MemoryTable:
                 return
             yield number, keys[number], self.entries[keys[number]]
 
-    def tombstones(self) -> Iterator[tuple[bytes, Entry]]:
+    def tombstones(self) -> Iterator[tuple[bytes, MapEntry]]:
         return ((key, entry) for key, entry in list(self.entries.items()) if entry.removed)
 
     # --- writing
 
     def apply(
-        self, entries: Iterable[tuple[bytes, Entry]], advance: Mapping[int, int]
-    ) -> Sequence[Changed]:
+        self, entries: Iterable[tuple[bytes, MapEntry]], advance: Mapping[int, int]
+    ) -> Sequence[ChangedKey]:
         """Joins entries, and raises the vector."""
         changed = [
             change for key, entry in entries if (change := write(self, self.rule, key, entry))
@@ -139,7 +143,7 @@ class MemoryTable:
             self._vector[origin] = max(self._vector.get(origin, 0), number)
         return changed
 
-    def change(self, origin: int, key: bytes, entry: Entry) -> Changed | None:
+    def change(self, origin: int, key: bytes, entry: MapEntry) -> ChangedKey | None:
         """A change of this host (``entry`` has no dots): it gets the next number of ``origin``."""
         number = self._vector.get(origin, 0) + 1
         self._vector[origin] = number
@@ -169,7 +173,7 @@ class MemoryTable:
 
     # --- Rows
 
-    def set_entry(self, key: bytes, entry: Entry) -> None:
+    def set_entry(self, key: bytes, entry: MapEntry) -> None:
         self.entries[key] = entry
 
     def add_dot(self, origin: int, number: int, key: bytes) -> None:

@@ -43,9 +43,9 @@ from jgroups_py.maps.frames import (
     Away,
     BadStream,
     First,
-    FrameReader,
     Greeting,
     Inquiry,
+    MapFrameReader,
     first_of,
     frame,
     opening,
@@ -140,7 +140,7 @@ class _Connection:
         self.scope = trio.CancelScope()
         self.stream = stream
         self._port = port
-        self._reader = FrameReader(port.settings.frame_max)
+        self._reader = MapFrameReader(port.settings.frame_max)
         self._queue: deque[bytes] = deque()
         self._unsent = 0
         self._wake = trio.Event()

@@ -47,7 +47,7 @@ class SnapshotOnDisk:
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class ClusterDifference:
     """The numbers of nodes that only the left cluster has, that only the right one has, and that differ. ``frame`` has all of
     them (path, what: "left", "right", "both"). ``repaired`` is true if the right one was made like the left one."""
 
@@ -260,7 +260,7 @@ def _run_to_end(writer: Any, counted: _Counted, until: Callable[[], bool]) -> No
 
 def reconcile(
     spark: Any, left: Cluster, right: Cluster, *, path: str = "/", repair: bool = False
-) -> Difference:
+) -> ClusterDifference:
     """Compare one moment of each of two clusters, with deletions. With buddies each moment is as in ``snapshot``. With ``repair``
     the right cluster gets the nodes that differ, and loses those that only it has. Writes there may be undone meanwhile."""
     key = kind_of(left.get("kind")).key
@@ -288,7 +288,7 @@ def reconcile(
         rows = frame.select(key, (f.col("what") == "right").alias("removed"), "data")
         rows.write.format("jgroups").options(**right, replace="true").mode("append").save()
     left_only, right_only, both = (counts.get(name, 0) for name in ("left", "right", "both"))
-    return Difference(left_only, right_only, both, frame.select(key, "what"), repair)
+    return ClusterDifference(left_only, right_only, both, frame.select(key, "what"), repair)
 
 
 def json_of(offset: Offset) -> Any:

@@ -17,7 +17,7 @@ from pyspark.sql import types as t
 
 from jgroups_py.errors import ConfigError
 from jgroups_py.maps.described import DescribedMap, Form
-from jgroups_py.maps.entry import Entry
+from jgroups_py.maps.entry import MapEntry
 from jgroups_py.maps.errors import MapTypeError
 from jgroups_py.maps.following import stamp_text
 from jgroups_py.maps.stamp import TICKS_PER_S
@@ -41,7 +41,7 @@ ABOUT: Final[dict[str, Any]] = {
 OF_CHANGES: Final = ("origin", "number", "removed")
 _TICKS_PER_US: Final = TICKS_PER_S // 1_000_000
 
-Told = tuple[str, int, bytes, Entry]
+Told = tuple[str, int, bytes, MapEntry]
 """Origin, number, key, entry."""
 
 

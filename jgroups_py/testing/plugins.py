@@ -19,7 +19,7 @@ from typing import Final
 
 from jgroups_py.buckets.bucket import Bucket
 from jgroups_py.buckets.ends import Cep, ProxyId
-from jgroups_py.buckets.messages import Change
+from jgroups_py.buckets.messages import EntryChange
 from jgroups_py.buckets.plugin import Entry, Plugin, Request
 
 REACH_MAX: Final = 100_000
@@ -73,7 +73,7 @@ def _formats(bucket: Bucket, plugin: Plugin) -> list[str]:
             data = bucket.entry(key).serialise(version)
             again = Bucket(0, provider, 1)
             try:
-                again.unserialise_entry(Change(key, {"": data}, True, version))
+                again.unserialise_entry(EntryChange(key, {"": data}, True, version))
                 same = again.entry(key).serialise(version) == data
             except Exception as error:
                 problems.append(

@@ -49,15 +49,15 @@ from jgroups_py.errors import ConfigError, RemoteProtocolError
 from jgroups_py.protocols.membership.gms.wire import AGREE_ID, RoundKind, is_refusal
 from jgroups_py.protocols.security.ciphers import KEY_LENGTHS, Cipher
 from jgroups_py.protocols.security.encrypt import Encrypt
-from jgroups_py.protocols.security.key_list import Entry, encode_keys, read_keys
+from jgroups_py.protocols.security.key_list import MemberKeys, encode_keys, read_keys
 from jgroups_py.protocols.security.public_keys import OtherKey, PublicKeys
 from jgroups_py.protocols.security.rsa import (
     ACCEPTED,
     BITS_LEAST,
     BITS_MOST,
     PADDINGS,
-    BadKey,
     KeyPair,
+    UnusableKey,
     encrypt,
 )
 from jgroups_py.stack.exposure import MESSAGES
@@ -321,20 +321,20 @@ class ASYM_ENCRYPT(Encrypt):
             self._sealed[member] = sealed
         return sealed
 
-    def _opened(self, entries: Iterable[Entry], version: bytes | None) -> Cipher | None:
+    def _opened(self, entries: Iterable[MemberKeys], version: bytes | None) -> Cipher | None:
         """The group key that a list has for this member. None: it has none.
 
         Raises:
-            BadKey: it is not for this member, or is not the key that ``version`` names.
+            UnusableKey: it is not for this member, or is not the key that ``version`` names.
         """
         for entry in entries:
             if entry.member == self.local_address and entry.group:
                 key = self._pair.decrypt(entry.group)
                 if 8 * len(key) not in KEY_LENGTHS:
-                    raise BadKey("no key of AES")
+                    raise UnusableKey("no key of AES")
                 cipher = self.cipher(key)
                 if cipher.version != version:
-                    raise BadKey("a key with another name")
+                    raise UnusableKey("a key with another name")
                 return cipher
         return None
 
@@ -422,7 +422,7 @@ class ASYM_ENCRYPT(Encrypt):
         self.keys_given += 1
         self.trace("key given", to=member)
         header = EncryptHeader(EncryptType.INSTALL_KEYS, False, self._current.version)
-        keys = encode_keys([Entry(member, b"", sealed)])
+        keys = encode_keys([MemberKeys(member, b"", sealed)])
         batch = Batch.of(member, self.protocol_id, header, payload=keys)
         if not _is_ours(member):
             batch = batch.with_header(_GMS, GmsHeader(GmsType.VIEW))
@@ -463,7 +463,7 @@ class ASYM_ENCRYPT(Encrypt):
             if len(self._expected) > EXPECTED_MAX:
                 del self._expected[next(iter(self._expected))]
 
-    def _in_clear(self, batch: Batch, entries: tuple[Entry, ...]) -> None:
+    def _in_clear(self, batch: Batch, entries: tuple[MemberKeys, ...]) -> None:
         """Passes down public keys and the payload, all in clear."""
         version = None if self._current is None else self._current.version
         header = EncryptHeader(EncryptType.INSTALL_KEYS, False, version)
@@ -474,7 +474,7 @@ class ASYM_ENCRYPT(Encrypt):
         listed = replace(batch, type=MessageType.BYTES, payloads=payloads)
         self.pass_down(listed.with_header(self.protocol_id, header))
 
-    def _with_keys(self, batch: Batch, cipher: Cipher, entries: tuple[Entry, ...]) -> None:
+    def _with_keys(self, batch: Batch, cipher: Cipher, entries: tuple[MemberKeys, ...]) -> None:
         """Encrypts a batch and passes it down behind a list of keys."""
         if batch.src is None:
             batch.src = self.local_address
@@ -485,7 +485,7 @@ class ASYM_ENCRYPT(Encrypt):
             assert isinstance(header, EncryptHeader)
             self._listed(encrypted, replace(header, type=EncryptType.INSTALL_KEYS), keys)
 
-    def _keys_for(self, dest: Address | None) -> tuple[Entry, ...]:
+    def _keys_for(self, dest: Address | None) -> tuple[MemberKeys, ...]:
         """The list before a VIEW or INSTALL_MERGE_VIEW."""
         view = self._announced or self._view
         if view is None:
@@ -496,12 +496,12 @@ class ASYM_ENCRYPT(Encrypt):
         sealed = [m for m in view if m != me] if self._key_is_new else []
         public = {entry.member: entry.public for entry in self._public.listed(self._joined)}
         return tuple(
-            Entry(m, public.get(m, b""), self._sealed_for(m) if m in sealed else b"")
+            MemberKeys(m, public.get(m, b""), self._sealed_for(m) if m in sealed else b"")
             for m in view
             if m in public or m in sealed
         )
 
-    def _all_keys(self, view: View, dest: Address) -> tuple[Entry, ...]:
+    def _all_keys(self, view: View, dest: Address) -> tuple[MemberKeys, ...]:
         """All public keys, and the group key for ``dest`` if it is a member."""
         return tuple(
             entry._replace(group=self._sealed_for(dest)) if entry.member == dest else entry
@@ -520,7 +520,7 @@ class ASYM_ENCRYPT(Encrypt):
             once = self.cipher(self.machine.secrets(self.config.sym_keylength // 8))
             sealed = encrypt(public, once.key, self._digest, self.machine.secrets)
             self._public.forget_joiner(joiner)
-            self._with_keys(batch, once, (Entry(joiner, b"", sealed),))
+            self._with_keys(batch, once, (MemberKeys(joiner, b"", sealed),))
             return
         view = self._announced or self._view
         assert view is not None
@@ -570,15 +570,15 @@ class ASYM_ENCRYPT(Encrypt):
                 self._was_given(self._opened(entries, header.version))
             else:
                 self.refuse("stray_keys", one)
-        except BadKey:
+        except UnusableKey:
             self.refuse("bad_key", one)
         except OtherKey:
             self.refuse("other_key", one)
 
-    def _joiner_asks(self, joiner: Address, entries: tuple[Entry, ...]) -> None:
+    def _joiner_asks(self, joiner: Address, entries: tuple[MemberKeys, ...]) -> None:
         own = next((entry for entry in entries if entry.member == joiner), None)
         if own is None:
-            raise BadKey("a request without the joiner's own key")
+            raise UnusableKey("a request without the joiner's own key")
         self._public.add_joiner(joiner, own.public, self.now)
 
     def _was_given(self, cipher: Cipher | None) -> None:
@@ -592,7 +592,11 @@ class ASYM_ENCRYPT(Encrypt):
             self.machine.soon(self._key_came)
 
     def _decrypt_behind_keys(
-        self, inner: Batch, header: EncryptHeader, kind: GmsType | None, entries: tuple[Entry, ...]
+        self,
+        inner: Batch,
+        header: EncryptHeader,
+        kind: GmsType | None,
+        entries: tuple[MemberKeys, ...],
     ) -> None:
         if self._may_hand_over(kind, inner.src):
             self._offered = self._opened(entries, header.version)
@@ -617,10 +621,10 @@ class ASYM_ENCRYPT(Encrypt):
             return src in view
         return src in self._expected and (view is None or kind == GmsType.INSTALL_MERGE_VIEW)
 
-    def _take_listed(self, inner: Batch, entries: tuple[Entry, ...]) -> None:
+    def _take_listed(self, inner: Batch, entries: tuple[MemberKeys, ...]) -> None:
         try:
             self._public.add_listed(entries)
-        except BadKey:
+        except UnusableKey:
             self.turn_away("bad_key", inner.src)
         except OtherKey:
             self.turn_away("other_key", inner.src)

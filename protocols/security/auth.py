@@ -29,9 +29,9 @@ from jgroups_py.config.settings import Secret
 from jgroups_py.errors import ConfigError
 from jgroups_py.protocols.membership.gms.wire import is_refusal
 from jgroups_py.protocols.security.tokens import (
-    Claim,
     FixedMembershipToken,
     RegexMembership,
+    SenderFacts,
     Token,
 )
 from jgroups_py.protocols.security.x509_token import X509Token
@@ -193,9 +193,9 @@ class AUTH(Protocol):
         self.tokens_taken += 1
         return True
 
-    def _claim(self, src: Address) -> Claim:
+    def _claim(self, src: Address) -> SenderFacts:
         name = self.name_of(src)
-        return Claim(self.ask_down(GetPhysical(src)), None if name == str(src) else name)
+        return SenderFacts(self.ask_down(GetPhysical(src)), None if name == str(src) else name)
 
     def _refuse(self, cause: str, reason: str, src: Address | None, header: GmsHeader) -> None:
         self.turn_away(cause, src)

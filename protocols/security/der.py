@@ -18,17 +18,17 @@ class BadDer(Exception):
     """The bytes are no DER of the expected form."""
 
 
-class Element(NamedTuple):
+class DerElement(NamedTuple):
     """One element: its tag and its content."""
 
     tag: int
     content: bytes
 
-    def children(self) -> list[Element]:
+    def children(self) -> list[DerElement]:
         """The elements inside."""
         return list(elements(self.content))
 
-    def child(self, index: int, tag: int | None = None) -> Element:
+    def child(self, index: int, tag: int | None = None) -> DerElement:
         """Return one element inside, which must have ``tag``."""
         found = self.children()
         if index >= len(found) or (tag is not None and found[index].tag != tag):
@@ -56,7 +56,7 @@ class Element(NamedTuple):
         return ".".join(map(str, (first, parts[0] - 40 * first, *parts[1:])))
 
 
-def elements(data: bytes) -> Iterator[Element]:
+def elements(data: bytes) -> Iterator[DerElement]:
     """Yield the elements that ``data`` consists of.
 
     Raises:
@@ -76,11 +76,11 @@ def elements(data: bytes) -> Iterator[Element]:
             at += count
         if at + size > len(data):
             raise BadDer
-        yield Element(tag, data[at : at + size])
+        yield DerElement(tag, data[at : at + size])
         at += size
 
 
-def whole(data: bytes) -> Element:
+def whole(data: bytes) -> DerElement:
     """Return the single element that ``data`` is."""
     found = list(elements(data))
     if len(found) != 1:

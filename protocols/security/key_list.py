@@ -21,7 +21,7 @@ KEY_MOST: Final = 4096
 """Bytes of a longer key are not read."""
 
 
-class Entry(NamedTuple):
+class MemberKeys(NamedTuple):
     """The keys of one member; empty: none."""
 
     member: Address
@@ -29,7 +29,7 @@ class Entry(NamedTuple):
     group: bytes = b""
 
 
-def encode_keys(entries: Iterable[Entry]) -> bytes:
+def encode_keys(entries: Iterable[MemberKeys]) -> bytes:
     """Returns the list as bytes."""
     entries = tuple(entries)
     w = Writer()
@@ -42,7 +42,7 @@ def encode_keys(entries: Iterable[Entry]) -> bytes:
     return w.done()
 
 
-def read_keys(payload: bytes | memoryview) -> tuple[tuple[Entry, ...], bytes]:
+def read_keys(payload: bytes | memoryview) -> tuple[tuple[MemberKeys, ...], bytes]:
     """Returns the list and the payload behind it.
 
     Raises:
@@ -53,9 +53,9 @@ def read_keys(payload: bytes | memoryview) -> tuple[tuple[Entry, ...], bytes]:
     return entries, bytes(r.rest())
 
 
-def _read_entry(r: Reader) -> Entry:
+def _read_entry(r: Reader) -> MemberKeys:
     member = r.known_addr("the owner of a key")
-    return Entry(member, _read_key(r), _read_key(r))
+    return MemberKeys(member, _read_key(r), _read_key(r))
 
 
 def _read_key(r: Reader) -> bytes:

@@ -29,7 +29,7 @@ from jgroups_py.protocols.security.der import (
     SET,
     TEXT_16,
     BadDer,
-    Element,
+    DerElement,
     whole,
 )
 from jgroups_py.wire.java_stream import read_fields
@@ -137,21 +137,21 @@ def _from_pkcs12(data: bytes, store_password: str, key_password: str, alias: str
     raise _not_there(alias, names)
 
 
-def _content_of(info: Element) -> bytes:
+def _content_of(info: DerElement) -> bytes:
     """The octets of a ContentInfo of type data."""
     if info.tag != SEQUENCE or info.child(0).oid != _DATA:
         raise BadDer
     return info.child(1).child(0, OCTETS).content
 
 
-def _friendly_name(bag: Element) -> str:
+def _friendly_name(bag: DerElement) -> str:
     for attribute in bag.child(2, SET).children():
         if attribute.child(0).oid == _FRIENDLY_NAME:
             return attribute.child(1, SET).child(0, TEXT_16).content.decode("utf-16-be")
     return ""
 
 
-def _secret(wrapped: Element, password: str) -> bytes:
+def _secret(wrapped: DerElement, password: str) -> bytes:
     """Decrypts a SecretBag: a type and an EncryptedPrivateKeyInfo, which has the key's bytes in a PrivateKeyInfo."""
     encrypted = whole(wrapped.child(0, SEQUENCE).child(1).child(0, OCTETS).content)
     plain = _decrypt(encrypted.child(0, SEQUENCE), encrypted.child(1, OCTETS).content, password)
@@ -161,7 +161,7 @@ def _secret(wrapped: Element, password: str) -> bytes:
         raise KeystoreError("key_password does not fit the key") from None
 
 
-def _decrypt(algorithm: Element, data: bytes, password: str) -> bytes:
+def _decrypt(algorithm: DerElement, data: bytes, password: str) -> bytes:
     kind, parameters = algorithm.child(0).oid, algorithm.child(1, SEQUENCE)
     if not data:
         raise BadDer
@@ -188,7 +188,7 @@ def _decrypt(algorithm: Element, data: bytes, password: str) -> bytes:
     return _plain(Cipher(AES(key), modes.CBC(iv)), data, 16)
 
 
-def _iterations(element: Element) -> int:
+def _iterations(element: DerElement) -> int:
     if not 0 < element.number <= MAX_ITERATIONS:
         raise KeystoreError(f"it wants {element.number} iterations (at most {MAX_ITERATIONS})")
     return element.number
@@ -205,7 +205,7 @@ def _plain(cipher: Cipher[modes.CBC], data: bytes, block: int) -> bytes:
     return plain[:-count]
 
 
-def _check_mac(mac: Element, safe: bytes, password: str) -> None:
+def _check_mac(mac: DerElement, safe: bytes, password: str) -> None:
     info = mac.child(0, SEQUENCE)
     digest = _DIGESTS.get(info.child(0).child(0).oid)
     if digest is None:

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from jgroups_py.protocols.security.key_list import Entry
-from jgroups_py.protocols.security.rsa import BadKey, PublicKey, read_public_key
+from jgroups_py.protocols.security.key_list import MemberKeys
+from jgroups_py.protocols.security.rsa import PublicKey, UnusableKey, read_public_key
 from jgroups_py.values.address import Address
 
 JOINER_SECONDS: Final = 60.0
@@ -46,15 +46,15 @@ class PublicKeys:
             or self._listed.get(member)
         )
 
-    def listed(self, members: Iterable[Address]) -> tuple[Entry, ...]:
+    def listed(self, members: Iterable[Address]) -> tuple[MemberKeys, ...]:
         """Returns the known keys of ``members``, for a list."""
-        return tuple(Entry(m, key.encoded) for m in members if (key := self.of(m)) is not None)
+        return tuple(MemberKeys(m, key.encoded) for m in members if (key := self.of(m)) is not None)
 
     def add_joiner(self, joiner: Address, encoded: bytes, now: float) -> None:
         """Keeps the key that a joiner sent.
 
         Raises:
-            BadKey: it cannot be used.
+            UnusableKey: it cannot be used.
             OtherKey: the joiner or member has another one.
         """
         asked = self._joiners.get(joiner)
@@ -73,11 +73,11 @@ class PublicKeys:
         """Forgets the key of a joiner that was refused."""
         self._joiners.pop(joiner, None)
 
-    def add_listed(self, entries: Iterable[Entry]) -> None:
+    def add_listed(self, entries: Iterable[MemberKeys]) -> None:
         """Keeps the keys of a member's list.
 
         Raises:
-            BadKey, OtherKey: as ``add_joiner``, for one of them. The others are kept.
+            UnusableKey, OtherKey: as ``add_joiner``, for one of them. The others are kept.
         """
         problem: Exception | None = None
         for entry in entries:
@@ -90,7 +90,7 @@ class PublicKeys:
                 continue
             try:
                 key = read_public_key(entry.public)
-            except BadKey as error:
+            except UnusableKey as error:
                 problem = error
                 continue
             if len(self._listed) < FOREIGN_MAX:

@@ -43,7 +43,7 @@ _PKCS1_PADDING: Final = 11
 _HASHES: Final = {"sha1": hashes.SHA1, "sha256": hashes.SHA256}
 
 
-class BadKey(Exception):
+class UnusableKey(Exception):
     """The bytes are no public key that can be used, or a text is no group key for us."""
 
 
@@ -59,17 +59,17 @@ def read_public_key(encoded: bytes) -> PublicKey:
     """Returns the key that the bytes are.
 
     Raises:
-        BadKey: they are none, or it is too short or too long.
+        UnusableKey: they are none, or it is too short or too long.
     """
     try:
         key = serialization.load_der_public_key(encoded)
     except (ValueError, UnsupportedAlgorithm):
-        raise BadKey("no public key") from None
+        raise UnusableKey("no public key") from None
     if not isinstance(key, RSAPublicKey) or not BITS_LEAST <= key.key_size <= BITS_MOST:
-        raise BadKey("no public key of RSA with a length that is used")
+        raise UnusableKey("no public key of RSA with a length that is used")
     numbers = key.public_numbers()
     if numbers.e > _EXPONENT_MOST:
-        raise BadKey("a public key with a large exponent")
+        raise UnusableKey("a public key with a large exponent")
     return PublicKey(numbers.n, numbers.e, encoded)
 
 
@@ -141,9 +141,9 @@ class KeyPair:
         """Returns the text that was encrypted for this member.
 
         Raises:
-            BadKey: it was not encrypted for this member, or was altered.
+            UnusableKey: it was not encrypted for this member, or was altered.
         """
         try:
             return self._key.decrypt(data, self._padding)
         except ValueError:
-            raise BadKey("not encrypted for this member") from None
+            raise UnusableKey("not encrypted for this member") from None

@@ -28,7 +28,7 @@ from jgroups_py.wire.objects import REGEX_MEMBERSHIP_CLASS
 _FIXED_MAGIC: Final = 16
 
 
-class Claim(NamedTuple):
+class SenderFacts(NamedTuple):
     """Facts about a sender: its network address and its logical name. None: not known."""
 
     physical: IpAddress | None
@@ -53,7 +53,7 @@ class Token(ABC):
         """Returns the token that this member shows to others."""
 
     @abstractmethod
-    def admits(self, token: Streamable | None, claim: Claim) -> bool:
+    def admits(self, token: Streamable | None, claim: SenderFacts) -> bool:
         """Returns whether a sender with such a token may join."""
 
 
@@ -77,7 +77,7 @@ class FixedMembershipToken(Token):
     def show(self, random_bytes: RandomBytes) -> Streamable:
         return Streamable(_FIXED_MAGIC, "emptyToken")
 
-    def admits(self, token: Streamable | None, claim: Claim) -> bool:
+    def admits(self, token: Streamable | None, claim: SenderFacts) -> bool:
         physical = claim.physical
         if token is None or token.magic != _FIXED_MAGIC or physical is None:
             return False
@@ -130,7 +130,7 @@ class RegexMembership(Token):
     def show(self, random_bytes: RandomBytes) -> Streamable:
         return Streamable(-1, None, REGEX_MEMBERSHIP_CLASS)
 
-    def admits(self, token: Streamable | None, claim: Claim) -> bool:
+    def admits(self, token: Streamable | None, claim: SenderFacts) -> bool:
         if token is None or token.class_name != REGEX_MEMBERSHIP_CLASS:
             return False
         texts = []

@@ -22,8 +22,15 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
 from jgroups_py.errors import ConfigError
 from jgroups_py.protocols.security.ciphers import RandomBytes
-from jgroups_py.protocols.security.rsa import ACCEPTED, PADDINGS, BadKey, KeyPair, encrypt, room
-from jgroups_py.protocols.security.tokens import Claim, Token
+from jgroups_py.protocols.security.rsa import (
+    ACCEPTED,
+    PADDINGS,
+    KeyPair,
+    UnusableKey,
+    encrypt,
+    room,
+)
+from jgroups_py.protocols.security.tokens import SenderFacts, Token
 from jgroups_py.tls.files import CredentialsError, parse_pkcs12, read_file
 from jgroups_py.values.payloads import Streamable
 
@@ -86,7 +93,7 @@ class X509Token(Token):
             )
         try:
             self._keys = KeyPair(_der(store.key), self._digest)
-        except BadKey as problem:
+        except UnusableKey as problem:
             raise ConfigError(f"keystore_path: {self._path} has {problem}") from None
         most = room(self._keys.public, self._digest)
         if len(self._value.encode()) > most:
@@ -99,13 +106,13 @@ class X509Token(Token):
         value = self._value.encode()
         return Streamable(_MAGIC, encrypt(self._keys.public, value, self._digest, random_bytes))
 
-    def admits(self, token: Streamable | None, claim: Claim) -> bool:
+    def admits(self, token: Streamable | None, claim: SenderFacts) -> bool:
         assert self._keys is not None, "load comes first"
         if token is None or token.magic != _MAGIC or token.value is None:
             return False
         try:
             shown = self._keys.decrypt(bytes(token.value))
-        except BadKey:
+        except UnusableKey:
             return False
         return hmac.compare_digest(_folded(shown), _folded(self._value.encode()))
 

@@ -23,7 +23,7 @@ from jgroups_py.buckets.archive import (
     writer,
 )
 from jgroups_py.buckets.archive.frames import FRAME_MAX, Head, encode, framed
-from jgroups_py.buckets.messages import Change
+from jgroups_py.buckets.messages import EntryChange
 
 
 def entries(count: int) -> list[Record]:
@@ -62,7 +62,7 @@ def test_what_was_written_is_read(tmp_path: Path) -> None:
         assert (end.entries, end.size) == (501, sum(r.size for r in records))
     assert os.stat(file).st_mode & 0o777 == 0o600
     assert not list(tmp_path.glob("*.part"))
-    change = Change("k", {"": b"1", "p": b"2"}, True, 81)
+    change = EntryChange("k", {"": b"1", "p": b"2"}, True, 81)
     assert Record.of(change).as_change() == change
     empty = write(tmp_path / "none.jgb", [])
     assert read(empty) == ([], [])

@@ -21,7 +21,7 @@ from jgroups_py.buckets.archive.contents import export_managers, read_contents
 from jgroups_py.buckets.archive.repartition import repartition
 from jgroups_py.buckets.deployed import open_deployed
 from jgroups_py.buckets.deployment import parse_deployment
-from jgroups_py.buckets.messages import Change
+from jgroups_py.buckets.messages import EntryChange
 from jgroups_py.buckets.node import BucketNode
 from jgroups_py.testing.explorer.buckets.ledger import ledger
 
@@ -97,7 +97,7 @@ async def test_an_instance_is_exported_sorted_and_loaded_by_another_one(
         nursery.cancel_scope.cancel()
 
 
-class Contents(dict[int, list[Change]]):
+class Contents(dict[int, list[EntryChange]]):
     """A dictionary that can be watched."""
 
 
@@ -108,7 +108,9 @@ async def test_what_an_instance_was_made_of_is_not_kept_beside_its_buckets(
     watched: list[weakref.ref[Contents]] = []
 
     def contents() -> Contents:
-        found = Contents({n: [Change(KEYS[n], {"": b"x"}, True, 73)] for n in range(NEW.buckets)})
+        found = Contents(
+            {n: [EntryChange(KEYS[n], {"": b"x"}, True, 73)] for n in range(NEW.buckets)}
+        )
         watched.append(weakref.ref(found))
         return found
 

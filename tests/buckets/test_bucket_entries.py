@@ -17,7 +17,7 @@ from jgroups_py.buckets.archive import ArchiveReader, ArchiveWriter, BadArchive,
 from jgroups_py.buckets.archive.running import export_instance, import_archives
 from jgroups_py.buckets.bucket import Bucket
 from jgroups_py.buckets.deployment import parse_deployment
-from jgroups_py.buckets.messages import AskEntries, Change, Entries
+from jgroups_py.buckets.messages import AskEntries, Entries, EntryChange
 from jgroups_py.buckets.pages import ASKED_MAX, EXPORTS_MAX, Pages
 from jgroups_py.buckets.upgrade import move_all
 from jgroups_py.testing.explorer.buckets.ledger import NEW, OLD, LedgerProvider, ledger
@@ -133,7 +133,7 @@ async def test_an_entry_that_the_plug_in_does_not_take_changes_nothing(
         with pytest.raises(BadArchive):
             await load(node, damaged)
         with pytest.raises(EntryFailed, match="no whole entry"):
-            await node.put_entry(Change(KEYS[0], {}, True, OLD))
+            await node.put_entry(EntryChange(KEYS[0], {}, True, OLD))
 
 
 def test_the_slave_gets_an_entry_in_the_version_that_it_reads() -> None:
@@ -144,7 +144,7 @@ def test_the_slave_gets_an_entry_in_the_version_that_it_reads() -> None:
     master.provider.writes = (OLD,)
     found: list[Any] = []
     router = instance.router("n1")
-    router.put_entry(Change(key, {"": b'{"tokens": ["a"]}'}, True, NEW), found.append)
+    router.put_entry(EntryChange(key, {"": b'{"tokens": ["a"]}'}, True, NEW), found.append)
     instance.world.flush("n1.1")
     assert instance.world.run(5.0, lambda: bool(found)) and found == [[]]
     state = slave.copies[3].bucket.state()[key]

@@ -13,7 +13,7 @@ from jgroups_py.buckets.bucket import Bucket
 from jgroups_py.buckets.errors import BucketError
 from jgroups_py.buckets.messages import (
     Answer,
-    Change,
+    EntryChange,
     IndexState,
     Kept,
     Message,
@@ -218,7 +218,7 @@ class Slave:
 
     def save(self, epoch: int, sequence: int, text: str) -> Message | None:
         """What the slave says to a save."""
-        change = Change(KEY, {"": text.encode()}, True, 73)
+        change = EntryChange(KEY, {"": text.encode()}, True, 73)
         self.said.clear()
         kept = Kept(("router", sequence), [])
         self.manager.handle(self.master, Save(3, epoch, sequence, change, kept))
@@ -269,7 +269,7 @@ def test_a_move_lets_requests_in_after_few_entries() -> None:
     """A manager writes or reads one parcel in a turn, and requests wait for it."""
     bucket = Bucket(3, LedgerProvider(OLD), 10)
     for number in range(120):
-        bucket.adopt(Change(f"k{number}", {"": b"x"}, True, OLD))
+        bucket.adopt(EntryChange(f"k{number}", {"": b"x"}, True, OLD))
         bucket.remember(Kept(("r", number), []))
     row, there = Row(3, 1, Cep("a", "m/a")), Cep("b", "m/b")
     transfer = Transfer(1, bucket, row, Move(1, row, "slave", there, OLD), there, seed_settings())
@@ -282,7 +282,7 @@ def test_a_move_lets_requests_in_after_few_entries() -> None:
 
 
 def test_a_copy_that_nobody_uses_is_no_work_for_the_garbage_collector() -> None:
-    changes = [Change(f"k{number}", {"": b"x"}, True, OLD) for number in range(1000)]
+    changes = [EntryChange(f"k{number}", {"": b"x"}, True, OLD) for number in range(1000)]
     bucket = Bucket(3, LedgerProvider(NEW), 10)
     gc.collect()
     before = len(gc.get_objects())
@@ -300,9 +300,9 @@ def test_a_copy_that_nobody_uses_is_no_work_for_the_garbage_collector() -> None:
 @pytest.mark.seed("A63")
 def test_another_copy_adds_pieces_to_what_it_has() -> None:
     bucket = Bucket(3, LedgerProvider(OLD), 10)
-    bucket.adopt(Change("k", {"": b"whole"}, True, OLD))
+    bucket.adopt(EntryChange("k", {"": b"whole"}, True, OLD))
     for name, data in (("a", b"1"), ("b", b"2"), ("a", b"3")):
-        bucket.adopt(Change("k", {name: data}, False, OLD))
+        bucket.adopt(EntryChange("k", {name: data}, False, OLD))
     assert bucket.state() == {"k": ({"": b"whole", "a": b"3", "b": b"2"}, OLD)}
-    bucket.adopt(Change("k", {"": b"again"}, True, NEW))
+    bucket.adopt(EntryChange("k", {"": b"again"}, True, NEW))
     assert bucket.state() == {"k": ({"": b"again"}, NEW)}

@@ -22,7 +22,7 @@ from jgroups_py.buckets import (
     digest_of,
 )
 from jgroups_py.buckets.objects import Earlier, Kind, Objects, StateCodec, modifies, object_plugin
-from jgroups_py.buckets.objects.calls import Call, call_from, value_of
+from jgroups_py.buckets.objects.calls import ObjectCall, call_from, value_of
 from jgroups_py.buckets.objects.entry import ObjectEntry, this
 from jgroups_py.buckets.plugin import Plugin
 
@@ -111,16 +111,16 @@ async def test_bytes_that_are_no_call_reach_no_entry(autojump_clock: Any) -> Non
             (b"", "Seat/k"),
             (b"\xc1", "Seat/k"),
             (b"\x91" * 100_000, "Seat/k"),
-            (encode(Call("fly", {})), "Seat/k"),
-            (encode(Call("holder", {})), "Train/k"),
-            (encode(Call("holder", {})), None),
+            (encode(ObjectCall("fly", {})), "Seat/k"),
+            (encode(ObjectCall("holder", {})), "Train/k"),
+            (encode(ObjectCall("holder", {})), None),
         ]:
             with pytest.raises(NotSensible):
                 await node.request(Request(body, key))
         for call, problem in [
-            (Call("book", {"passenger": 7}), "argument 'passenger': Expected `str`"),
-            (Call("book", {"seat": "A"}), "no argument 'seat'"),
-            (Call("book", {}), "missing 1 required positional argument"),
+            (ObjectCall("book", {"passenger": 7}), "argument 'passenger': Expected `str`"),
+            (ObjectCall("book", {"seat": "A"}), "no argument 'seat'"),
+            (ObjectCall("book", {}), "missing 1 required positional argument"),
         ]:
             with pytest.raises(EntryFailed, match=problem):
                 await node.request(Request(encode(call), "Seat/k"))
@@ -210,7 +210,7 @@ class Sloppy:
 
 def run(entry: ObjectEntry[Any], method: str) -> Quiet:
     bucket = Quiet()
-    entry.manipulate(bucket, Request(msgspec.msgpack.encode(Call(method, {})), "K/k"), None)
+    entry.manipulate(bucket, Request(msgspec.msgpack.encode(ObjectCall(method, {})), "K/k"), None)
     return bucket
 
 
@@ -308,6 +308,6 @@ def test_an_object_that_is_deleted_by_a_method_that_raises_stays() -> None:
         bucket = Quiet("Ticket/1")
         entry: ObjectEntry[Ticket] = ObjectEntry(Kind(Ticket, errors=(SeatTaken,)), 1, False)
         entry.value.used = used
-        call = msgspec.msgpack.encode(Call("use", {}))
+        call = msgspec.msgpack.encode(ObjectCall("use", {}))
         entry.manipulate(bucket, Request(call, "Ticket/1"), None)
         assert bucket.deleted is not used

@@ -11,7 +11,7 @@ from faulty_store import FaultyStore
 
 from jgroups_py.cache import Fqn, TreeCache
 from jgroups_py.cache.call import CacheCall
-from jgroups_py.cache.changes import Change
+from jgroups_py.cache.changes import NodeChange
 from jgroups_py.cache.locks import Scope
 from jgroups_py.cache.node import Node
 from jgroups_py.cache.replication import LocalReplication
@@ -39,7 +39,7 @@ class Elsewhere(LocalReplication):
         await trio.sleep(1)  # ownership takes time
         for scope in missing if search else ():
             for path in [p for p in self.nodes if p.is_within(scope.path)]:
-                self.tree.apply((Change(path, None, self.nodes.pop(path)),), local=False)
+                self.tree.apply((NodeChange(path, None, self.nodes.pop(path)),), local=False)
 
     async def commit(self, call: CacheCall) -> None:
         self.commits.append([str(change.path) for change in call.changes])

@@ -19,7 +19,7 @@ from jgroups_py.cache import (
     open_tree_cache,
     parse_cache_settings,
 )
-from jgroups_py.cache.changes import Change
+from jgroups_py.cache.changes import NodeChange
 from jgroups_py.cache.container import MemoryTree
 from jgroups_py.cache.eviction import Region
 from jgroups_py.cache.node import Node
@@ -160,7 +160,7 @@ def test_a_policy_for_backups_is_refused(name: str) -> None:
 async def test_eviction_passes_by_what_is_kept_for_others(autojump_clock: Any) -> None:
     tree = MemoryTree()
     backup = Fqn(("_buddy_backup_", "B-1", "x"))
-    tree.apply((Change(backup, None, Node({"k": b"\xc5\x01\xf4" + bytes(500)})),))
+    tree.apply((NodeChange(backup, None, Node({"k": b"\xc5\x01\xf4" + bytes(500)})),))
     cache = TreeCache(container=tree, regions=[Region(Fqn(), LeastRecentlyUsed(2, 100))])
     for n in range(5):
         await cache.put(f"/{n}", "x", n)

@@ -22,7 +22,7 @@ from jgroups_py.cache import (
     TreeCache,
     open_tree_cache,
 )
-from jgroups_py.cache.changes import Change, Put
+from jgroups_py.cache.changes import NodeChange, Put
 from jgroups_py.cache.full_replication import FullReplication
 from jgroups_py.cache.node import Node
 from jgroups_py.cache.total_order import Ordered
@@ -328,7 +328,7 @@ def member(address: UUID, nodes: dict[str, bytes]) -> tuple[FullReplication, Tre
     full = FullReplication(sync=True, timeout=1)
     cache = TreeCache(replication=full)
     full.connect(address)
-    changes = [Change(Fqn.parse(p), None, Node({"x": v})) for p, v in nodes.items()]
+    changes = [NodeChange(Fqn.parse(p), None, Node({"x": v})) for p, v in nodes.items()]
     full.tree.apply(tuple(changes), local=True)
     return full, cache
 

@@ -8,7 +8,7 @@ import pytest
 from faulty_store import FaultyStore
 
 from jgroups_py.cache import Fqn, total_order
-from jgroups_py.cache.changes import Change
+from jgroups_py.cache.changes import NodeChange
 from jgroups_py.cache.container import MemoryTree
 from jgroups_py.cache.eviction import Evictor
 from jgroups_py.cache.listeners import CacheListeners
@@ -44,7 +44,7 @@ def test_an_order_remembers_members_of_the_last_views_only(
 
 def tree_with(*nodes: tuple[Fqn, Node]) -> MemoryTree:
     tree = MemoryTree()
-    tree.apply(tuple(Change(path, None, node) for path, node in nodes))
+    tree.apply(tuple(NodeChange(path, None, node) for path, node in nodes))
     return tree
 
 
@@ -57,10 +57,10 @@ async def keeper(passivation: bool = False) -> tuple[Keeper, FaultyStore]:
 async def test_rows_that_a_failed_write_may_have_spoilt_are_counted_and_written_again() -> None:
     """The call fails, memory keeps the value of before; nobody knows which of them the row is."""
     kept, store = await keeper()
-    await kept.before((Change(A, None, OLD),))
+    await kept.before((NodeChange(A, None, OLD),))
     store.fault = lambda: "after"
     with pytest.raises(StoreError):
-        await kept.before((Change(A, OLD, NEW), Change(B, None, NEW)))
+        await kept.before((NodeChange(A, OLD, NEW), NodeChange(B, None, NEW)))
     assert store.rows == {A: NEW, B: NEW}
     assert kept.statistics()["store_behind"] == 2 and kept.statistics()["unsaved_nodes"] == 1
     store.fault = lambda: ""
@@ -74,7 +74,7 @@ async def test_a_removal_of_a_node_in_use_is_made_good_later() -> None:
     kept, store = await keeper()
     tree, locks = tree_with((A, NEW), (B, NEW)), PathLocks()
     store.fault = lambda: "before"
-    await kept.after((Change(A, OLD, NEW), Change(B, OLD, NEW)))
+    await kept.after((NodeChange(A, OLD, NEW), NodeChange(B, OLD, NEW)))
     store.fault = lambda: ""
     held = locks.try_acquire((Scope(A, write=True),))
     assert held is not None
@@ -102,7 +102,7 @@ async def test_only_what_is_nowhere_any_more_is_told_as_forgotten(stored: bool) 
     tree = tree_with((A, NEW))
     kept = (await keeper(passivation=True))[0] if stored else None
     if kept is not None:
-        await kept.before((Change(A, None, NEW),))
+        await kept.before((NodeChange(A, None, NEW),))
     locks = PathLocks()
     evictor = Evictor(tree, [], locks, CacheListeners(), kept, clock=lambda: 0.0)
     told: list[Any] = []

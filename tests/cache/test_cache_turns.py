@@ -12,7 +12,7 @@ from faulty_store import FaultyStore
 
 from jgroups_py.cache import Fqn, turns
 from jgroups_py.cache.call import CacheCall
-from jgroups_py.cache.changes import Change, Put
+from jgroups_py.cache.changes import NodeChange, Put
 from jgroups_py.cache.keeping import KEEP_TIME, RoomKeeping
 from jgroups_py.cache.locks import Scope
 from jgroups_py.cache.node import Node
@@ -139,10 +139,10 @@ async def test_a_node_that_moves_while_it_is_written_is_as_the_move_left_it(
     keeper = Keeper(store, passivation=False)
     path, other = Fqn.parse("/x"), Fqn.parse("/y")
     node = Node({"n": b"1"})
-    change = Change(path, None if not removed else node, None if removed else node)
+    change = NodeChange(path, None if not removed else node, None if removed else node)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(keeper.after, (change,))
-        nursery.start_soon(keeper.after, (Change(other, None, node),))
+        nursery.start_soon(keeper.after, (NodeChange(other, None, node),))
         await trio.sleep(0.5)
         keeper.given(path, remove=True)
         keeper.taken(path)  # with another value
@@ -154,7 +154,7 @@ async def test_a_node_that_moves_while_it_is_written_is_as_the_move_left_it(
         await trio.sleep(0.5)
         keeper.given(path, remove=True)
     assert keeper.statistics()["store_behind"] == (2 if fails else 1)  # its row is to go
-    await keeper.after((Change(path, None, node),))
+    await keeper.after((NodeChange(path, None, node),))
     assert keeper.is_saved(path) is not fails  # what moved before does not count
 
 
@@ -164,7 +164,7 @@ async def test_a_write_that_was_cancelled_is_not_trusted(autojump_clock: Any) ->
     keeper = Keeper(store, passivation=False)
     path = Fqn.parse("/x")
     with trio.move_on_after(0.5):
-        await keeper.before((Change(path, Node({}), Node({"n": b"1"})),))
+        await keeper.before((NodeChange(path, Node({}), Node({"n": b"1"})),))
     assert not keeper.is_saved(path)
 
 
@@ -176,7 +176,7 @@ async def test_only_what_is_still_the_calls_own_is_stored(autojump_clock: Any) -
     """While others acknowledged, one node went away, one came back with another value, one was made anew."""
     gone, other, anew, still, removed = map(Fqn.parse, ("/gone", "/other", "/anew", "/still", "/r"))
     old, new = Node({"n": b"1"}), Node({"n": b"2"})
-    stored: list[Change] = []
+    stored: list[NodeChange] = []
 
     class Container:
         owned = {other: new, anew: new, still: old}.get
@@ -192,8 +192,8 @@ async def test_only_what_is_still_the_calls_own_is_stored(autojump_clock: Any) -
     replication = SimpleNamespace(keeps_copies=True, tree=SimpleNamespace(container=Container))
     storing = StoringLast(Noting(), replication)  # type: ignore[arg-type]
     storing.next = End()  # type: ignore[assignment]
-    changes = [Change(path, None, old) for path in (gone, other, still)]
-    changes += [Change(path, old, None) for path in (anew, removed)]
+    changes = [NodeChange(path, None, old) for path in (gone, other, still)]
+    changes += [NodeChange(path, old, None) for path in (anew, removed)]
     call = CacheCall("batch", (), lambda _call, _container: ())
     call.changes = tuple(changes)
     await storing.handle(call)

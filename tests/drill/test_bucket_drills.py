@@ -10,7 +10,7 @@ import pytest
 
 from jgroups_py.drill import judged
 from jgroups_py.drill.file import loader, plan
-from jgroups_py.drill.file.bucket_keys import BucketLoad
+from jgroups_py.drill.file.bucket_keys import BucketWorkload
 from jgroups_py.drill.judge.bucket_judge import BucketVerdict
 from jgroups_py.drill.run.bucket_user import NEW, OLD, DrillEntry, DrillProvider
 from jgroups_py.drill.run.runner import Silent
@@ -187,7 +187,7 @@ def test_an_instance_that_cannot_be_is_refused(old: str, new: str, words: str) -
 def test_settings_reach_the_plan() -> None:
     planned = plan.build(loader.loads(DRILL.format(timeline=KILL)))
     assert planned.settings == (("buckets", 6), ("lease", 0.5), ("moves", 4.0))
-    assert planned.loads[0].asks == BucketLoad(12, 0.3)
+    assert planned.loads[0].asks == BucketWorkload(12, 0.3)
 
 
 # --- for real

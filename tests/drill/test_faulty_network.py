@@ -9,7 +9,7 @@ import pytest
 import trio
 
 from jgroups_py import open_channel
-from jgroups_py.drill.file.plan import Figures
+from jgroups_py.drill.file.plan import FaultFigures
 from jgroups_py.drill.run.faulty_network import FaultyDriver, FaultyNetwork
 from jgroups_py.driver.memory import MemoryDriver
 from jgroups_py.stack.machine import Machine
@@ -17,7 +17,7 @@ from jgroups_py.stack.ports import Close, Connect, ConnectFailed, In
 
 
 def network() -> FaultyNetwork:
-    return FaultyNetwork(random.Random(1), lambda a, b: Figures(latency=0.001))
+    return FaultyNetwork(random.Random(1), lambda a, b: FaultFigures(latency=0.001))
 
 
 async def test_a_member_that_is_paused_and_wants_a_turn_waits_for_it(autojump_clock: Any) -> None:

@@ -9,7 +9,7 @@ import pytest
 from jgroups_py.drill.judge import cache_figures
 from jgroups_py.drill.judge.evidence import Evidence
 from jgroups_py.drill.judge.figures import Figures, figures, growth
-from jgroups_py.drill.judge.flows import Flow, flow, lags, latencies, percentile
+from jgroups_py.drill.judge.flows import SiteFlow, flow, lags, latencies, percentile
 from jgroups_py.drill.log import Record
 
 
@@ -183,12 +183,12 @@ def test_percentiles_are_nearest_ranks() -> None:
 
 
 def test_lag_grows_while_the_oldest_message_is_under_way() -> None:
-    flow = Flow("NYC", "SFO", [], [], [(0.5, 0.6), (1.0, 3.5), (2.0, 3.6), (3.9, 4.0)])
+    flow = SiteFlow("NYC", "SFO", [], [], [(0.5, 0.6), (1.0, 3.5), (2.0, 3.6), (3.9, 4.0)])
     assert lags(flow, [0, 1, 2, 3, 4, 5]) == pytest.approx([0.1, 1.0, 2.0, 2.5, 0.1])
 
 
 def test_latency_over_time_goes_by_the_time_of_sending() -> None:
-    flow = Flow("NYC", "SFO", [], [], [(0.5, 0.6), (0.6, 0.9), (1.5, 3.5)])
+    flow = SiteFlow("NYC", "SFO", [], [], [(0.5, 0.6), (0.6, 0.9), (1.5, 3.5)])
     assert latencies(flow, [0, 1, 2, 3], 0.99) == [pytest.approx(0.3), 2.0, None]
     assert latencies(flow, [0, 1, 2, 3], 0.5)[0] == pytest.approx(0.1)
 

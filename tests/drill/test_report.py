@@ -253,7 +253,7 @@ def test_leading_ends_with_the_member(told: Any) -> None:
 
 
 def test_gaps_are_times_in_which_something_was_under_way() -> None:
-    flow = flows.Flow("NYC", "SFO", [0.0, 1.0, 2.0, 10.0], [0.1, 1.1, 5.0, 10.1])
+    flow = flows.SiteFlow("NYC", "SFO", [0.0, 1.0, 2.0, 10.0], [0.1, 1.1, 5.0, 10.1])
     assert flows.gaps(flow) == [(2.0, 5.0)]
 
 

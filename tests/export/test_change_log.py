@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jgroups_py.cache.changes import Change
+from jgroups_py.cache.changes import NodeChange
 from jgroups_py.cache.fqn import Fqn
 from jgroups_py.cache.node import Node
 from jgroups_py.export.errors import Diverged, Trimmed
@@ -19,8 +19,8 @@ batches = st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 3)), max_siz
 """(origin, how many nodes changed)."""
 
 
-def changes(count: int) -> tuple[Change, ...]:
-    return tuple(Change(Fqn(("n", str(i))), None, Node({"k": b"v"})) for i in range(count))
+def changes(count: int) -> tuple[NodeChange, ...]:
+    return tuple(NodeChange(Fqn(("n", str(i))), None, Node({"k": b"v"})) for i in range(count))
 
 
 def filled(given: list[Batch], **limits: int) -> ChangeLog:

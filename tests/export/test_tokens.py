@@ -140,7 +140,7 @@ async def test_tokens_rotate_while_clients_are_connected(
         client.close()
 
 
-def doorway_of(port: ExportPort) -> doorway.Doorway:
+def doorway_of(port: ExportPort) -> doorway.ExportDoorway:
     return port._doorway
 
 

@@ -27,10 +27,10 @@ from jgroups_py.livebackup.outgoing import Outgoing
 from jgroups_py.livebackup.snapshots import (
     RETRY_SECONDS,
     Arrival,
-    Arrived,
-    Asked,
+    ArrivedSnapshot,
     BadSnapshot,
     Givings,
+    SnapshotAsk,
 )
 from jgroups_py.livebackup.tickets import Counters
 from jgroups_py.livebackup.work import AloneWork, LiveWork
@@ -106,12 +106,12 @@ def test_a_joiner_takes_no_answer_to_an_older_ask() -> None:
     arrival.part(Part(1, 1, [("Queue/a", 1, {})]))
     assert arrival.whole(Whole(1, 1, 1, 5)) is None
     arrival.part(Part(1, 2, [("Queue/b", 2, {})]))
-    assert arrival.whole(Whole(1, 2, 1, 5)) == Arrived([("Queue/b", 2, {})], [], True)
+    assert arrival.whole(Whole(1, 2, 1, 5)) == ArrivedSnapshot([("Queue/b", 2, {})], [], True)
 
 
 def test_who_asks_again_while_it_is_given_a_snapshot_gets_one_more() -> None:
     givings: Givings[str] = Givings()
-    first, second, third = (Asked(n, 0) for n in (1, 2, 3))
+    first, second, third = (SnapshotAsk(n, 0) for n in (1, 2, 3))
     assert givings.asked("B", first) and givings.newest("B") == first
     assert not givings.asked("B", second) and not givings.asked("B", third)
     assert givings.asked("C", first)
@@ -125,7 +125,7 @@ def test_a_joiner_takes_no_part_of_the_objects_for_all_of_them() -> None:
     with pytest.raises(BadSnapshot, match="objects since 7 came, and not since 0"):
         arrival.whole(Whole(1, 1, 0, 9, 7))
     arrival.begin(2, 7)
-    assert arrival.whole(Whole(1, 2, 0, 9, 7)) == Arrived([], [], False)
+    assert arrival.whole(Whole(1, 2, 0, 9, 7)) == ArrivedSnapshot([], [], False)
 
 
 def test_a_joiner_keeps_no_more_operations_than_it_may_and_skips_what_the_snapshot_contains() -> (

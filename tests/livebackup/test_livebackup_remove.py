@@ -19,7 +19,7 @@ from jgroups_py.livebackup.confirming import Confirming
 from jgroups_py.livebackup.kinds import REMOVAL, Catalogue
 from jgroups_py.livebackup.messages import Op, Part, Whole, decode, encode
 from jgroups_py.livebackup.objects import Space
-from jgroups_py.livebackup.snapshots import Arrival, Arrived, BadSnapshot
+from jgroups_py.livebackup.snapshots import Arrival, ArrivedSnapshot, BadSnapshot
 from jgroups_py.livebackup.tickets import Counters, Ticket, read_record
 
 MODES = pytest.mark.parametrize("mode", ["parallel", "one_at_a_time"])
@@ -453,9 +453,9 @@ def test_removed_objects_of_a_snapshot_count_as_objects() -> None:
         arrival.whole(Whole(1, 1, 1, 5))
     arrival.begin(2, 3)
     arrival.part(Part(1, 2, [], [("Queue/b", 2)]))
-    assert arrival.whole(Whole(1, 2, 1, 5, 3)) == Arrived([], [("Queue/b", 2)], False)
+    assert arrival.whole(Whole(1, 2, 1, 5, 3)) == ArrivedSnapshot([], [("Queue/b", 2)], False)
     arrival.begin(3, 3)
-    assert arrival.whole(Whole(1, 3, 0, 5)) == Arrived([], [], True), "everything came"
+    assert arrival.whole(Whole(1, 3, 0, 5)) == ArrivedSnapshot([], [], True), "everything came"
     arrival.begin(4)
     with pytest.raises(BadSnapshot, match="more than 2 objects"):
         arrival.part(Part(1, 4, [], [(f"Queue/{n}", 2) for n in range(3)]))

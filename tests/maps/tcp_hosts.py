@@ -9,7 +9,7 @@ import trio
 import trio.testing
 
 from jgroups_py.maps.digests import Side
-from jgroups_py.maps.entry import Entry, origin_of
+from jgroups_py.maps.entry import MapEntry, origin_of
 from jgroups_py.maps.links import Link, Medium
 from jgroups_py.maps.replica import (
     CloseLink,
@@ -108,7 +108,7 @@ class TableHost:
 
     def put(self, key: bytes, value: bytes | None) -> None:
         self.table.change(
-            self.origin, key, Entry(value, Stamp(self.clock.next(), self.node), {}, 0, 0)
+            self.origin, key, MapEntry(value, Stamp(self.clock.next(), self.node), {}, 0, 0)
         )
         self.replica.changed()
 

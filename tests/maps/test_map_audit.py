@@ -12,13 +12,13 @@ import pytest
 
 from jgroups_py.maps.audit import AuditLog, files_of, read_audit
 from jgroups_py.maps.digests import BUCKETS, bucket_of, differences, digests
-from jgroups_py.maps.entry import Entry
+from jgroups_py.maps.entry import MapEntry
 from jgroups_py.maps.errors import MapError, MapFileError
 from jgroups_py.maps.replica import Arrived, Sent, Told
 from jgroups_py.maps.stamp import TICKS_PER_S, Stamp
 
 NOW = 1_000_000_000_000_000_000
-ENTRY = Entry(b"value", Stamp((NOW // 10**9 - 2) * TICKS_PER_S, 1), {1: 1})
+ENTRY = MapEntry(b"value", Stamp((NOW // 10**9 - 2) * TICKS_PER_S, 1), {1: 1})
 SENT = Sent(2, 1, [(b"key", ENTRY.encode())])
 
 
@@ -31,7 +31,7 @@ def test_what_was_sent_and_what_came_is_read_again_with_the_peer_and_its_lag(
     tmp_path: Path,
 ) -> None:
     audit = log(tmp_path / "logs")
-    removed = Entry(None, Stamp(5, 3), {3: 1})
+    removed = MapEntry(None, Stamp(5, 3), {3: 1})
     audit.watch(SENT)
     audit.watch(Arrived(3, 3, [(b"gone", removed)], None))
     audit.watch(Told("skew", 3, "its clock is ahead"))
@@ -111,18 +111,20 @@ def test_a_disk_that_is_full_is_counted_and_ends_nothing(
 class Side:
     key_codec = "bytes"
 
-    def __init__(self, entries: dict[bytes, Entry]) -> None:
+    def __init__(self, entries: dict[bytes, MapEntry]) -> None:
         self.entries = entries
         self.reads = 0
 
-    def items(self, *, after: bytes = b"", removed: bool = False) -> Iterator[tuple[bytes, Entry]]:
+    def items(
+        self, *, after: bytes = b"", removed: bool = False
+    ) -> Iterator[tuple[bytes, MapEntry]]:
         self.reads += 1
         found = sorted(self.entries.items())
         return ((k, e) for k, e in found if k > after and (removed or not e.removed))
 
 
-def entries(count: int) -> dict[bytes, Entry]:
-    return {b"k%d" % n: Entry(b"v%d" % n, Stamp(n + 1, 1), {1: n + 1}) for n in range(count)}
+def entries(count: int) -> dict[bytes, MapEntry]:
+    return {b"k%d" % n: MapEntry(b"v%d" % n, Stamp(n + 1, 1), {1: n + 1}) for n in range(count)}
 
 
 def test_digests_do_not_depend_on_the_order_and_change_with_every_part_of_an_entry() -> None:
@@ -132,16 +134,16 @@ def test_digests_do_not_depend_on_the_order_and_change_with_every_part_of_an_ent
     assert digests(items) == expected and len(expected) == BUCKETS
     key, entry = items[0]
     for other in (
-        Entry(b"other", entry.stamp),
-        Entry(entry.value, Stamp(entry.stamp.time + 1, 1)),
-        Entry(entry.value, Stamp(entry.stamp.time, 2)),
-        Entry(entry.value, entry.stamp, {}, 5),
+        MapEntry(b"other", entry.stamp),
+        MapEntry(entry.value, Stamp(entry.stamp.time + 1, 1)),
+        MapEntry(entry.value, Stamp(entry.stamp.time, 2)),
+        MapEntry(entry.value, entry.stamp, {}, 5),
     ):
         assert digests([(key, other), *items[1:]]) != expected
 
 
 def test_values_that_are_swapped_between_keys_change_the_digests() -> None:
-    one, other = Entry(b"one", Stamp(5, 1)), Entry(b"two", Stamp(6, 1))
+    one, other = MapEntry(b"one", Stamp(5, 1)), MapEntry(b"two", Stamp(6, 1))
     a, b = [b"%05d" % n for n in range(40_000) if bucket_of(b"%05d" % n) == 0][:2]
     assert digests([(a, one), (b, other)]) != digests([(a, other), (b, one)])
 
@@ -149,9 +151,9 @@ def test_values_that_are_swapped_between_keys_change_the_digests() -> None:
 def test_each_key_that_differs_is_named_with_the_reason() -> None:
     here, there = entries(500), entries(500)
     del here[b"k1"], there[b"k2"]
-    here[b"k3"] = Entry(b"new", Stamp(1000, 2))
-    there[b"k4"] = Entry(None, Stamp(1000, 3))
-    there[b"k5"] = Entry(b"twin", here[b"k5"].stamp)
+    here[b"k3"] = MapEntry(b"new", Stamp(1000, 2))
+    there[b"k4"] = MapEntry(None, Stamp(1000, 3))
+    there[b"k5"] = MapEntry(b"twin", here[b"k5"].stamp)
     found = {one.key: one.why for one in differences(Side(here), Side(there))}
     assert found == {
         b"k1": "only there",

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from jgroups_py import blocking
 from jgroups_py.maps import Evicted, MapChange, MapError, PnCounter, eviction, open_map
-from jgroups_py.maps.entry import Entry
+from jgroups_py.maps.entry import MapEntry
 from jgroups_py.maps.eviction import Limits, Readings
 from jgroups_py.maps.file_settings import FileSettings
 from jgroups_py.maps.shared import SharedFile
@@ -94,8 +94,8 @@ def test_no_change_of_a_forgotten_entry_is_left(tmp_path: Path) -> None:
 def test_a_removal_by_a_limit_is_newer_than_what_it_removes_at_any_host(tmp_path: Path) -> None:
     with by_hand(tmp_path, max_entries=1, evict="remove", identifier=5) as (shared, merge):
         ahead = Stamp(shared.clock.wall_time() + (1 << 40), 2)
-        shared.apply([(b"theirs", Entry(b"v", ahead, {7: 1}))], {7: 1})
-        shared.apply([(b"newer", Entry(b"v", Stamp(ahead.time + 1, 2), {7: 2}))], {7: 2})
+        shared.apply([(b"theirs", MapEntry(b"v", ahead, {7: 1}))], {7: 1})
+        shared.apply([(b"newer", MapEntry(b"v", Stamp(ahead.time + 1, 2), {7: 2}))], {7: 2})
         merge()
         assert keys(shared) == [b"newer"]
         ((key, tombstone),) = shared.tombstones()
@@ -216,7 +216,7 @@ def test_what_is_known_of_uses_and_bytes_is_what_is_there(evict: str) -> None:
                 elif kind == "theirs":
                     told += 1
                     stamp = Stamp(shared.clock.wall_time() + number - 4, 2)
-                    shared.apply([(key, Entry(value, stamp, {7: told}))], {7: told})
+                    shared.apply([(key, MapEntry(value, stamp, {7: told}))], {7: told})
                 elif kind == "limit":
                     shared._set_limits(Limits(number, (number * 7) % 20, evict))
                 else:

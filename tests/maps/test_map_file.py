@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from jgroups_py.maps.control import Control
-from jgroups_py.maps.entry import Entry, origin_of
+from jgroups_py.maps.entry import MapEntry, origin_of
 from jgroups_py.maps.errors import MapBusy, MapClosed, MapError, MapFileError, MapFull
 from jgroups_py.maps.file_settings import FileSettings
 from jgroups_py.maps.rules import PnCounter
@@ -212,7 +212,7 @@ def test_entries_of_another_host_are_joined_and_raise_the_vector(tmp_path: Path)
     with opened(tmp_path) as shared:
         shared.write(b"key", b"ours")
         stamp = Stamp(shared.clock.next() + 1000, 2)
-        shared.apply([(b"key", Entry(b"theirs", stamp, {other: 3}))], {other: 4})
+        shared.apply([(b"key", MapEntry(b"theirs", stamp, {other: 3}))], {other: 4})
         assert shared.get(b"key") == b"theirs"
         assert shared.wait_merged()
         assert shared.get(b"key") == b"theirs"
@@ -315,7 +315,7 @@ def test_an_impossible_value_is_refused_with_the_possible_ones(tmp_path: Path) -
         lambda shared: shared.entry(b"key"),
         lambda shared: list(shared.items()),
         lambda shared: shared.write(b"key", b"value"),
-        lambda shared: shared.apply([(b"key", Entry(b"theirs", Stamp(1, 2), {2: 1}))], {2: 1}),
+        lambda shared: shared.apply([(b"key", MapEntry(b"theirs", Stamp(1, 2), {2: 1}))], {2: 1}),
         lambda shared: shared.forget([b"key"]),
         lambda shared: shared.begin_anew({2: 1}, 2),
     ],

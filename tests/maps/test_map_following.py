@@ -13,7 +13,7 @@ from jgroups_py import blocking
 from jgroups_py.errors import ConfigError
 from jgroups_py.maps import PerField, PnCounter, following
 from jgroups_py.maps.described import open_described
-from jgroups_py.maps.entry import Entry, origin_of
+from jgroups_py.maps.entry import MapEntry, origin_of
 from jgroups_py.maps.file_settings import FileSettings
 from jgroups_py.maps.following import Place
 from jgroups_py.maps.shared import SharedFile
@@ -63,7 +63,7 @@ def test_a_batch_has_at_most_so_many_changes_and_the_next_one_goes_on(
     monkeypatch.setattr(following, "CHANGES_AT_ONCE", 2)
     put(file, *(b"k%d" % n for n in range(7)), b"k0")
     other = origin_of(2, 1)
-    of_other = [(b"o%d" % n, Entry(b"v", Stamp(n, 2), {other: n})) for n in (1, 2, 3, 4, 5)]
+    of_other = [(b"o%d" % n, MapEntry(b"v", Stamp(n, 2), {other: n})) for n in (1, 2, 3, 4, 5)]
     file.apply(of_other, {other: 5})
     assert file.wait_merged()
     place, found = following.beginning(file), []

@@ -14,8 +14,8 @@ from jgroups_py.maps.frames import (
     START,
     Away,
     BadStream,
-    FrameReader,
     Greeting,
+    MapFrameReader,
     first_of,
     frame,
     opening,
@@ -30,7 +30,7 @@ def test_frames_are_the_same_wherever_the_stream_is_cut(
     messages: list[bytes], chance: random.Random
 ) -> None:
     stream = opening(GREETING) + b"".join(map(frame, messages))
-    reader, found = FrameReader(), []
+    reader, found = MapFrameReader(), []
     while stream:
         cut = chance.randint(1, len(stream))
         found += reader.feed(stream[:cut])
@@ -41,7 +41,7 @@ def test_frames_are_the_same_wherever_the_stream_is_cut(
 @settings(max_examples=200)
 @given(st.binary(max_size=200), st.booleans())
 def test_any_bytes_give_frames_or_a_reason(data: bytes, started: bool) -> None:
-    reader = FrameReader()
+    reader = MapFrameReader()
     try:
         frames = reader.feed((START if started else b"") + data)
         for one in frames[:1]:
@@ -67,12 +67,12 @@ def test_a_stream_that_is_none_of_a_map_is_refused_before_it_is_held(
     data: bytes, cause: str
 ) -> None:
     with pytest.raises(BadStream) as caught:
-        FrameReader(1000).feed(data)
+        MapFrameReader(1000).feed(data)
     assert caught.value.cause == cause
 
 
 def test_the_longest_frame_is_taken() -> None:
-    reader = FrameReader(1000)
+    reader = MapFrameReader(1000)
     assert reader.feed(opening(GREETING) + frame(b"x" * 1000))[1] == b"x" * 1000
 
 
@@ -94,4 +94,4 @@ def test_a_greeting_with_a_field_that_is_out_of_bounds_is_refused(first: Greetin
 
 def test_the_reason_of_an_end_is_read() -> None:
     away = Away("unknown_map", 'the map "fx" is not served here')
-    assert first_of(FrameReader().feed(opening(away))[0]) == away
+    assert first_of(MapFrameReader().feed(opening(away))[0]) == away

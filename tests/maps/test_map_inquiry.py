@@ -14,7 +14,7 @@ from tcp_hosts import MemoryNetwork, Recorded
 from jgroups_py.errors import ConfigError
 from jgroups_py.maps import inquiry, remote_side
 from jgroups_py.maps.digests import BUCKETS, compared, differing, digests, row_of, rows
-from jgroups_py.maps.entry import Entry
+from jgroups_py.maps.entry import MapEntry
 from jgroups_py.maps.file_settings import FileSettings
 from jgroups_py.maps.inquiry import AskDigests, AskRows, BadInquiry, answer, answered, encode
 from jgroups_py.maps.remote_side import CannotCompare, open_remote
@@ -26,19 +26,21 @@ from jgroups_py.maps.tcp import TcpPort, TcpSettings
 class Side:
     key_codec = "str"
 
-    def __init__(self, entries: dict[bytes, Entry]) -> None:
+    def __init__(self, entries: dict[bytes, MapEntry]) -> None:
         self.entries = entries
         self.looked = 0
 
-    def items(self, *, after: bytes = b"", removed: bool = False) -> Iterator[tuple[bytes, Entry]]:
+    def items(
+        self, *, after: bytes = b"", removed: bool = False
+    ) -> Iterator[tuple[bytes, MapEntry]]:
         for key, entry in sorted(self.entries.items()):
             if key > after and (removed or not entry.removed):
                 self.looked += 1
                 yield key, entry
 
 
-def entries(count: int) -> dict[bytes, Entry]:
-    return {b"k%04d" % n: Entry(b"v%d" % n, Stamp(n + 1, 1), {1: n + 1}) for n in range(count)}
+def entries(count: int) -> dict[bytes, MapEntry]:
+    return {b"k%04d" % n: MapEntry(b"v%d" % n, Stamp(n + 1, 1), {1: n + 1}) for n in range(count)}
 
 
 @asynccontextmanager
@@ -67,8 +69,8 @@ async def test_the_map_of_a_host_is_compared_without_its_values(
     monkeypatch.setattr(inquiry, "SCAN_MAX", 100)  # so answers come in parts
     mine, theirs = Side(entries(1000)), Side(entries(1000))
     del mine.entries[b"k0001"]
-    theirs.entries[b"k0500"] = Entry(b"newer", Stamp(5000, 2))
-    theirs.entries[b"k0999"] = Entry(None, Stamp(5001, 2))
+    theirs.entries[b"k0500"] = MapEntry(b"newer", Stamp(5000, 2))
+    theirs.entries[b"k0999"] = MapEntry(None, Stamp(5001, 2))
     async with served(monkeypatch, theirs) as port, open_remote(HERE, "fx") as remote:
         assert (remote.described.key, remote.described.node) == ("str", 2)
         buckets = differing(digests(mine.items()), await remote.digests())
@@ -126,7 +128,7 @@ async def test_strangers_end_no_comparison(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_a_key_that_both_have_removed_is_equal() -> None:
-    one, other = ({b"k": row_of(Entry(None, Stamp(time, 1)))} for time in (1, 2))
+    one, other = ({b"k": row_of(MapEntry(None, Stamp(time, 1)))} for time in (1, 2))
     assert list(compared(one, other)) == list(compared(one, {})) == []
 
 

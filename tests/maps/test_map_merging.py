@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from jgroups_py.maps import merger
 from jgroups_py.maps.control import SLOTS, Control
-from jgroups_py.maps.entry import Entry
+from jgroups_py.maps.entry import MapEntry
 from jgroups_py.maps.file_settings import DEFAULTS, FileSettings
 from jgroups_py.maps.inbox import CHANGE, Inbox, InboxFiles, keyed
 from jgroups_py.maps.rules import LAST_WRITER, ConflictRule, Union
@@ -66,7 +66,7 @@ def play(
         elif kind == "join":
             origin = OTHERS[at % 2]
             told = table.vector().get(origin, 0) + 1
-            entry = Entry(value, Stamp(at << 8, 2 + at % 2), {origin: told})
+            entry = MapEntry(value, Stamp(at << 8, 2 + at % 2), {origin: told})
             merging.settle()
             merging.join(key, entry)
             merging.advance(origin, told)
@@ -78,7 +78,7 @@ def play(
             mine = table.entry(key)
             if rule is not LAST_WRITER and not removed and mine is not None:
                 life = mine.life
-            entry = Entry(None if removed else value, Stamp(time, 1), {}, 0, life)
+            entry = MapEntry(None if removed else value, Stamp(time, 1), {}, 0, life)
             merging.change(key, entry.encode())
             table.change(store.origin, key, entry)
     store_of.__exit__(None, None, None)
@@ -124,7 +124,7 @@ def test_nobody_waits_for_a_process_that_writes_more_than_can_be_merged(
         other = Inbox(inboxes.of(slot), shared.control, slot)
         for number in range(1000):
             shared.write(b"k%d" % number, b"v")
-        entry = Entry(b"theirs", Stamp(shared.clock.next(), 1))
+        entry = MapEntry(b"theirs", Stamp(shared.clock.next(), 1))
         end = other.append(CHANGE, keyed(b"other", entry.encode()))
         for _ in range(2):
             shared._merger._merge()

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jgroups_py.maps.entry import Entry
-from jgroups_py.maps.messages import Changes, Have, Refused, Want, encode
+from jgroups_py.maps.entry import MapEntry
+from jgroups_py.maps.messages import Have, OriginChanges, Refused, Want, encode
 from jgroups_py.maps.replica import ReplicaSettings, Told
 from jgroups_py.maps.stamp import Stamp
 from jgroups_py.maps.table import MemoryTable
@@ -263,16 +263,16 @@ def test_any_bytes_are_survived(data: list[bytes]) -> None:
     assert world.hosts[1].values() == {b"key": b"value"}
 
 
-FAR = Entry(b"value", Stamp(2**63, 1), {}).encode()
-NOW = Entry(b"value", Stamp(2**58, 1), {}).encode()
+FAR = MapEntry(b"value", Stamp(2**63, 1), {}).encode()
+NOW = MapEntry(b"value", Stamp(2**58, 1), {}).encode()
 
 
 @pytest.mark.parametrize(
     ("message", "problem"),
     [
-        (lambda origin: Changes(origin, 0, 1, [(b"key", FAR)]), "an entry of the time"),
-        (lambda origin: Changes(origin, 0, 1, [(b"", NOW)]), "a key of 0 bytes"),
-        (lambda origin: Changes(origin, 0, 1, [(bytes(512), NOW)]), "a key of 512 bytes"),
+        (lambda origin: OriginChanges(origin, 0, 1, [(b"key", FAR)]), "an entry of the time"),
+        (lambda origin: OriginChanges(origin, 0, 1, [(b"", NOW)]), "a key of 0 bytes"),
+        (lambda origin: OriginChanges(origin, 0, 1, [(bytes(512), NOW)]), "a key of 512 bytes"),
         (lambda origin: Want(origin, -1), "cannot be read"),
         (lambda origin: Have([(origin, 1)], 2**63), "the time"),
     ],

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from jgroups_py.maps.messages import Changes, Have, encode
+from jgroups_py.maps.messages import Have, OriginChanges, encode
 from jgroups_py.maps.table import MemoryTable
 from jgroups_py.testing.explorer.maps.schedule import draw, play
 from jgroups_py.testing.explorer.maps.world import World
@@ -139,16 +139,16 @@ def test_what_is_overheard_is_taken_if_nothing_is_missing_before_it() -> None:
     for key in (b"a", b"b", b"c"):
         one.write(key, b"value")
     entries = [(key, entry.encode()) for _, key, entry in one.table.changes(one.origin, 0, 3, 3)]
-    two.replica.overheard(encode(Changes(one.origin, 1, 3, entries[1:])), 0.0)
+    two.replica.overheard(encode(OriginChanges(one.origin, 1, 3, entries[1:])), 0.0)
     assert two.values() == {}
-    two.replica.overheard(encode(Changes(one.origin, 0, 1, entries[:1])), 0.0)
-    two.replica.overheard(encode(Changes(one.origin, 0, 1, entries[:1])), 0.0)
-    two.replica.overheard(encode(Changes(one.origin, 1, 3, entries[1:])), 0.0)
+    two.replica.overheard(encode(OriginChanges(one.origin, 0, 1, entries[:1])), 0.0)
+    two.replica.overheard(encode(OriginChanges(one.origin, 0, 1, entries[:1])), 0.0)
+    two.replica.overheard(encode(OriginChanges(one.origin, 1, 3, entries[1:])), 0.0)
     assert two.values() == one.values() and two.replica.counters["overheard"] == 2
 
 
 @pytest.mark.parametrize(
-    "data", [b"", b"\xc1", b"x" * 100, encode(Changes(5, 0, 1, [(b"k", b"")]))]
+    "data", [b"", b"\xc1", b"x" * 100, encode(OriginChanges(5, 0, 1, [(b"k", b"")]))]
 )
 def test_bytes_that_are_overheard_harm_nothing(data: bytes) -> None:
     world = World(1)

@@ -10,7 +10,7 @@ import trio
 from tcp_hosts import Recorded, TableHost, until
 
 from jgroups_py.errors import ConfigError
-from jgroups_py.maps.entry import Entry
+from jgroups_py.maps.entry import MapEntry
 from jgroups_py.maps.remote_side import CannotCompare, open_remote
 from jgroups_py.maps.tcp import TcpSettings, open_port
 from jgroups_py.testing.authority import CertificateAuthority
@@ -24,7 +24,9 @@ class Empty:
 
     key_codec = "bytes"
 
-    def items(self, *, after: bytes = b"", removed: bool = False) -> Iterator[tuple[bytes, Entry]]:
+    def items(
+        self, *, after: bytes = b"", removed: bool = False
+    ) -> Iterator[tuple[bytes, MapEntry]]:
         return iter(())
 
 

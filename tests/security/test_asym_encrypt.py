@@ -13,9 +13,9 @@ from jgroups_py.config.settings import load_stack
 from jgroups_py.errors import ConfigError, RemoteProtocolError
 from jgroups_py.protocols.membership.gms.wire import AGREE_ID, RoundKind
 from jgroups_py.protocols.security.asym_encrypt import ASK_AFTER, ASYM_ENCRYPT, AWAITING_MAX
-from jgroups_py.protocols.security.key_list import KEY_MOST, Entry, encode_keys, read_keys
+from jgroups_py.protocols.security.key_list import KEY_MOST, MemberKeys, encode_keys, read_keys
 from jgroups_py.protocols.security.public_keys import OtherKey, PublicKeys
-from jgroups_py.protocols.security.rsa import BadKey, KeyPair, encrypt, read_public_key
+from jgroups_py.protocols.security.rsa import KeyPair, UnusableKey, encrypt, read_public_key
 from jgroups_py.stack.services import build_whole
 from jgroups_py.testing import FakeStack, make_address
 from jgroups_py.testing.sim.key_pairs import seeded_key_pair
@@ -254,7 +254,7 @@ def test_a_joiner_without_a_public_key_is_not_let_in() -> None:
 
 def request_with(key: bytes, joiner: Address, owner: Address | None = None) -> Batch:
     header = EncryptHeader(EncryptType.INSTALL_KEYS)
-    keys = encode_keys([Entry(owner or joiner, key)])
+    keys = encode_keys([MemberKeys(owner or joiner, key)])
     request = replace(join_request(joiner, A), payloads=(keys,))
     return request.with_header(ID, header)
 
@@ -295,7 +295,7 @@ def test_a_public_key_that_is_too_short_is_refused() -> None:
     (request,) = decode_packet(bytes.fromhex(hex)).batches
     entries, rest = read_keys(request.payloads[0])
     assert [e.member for e in entries] == [request.src] and rest == b""
-    with pytest.raises(BadKey, match="length"):
+    with pytest.raises(UnusableKey, match="length"):
         read_public_key(entries[0].public)
 
 
@@ -313,7 +313,7 @@ def test_of_many_joiners_the_oldest_is_forgotten_and_old_ones_with_the_next_view
     keys.view_installed((A, D), 90.0)
     assert keys.of(D) is not None and len(keys) == 2
     with pytest.raises(OtherKey):
-        keys.add_listed([Entry(D, own.encoded), Entry(C, STRANGERS_KEY)])
+        keys.add_listed([MemberKeys(D, own.encoded), MemberKeys(C, STRANGERS_KEY)])
     assert keys.of(C) is not None
 
 
@@ -512,7 +512,7 @@ def forged_view(src: Address, dest: UUID, group: Group) -> Batch:
     view = view_message(View(ViewId(src, 9), (src, dest)), src, dest)
     _, secret = cipher.encrypt(view.payloads[0])
     header = EncryptHeader(EncryptType.INSTALL_KEYS, False, cipher.version)
-    keys = encode_keys([Entry(dest, b"", sealed)])
+    keys = encode_keys([MemberKeys(dest, b"", sealed)])
     return replace(view.with_header(ID, header), payloads=(keys + secret,))
 
 
@@ -547,7 +547,7 @@ def test_a_key_for_another_member_is_refused() -> None:
     group = three()
     batch = forged_view(A, C, group)
     keys, rest = read_keys(batch.payloads[0])
-    moved = encode_keys([Entry(B, b"", keys[0].group)]) + rest
+    moved = encode_keys([MemberKeys(B, b"", keys[0].group)]) + rest
     group[B].up(replace(batch, payloads=(moved,), dest=B))
     assert group[B].take_up() == [] and counters(group[B]) == {"turned_away_bad_key": 1}
 
@@ -565,7 +565,7 @@ def test_garbage_in_place_of_keys_is_refused(payload: Any) -> None:
 
 
 def test_a_list_of_keys_ends_where_it_says() -> None:
-    entries = (Entry(A, b"public", b""), Entry(B, b"", b"group"))
+    entries = (MemberKeys(A, b"public", b""), MemberKeys(B, b"", b"group"))
     assert read_keys(encode_keys(entries) + b"rest") == (entries, b"rest")
     for size in range(len(encode_keys(entries))):
         with pytest.raises(RemoteProtocolError):
@@ -573,9 +573,11 @@ def test_a_list_of_keys_ends_where_it_says() -> None:
 
 
 def test_a_key_that_is_longer_than_any_in_use_is_not_read() -> None:
-    assert read_keys(encode_keys([Entry(A, bytes(KEY_MOST))]))[0] == (Entry(A, bytes(KEY_MOST)),)
+    assert read_keys(encode_keys([MemberKeys(A, bytes(KEY_MOST))]))[0] == (
+        MemberKeys(A, bytes(KEY_MOST)),
+    )
     with pytest.raises(RemoteProtocolError, match=f"a key of {KEY_MOST + 1} bytes"):
-        read_keys(encode_keys([Entry(A, bytes(KEY_MOST + 1))]))
+        read_keys(encode_keys([MemberKeys(A, bytes(KEY_MOST + 1))]))
 
 
 # Messages in clear
@@ -650,7 +652,7 @@ def test_two_groups_merge_under_a_new_key() -> None:
 def test_an_answer_to_no_merge_brings_no_keys() -> None:
     group = three()
     header = EncryptHeader(EncryptType.INSTALL_KEYS)
-    keys = encode_keys([Entry(D, STRANGERS_KEY)])
+    keys = encode_keys([MemberKeys(D, STRANGERS_KEY)])
     group[A].up(gms(GmsType.MERGE_RSP, A, D, keys + b"x").with_header(ID, header))
     assert payloads(group[A]) == [b"x"]  # GMS drops it, and UNICAST3 acknowledges it
     assert group.protocol(A)._public.of(D) is None

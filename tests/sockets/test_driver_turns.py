@@ -14,7 +14,7 @@ import trio.testing
 from jgroups_py.driver import DriverLimits, SocketDriver
 from jgroups_py.driver.base import Driver
 from jgroups_py.driver.sockets import UdpSocket
-from jgroups_py.driver.streams import Connection
+from jgroups_py.driver.streams import TcpConnection
 from jgroups_py.stack.machine import Machine
 from jgroups_py.stack.ports import In, Out, SendTo, Writable
 from jgroups_py.stack.protocol import Protocol
@@ -99,7 +99,7 @@ async def test_a_turn_that_does_not_end_lets_others_run() -> None:
 
 async def test_a_connection_that_is_reset_before_it_has_a_socket_is_simply_gone() -> None:
     driver = SocketDriver(Machine("A", random=random.Random(0)))
-    connection = Connection(driver, 1, None, ("127.0.0.1", 1))
+    connection = TcpConnection(driver, 1, None, ("127.0.0.1", 1))
     driver.streams[1] = connection
     connection.close(abort=True)
     assert 1 not in driver.streams

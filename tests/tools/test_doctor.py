@@ -15,7 +15,7 @@ from trio.testing import MockClock
 from jgroups_py import MemoryNetwork, open_channel
 from jgroups_py.channel.open import configure
 from jgroups_py.driver import probes
-from jgroups_py.driver.probes import Buffer, Clock, Device, Echo, Ports
+from jgroups_py.driver.probes import Buffer, ClockProbe, Device, EchoProbe, Ports
 from jgroups_py.stack.exposure import PortUse
 from jgroups_py.stack.services import build_whole
 from jgroups_py.tools import cli
@@ -164,19 +164,21 @@ def test_a_range_with_a_free_port_is_fine_and_one_without_fails() -> None:
 
 def test_a_multicast_that_does_not_come_back_fails() -> None:
     group = ("239.8.8.8", 45588)
-    silent = checks.judge_multicast("UDP", group, "10.0.0.5", Echo(64, False), "")
+    silent = checks.judge_multicast("UDP", group, "10.0.0.5", EchoProbe(64, False), "")
     assert silent.state == "failed"
     assert "nothing came back within 2s" in silent.text
     assert "tcp.xml" in silent.text
-    assert checks.judge_multicast("UDP", group, "10.0.0.5", Echo(64, True), "").state == "ok"
-    assert checks.judge_multicast("UDP", group, "10.0.0.5", Echo(64, True), "x").state == "failed"
+    assert checks.judge_multicast("UDP", group, "10.0.0.5", EchoProbe(64, True), "").state == "ok"
+    assert (
+        checks.judge_multicast("UDP", group, "10.0.0.5", EchoProbe(64, True), "x").state == "failed"
+    )
 
 
 def test_a_large_datagram_is_told_with_its_fragments() -> None:
-    found = checks.judge_mtu("UDP", "10.0.0.5", 1500, Echo(64_000, True))
+    found = checks.judge_mtu("UDP", "10.0.0.5", 1500, EchoProbe(64_000, True))
     assert (found.state, found.facts["fragments"]) == ("ok", 44)
     assert "as 44 fragments of an MTU of 1500" in found.text
-    assert checks.judge_mtu("UDP", "10.0.0.5", 1500, Echo(64_000, False)).state == "failed"
+    assert checks.judge_mtu("UDP", "10.0.0.5", 1500, EchoProbe(64_000, False)).state == "failed"
 
 
 def test_fragments_are_as_many_as_ip_makes() -> None:
@@ -197,12 +199,12 @@ def test_a_buffer_that_is_not_granted_is_told_with_the_setting() -> None:
 
 
 def test_a_process_that_wakes_up_late_and_a_clock_that_is_set_are_warnings() -> None:
-    assert checks.judge_clock(Clock(True, 0.01, 0.0), 1.5).state == "ok"
-    assert "too late" in checks.judge_clock(Clock(True, 0.3, 0.0), 1.5).text
-    assert "too late" in checks.judge_clock(Clock(True, 0.1, 0.0), 0.1).text
-    assert "was set by 2s" in checks.judge_clock(Clock(True, 0.0, -2.0), 1.5).text
-    assert "does not synchronise" in checks.judge_clock(Clock(False, 0.0, 0.0), 1.5).text
-    assert checks.judge_clock(Clock(None, 0.0, 0.0), None).state == "ok"
+    assert checks.judge_clock(ClockProbe(True, 0.01, 0.0), 1.5).state == "ok"
+    assert "too late" in checks.judge_clock(ClockProbe(True, 0.3, 0.0), 1.5).text
+    assert "too late" in checks.judge_clock(ClockProbe(True, 0.1, 0.0), 0.1).text
+    assert "was set by 2s" in checks.judge_clock(ClockProbe(True, 0.0, -2.0), 1.5).text
+    assert "does not synchronise" in checks.judge_clock(ClockProbe(False, 0.0, 0.0), 1.5).text
+    assert checks.judge_clock(ClockProbe(None, 0.0, 0.0), None).state == "ok"
 
 
 def test_a_host_that_nobody_listens_on_is_a_warning() -> None:

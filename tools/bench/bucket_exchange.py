@@ -34,7 +34,7 @@ from jgroups_py.buckets import FAST_DETECTION, BucketNode, NodeParts, open_bucke
 from jgroups_py.buckets.deployed import open_deployed
 from jgroups_py.buckets.deployment import Deployment, parse_deployment
 from jgroups_py.buckets.digest import bucket_of, digest_of
-from jgroups_py.buckets.messages import Change
+from jgroups_py.buckets.messages import EntryChange
 from jgroups_py.buckets.objects import Objects
 from jgroups_py.buckets.objects.plugin import kind_of
 from jgroups_py.buckets.settling import settle
@@ -73,15 +73,17 @@ stack: udp.xml
     )
 
 
-def contents(entries: int) -> dict[int, list[Change]]:
+def contents(entries: int) -> dict[int, list[EntryChange]]:
     """The objects that exist at the beginning, by bucket: accounts with one euro."""
-    found: dict[int, list[Change]] = {}
+    found: dict[int, list[EntryChange]] = {}
     kind = kind_of(OLD, Account)
     data = kind.state.encode(Account("owner of an account", 1), OLD.provider.version)
     for number in range(entries):
         key = f"{kind.name}/{number}"
         bucket = bucket_of(digest_of(key), BUCKETS)
-        found.setdefault(bucket, []).append(Change(key, {"": data}, True, OLD.provider.version))
+        found.setdefault(bucket, []).append(
+            EntryChange(key, {"": data}, True, OLD.provider.version)
+        )
     return found
 
 

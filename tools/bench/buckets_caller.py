@@ -101,7 +101,7 @@ PROTOCOLS: Final[dict[str, Callable[[Plan], Memcached | Redis]]] = {
 }
 
 
-class Caller:
+class DueCaller:
     """Connections that take requests when they are due."""
 
     def __init__(self, plan: Plan) -> None:
@@ -174,7 +174,7 @@ class Caller:
 
 def main() -> None:
     plan = Plan(**json.loads(sys.argv[1]))
-    print(json.dumps(trio.run(Caller(plan).run)))
+    print(json.dumps(trio.run(DueCaller(plan).run)))
 
 
 if __name__ == "__main__":

@@ -34,7 +34,7 @@ LIMIT = 300.0
 Row = dict[str, Any]
 
 
-class Group:
+class SimulatedGroup:
     """A simulated group and the sums of what it has cost so far."""
 
     def __init__(self, size: int, seed: int = 1, stack: str = STACK) -> None:
@@ -95,7 +95,7 @@ def measure(size: int, stack: str = STACK) -> list[Row]:
     """The rows of one size of the group."""
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     began = time.process_time()
-    group = Group(size, stack=stack)
+    group = SimulatedGroup(size, stack=stack)
     formed = group.settle()
     rows = [
         {

@@ -25,7 +25,7 @@ from jgroups_py.buckets.archive.contents import export_managers, read_contents
 from jgroups_py.buckets.deployed import open_deployed
 from jgroups_py.buckets.deployment import Deployment, distribute, load_deployment
 from jgroups_py.buckets.deployment.application import load_application
-from jgroups_py.buckets.messages import Change, IndexState
+from jgroups_py.buckets.messages import EntryChange, IndexState
 from jgroups_py.buckets.node import BucketNode
 from jgroups_py.buckets.orders import Order, evacuation, recreation, restoration
 from jgroups_py.buckets.plugin import Plugin
@@ -123,7 +123,7 @@ def node(
 
 def _contents(
     archives: tuple[str, ...], deployment: Deployment, plugin: Plugin
-) -> dict[int, list[Change]]:
+) -> dict[int, list[EntryChange]]:
     with ExitStack() as readers:
         return read_contents(
             [readers.enter_context(ArchiveReader(archive)) for archive in archives],

@@ -157,7 +157,7 @@ def judge_host(use: PortUse, problems: dict[int, str]) -> DoctorFinding:
 
 
 def judge_multicast(
-    name: str, group: tuple[str, int], host: str, echo: probes.Echo, problem: str
+    name: str, group: tuple[str, int], host: str, echo: probes.EchoProbe, problem: str
 ) -> DoctorFinding:
     """Does a multicast leave the interface and come back? ``problem``: why the group's port cannot be opened."""
     facts = {"protocol": name, "group": group[0], "port": group[1], **asdict(echo)}
@@ -175,7 +175,7 @@ def judge_multicast(
     return DoctorFinding("multicast", "failed", text, facts)
 
 
-def judge_mtu(name: str, host: str, mtu: int, echo: probes.Echo) -> DoctorFinding:
+def judge_mtu(name: str, host: str, mtu: int, echo: probes.EchoProbe) -> DoctorFinding:
     """Do the largest datagrams pass, and how many fragments are they?"""
     parts = probes.fragments(echo.size, mtu, host) if mtu else 0
     facts = {"protocol": name, "mtu": mtu, "size": echo.size, "fragments": parts, "came": echo.came}
@@ -210,7 +210,7 @@ def judge_buffers(name: str, granted: Sequence[probes.Buffer]) -> DoctorFinding:
     return DoctorFinding("buffers", "warning", text, facts)
 
 
-def judge_clock(clock: probes.Clock, timeout: float | None) -> DoctorFinding:
+def judge_clock(clock: probes.ClockProbe, timeout: float | None) -> DoctorFinding:
     """Does the process run in time? ``timeout``: the shortest time after which it would be suspected."""
     facts = asdict(clock)
     problems = []

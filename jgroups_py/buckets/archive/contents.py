@@ -17,7 +17,7 @@ from jgroups_py.buckets.archive.writer import ArchiveWriter
 from jgroups_py.buckets.bucket import Bucket
 from jgroups_py.buckets.digest import bucket_of, digest_of
 from jgroups_py.buckets.manager import BucketManager
-from jgroups_py.buckets.messages import Change
+from jgroups_py.buckets.messages import EntryChange
 from jgroups_py.buckets.plugin import EntryBehaviourProvider
 
 
@@ -66,7 +66,7 @@ def read_contents(
     buckets: int,
     provider: EntryBehaviourProvider,
     digest: Callable[[str], int] = digest_of,
-) -> dict[int, list[Change]]:
+) -> dict[int, list[EntryChange]]:
     """Bucket -> its entries, for ``open_buckets(contents=...)``.
 
     Raises:
@@ -79,7 +79,7 @@ def read_contents(
                 f"it is of the application {archive.head.application!r}, not {provider.application!r}",
             )
     reads = (provider.version, *provider.reads)
-    found: dict[int, list[Change]] = {}
+    found: dict[int, list[EntryChange]] = {}
     for record in merged(archives):
         if record.version not in reads:
             raise BadArchive(

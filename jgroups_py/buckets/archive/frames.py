@@ -19,7 +19,7 @@ import msgspec
 
 from jgroups_py.buckets.bucket import PIECES_MAX
 from jgroups_py.buckets.digest import BUCKETS_MAX
-from jgroups_py.buckets.messages import PACKET_MAX, Body, Change, Key, Number, Version
+from jgroups_py.buckets.messages import PACKET_MAX, Body, EntryChange, Key, Number, Version
 
 MAGIC: Final = b"JGBUCKET"
 FOOTER: Final = struct.Struct(">Q8s")
@@ -59,11 +59,11 @@ class Record(msgspec.Struct, frozen=True, tag="entry", array_like=True, forbid_u
         """Bytes of key and pieces."""
         return len(self.key.encode()) + sum(map(len, self.pieces.values()))
 
-    def as_change(self) -> Change:
-        return Change(self.key, self.pieces, True, self.version)
+    def as_change(self) -> EntryChange:
+        return EntryChange(self.key, self.pieces, True, self.version)
 
     @classmethod
-    def of(cls, change: Change) -> Record:
+    def of(cls, change: EntryChange) -> Record:
         return cls(change.key, change.version, change.pieces)
 
 

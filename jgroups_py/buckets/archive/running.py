@@ -18,7 +18,7 @@ from jgroups_py.buckets.archive.merge import merged
 from jgroups_py.buckets.archive.reader import ArchiveReader
 from jgroups_py.buckets.archive.writer import ArchiveWriter
 from jgroups_py.buckets.errors import BucketError, EntryFailed, Refused
-from jgroups_py.buckets.messages import Change
+from jgroups_py.buckets.messages import EntryChange
 from jgroups_py.buckets.node import BucketNode
 from jgroups_py.driver.unwrap import reraise
 
@@ -36,10 +36,10 @@ class _Cursor:
 
     def __init__(self, node: BucketNode, bucket: int, size: int) -> None:
         self._node, self._bucket, self._size = node, bucket, size
-        self._page: Iterator[Change] = iter(())
+        self._page: Iterator[EntryChange] = iter(())
         self._after, self._more = "", True
 
-    async def next(self) -> Change | None:
+    async def next(self) -> EntryChange | None:
         """Raises Unavailable."""
         while True:
             for change in self._page:
@@ -68,7 +68,7 @@ async def export_instance(
     with ArchiveWriter(
         file, instance=instance, application=application, created=created, buckets=buckets
     ) as archive:
-        waiting: list[tuple[str, int, Change, _Cursor]] = []
+        waiting: list[tuple[str, int, EntryChange, _Cursor]] = []
         for bucket in node.state.rows:
             await _push(waiting, _Cursor(node, bucket, size), bucket)
         while waiting:
@@ -80,7 +80,7 @@ async def export_instance(
 
 
 async def _push(
-    waiting: list[tuple[str, int, Change, _Cursor]], cursor: _Cursor, bucket: int
+    waiting: list[tuple[str, int, EntryChange, _Cursor]], cursor: _Cursor, bucket: int
 ) -> None:
     change = await cursor.next()
     if change is not None:

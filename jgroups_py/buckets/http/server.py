@@ -11,7 +11,7 @@ from typing import Final
 import h11
 import trio
 
-from jgroups_py.buckets.door import Disconnect, Door, DoorLimits, Guest
+from jgroups_py.buckets.door import ClientDoor, DoorLimits, EndOfClient, Guest
 from jgroups_py.buckets.http.exchange import (
     STATISTICS,
     Answer,
@@ -49,7 +49,7 @@ class HttpServer:
         limits = limits or DoorLimits()
         self._store = store
         self._limits = http_limits or HttpLimits()
-        self._door = Door("HTTP", self._serve, limits, HTTP_DOOR_CAUSES, _FULL)
+        self._door = ClientDoor("HTTP", self._serve, limits, HTTP_DOOR_CAUSES, _FULL)
         self._draw = draw or random.SystemRandom()
         self._asking = Asking(
             store, limits.answer_timeout, self._door.failed, clock=clock, draw=self._draw
@@ -120,7 +120,7 @@ class HttpServer:
             elif isinstance(event, h11.EndOfMessage):
                 return bytes(body)
             else:
-                raise Disconnect
+                raise EndOfClient
 
     async def _answer(self, head: h11.Request, body: bytes) -> Answer:
         method, target = head.method.decode("ascii"), head.target.decode("ascii", "replace")
@@ -150,7 +150,7 @@ class HttpServer:
         if connection.our_state in (h11.IDLE, h11.SEND_RESPONSE):
             answer = Answer(error.error_status_hint, f"{error}\n".encode(), _PROBLEM)
             await self._send(guest, connection, answer, head=False)
-        raise Disconnect(cause)
+        raise EndOfClient(cause)
 
     async def _send(
         self, guest: Guest, connection: h11.Connection, answer: Answer, head: bool

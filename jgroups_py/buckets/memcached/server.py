@@ -12,7 +12,7 @@ from typing import Final
 
 import trio
 
-from jgroups_py.buckets.door import Disconnect, Door, DoorLimits, Guest
+from jgroups_py.buckets.door import ClientDoor, DoorLimits, EndOfClient, Guest
 from jgroups_py.buckets.items.asking import Asking
 from jgroups_py.buckets.items.requests import Found, ItemRequest, Outcome, Put, Touch
 from jgroups_py.buckets.items.store import ItemStore, StoreUnavailable
@@ -66,7 +66,7 @@ class MemcachedServer:
         self._text_limits = text_limits or TextLimits()
         self._pipeline = pipeline_limits or PipelineLimits()
         limits = limits or DoorLimits()
-        self._door = Door("MEMCACHED", self._serve, limits, TEXT_CAUSES, _FULL)
+        self._door = ClientDoor("MEMCACHED", self._serve, limits, TEXT_CAUSES, _FULL)
         self._asking = Asking(
             store, limits.answer_timeout, self._door.failed, clock=clock, draw=draw
         )
@@ -126,11 +126,11 @@ class MemcachedServer:
                 answers += reply + b"\r\n"
                 if ends:
                     await self._flush(guest, answers)
-                    raise Disconnect(cause)
+                    raise EndOfClient(cause)
                 self._door.turn_away(cause, guest.host)
             case Serve(service=Service.QUIT):
                 await self._flush(guest, answers)
-                raise Disconnect
+                raise EndOfClient
             case Modify() | Serve():
                 if isinstance(command, Modify):
                     answer = await self._modify(command.request)

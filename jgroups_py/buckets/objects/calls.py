@@ -11,7 +11,7 @@ from jgroups_py.buckets.objects.kinds import Kind, Method
 from jgroups_py.buckets.plugin import ReadAt, Request
 
 
-class Call(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+class ObjectCall(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     method: str
     arguments: dict[str, Any]
 
@@ -20,7 +20,9 @@ class Returned(msgspec.Struct, frozen=True, tag="r", array_like=True, forbid_unk
     value: Any
 
 
-class Raised(msgspec.Struct, frozen=True, tag="e", array_like=True, forbid_unknown_fields=True):
+class ObjectRaised(
+    msgspec.Struct, frozen=True, tag="e", array_like=True, forbid_unknown_fields=True
+):
     """An error of the kind's ``errors``."""
 
     error: str
@@ -28,8 +30,10 @@ class Raised(msgspec.Struct, frozen=True, tag="e", array_like=True, forbid_unkno
 
 
 _encode: Final = msgspec.msgpack.Encoder().encode
-_call: Final = msgspec.msgpack.Decoder(Call)
-_end: Final[msgspec.msgpack.Decoder[Returned | Raised]] = msgspec.msgpack.Decoder(Returned | Raised)
+_call: Final = msgspec.msgpack.Decoder(ObjectCall)
+_end: Final[msgspec.msgpack.Decoder[Returned | ObjectRaised]] = msgspec.msgpack.Decoder(
+    Returned | ObjectRaised
+)
 UNREADABLE: Final = (msgspec.MsgspecError, ValueError, RecursionError)
 
 
@@ -49,13 +53,13 @@ def request_for(
     try:
         for name, value in given.items():
             msgspec.convert(msgspec.to_builtins(value), method.arguments[name])
-        body = _encode(Call(method.name, given))
+        body = _encode(ObjectCall(method.name, given))
     except (msgspec.ValidationError, TypeError, OverflowError) as error:
         raise TypeError(f"{kind.name}.{method.name}: {error}") from None
     return Request(body, f"{kind.name}/{key}", read_at)
 
 
-def call_from(body: bytes) -> Call | None:
+def call_from(body: bytes) -> ObjectCall | None:
     """The call, or None: these bytes are none."""
     try:
         return _call.decode(body)
@@ -63,7 +67,7 @@ def call_from(body: bytes) -> Call | None:
         return None
 
 
-def arguments_of(method: Method, call: Call) -> dict[str, Any]:
+def arguments_of(method: Method, call: ObjectCall) -> dict[str, Any]:
     """The arguments as the method's types. Raises TypeError."""
     found = {}
     for name, value in call.arguments.items():
@@ -81,7 +85,7 @@ def returned(value: Any) -> bytes:
 
 
 def raised(error: Exception) -> bytes:
-    return _encode(Raised(type(error).__name__, list(error.args)))
+    return _encode(ObjectRaised(type(error).__name__, list(error.args)))
 
 
 def value_of(kind: Kind[Any], method: Method, replies: list[bytes]) -> Any:

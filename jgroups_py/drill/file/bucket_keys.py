@@ -20,7 +20,7 @@ MOVES_MAX: Final = 100.0
 
 
 @dataclass(frozen=True, slots=True)
-class BucketLoad:
+class BucketWorkload:
     """``read_ratio``: the part of requests that read; the others add to an entry."""
 
     keys: int = 40

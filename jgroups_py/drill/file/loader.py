@@ -28,7 +28,7 @@ from jgroups_py.drill.file.model import (
     ROLES,
     Bridge,
     Drill,
-    Event,
+    DrillEvent,
     Expectation,
     Network,
     Override,
@@ -501,13 +501,13 @@ class _Reader:
             names.append(name)
         return tuple(names)
 
-    def _read_timeline(self, node: yaml.Node) -> tuple[Event, ...]:
+    def _read_timeline(self, node: yaml.Node) -> tuple[DrillEvent, ...]:
         return tuple(
             self._event(item, f"timeline[{index}]")
             for index, item in enumerate(self._list(node, "timeline"))
         )
 
-    def _event(self, node: yaml.Node, where: str) -> Event:
+    def _event(self, node: yaml.Node, where: str) -> DrillEvent:
         known = self._workload.faults
         found = self._mapping(node, where, ("at", *known, "for", "gap", "order", "how"))
         faults = [name for name in found if name in known]
@@ -552,7 +552,7 @@ class _Reader:
         duplicates = [t for i, t in enumerate(targets) if str(t) in map(str, targets[:i])]
         if any(t.what != "any" for t in duplicates):
             raise self._error(target, inside, f"{duplicates[0]} stands twice")
-        return Event(
+        return DrillEvent(
             at=self._span(found["at"][1], f"{where}.at", values.duration),
             fault=fault,
             targets=targets,

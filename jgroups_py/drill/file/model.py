@@ -121,7 +121,7 @@ class Selector:
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class DrillEvent:
     at: Span
     fault: str
     """One of the workload's faults."""
@@ -173,7 +173,7 @@ class Drill:
     network: Network
     overrides: tuple[Override, ...]
     traffic: tuple[Traffic, ...]
-    timeline: tuple[Event, ...]
+    timeline: tuple[DrillEvent, ...]
     settle: Span
     grace: Span
     expect: tuple[Expectation, ...]

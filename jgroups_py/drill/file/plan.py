@@ -16,7 +16,7 @@ from typing import Any
 from jgroups_py.config.file import shipped_stacks
 from jgroups_py.drill.file.model import (
     Drill,
-    Event,
+    DrillEvent,
     Expectation,
     Network,
     Override,
@@ -33,7 +33,7 @@ START_SECONDS_MAX = 30.0
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
+class FaultFigures:
     """The faults that are injected into a network: seconds, and fractions of packets; all 0: nothing.
     ``latency`` None: not written, so the simulator's own."""
 
@@ -64,7 +64,7 @@ class SitePlan:
 @dataclass(frozen=True, slots=True)
 class BridgePlan:
     stack: str
-    figures: Figures
+    figures: FaultFigures
     overrides: tuple[Override, ...]
 
 
@@ -116,7 +116,7 @@ class Plan:
     primary: str | None
     sites: tuple[SitePlan, ...]
     bridge: BridgePlan
-    network: Figures
+    network: FaultFigures
     loads: tuple[Load, ...]
     events: tuple[PlannedEvent, ...]
     """By time."""
@@ -313,11 +313,11 @@ class _Draws:
         return random.Random(f"{self._seed}:{where}").uniform(span.low, span.high)
 
 
-def _figures(network: Network, where: str, draw: _Draws) -> Figures:
+def _figures(network: Network, where: str, draw: _Draws) -> FaultFigures:
     def value(span: Span | None, name: str) -> float:
         return 0.0 if span is None else draw(span, f"{where}.{name}")
 
-    return Figures(
+    return FaultFigures(
         latency=None if network.latency is None else value(network.latency, "latency"),
         jitter=value(network.jitter, "jitter"),
         loss=value(network.loss, "loss"),
@@ -326,7 +326,7 @@ def _figures(network: Network, where: str, draw: _Draws) -> Figures:
     )
 
 
-def _event(event: Event, where: str, draw: _Draws, seed: int) -> PlannedEvent:
+def _event(event: DrillEvent, where: str, draw: _Draws, seed: int) -> PlannedEvent:
     return PlannedEvent(
         at=draw(event.at, f"{where}.at"),
         fault=event.fault,

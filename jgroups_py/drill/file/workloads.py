@@ -101,7 +101,7 @@ WORKLOADS: Final = {
             tuple(fault for fault in _NO_PRIMARY if fault != "fail_site"),
             bucket_keys.COUNTS,
             bucket_keys.TIMES,
-            asks=bucket_keys.BucketLoad,
+            asks=bucket_keys.BucketWorkload,
             traffic=bucket_keys.READERS,
             parts=bucket_keys.PARTS,
             settings=bucket_keys.SETTINGS,

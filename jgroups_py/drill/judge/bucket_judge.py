@@ -26,7 +26,7 @@ from jgroups_py.drill.judge.figures import INTERRUPTIONS, Figures, Recovery
 from jgroups_py.drill.judge.flows import Wait, longest_wait, percentile
 from jgroups_py.drill.judge.live_judge import (
     Entry,
-    Finding,
+    LiveFinding,
     Logs,
     Operation,
     OperationsVerdict,
@@ -198,13 +198,13 @@ class _Seen:
 # --- what is wrong
 
 
-def _findings(seen: _Seen) -> list[Finding]:
+def _findings(seen: _Seen) -> list[LiveFinding]:
     found: dict[tuple[str, Entry], list[tuple[str, str]]] = {}
     for who, logs in seen.ends.items():
         for kind, entry, why in _wrong(seen, logs):
             found.setdefault((kind, entry), []).append((str(who), why))
     return [
-        Finding(kind, entry, tuple(dict.fromkeys(at for at, _ in places)), places[0][1])
+        LiveFinding(kind, entry, tuple(dict.fromkeys(at for at, _ in places)), places[0][1])
         for (kind, entry), places in sorted(found.items())
     ]
 

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from jgroups_py.drill.judge.evidence import Evidence
-from jgroups_py.drill.judge.flows import Flow, Wait, flow, flows, longest_wait, percentile
+from jgroups_py.drill.judge.flows import SiteFlow, Wait, flow, flows, longest_wait, percentile
 from jgroups_py.drill.judge.rules import NEVER, Fault, Who
 from jgroups_py.drill.judge.verdict import Verdict
 
@@ -81,7 +81,7 @@ class Figures:
     """The highest fill, 0 .. 1."""
     growth: Growth | None = None
     """The one after which a buffer would have been full first."""
-    flows: list[Flow] = field(default_factory=list)
+    flows: list[SiteFlow] = field(default_factory=list)
 
     @property
     def rto(self) -> float | None:
@@ -143,7 +143,7 @@ def figures(evidence: Evidence, verdict: Verdict) -> Figures:
 
 
 def _recovery(
-    fault: Fault, evidence: Evidence, verdict: Verdict, flows: Sequence[Flow]
+    fault: Fault, evidence: Evidence, verdict: Verdict, flows: Sequence[SiteFlow]
 ) -> Recovery:
     if fault.event == "fail_site":
         return _site_recovery(fault, evidence, verdict, flows)
@@ -180,7 +180,7 @@ def _unmeasured(fault: Fault, sites: Sequence[str], evidence: Evidence, verdict:
 
 
 def _site_recovery(
-    fault: Fault, evidence: Evidence, verdict: Verdict, flows: Sequence[Flow]
+    fault: Fault, evidence: Evidence, verdict: Verdict, flows: Sequence[SiteFlow]
 ) -> Recovery:
     failed = str(fault.site)
     sites = [failed]
@@ -227,7 +227,7 @@ def _sites(fault: Fault) -> list[str]:
     return list(dict.fromkeys(name.partition(".")[0] for name in names))
 
 
-def _relays(verdict: Verdict, one: Flow, t: float) -> bool:
+def _relays(verdict: Verdict, one: SiteFlow, t: float) -> bool:
     return one.origin == one.target or _directed(verdict, one.origin, t)
 
 
@@ -235,7 +235,7 @@ def _directed(verdict: Verdict, site: str, t: float) -> bool:
     return any(name == site and a <= t < b for name, a, b in verdict.reigns)
 
 
-def _sent_until_failure(one: Flow, t: float, evidence: Evidence) -> bool:
+def _sent_until_failure(one: SiteFlow, t: float, evidence: Evidence) -> bool:
     """Whether anything was sent after ``t`` that should have arrived: no site failed after it."""
     failed = any(
         fault.event == "fail_site" and fault.t >= t and fault.site in (one.origin, one.target)

@@ -17,7 +17,7 @@ GAP_SECONDS_MIN = 0.25
 
 
 @dataclass
-class Flow:
+class SiteFlow:
     """One site's messages on their way to another, or to the others of its own members."""
 
     origin: str
@@ -77,7 +77,7 @@ def longest_wait(under_way: Iterable[tuple[float, float]], t: float) -> Wait | N
     return longest
 
 
-def flows(evidence: Evidence) -> list[Flow]:
+def flows(evidence: Evidence) -> list[SiteFlow]:
     """Between sites, where anything arrived."""
     found = [
         flow(evidence, origin, target)
@@ -88,7 +88,7 @@ def flows(evidence: Evidence) -> list[Flow]:
     return [one for one in found if one.arrived]
 
 
-def flow(evidence: Evidence, origin_site: str, target: str) -> Flow:
+def flow(evidence: Evidence, origin_site: str, target: str) -> SiteFlow:
     """``target`` may be the origin's site: what others than the sender got of it."""
     origins = [who for who in evidence.sent if who.site == origin_site]
     journeys: list[tuple[float, float]] = []
@@ -109,7 +109,7 @@ def flow(evidence: Evidence, origin_site: str, target: str) -> Flow:
             elif at < NEVER:
                 lost.append(at)
     journeys.sort()
-    return Flow(
+    return SiteFlow(
         origin_site,
         target,
         sorted(t for origin in origins for t in evidence.sent[origin] if t < NEVER),
@@ -127,7 +127,7 @@ def _deliveries(evidence: Evidence, origin: Who, target: str) -> Iterator[array[
             yield delivered.times
 
 
-def gaps(flow: Flow) -> list[tuple[float, float]]:
+def gaps(flow: SiteFlow) -> list[tuple[float, float]]:
     """When nothing arrived for ``GAP_SECONDS_MIN`` although something was under way."""
     found = []
     for number, (t0, t1) in enumerate(pairwise(flow.arrived), 1):
@@ -153,7 +153,7 @@ def rates(times: Sequence[float], edges: Sequence[float]) -> list[float]:
     ]
 
 
-def latencies(flow: Flow, edges: Sequence[float], part: float) -> list[float | None]:
+def latencies(flow: SiteFlow, edges: Sequence[float], part: float) -> list[float | None]:
     """A percentile, by the time of sending, in each bin; of first arrivals."""
     sent = [at for at, _ in flow.journeys]
     found = []
@@ -163,7 +163,7 @@ def latencies(flow: Flow, edges: Sequence[float], part: float) -> list[float | N
     return found
 
 
-def lags(flow: Flow, edges: Sequence[float]) -> list[float]:
+def lags(flow: SiteFlow, edges: Sequence[float]) -> list[float]:
     """In each bin, the largest age of the oldest message that was on its way and did arrive."""
     found = [0.0] * (len(edges) - 1)
     if not found:

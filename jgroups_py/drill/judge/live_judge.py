@@ -71,7 +71,7 @@ class Operation:
         return f"{self.who.origin}/{self.seqno}"
 
 
-class Finding(NamedTuple):
+class LiveFinding(NamedTuple):
     """Something wrong. ``at``: nodes (``SITE.NAME#incarnation``). ``why``: for people."""
 
     kind: str
@@ -107,7 +107,7 @@ class LiveNumbers:
 class OperationsVerdict:
     """Of a workload whose clients are told where their operations stand."""
 
-    findings: list[Finding] = field(default_factory=list)
+    findings: list[LiveFinding] = field(default_factory=list)
     judged: list[Who] = field(default_factory=list)
     """The members whose entries were compared at the end."""
     operations: list[Operation] = field(default_factory=list)
@@ -119,7 +119,7 @@ class OperationsVerdict:
     def passed(self) -> bool:
         return all(judged.holds for judged in self.expectations)
 
-    def of(self, kind: str) -> list[Finding]:
+    def of(self, kind: str) -> list[LiveFinding]:
         return [one for one in self.findings if one.kind == kind]
 
 
@@ -251,7 +251,7 @@ class _Seen:
 # --- what is wrong
 
 
-def _findings(seen: _Seen) -> list[Finding]:
+def _findings(seen: _Seen) -> list[LiveFinding]:
     found: dict[tuple[str, Entry], list[tuple[str, str]]] = {}
 
     def add(kind: str, entry: Entry, who: Who, why: str) -> None:
@@ -269,7 +269,7 @@ def _findings(seen: _Seen) -> list[Finding]:
         for entry, why in halves(seen.operations, logs):
             add("half", entry, who, why)
     return [
-        Finding(kind, entry, tuple(dict.fromkeys(at for at, _ in places)), places[0][1])
+        LiveFinding(kind, entry, tuple(dict.fromkeys(at for at, _ in places)), places[0][1])
         for (kind, entry), places in sorted(found.items())
     ]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from jgroups_py.drill.judge.live_judge import KINDS, Finding, LiveVerdict
+from jgroups_py.drill.judge.live_judge import KINDS, LiveFinding, LiveVerdict
 from jgroups_py.drill.judge.results import durations, said, times_of
 
 
@@ -28,7 +28,7 @@ def result(verdict: LiveVerdict, **about: Any) -> dict[str, Any]:
     }
 
 
-def findings(of: Callable[[str], Sequence[Finding]]) -> dict[str, Any]:
+def findings(of: Callable[[str], Sequence[LiveFinding]]) -> dict[str, Any]:
     """What is wrong, by kind."""
     return {
         kind: [

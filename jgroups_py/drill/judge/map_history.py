@@ -194,7 +194,7 @@ def text_of(version: Version | None) -> str | None:
 # --- what differs, and for how long
 
 
-class Difference(NamedTuple):
+class KeyDifference(NamedTuple):
     """A key that hosts had differently; ``end`` ``NEVER``: to the end."""
 
     key: int
@@ -212,12 +212,12 @@ class _Change(NamedTuple):
     version: Version | None = None
 
 
-def differences(histories: Histories, evidence: Evidence) -> list[Difference]:
+def differences(histories: Histories, evidence: Evidence) -> list[KeyDifference]:
     """Of hosts that run: from the drill's zero, or when a host comes, until the key is the same at all of them."""
     has: dict[Who, dict[int, Version | None]] = {}
     up: dict[Who, None] = {}
     since: dict[int, float] = {}
-    found: list[Difference] = []
+    found: list[KeyDifference] = []
 
     def compare(number: int, t: float) -> None:
         values = {has[who].get(number) for who in up}
@@ -226,7 +226,7 @@ def differences(histories: Histories, evidence: Evidence) -> list[Difference]:
         elif number in since:
             start = since.pop(number)
             if t > start:
-                found.append(Difference(number, start, t))
+                found.append(KeyDifference(number, start, t))
 
     changes = sorted(_changes(histories, evidence), key=lambda one: (one.t, one.order))
     place = 0
@@ -247,7 +247,7 @@ def differences(histories: Histories, evidence: Evidence) -> list[Difference]:
                 touched.update(dict.fromkeys(histories.keys))
         for number in touched:
             compare(number, t)
-    return found + [Difference(number, start, NEVER) for number, start in since.items()]
+    return found + [KeyDifference(number, start, NEVER) for number, start in since.items()]
 
 
 def _changes(histories: Histories, evidence: Evidence) -> Iterator[_Change]:

@@ -28,9 +28,9 @@ from jgroups_py.drill.judge.evidence import Evidence
 from jgroups_py.drill.judge.figures import Figures, buffers
 from jgroups_py.drill.judge.flows import percentile
 from jgroups_py.drill.judge.map_history import (
-    Difference,
     Histories,
     Key,
+    KeyDifference,
     Put,
     Version,
     differences,
@@ -106,7 +106,7 @@ class MapVerdict:
     keys: list[MapKey] = field(default_factory=list)
     detections: list[Measured] = field(default_factory=list)
     lags: list[Lag] = field(default_factory=list)
-    differences: list[Difference] = field(default_factory=list)
+    differences: list[KeyDifference] = field(default_factory=list)
     healings: list[Measured] = field(default_factory=list)
     unsent: list[Put] = field(default_factory=list)
     expectations: list[Judged] = field(default_factory=list)
@@ -245,7 +245,7 @@ def _lags(key: Key, histories: Histories, evidence: Evidence) -> list[Lag]:
 
 
 def _healings(
-    histories: Histories, evidence: Evidence, differing: Sequence[Difference]
+    histories: Histories, evidence: Evidence, differing: Sequence[KeyDifference]
 ) -> list[Measured]:
     found = []
     for fault in evidence.faults:

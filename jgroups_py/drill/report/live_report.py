@@ -12,7 +12,7 @@ from jgroups_py.drill.file.plan import Plan
 from jgroups_py.drill.judge.evidence import Evidence
 from jgroups_py.drill.judge.figures import Figures
 from jgroups_py.drill.judge.flows import percentile, rates
-from jgroups_py.drill.judge.live_judge import Finding, LiveVerdict
+from jgroups_py.drill.judge.live_judge import LiveFinding, LiveVerdict
 from jgroups_py.drill.judge.rules import NEVER, Measured
 from jgroups_py.drill.judge.verdict import SiteNumbers, Verdict
 from jgroups_py.drill.report import curves, panels, picture
@@ -34,7 +34,7 @@ def show(out: Console, title: str, verdict: LiveVerdict) -> None:
     show_events(out, _events(verdict), ("event", "detected after", "take-over", "goes on after"))
 
 
-def show_findings(out: Console, findings: Sequence[Finding]) -> None:
+def show_findings(out: Console, findings: Sequence[LiveFinding]) -> None:
     """The first of them."""
     if findings:
         table = Table(title=f"operations with something wrong ({len(findings)})")
@@ -57,7 +57,7 @@ def show_events(out: Console, events: Sequence[tuple[str, ...]], headings: Seque
         out.print(table)
 
 
-def _row(one: Finding) -> tuple[str, str, str, str]:
+def _row(one: LiveFinding) -> tuple[str, str, str, str]:
     return one.kind, f"{one.entry[0]}/{one.entry[1]}", ", ".join(one.at), one.why
 
 
@@ -103,7 +103,7 @@ def subject(plan: Plan, evidence: Evidence, verdict: LiveVerdict, figures: Figur
     )
 
 
-def grid_of(findings: Sequence[Finding]) -> list[Grid]:
+def grid_of(findings: Sequence[LiveFinding]) -> list[Grid]:
     """Their table on the page, if there are any."""
     rows = [_row(one) for one in findings[:ROWS_MAX]]
     columns = ("what", "operation", "at", "why")

@@ -15,7 +15,7 @@ import trio
 from jgroups_py.buckets.node import BucketNode
 from jgroups_py.buckets.opening import open_buckets
 from jgroups_py.buckets.parts import NodeParts
-from jgroups_py.drill.file.bucket_keys import BucketLoad
+from jgroups_py.drill.file.bucket_keys import BucketWorkload
 from jgroups_py.drill.file.bucket_settings import attributes, instance, placement
 from jgroups_py.drill.run.bucket_user import BucketUser, plugin
 from jgroups_py.drill.run.member import DrillMember, main
@@ -52,7 +52,7 @@ class BucketDrillMember(DrillMember):
         user = self.user = BucketUser(
             node, task.site, self.origin, self.chance, self.write, task.settings
         )
-        await self.serve(user, BucketLoad, partial(self._watch_copies, user))
+        await self.serve(user, BucketWorkload, partial(self._watch_copies, user))
 
     async def _watch_copies(self, user: BucketUser) -> None:
         told = None

@@ -31,7 +31,7 @@ from jgroups_py.buckets.errors import BucketsClosed
 from jgroups_py.buckets.messages import Row
 from jgroups_py.buckets.node import BucketNode
 from jgroups_py.buckets.plugin import NOT_SENSIBLE
-from jgroups_py.drill.file.bucket_keys import BucketLoad
+from jgroups_py.drill.file.bucket_keys import BucketWorkload
 from jgroups_py.drill.run.user import Log, User
 
 LOOK_SECONDS: Final = 0.1
@@ -92,12 +92,12 @@ def plugin(settings: Mapping[str, Any], origin: str) -> Plugin:
     return Plugin(DrillProvider(NEW if later else OLD), DrillClassifier())
 
 
-class Asked(NamedTuple):
+class SentRequest(NamedTuple):
     key: int
     reads: bool
 
 
-class BucketUser(User[BucketLoad, Asked]):
+class BucketUser(User[BucketWorkload, SentRequest]):
     """One member's clients. ``settings``: of the drill file."""
 
     def __init__(
@@ -123,14 +123,14 @@ class BucketUser(User[BucketLoad, Asked]):
         rows = self._node.state.rows
         return bool(rows) and all(row.slave is not None for row in rows.values())
 
-    def source(self, load: BucketLoad) -> Callable[[], Asked]:
+    def source(self, load: BucketWorkload) -> Callable[[], SentRequest]:
         chance = self._chance
-        return lambda: Asked(chance.randrange(load.keys), chance.random() < load.read_ratio)
+        return lambda: SentRequest(chance.randrange(load.keys), chance.random() < load.read_ratio)
 
-    def refuse(self, request: Asked, why: str) -> None:
+    def refuse(self, request: SentRequest, why: str) -> None:
         self._log("failed", keys=[request.key], why=why, definite=True)
 
-    async def do(self, request: Asked, load: BucketLoad) -> None:
+    async def do(self, request: SentRequest, load: BucketWorkload) -> None:
         if request.reads:
             await self._read(request.key)
             return

@@ -15,7 +15,7 @@ from typing import Any
 
 import trio
 
-from jgroups_py.drill.file.plan import Figures
+from jgroups_py.drill.file.plan import FaultFigures
 from jgroups_py.drill.run.port_faults import REORDER_SECONDS, RESEND_SECONDS
 from jgroups_py.driver.memory import MemoryDriver, MemoryNetwork
 from jgroups_py.stack.machine import Machine
@@ -30,7 +30,7 @@ from jgroups_py.stack.ports import (
     Out,
 )
 
-Link = Callable[["FaultyDriver", "FaultyDriver"], Figures]
+Link = Callable[["FaultyDriver", "FaultyDriver"], FaultFigures]
 QUEUE_MAX = 1_000_000
 """Items on their way, all members together; more are dropped as a full queue of the network would."""
 

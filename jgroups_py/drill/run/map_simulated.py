@@ -22,7 +22,7 @@ from jgroups_py.drill.run.map_user import MapUser
 from jgroups_py.drill.run.runner import Progress, RunLog
 from jgroups_py.drill.run.trio_simulated import EPOCH, Member, TrioSimulation, run_on_trio
 from jgroups_py.maps.channel import open_map_channel
-from jgroups_py.maps.entry import Entry, origin_of
+from jgroups_py.maps.entry import MapEntry, origin_of
 from jgroups_py.maps.host import MapHost
 from jgroups_py.maps.replica import ReplicaSettings
 from jgroups_py.maps.stamp import HybridClock, Stamp
@@ -63,7 +63,7 @@ class SimulatedFile(MemoryTable):
         if value is None and self.read(key) is None:
             return False
         data = None if value is None else json.dumps(value).encode()
-        self.change(self.origin, key.encode(), Entry(data, Stamp(self.clock.next(), self.node)))
+        self.change(self.origin, key.encode(), MapEntry(data, Stamp(self.clock.next(), self.node)))
         return True
 
     def all_keys(self) -> Iterable[str]:

@@ -27,7 +27,7 @@ from jgroups_py.channel.channel import Channel
 from jgroups_py.channel.open import open_channel
 from jgroups_py.drill import log
 from jgroups_py.drill.file import stacks
-from jgroups_py.drill.file.plan import Figures
+from jgroups_py.drill.file.plan import FaultFigures
 from jgroups_py.drill.log import LogWriter, Payload, Record
 from jgroups_py.drill.run.port_faults import PortFaults
 from jgroups_py.drill.run.user import User
@@ -104,8 +104,8 @@ class DrillMember:
         self.faults = (
             PortFaults(
                 task.seed,
-                Figures(*task.inside),
-                Figures(*task.between),
+                FaultFigures(*task.inside),
+                FaultFigures(*task.between),
                 task.bridge_ports,
                 task.known_ports,
                 lambda: self._bridge() is not None,

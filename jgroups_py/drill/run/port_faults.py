@@ -11,7 +11,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterable, Sequence
 
-from jgroups_py.drill.file.plan import Figures
+from jgroups_py.drill.file.plan import FaultFigures
 from jgroups_py.stack.ports import Endpoint
 
 RESEND_SECONDS = 0.2
@@ -26,8 +26,8 @@ class PortFaults:
     def __init__(
         self,
         seed: str,
-        inside: Figures,
-        between: Figures,
+        inside: FaultFigures,
+        between: FaultFigures,
         bridge_ports: Iterable[int],
         known_ports: Iterable[int],
         is_relay: Callable[[], bool],
@@ -72,7 +72,7 @@ class PortFaults:
         """Whether anything leaves for there."""
         return not self._vanished and dest[1] not in self.cut
 
-    def _of(self, port: int) -> Figures:
+    def _of(self, port: int) -> FaultFigures:
         if port in self._bridge_ports or (port not in self._known_ports and self._is_relay()):
             return self._between
         return self._inside
@@ -80,6 +80,6 @@ class PortFaults:
     def _happens(self, chance: float) -> bool:
         return chance > 0 and self._random.random() < chance
 
-    def _delay(self, figures: Figures) -> float:
+    def _delay(self, figures: FaultFigures) -> float:
         jitter = self._random.random() * figures.jitter if figures.jitter else 0.0
         return (figures.latency or 0.0) + jitter

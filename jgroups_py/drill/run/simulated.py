@@ -12,7 +12,7 @@ from typing import Any
 
 from jgroups_py.drill import log
 from jgroups_py.drill.file import stacks
-from jgroups_py.drill.file.plan import START_SECONDS_MAX, Figures, Load, Plan
+from jgroups_py.drill.file.plan import START_SECONDS_MAX, FaultFigures, Load, Plan
 from jgroups_py.drill.log import Payload, Record
 from jgroups_py.drill.run.course import Course, Sides
 from jgroups_py.drill.run.resolve import DrillError
@@ -447,7 +447,7 @@ class Simulation(Course[Member]):
         relay.host.after_step()
 
 
-def _link(figures: Figures, latency: float) -> LinkSettings:
+def _link(figures: FaultFigures, latency: float) -> LinkSettings:
     return LinkSettings(
         latency=latency if figures.latency is None else figures.latency,
         jitter=figures.jitter,

@@ -20,7 +20,7 @@ import trio
 
 from jgroups_py.channel.channel import Channel
 from jgroups_py.drill.file import stacks
-from jgroups_py.drill.file.plan import START_SECONDS_MAX, Figures, Plan
+from jgroups_py.drill.file.plan import START_SECONDS_MAX, FaultFigures, Plan
 from jgroups_py.drill.log import Record
 from jgroups_py.drill.run import virtual_trio
 from jgroups_py.drill.run.course import TrioCourse
@@ -33,8 +33,8 @@ from jgroups_py.stack.machine import Machine
 from jgroups_py.values.address import Address
 from jgroups_py.values.view import View
 
-INSIDE = Figures(latency=0.0002)
-BETWEEN = Figures(latency=0.04)
+INSIDE = FaultFigures(latency=0.0002)
+BETWEEN = FaultFigures(latency=0.04)
 """Where the drill names none."""
 PORT, BRIDGE_PORT, MCAST_PORT = 7800, 8000, 45_000
 EPOCH: Final = 1_800_000_000
@@ -351,7 +351,7 @@ class TrioSimulation(TrioCourse[M]):
 
     # --- the network
 
-    def _figures(self, src: FaultyDriver, dst: FaultyDriver) -> Figures:
+    def _figures(self, src: FaultyDriver, dst: FaultyDriver) -> FaultFigures:
         same = src.who[0] == dst.who[0]
         figures = self.plan.network if same else self.plan.bridge.figures
         default = INSIDE if same else BETWEEN

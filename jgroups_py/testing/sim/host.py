@@ -62,7 +62,7 @@ class Pipe:
 
 
 @dataclass(slots=True, eq=False)
-class Connection:
+class HostConnection:
     """The knowledge of a host about one of its connections."""
 
     out: Pipe
@@ -71,7 +71,7 @@ class Connection:
     """When both ends have it."""
 
 
-class Around(Protocol):
+class HostWorld(Protocol):
     """The things that a host needs of its world. ``packets``: inputs that machines have handled."""
 
     clock: Clock
@@ -93,7 +93,7 @@ class Around(Protocol):
 class Host:
     """See the module's docstring. ``address`` is its only network address."""
 
-    def __init__(self, world: Around, address: str, site: str, machine: Machine) -> None:
+    def __init__(self, world: HostWorld, address: str, site: str, machine: Machine) -> None:
         self.world = world
         self.address = address
         self.site = site
@@ -102,7 +102,7 @@ class Host:
         self.listeners: dict[int, Handle] = {}
         self.datagram_ports: dict[int, Handle] = {}
         self.memberships: dict[Handle, tuple[str, Endpoint]] = {}
-        self.connections: dict[Handle, Connection] = {}
+        self.connections: dict[Handle, HostConnection] = {}
         self._next_port = EPHEMERAL_PORT
         self._next_accepted = -1
         self._wake: float | None = None
@@ -447,8 +447,8 @@ class Host:
         peer = (self.address, self._next_port)
         there = Pipe(self, dest, handle)
         here = Pipe(dest, self, out.handle)
-        dest.connections[handle] = Connection(here, there, world.clock.now + back)
-        self.connections[out.handle] = Connection(there, here, world.clock.now + back)
+        dest.connections[handle] = HostConnection(here, there, world.clock.now + back)
+        self.connections[out.handle] = HostConnection(there, here, world.clock.now + back)
         here.arrives = world.clock.now + back
         dest.receive(Accepted(listener, handle, peer))
         world.clock.at(here.arrives, self._receive_stream, here, Connected(out.handle, peer))

@@ -66,7 +66,7 @@ async def _answer(first: int) -> None:
             pass
 
 
-class Caller:
+class CallingProcess:
     """The process that calls."""
 
     def __init__(self, first: int, plan: dict[str, Any]) -> None:
@@ -115,7 +115,7 @@ class Caller:
 
 async def _ask(first: int, warm_up: float, plan: dict[str, Any]) -> None:
     for callers in plan["callers"]:
-        caller = Caller(first, plan)
+        caller = CallingProcess(first, plan)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(caller.read)
             for number in range(callers):

@@ -39,7 +39,7 @@ PATIENCE: Final = 120.0
 
 
 @dataclass
-class Client:
+class RehearsalClient:
     """Adds tokens to one key, one after the other. ``answered``: token -> its place. ``gap``: longest time between two answers."""
 
     key: str
@@ -116,7 +116,7 @@ class Stage:
         self.placement = {b: whole.components[b] for b in range(self.buckets)}
         self.pairs = whole.pairs()
         self.world = World(self.settings, seed, detection=(detection / 2, detection))
-        self.clients = [Client(key) for key in _keys(self.buckets)]
+        self.clients = [RehearsalClient(key) for key in _keys(self.buckets)]
         self.doors = [node.name for node in deployment.nodes if node.routers]
         self.old, self.new = ledger(OLD), ledger(NEW)
         self._turn = 0
@@ -165,7 +165,7 @@ class Stage:
 
     # --- clients
 
-    def _ask(self, client: Client) -> None:
+    def _ask(self, client: RehearsalClient) -> None:
         doors = [m for m in map(self.world.alive, self._open_doors()) if m is not None]
         if not doors:
             self.world.at(PAUSE, lambda: self._ask(client))

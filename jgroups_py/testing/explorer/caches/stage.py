@@ -32,7 +32,7 @@ from jgroups_py.cache.buddy_manager import BuddyManager
 from jgroups_py.cache.buddy_replication import BuddyReplication
 from jgroups_py.cache.full_replication import FullReplication
 from jgroups_py.cache.node import Node
-from jgroups_py.drill.file.plan import Figures
+from jgroups_py.drill.file.plan import FaultFigures
 from jgroups_py.drill.run.faulty_network import FaultyDriver, FaultyNetwork, MemberNetwork
 from jgroups_py.driver.unwrap import reraise
 from jgroups_py.errors import Expelled, JoinError, StateTransferError
@@ -624,9 +624,9 @@ class CacheStage:
     def _is_cut(self, src: FaultyDriver, dst: FaultyDriver) -> bool:
         return any((src.who in side) != (dst.who in side) for side in self._cuts)
 
-    def _figures(self) -> Figures:
+    def _figures(self) -> FaultFigures:
         link = self.schedule.link
-        return Figures(
+        return FaultFigures(
             latency=link.latency,
             jitter=link.jitter,
             loss=link.loss,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 from typing import Any, Final
 
-from jgroups_py.maps.entry import Entry, origin_of
+from jgroups_py.maps.entry import MapEntry, origin_of
 from jgroups_py.maps.group import (
     Down,
     GroupLinks,
@@ -95,7 +95,7 @@ class MapMember:
         self.member = None
 
     def write(self, key: bytes, value: bytes | None) -> None:
-        entry = Entry(value, Stamp(self.clock.next(), self.node), {}, 0, 0)
+        entry = MapEntry(value, Stamp(self.clock.next(), self.node), {}, 0, 0)
         self.table.change(self.origin, key, entry)
         self.replica.changed()
 

@@ -7,7 +7,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from jgroups_py.maps.entry import Entry, origin_of
+from jgroups_py.maps.entry import MapEntry, origin_of
 from jgroups_py.maps.replica import (
     CloseLink,
     Replica,
@@ -75,7 +75,7 @@ class Host:
         if not isinstance(self.world.rule, LastWriter):
             mine = self.table.entry(key)
             life = time if value is None else (mine.life if mine else 0)
-        entry = Entry(value, Stamp(time, self.node), {}, 0, life)
+        entry = MapEntry(value, Stamp(time, self.node), {}, 0, life)
         self.table.change(self.origin, key, entry)
         self.replica.changed()
 
