@@ -25,6 +25,7 @@ from typing import Any, ClassVar, Final
 from jgroups_py.config.settings import Bytes, Seconds
 from jgroups_py.errors import RemoteProtocolError
 from jgroups_py.stack.protocol import Protocol
+from jgroups_py.stack.services import FRAGMENTATION
 from jgroups_py.stack.windows import compact
 from jgroups_py.values.address import UUID, Address
 from jgroups_py.values.batch import Batch, Credit
@@ -124,6 +125,12 @@ class FRAG2(Protocol):
     """See the module's docstring."""
 
     protocol_id: ClassVar[int] = _ID
+    provides = (FRAGMENTATION,)
+
+    @classmethod
+    def piece_max(cls, config: Any) -> int | None:
+        """A fragment's."""
+        return int(config.frag_size)
 
     @dataclass(frozen=True, kw_only=True)
     class Config(Protocol.Config):

@@ -9,6 +9,7 @@ import math
 import secrets
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
@@ -126,7 +127,8 @@ class Connection:
         except* (BadFrame, Refused) as errors:
             reason = str(errors.exceptions[0])
             self._host.counts["errors"] += 1
-            with trio.move_on_after(1):
+            gone = (trio.BrokenResourceError, trio.ClosedResourceError)
+            with trio.move_on_after(1), suppress(*gone):
                 await self._stream.send_all(error_frame(reason))
         except* trio.TooSlowError:
             self._host.counts["silent"] += 1

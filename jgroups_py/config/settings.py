@@ -228,8 +228,13 @@ def verified(protocol: ProtocolConfig, config: ConfigBase) -> ConfigError | None
     try:
         config.verify()
     except ConfigError as error:
-        return _at(protocol, error.problem, _blamed(protocol, error.problem))
+        return placed(protocol, error.problem)
     return None
+
+
+def placed(protocol: ProtocolConfig, problem: str) -> ConfigError:
+    """Return the error with the place of the attribute whose name begins ``problem``, else that of the protocol."""
+    return _at(protocol, problem, _blamed(protocol, problem))
 
 
 def parse_value(text: str, kind: Any, *, compat: str | None = None) -> Any:

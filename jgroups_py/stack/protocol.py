@@ -88,6 +88,16 @@ class Protocol:
         return ()
 
     @classmethod
+    def packet_max(cls, config: Any) -> int | None:
+        """Return the most bytes of one packet with such settings (sizes.py). None: no transport, or no limit."""
+        return None
+
+    @classmethod
+    def piece_max(cls, config: Any) -> int | None:
+        """Return the most bytes of a message that this protocol lets pass in one piece (sizes.py). None: it cuts nothing."""
+        return None
+
+    @classmethod
     def protects(cls, config: Any) -> Mapping[str, str]:
         """Kinds of traffic (exposure.py) that this protocol encrypts with such settings, whoever carries them, and how."""
         return {}

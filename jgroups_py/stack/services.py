@@ -21,6 +21,7 @@ from typing import Any, Final
 from jgroups_py.config.model import ProtocolConfig, StackConfig
 from jgroups_py.config.settings import Ignored, build, verified
 from jgroups_py.errors import ConfigError
+from jgroups_py.stack.sizes import oversized
 
 TRANSPORT: Final = "transport"
 DISCOVERY: Final = "discovery"
@@ -31,6 +32,7 @@ MULTICAST: Final = "reliable multicast"
 UNICAST: Final = "reliable unicast"
 STABILITY: Final = "stability"
 VIEWS: Final = "views"
+FRAGMENTATION: Final = "fragmentation"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,9 @@ SERVICES: Final = {
     UNICAST: Service("UNICAST3", "requests to join and their answers get lost"),
     STABILITY: Service(
         "STABLE", "nothing frees delivered messages, and sending stops when max_unstable is full"
+    ),
+    FRAGMENTATION: Service(
+        "FRAG2", "a message that does not fit into a packet never arrives, nor what follows it"
     ),
     VIEWS: Service("GMS", "there are no views, so no member can join"),
 }
@@ -186,10 +191,11 @@ def _transports(layers: Sequence[_Layer]) -> list[ConfigError]:
 
 
 def _unusable(stack: StackConfig, built: Sequence[tuple[type[Any], Any]]) -> Iterator[ConfigError]:
-    """Yields what attributes name outside the stack file and cannot be used."""
+    """Yields what attributes name outside the stack file and cannot be used, and sizes that do not fit together."""
     for protocol, (_, config) in zip(stack.protocols, built, strict=True):
         if (error := verified(protocol, config)) is not None:
             yield error
+    yield from oversized(stack, built)
 
 
 def _unset(stack: StackConfig) -> list[ConfigError]:

@@ -28,7 +28,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 from jgroups_py.config.settings import Bytes, Seconds
 from jgroups_py.errors import ConfigError
@@ -65,6 +65,11 @@ class TCP(TP):
     """See the module's docstring."""
 
     turns_away = {**TP.turns_away, **CONNECTION_CAUSES}
+
+    @classmethod
+    def packet_max(cls, config: Any) -> int | None:
+        """What this side can queue, and the other side accepts if it has the same settings."""
+        return int(min(config.max_length, config.max_send_queue))
 
     @dataclass(frozen=True, kw_only=True)
     class Config(TlsAttributes, TP.Config):

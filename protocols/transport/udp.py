@@ -19,7 +19,7 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from jgroups_py.config.settings import Bytes
 from jgroups_py.errors import ConfigError
@@ -38,6 +38,7 @@ from jgroups_py.stack.ports import (
     Listeners,
     SendTo,
 )
+from jgroups_py.stack.services import FRAGMENTATION
 from jgroups_py.values.address import IpAddress
 from jgroups_py.values.events import Event, LookAround, NobodyListens
 
@@ -47,6 +48,13 @@ MAX_DATAGRAM = 65507
 
 class UDP(TP):
     """See the module's docstring."""
+
+    wants_above = (FRAGMENTATION,)
+
+    @classmethod
+    def packet_max(cls, config: Any) -> int | None:
+        """A datagram's."""
+        return MAX_DATAGRAM
 
     @dataclass(frozen=True, kw_only=True)
     class Config(TP.Config):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections import Counter
+from typing import Any, cast
 
 import pytest
 import trio
+import trio.testing
 from broker_group import open_brokers
 
 from examples.broker import connection, objects, operations
@@ -353,3 +355,22 @@ async def test_who_is_one_too_many_is_told_so(monkeypatch: pytest.MonkeyPatch) -
         stranger = await brokers.stranger()
         assert await stranger.refused() == "there are 1 clients"
         assert (await brokers.live()).counts["crowded"] == 1
+
+
+class Idle:
+    """A broker that is asked for nothing."""
+
+    def __init__(self) -> None:
+        self.counts: Counter[str] = Counter()
+
+    def start(self, operation: connection.Operation, *arguments: Any) -> connection.Running:
+        raise AssertionError("nothing runs")
+
+
+async def test_a_client_that_is_gone_before_it_can_be_refused_is_no_failure() -> None:
+    host = Idle()
+    ours, theirs = trio.testing.memory_stream_pair()
+    await ours.send_all(b"NONSENSE\n\n\0")
+    await ours.aclose()
+    await connection.Connection(cast("trio.SocketStream", theirs), "1", host).run()
+    assert host.counts == {"errors": 1}

@@ -83,6 +83,14 @@ WRONG = [
         ["${nosuch}", "mcast_addr"],
         2,
     ),
+    (WHOLE.replace("<FRAG2/>", '<FRAG2 frag_size="70000"/>'), ["frag_size", "65007", "UDP"], 14),
+    (
+        WHOLE.replace("<UDP/>\n    <PING/>", "<TCP/>\n    <TCPPING/>").replace(
+            "<FRAG2/>", '<FRAG2 frag_size="10M"/>'
+        ),
+        ["frag_size", "9999500", "TCP"],
+        14,
+    ),
     (WHOLE.replace("<UDP/>", '<include file="${nosuch}"/>'), ["${nosuch}", "include.file"], 2),
 ]
 
@@ -154,6 +162,23 @@ def test_a_stack_that_works_without_a_layer_opens(tmp_path: Path, name: str) -> 
                 assert len(channel.view) == 1
 
     trio.run(main)
+
+
+@pytest.mark.parametrize(
+    ("text", "warned"),
+    [
+        (WHOLE, False),
+        (without("FRAG2"), True),
+        (without("FRAG2").replace("<UDP/>\n    <PING/>", "<TCP/>\n    <TCPPING/>"), False),
+    ],
+)
+def test_datagrams_without_fragmentation_are_warned_of(
+    tmp_path: Path, text: str, warned: bool
+) -> None:
+    file = tmp_path / "stack.xml"
+    file.write_text(text)
+    done = validate(file)
+    assert ("does not fit into a packet never arrives" in done.out) is warned, done.out
 
 
 def test_a_variable_is_given_by_option_and_by_default(tmp_path: Path) -> None:

@@ -16,9 +16,10 @@ import pytest
 
 from jgroups_py import blocking
 from jgroups_py.maps import Arrived, AuditLog, MapChange, PnCounter, Sent
-from jgroups_py.maps.entry import MapEntry
+from jgroups_py.maps.entry import MapEntry, origin_of
 from jgroups_py.maps.stamp import Stamp
 from jgroups_py.tools import cli
+from jgroups_py.tools.commands.maps import changes_of_hosts
 from jgroups_py.tools.commands.mperf_ports import free_block
 
 
@@ -92,6 +93,11 @@ def test_stats_say_what_a_map_is(tmp_path: Path, run: Any) -> None:
     assert result["changes"] == {"7": 3} and result["replicates"] is False
     assert 0 < result["file_bytes"] < result["max_bytes"] and result["waiting_bytes"] == 0
     assert "entries        1" in run("stats", folder)[1]
+
+
+def test_changes_of_all_lives_of_a_host_are_counted_together() -> None:
+    vector = {origin_of(1, 5): 2700, origin_of(2, 1): 30, origin_of(1, 6): 1}
+    assert changes_of_hosts(vector) == {"1": 2701, "2": 30}
 
 
 def test_a_folder_without_a_map_is_named_and_stays_as_it_was(tmp_path: Path, run: Any) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -158,7 +159,7 @@ def stats(folder: str, json_out: str | None) -> None:
             "waiting_bytes": file.waiting_of_all(),
             "inbox_bytes": file.inbox_bytes,
             "replicates": file.is_replicated(),
-            "changes": {str(origin >> 48): number for origin, number in file.vector().items()},
+            "changes": changes_of_hosts(file.vector()),
         }
     show_result(
         json_out,
@@ -366,3 +367,11 @@ def _opened(folder: str) -> Iterator[_Found]:
 
 def _line(value: Any) -> str:
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+
+
+def changes_of_hosts(vector: Mapping[int, int]) -> dict[str, int]:
+    """Return how many changes of each host a map has, by identifier, of all lives of a host together."""
+    found: Counter[str] = Counter()
+    for origin, number in vector.items():
+        found[str(origin >> 48)] += number
+    return dict(found)

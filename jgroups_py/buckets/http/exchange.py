@@ -48,6 +48,8 @@ ENTRIES: Final = "/entries"
 STATISTICS: Final = "/statistics"
 EXPIRES_MAX: Final = 10**10
 """The most seconds of ``expires``."""
+WORDS_MAX: Final = 20
+"""The most words after the question mark."""
 _ETAG: Final = re.compile(r'"([0-9a-f]{1,16})"')
 _CHANGES: Final = ("append", "prepend", "incr", "decr", "touch")
 _METHODS: Final = "GET, HEAD, PUT, DELETE, POST"
@@ -96,7 +98,7 @@ def asked(
 ) -> Ask | Answer:
     """Return what a request asks of an item, or the answer that refuses it. Names of ``headers`` are in lower case."""
     path, _, query = target.partition("?")
-    words = dict(parse_qsl(query, keep_blank_values=True, max_num_fields=20, errors="replace"))
+    words = _words(query)
     if path == ENTRIES and method == "POST":
         key: str | None = invent()
         location = f"{ENTRIES}/{quote(str(key))}"
@@ -104,6 +106,8 @@ def asked(
         key, location = _key(path.removeprefix(ENTRIES + "/")), ""
     else:
         return _refused(404, f"there is {ENTRIES}/KEY and {STATISTICS}")
+    if words is None:
+        return _refused(400, f"after ? there may be {WORDS_MAX} words")
     if key is None:
         return _refused(400, f"a key has 1 to {KEY_MAX} bytes of percent-encoded UTF-8")
     expires = _expires(words.get("expires", "0"), now)
@@ -115,6 +119,8 @@ def asked(
     unique = _unique(match)
     if match not in ("", "*") and unique is None:
         return _refused(400, 'If-Match must be * or one ETag such as "1f"')
+    if method not in ("GET", "HEAD") and unless not in ("", "*"):
+        return _refused(400, "If-None-Match of a change must be *")
     match method:
         case "GET" | "HEAD":
             return Ask(Read(key), unless=unless)
@@ -177,6 +183,14 @@ def _refused(status: int, problem: str, headers: Mapping[str, str] | None = None
     text = "".join(c if c.isprintable() else " " for c in problem)[:1000]
     content = f"{text}\n".encode("utf-8", "replace")
     return Answer(status, content, {"Content-Type": "text/plain; charset=utf-8", **(headers or {})})
+
+
+def _words(query: str) -> dict[str, str] | None:
+    try:
+        pairs = parse_qsl(query, keep_blank_values=True, max_num_fields=WORDS_MAX, errors="replace")
+    except ValueError:
+        return None
+    return dict(pairs)
 
 
 def _key(path: str) -> str | None:

@@ -1,0 +1,33 @@
+"""Whether the pieces of large messages fit into the transport's packets.
+
+A piece that does not fit never leaves, and its receivers ask for it for ever. ``services.examine`` asks here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+from jgroups_py.config.model import StackConfig
+from jgroups_py.config.settings import placed
+from jgroups_py.errors import ConfigError
+
+HEADERS: Final = 500
+"""Bytes of a packet that are left for headers, names and what encryption adds."""
+
+
+def oversized(stack: StackConfig, built: Sequence[tuple[type[Any], Any]]) -> Iterator[ConfigError]:
+    """Yield an error for each protocol whose pieces are too large. ``built`` is ``config.build(stack)``."""
+    for transport, settings in built:
+        packet = transport.packet_max(settings)
+        if packet is None:
+            continue
+        most = packet - HEADERS
+        for written, (cutter, config) in zip(stack.protocols, built, strict=True):
+            piece = cutter.piece_max(config)
+            if piece is not None and piece > most:
+                yield placed(
+                    written,
+                    f"frag_size must be at most {most} with {transport.__name__}, whose packets have at most {packet} "
+                    f"bytes, got {piece}: messages of that size would never arrive",
+                )
