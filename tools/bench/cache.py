@@ -16,6 +16,8 @@ import subprocess
 import sys
 from typing import Any
 
+import trio
+
 from jgroups_py.tools.bench import cache_peers, cache_perf
 from jgroups_py.tools.bench.cache_perf import CachePerfPlan
 
@@ -62,14 +64,9 @@ def text(result: dict[str, Any]) -> str:
 
 
 def _peer(name: str, plan: CachePerfPlan) -> list[dict[str, Any]]:
-    command = [
-        sys.executable,
-        "-m",
-        "jgroups_py.tools.bench.cache_peers",
-        name,
-        cache_peers._json(plan),
-    ]
-    done = subprocess.run(command, capture_output=True, timeout=PEER_SECONDS)
+    done = subprocess.run(
+        cache_peers.command(name, plan), capture_output=True, timeout=PEER_SECONDS
+    )
     if done.returncode:
         lines = done.stderr.decode(errors="replace").strip().splitlines()
         raise SystemExit(f"bench_cache: {name}: {lines[-1] if lines else done.returncode}")
@@ -105,7 +102,7 @@ def main() -> int:
     for number in range(arguments.runs):
         for name, found in runs.items():
             print(f"run {number + 1}: {name}", file=sys.stderr, flush=True)
-            found.append(cache_perf.measure(plan) if name == OURS else _peer(name, plan))
+            found.append(trio.run(cache_perf.measured, plan) if name == OURS else _peer(name, plan))
     result = {
         "machine": f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}",
         "stack": arguments.stack,

@@ -15,6 +15,7 @@ import importlib.util
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import threading
@@ -240,6 +241,11 @@ def pysyncobj_figures(plan: CachePerfPlan) -> list[dict[str, Any]]:
             node.wait()
 
 
+def command(peer: str, plan: CachePerfPlan) -> list[str]:
+    """Return the command that prints the figures of ``peer``. Told to end, it ends its servers, too."""
+    return [sys.executable, "-m", "jgroups_py.tools.bench.cache_peers", peer, _json(plan)]
+
+
 def _json(plan: CachePerfPlan) -> str:
     return json.dumps(
         {"sizes": plan.sizes, "callers": plan.callers, "seconds": plan.seconds, "stack": ""}
@@ -248,6 +254,7 @@ def _json(plan: CachePerfPlan) -> str:
 
 def main() -> None:
     """See the module's docstring."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("told to end"))
     peer, plan = sys.argv[1], CachePerfPlan(**json.loads(sys.argv[2]))
     if peer == "node":
         ports, number = json.loads(sys.argv[3])

@@ -175,14 +175,18 @@ def member_main(text: str) -> None:
 # --- the parent
 
 
-def measure(plan: CachePerfPlan) -> list[dict[str, Any]]:
-    """The figures of one run. Raises ``ChildError`` when a member did not start or died."""
+async def measured(plan: CachePerfPlan) -> list[dict[str, Any]]:
+    """Return the figures of one run. Raise ``ChildError`` when a member did not start or died."""
     with TemporaryDirectory(prefix="bench-cache-") as folder:
-        stack = load_stack(plan.stack)
-        file = Path(folder, "stack.xml")
-        file.write_text(to_xml(with_attributes(stack, private_attributes(stack, len(NAMES)))))
-        private = CachePerfPlan(plan.sizes, plan.callers, plan.seconds, str(file))
-        return trio.run(_with_children, private)
+        return await _with_children(_private(plan, folder))
+
+
+def _private(plan: CachePerfPlan, folder: str) -> CachePerfPlan:
+    """Return the plan with a stack file that keeps this run apart from others."""
+    stack = load_stack(plan.stack)
+    file = Path(folder, "stack.xml")
+    file.write_text(to_xml(with_attributes(stack, private_attributes(stack, len(NAMES)))))
+    return CachePerfPlan(plan.sizes, plan.callers, plan.seconds, str(file))
 
 
 async def _with_children(plan: CachePerfPlan) -> list[dict[str, Any]]:

@@ -8,11 +8,12 @@ from __future__ import annotations
 import shutil
 import subprocess
 from pathlib import Path
-from typing import Final
+from typing import ClassVar, Final
 
 import trio
 
 from jgroups_py.tools.bench.peers.group_member import GroupPlan
+from jgroups_py.tools.bench.peers.missing import PeerMissing, need_program
 from jgroups_py.tools.commands.mperf_run import MperfPlan
 from jgroups_py.tools.commands.rpcperf_run import NAMES, RpcperfPlan
 
@@ -24,26 +25,23 @@ FETCH_SECONDS: Final = 180
 HEAP: Final = "1g"
 
 
-class JavaMissing(Exception):
-    """Why Java JGroups cannot be measured here."""
-
-
 class JavaPeer:
     """Starts members of Java JGroups.
 
     Raises:
-        JavaMissing: there is no compiler, or the jar cannot be had.
+        PeerMissing: there is no compiler, or the jar cannot be had.
     """
 
     name = f"Java JGroups {VERSION}"
     measures = frozenset({"messages", "calls", "groups"})
+    settings: ClassVar[dict[str, str]] = {}
+    """Attributes other than those of the stock stack."""
     warm_up_least = 8.0
     """Seconds until the compiler of a JVM that shares two cores with others has done most of its work."""
 
     def __init__(self) -> None:
         for tool in ("java", "javac"):
-            if shutil.which(tool) is None:
-                raise JavaMissing(f"there is no {tool}")
+            need_program(tool, "openjdk-17-jdk-headless")
         classes = BUILD / VERSION / "bench"
         classes.mkdir(parents=True, exist_ok=True)
         jar = _jar()
@@ -70,7 +68,7 @@ class JavaPeer:
     async def _start(
         self, kind: str, plan: MperfPlan | RpcperfPlan | GroupPlan, *counts: float | str
     ) -> trio.Process:
-        overrides = [f"{key}={value}" for key, value in plan.attributes.items()]
+        overrides = [f"{key}={value}" for key, value in (plan.attributes | self.settings).items()]
         words = [kind, plan.stack, plan.cluster, *map(str, counts), *overrides]
         pipe = subprocess.PIPE
         return await trio.lowlevel.open_process(
@@ -78,11 +76,24 @@ class JavaPeer:
         )
 
 
+class TunedJavaPeer(JavaPeer):
+    """Java JGroups with what makes it fast on one machine: a bundler whose queue does not overflow with small messages, and no delay
+    of small packets."""
+
+    name = f"Java JGroups {VERSION} tuned"
+    measures = frozenset({"messages", "calls"})
+    settings: ClassVar[dict[str, str]] = {
+        "UDP.bundler.capacity": "65536",
+        "TCP.bundler.capacity": "65536",
+        "TCP.tcp_nodelay": "true",
+    }
+
+
 def _jar() -> Path:
     jar = BUILD / f"jgroups-{VERSION}.jar"
     if not jar.exists():
         if shutil.which("mvn") is None:
-            raise JavaMissing(f"{jar} is not there, and there is no mvn to get it")
+            raise PeerMissing(f"{jar} is not there, and there is no mvn to get it")
         what = f"-Dartifact=org.jgroups:jgroups:{VERSION}"
         _run(["mvn", "-q", "-B", "dependency:get", what, "-Dtransitive=false"])
         _run(["mvn", "-q", "-B", "dependency:copy", what, f"-DoutputDirectory={BUILD}"])
@@ -93,7 +104,7 @@ def _run(command: list[str]) -> None:
     try:
         subprocess.run(command, check=True, timeout=FETCH_SECONDS, capture_output=True, text=True)
     except subprocess.TimeoutExpired:
-        raise JavaMissing(f"{command[0]} took more than {FETCH_SECONDS} s") from None
+        raise PeerMissing(f"{command[0]} took more than {FETCH_SECONDS} s") from None
     except subprocess.CalledProcessError as error:
         said = (error.stderr + error.stdout).strip() or "nothing"
-        raise JavaMissing(f"{' '.join(command[:3])} failed and said: {said[:300]}") from None
+        raise PeerMissing(f"{' '.join(command[:3])} failed and said: {said[:300]}") from None

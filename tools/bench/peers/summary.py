@@ -15,6 +15,7 @@ HEADINGS: Final = {
     "delivered_per_s": "delivered/s, member",
     "cpu_us": "CPU us/delivery",
     "calls_per_s": "calls/s",
+    "requests_per_s": "puts or gets/s",
     "p50_us": "p50 us",
     "p99_us": "p99 us",
     "p999_us": "p99.9 us",
@@ -24,19 +25,25 @@ HEADINGS: Final = {
     "rss_mb": "MB",
     "kill_ms": "kill -9 to view, ms",
 }
-TABLES: Final = ("delivered_per_s", "calls_per_s", "join_ms", "idle_percent")
+TABLES: Final = ("delivered_per_s", "calls_per_s", "requests_per_s", "join_ms", "idle_percent")
 """A table for each of these figures has the rows of the cases that it was measured in."""
 
 
-def summary(runs: Sequence[Found], peers: Sequence[str] = ()) -> list[dict[str, Any]]:
-    """Return a row for each case that somebody was measured in, and each peer: those of ``peers``, and who else was measured.
+def summary(
+    runs: Sequence[Found], peers: Mapping[str, Sequence[str]] | None = None
+) -> list[dict[str, Any]]:
+    """Return a row for each case that somebody was measured in, and each peer: those that ``peers`` has for it, and who else was
+    measured.
 
     A row has the figures of the ``runs`` in which this peer was measured in this case, maybe none. A ratio is ours by the peer's, the median
     of the runs that have both.
     """
     cases = dict.fromkeys(case for run in runs for case, _ in run)
-    everybody = dict.fromkeys([*peers, *(peer for run in runs for _, peer in run)])
-    return [_row(runs, case, peer) for case in cases for peer in everybody]
+    everybody = {case: dict.fromkeys((peers or {}).get(case, ())) for case in cases}
+    for run in runs:
+        for case, peer in run:
+            everybody[case][peer] = None
+    return [_row(runs, case, peer) for case in cases for peer in everybody[case]]
 
 
 def _row(runs: Sequence[Found], case: str, peer: str) -> dict[str, Any]:

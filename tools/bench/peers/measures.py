@@ -1,0 +1,120 @@
+"""Measures one library in one case. Each function returns figures under what is added to the text of the case."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final
+
+from jgroups_py.channel.open import configure
+from jgroups_py.tools.bench.peers import groups
+from jgroups_py.tools.bench.peers.group_member import GroupPlan
+from jgroups_py.tools.bench.peers.libraries import (
+    HasCaches,
+    HasGroups,
+    MakesCalls,
+    Peer,
+    SendsMessages,
+)
+from jgroups_py.tools.bench.peers.plan import Case, PeersPlan
+from jgroups_py.tools.children import ChildError
+from jgroups_py.tools.commands import mperf_run, rpcperf_run
+from jgroups_py.tools.commands.mperf_ports import private_attributes
+
+Figures = Mapping[str, Mapping[str, float]]
+
+
+async def one_messages(
+    plan: PeersPlan, peer: SendsMessages, case: Case, cluster: str
+) -> dict[str, dict[str, float]]:
+    """Measure multicasts. Raise ``ChildError`` if a message was lost, came twice or in the wrong order."""
+    size, members, senders = case.arguments
+    config, host = configure(case.stack, None, {}, {})
+    attributes = private_attributes(config, members, host)
+    measured = mperf_run.MperfPlan(
+        case.stack,
+        members,
+        senders,
+        size,
+        plan.seconds,
+        cluster,
+        attributes,
+        bind_addr=host,
+        warm_up_seconds=warm_up(plan, peer),
+    )
+    found = await mperf_run.measure(measured, lambda _: None, peer.messages)
+    if mperf_run.has_fault(found):
+        raise ChildError(f"lost {found['lost']}, twice {found['duplicates']}")
+    if not found["delivered_per_s_per_member"]:
+        raise ChildError("nothing was delivered within the windows")
+    figures = {
+        "delivered_per_s": found["delivered_per_s_per_member"],
+        "cpu_us": round(found["cpu_us_per_message"] / members, 3),
+    }
+    return {"": figures}
+
+
+async def all_calls(
+    plan: PeersPlan, peer: MakesCalls, case: Case, cluster: str
+) -> dict[str, dict[str, float]]:
+    """Measure calls for each number of callers. Raise ``ChildError`` if a call returned something else."""
+    (size,) = case.arguments
+    config, host = configure(case.stack, None, {}, {})
+    attributes = private_attributes(config, 2, host)
+    measured = rpcperf_run.RpcperfPlan(
+        case.stack,
+        plan.callers,
+        size,
+        plan.seconds,
+        False,
+        cluster,
+        attributes,
+        bind_addr=host,
+        warm_up_seconds=warm_up(plan, peer),
+    )
+    found = await rpcperf_run.measure(measured, lambda _: None, peer.calls)
+    if found["wrong"]:
+        raise ChildError(f"{found['wrong']} calls returned something else or failed")
+    wanted = ("calls_per_s", "p50_us", "p99_us", "p999_us", "caller_cpu_us")
+    return {
+        f", {run['callers']} callers": {key: run[key] for key in wanted} for run in found["runs"]
+    }
+
+
+async def one_group(
+    plan: PeersPlan, peer: HasGroups, case: Case, cluster: str
+) -> dict[str, dict[str, float]]:
+    """Measure joins, idle members and a kill. Raise ``ChildError`` if a view did not come."""
+    joiners, idle = case.arguments
+    config, host = configure(case.stack, None, {}, {})
+    attributes = private_attributes(config, joiners + 1, host)
+    measured = GroupPlan(case.stack, joiners, idle, cluster, attributes, host)
+    return {"": await groups.measure(measured, peer.group)}
+
+
+async def all_caches(
+    plan: PeersPlan, peer: HasCaches, case: Case, cluster: str
+) -> dict[str, dict[str, float]]:
+    """Measure puts and gets of each size with each number of callers."""
+    found = await peer.caches(plan, case.stack)
+    return {
+        f", {one['kind']} of {one['size']} B, {one['callers']} callers": {
+            "requests_per_s": one["per_s"],
+            "p50_us": one["p50_us"],
+            "p99_us": one["p99_us"],
+            "caller_cpu_us": one["cpu_us"],
+        }
+        for one in found
+    }
+
+
+def warm_up(plan: PeersPlan, peer: Peer) -> float:
+    """Return the seconds that this library is given before a figure."""
+    return max(plan.warm_up, getattr(peer, "warm_up_least", 0.0))
+
+
+MEASURES: Final[Mapping[str, Callable[..., Awaitable[dict[str, dict[str, Any]]]]]] = {
+    "messages": one_messages,
+    "calls": all_calls,
+    "groups": one_group,
+    "caches": all_caches,
+}

@@ -1,0 +1,102 @@
+"""What the bench beside other libraries measures, case by case, and how long that takes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+START_SECONDS: Final = 4.0
+"""Expected time until the members of a case are there, and until they have gone."""
+JOINER_SECONDS: Final = 0.4
+"""Expected time to start one more process on two cores."""
+SPARE_SECONDS: Final = 60.0
+"""A case ends after three times its expected time and this, whatever happens."""
+CACHE_CALLERS_MAX: Final = 8
+"""More callers of a cache are not measured: each needs a connection to Redis."""
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """What the libraries that have ``kind`` are asked for, one after the other.
+
+    ``arguments`` are those of the measuring function. ``stack`` names the stack file. ``seconds`` is the expected time for one library,
+    with so many ``warm_ups``.
+    """
+
+    kind: str
+    text: str
+    stack: str
+    arguments: tuple[Any, ...]
+    seconds: float
+    warm_ups: int = 0
+
+    @property
+    def seconds_max(self) -> float:
+        return 3 * self.seconds + SPARE_SECONDS
+
+
+@dataclass(frozen=True, slots=True)
+class PeersPlan:
+    """What is measured. ``callers``, ``joiners`` and ``cache_sizes`` may be empty. ``senders`` 0: all members send.
+    ``idle`` 0: no look at idle members, and none is killed. ``minutes``: no case begins later. ``leave_out``: names of
+    libraries."""
+
+    stacks: tuple[str, ...]
+    sizes: tuple[int, ...]
+    members: tuple[int, ...]
+    senders: tuple[int, ...]
+    callers: tuple[int, ...]
+    seconds: float
+    warm_up: float
+    runs: int
+    joiners: tuple[int, ...] = ()
+    idle: float = 0.0
+    cache_sizes: tuple[int, ...] = ()
+    minutes: float = 60.0
+    leave_out: tuple[str, ...] = ()
+
+    @property
+    def cache_callers(self) -> tuple[int, ...]:
+        return tuple(count for count in self.callers if count <= CACHE_CALLERS_MAX) or (1,)
+
+    def cases(self) -> Iterator[Case]:
+        """Yield all cases of a run in their order."""
+        yield from self._messages()
+        yield from self._calls()
+        yield from self._groups()
+        yield from self._caches()
+
+    def _messages(self) -> Iterator[Case]:
+        seconds = START_SECONDS + self.warm_up + self.seconds
+        for stack in self.stacks:
+            for size in self.sizes:
+                for members in self.members:
+                    for senders in self.senders:
+                        sending = min(senders, members) or members
+                        text = f"{stack}, {size} B, {members} members, {sending} send"
+                        yield Case("messages", text, stack, (size, members, sending), seconds, 1)
+
+    def _calls(self) -> Iterator[Case]:
+        seconds = START_SECONDS + len(self.callers) * (self.warm_up + self.seconds)
+        for stack in self.stacks if self.callers else ():
+            for size in self.sizes:
+                yield Case(
+                    "calls", f"{stack}, {size} B", stack, (size,), seconds, len(self.callers)
+                )
+
+    def _groups(self) -> Iterator[Case]:
+        for stack in self.stacks:
+            for joiners in self.joiners:
+                seconds = START_SECONDS + JOINER_SECONDS * joiners
+                text = f"{stack}, {joiners} join at once"
+                yield Case("groups", text, stack, (joiners, 0.0), seconds)
+            if self.idle:
+                seconds = 2 * START_SECONDS + self.idle
+                yield Case("groups", f"{stack}, 4 members", stack, (3, self.idle), seconds)
+
+    def _caches(self) -> Iterator[Case]:
+        windows = 2 * len(self.cache_sizes) * len(self.cache_callers)
+        for stack in self.stacks if self.cache_sizes else ():
+            seconds = START_SECONDS + windows * (self.seconds + 0.5)
+            yield Case("caches", f"{stack}, cache", stack, (), seconds)
