@@ -187,7 +187,9 @@ def test_a_case_that_does_not_end_is_named(
     fake(monkeypatch, [Peer(OURS, 30)], messages=for_ever)
     run = trio.run
     monkeypatch.setattr(trio, "run", lambda *args: run(*args, clock=autojump_clock))
+    began = autojump_clock.current_time()
     result = runs.measure(replace(PLAN, callers=(), members=(2,), senders=(0,), runs=1))
+    assert 78 <= autojump_clock.current_time() - began < 80
     assert result["not_measured"] == [
         f"udp.xml, 1000 B, 2 members, 2 send, {OURS}: not done within 78 s"
     ]
