@@ -32,7 +32,8 @@ from jgroups_py.cache.settings_file import (
 )
 from jgroups_py.cache.sqlite_store import SqliteStore
 from jgroups_py.cache.store import Row, Store
-from jgroups_py.cache.tree_cache import CacheLimits, CacheStatistics, NodeOwner, TreeCache
+from jgroups_py.cache.tree_cache import TreeCache
+from jgroups_py.cache.values import CacheLimits, CacheStatistics, NodeOwner
 from jgroups_py.errors import (
     BatchConflict,
     CacheClosed,

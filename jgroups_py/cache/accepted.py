@@ -5,6 +5,7 @@ This part knows no cache, only its codec and its limit of a value.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
 from typing import Any
 
@@ -23,6 +24,17 @@ def writable(path: AnyPath, *, root: bool = False) -> Fqn:
     if not fqn and not root:
         raise CacheRefused("the root holds no attributes; put them at a path such as /a")
     return fqn
+
+
+def is_number(value: Any) -> bool:
+    """Can it be added to? A bool is no number here."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def close_unrun(awaitable: Any) -> None:
+    """Closes a coroutine that nobody will run, so that Python does not warn of it."""
+    if inspect.iscoroutine(awaitable):
+        awaitable.close()
 
 
 class Values:

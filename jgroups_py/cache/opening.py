@@ -22,7 +22,8 @@ from jgroups_py.cache.saving import Keeper
 from jgroups_py.cache.settings import CacheSettings, RegionConfig
 from jgroups_py.cache.settings_file import load_cache_settings
 from jgroups_py.cache.store import Store, asked
-from jgroups_py.cache.tree_cache import CacheLimits, TreeCache
+from jgroups_py.cache.tree_cache import TreeCache
+from jgroups_py.cache.values import CacheLimits
 from jgroups_py.channel.channel import Channel
 from jgroups_py.channel.given import check_names, check_text, check_texts
 from jgroups_py.channel.open import open_channel

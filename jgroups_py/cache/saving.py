@@ -244,6 +244,24 @@ class Keeper:
             lacks = len(self._unsaved) + len(self._ghosts)
             raise StoreError(f"{error}; {lacks} changes are not in the store") from error
 
+    async def aclose(self, container: Container) -> None:
+        """At the end: everything that is only in memory is saved, and the store is closed, also when it fails.
+
+        StoreError says how much was not saved.
+        """
+        try:
+            await self.flush(container)
+        except StoreError as lost:  # how much: nothing that closing raises may hide it
+            try:
+                await asked(self.store.aclose)
+            except StoreError as error:
+                raise StoreError(f"{lost}; and the store was not closed: {error}") from lost
+            raise
+        except BaseException:
+            await asked(self.store.aclose)
+            raise
+        await asked(self.store.aclose)
+
     async def _make_good(self, paths: Sequence[Fqn], container: Container) -> None:
         ghosts = [p for p in paths if p in self._ghosts and p not in self._unsaved]
         await self._write([(path, None) for path in ghosts])

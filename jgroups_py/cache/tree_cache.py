@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass, field
 from functools import partial
 from types import MappingProxyType
 from typing import Any, Unpack, overload
@@ -13,7 +12,7 @@ from typing import Any, Unpack, overload
 import trio
 
 from jgroups_py.buddy.journal import Journal
-from jgroups_py.cache.accepted import Values, writable
+from jgroups_py.cache.accepted import Values, close_unrun, is_number, writable
 from jgroups_py.cache.batch import CacheBatch
 from jgroups_py.cache.buddy_manager import BuddyManager
 from jgroups_py.cache.buddy_replication import BuddyReplication
@@ -24,7 +23,7 @@ from jgroups_py.cache.codec import Codec, MsgpackCodec
 from jgroups_py.cache.container import Container, MemoryTree
 from jgroups_py.cache.discarded import Discarded
 from jgroups_py.cache.eviction import Evictor, Region, refuse_backups
-from jgroups_py.cache.fqn import ROOT, AnyPath, Fqn, as_fqn
+from jgroups_py.cache.fqn import AnyPath, Fqn, as_fqn
 from jgroups_py.cache.holding import PlaceOfMember
 from jgroups_py.cache.interceptor import chain
 from jgroups_py.cache.listeners import CHANGES, CacheListeners, Kind, Listener
@@ -35,56 +34,20 @@ from jgroups_py.cache.options import CallOptions, Options, options_of
 from jgroups_py.cache.picture import Picture
 from jgroups_py.cache.replication import LocalReplication, MemberReplication
 from jgroups_py.cache.retried import Attempts, OneBatch, Retried, refuse_function
+from jgroups_py.cache.rewriting import Rewriter
 from jgroups_py.cache.saving import Keeper
 from jgroups_py.cache.steps import Invocation, Locking, steps
-from jgroups_py.cache.store import asked
+from jgroups_py.cache.still import still
 from jgroups_py.cache.tree import Tree
-from jgroups_py.cache.turns import Turn, Turns
+from jgroups_py.cache.turns import Turn
+from jgroups_py.cache.values import CacheLimits, CacheStatistics, NodeOwner
 from jgroups_py.channel.watch import WAIT_SECONDS
 from jgroups_py.errors import (
-    BatchConflict,
     CacheClosed,
     CacheRefused,
     ChannelClosed,
-    StoreError,
 )
 from jgroups_py.values.address import Address
-
-REWRITES_MAX = 100
-"""Times that a call is run again because another member was first."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class CacheLimits:
-    """Sizes and times of one cache. Sizes are bytes, times seconds."""
-
-    max_value_bytes: int = 16_000_000
-    """The largest value, encoded."""
-    max_call_nodes: int = 100_000
-    """Nodes one call may load from a store, changes one batch may have."""
-    lock_timeout: float = 10.0
-    """How long a call waits for others on the same paths."""
-    wake_up_interval: float = 5.0
-    """How often what time made due is evicted, and what a failing store missed is tried again."""
-
-
-@dataclass(frozen=True, slots=True)
-class CacheStatistics:
-    """A snapshot. ``nodes`` and ``bytes`` (names and values, as stored) are what memory holds;
-    ``counters`` come from the interceptors, by name."""
-
-    nodes: int
-    bytes: int
-    missed_by_listeners: int
-    counters: Mapping[str, int] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class NodeOwner:
-    """Logical names: who owns a node, who keeps copies (dataGravitationSearchBackupTrees false: unknown)."""
-
-    owner: str
-    backups: tuple[str, ...]
 
 
 class TreeCache:
@@ -118,7 +81,6 @@ class TreeCache:
         self._replication = replication or LocalReplication()
         self._listeners = CacheListeners()
         self._locks = locks = PathLocks()
-        self._turns = Turns()
         self._evictor = Evictor(self._container, regions, locks, self._listeners, keeper)
         tree = Tree(self._container, self._evictor, self._listeners)
         self._replication.tree = tree
@@ -138,6 +100,9 @@ class TreeCache:
             manager, owned = self._replication.manager, self._replication.owned
             self.old_rows = OldRows(keeper, lambda: manager.entries, owned)
         self._first = chain(self._interceptors)
+        self._rewriter = Rewriter(
+            self._first.handle, self._invocation, self._replication, self._limits.lock_timeout
+        )
         self._bulk = BulkWrites(
             self._values,
             self._replication,
@@ -234,7 +199,7 @@ class TreeCache:
             return (put, drop) if there else ()
 
         scopes = (Scope(fqn, write=True),)
-        await self._rewrite("update", scopes, look, options_of(options))
+        await self._rewriter.run("update", scopes, look, options_of(options))
         return there
 
     async def update(
@@ -263,13 +228,13 @@ class TreeCache:
             nonlocal new
             new = function(self._value(container, fqn, name, default))
             if inspect.isawaitable(new):
-                _close(new)
+                close_unrun(new)
                 raise CacheRefused("the function of an update is not async: use batch(retries=...)")
             put = Put(fqn, self._values.encode_all({name: new}))
             new = self._values.decode(put.attributes[name])
             return (put,)
 
-        await self._rewrite("update", (Scope(fqn, write=True),), work_out, options_of(options))
+        await self._rewriter.run("update", (Scope(fqn, write=True),), work_out, options_of(options))
         return new
 
     async def increment(
@@ -287,11 +252,11 @@ class TreeCache:
             CacheRefused: what is there, ``by`` or ``initial`` is no number; nothing was changed.
         """
         for given in (by, initial):
-            if not _is_number(given):
+            if not is_number(given):
                 raise CacheRefused(f"by and initial are numbers, got {given!r}")
 
         def add(value: Any) -> Any:
-            if not _is_number(value):
+            if not is_number(value):
                 raise CacheRefused(f'"{key}" of {as_fqn(path)} is no number: {value!r:.100}')
             return value + by
 
@@ -325,7 +290,7 @@ class TreeCache:
             return (put,) if same else ()
 
         scopes = (Scope(fqn, write=True),)
-        await self._rewrite("update", scopes, compare, options_of(options), queue=False)
+        await self._rewriter.run("update", scopes, compare, options_of(options), queue=False)
         return same
 
     async def remove(self, path: AnyPath, key: str, **options: Unpack[CallOptions]) -> bool:
@@ -365,7 +330,7 @@ class TreeCache:
             return modifications
 
         scopes = tuple(Scope(place, deep=True, write=True) for place in (source, target))
-        call = await self._rewrite("move", scopes, look, options_of(options))
+        call = await self._rewriter.run("move", scopes, look, options_of(options))
         return len(call.changes) // 2
 
     @overload
@@ -452,7 +417,7 @@ class TreeCache:
         """Counters now."""
         counters = dict(self._evictor.statistics())
         counters["discarded"] = self._replication.discarded.count
-        counters["turn_waits"] = self._turns.waits
+        counters["turn_waits"] = self._rewriter.waits
         for interceptor in self._interceptors:
             counters.update(interceptor.statistics())
         return CacheStatistics(
@@ -563,13 +528,14 @@ class TreeCache:
 
     def attempts(self, retries: int, options: Options) -> Attempts:
         """One batch after the other, until one is made true. CacheRefused: what ``retries`` cannot be."""
+        rewriter = self._rewriter
         return Attempts(
             retries,
             partial(self._new_batch, options),
             self.end_batch,
-            partial(self._take_turn, options),
-            self._come_up,
-            self._end_turn,
+            partial(rewriter.take_turn, options),
+            rewriter.come_up,
+            rewriter.end_turn,
         )
 
     def _new_batch(self, options: Options) -> CacheBatch:
@@ -584,47 +550,6 @@ class TreeCache:
                     "batch", scopes, batch.body, batch.options, depends=batch.reads(), turn=turn
                 )
             )
-
-    async def _rewrite(
-        self,
-        name: str,
-        scopes: Sequence[Scope],
-        body: Callable[[CacheCall, Container], Sequence[Modification]],
-        options: Options,
-        *,
-        queue: bool = True,
-    ) -> CacheCall:
-        """A call that depends on what it writes, until no other member was first. ``queue`` False: it takes a turn
-        only when it has lost a race. BatchConflict: that is so ``REWRITES_MAX`` times."""
-        turn = await self._take_turn(options, scopes) if queue else None
-        try:
-            for _ in range(REWRITES_MAX):
-                if turn is not None:
-                    await self._come_up(turn)
-                call = CacheCall(name, scopes, body, options, depends=scopes, turn=turn)
-                try:
-                    await self._first.handle(call)
-                except BatchConflict as error:
-                    conflict = error
-                    turn = turn or await self._take_turn(options, scopes)
-                    turn.lost = True
-                else:
-                    return call
-            raise BatchConflict(f"{conflict}, {REWRITES_MAX} times")
-        finally:
-            if turn is not None:
-                self._end_turn(turn)
-
-    async def _take_turn(self, options: Options, scopes: Sequence[Scope]) -> Turn:
-        return await self._turns.take(scopes, options.lock_timeout or self._limits.lock_timeout)
-
-    async def _come_up(self, turn: Turn) -> None:
-        with self._invocation.under_way():
-            await self._replication.come_up(turn)
-
-    def _end_turn(self, turn: Turn) -> None:
-        self._replication.step_back(turn)
-        self._turns.end(turn)
 
     def _value(self, container: Container, path: Fqn, key: str, default: Any) -> Any:
         node = container.get(path)
@@ -735,21 +660,9 @@ class TreeCache:
             LockTimeout: calls under way take too long.
             StoreError: the store cannot be read.
         """
-        if self._keeper is None:
-            yield Picture(self._container.nodes())
-            return
-        if isinstance(self._replication, BuddyReplication):
-            passive = self._replication.passive
-            with passive.watched() as left:
-                stored, _ = await self._keeper.picture()
-            yield passive.picture(stored, left)
-            return
-        held = await self._locks.acquire((Scope(ROOT, deep=True),), self._limits.lock_timeout)
-        try:
-            stored, gone = await self._keeper.picture()
-            yield Picture(self._container.nodes(), stored, gone)
-        finally:
-            self._locks.release(held)
+        locks, seconds = self._locks, self._limits.lock_timeout
+        async with still(self._container, self._keeper, self._replication, locks, seconds) as found:
+            yield found
 
     async def _modify(
         self, name: str, modification: Modification, options: Options, *, deep: bool = False
@@ -780,28 +693,4 @@ class TreeCache:
         self._listeners.close()
         if self._keeper is not None:
             with trio.CancelScope(shield=True):
-                await self._close_store(self._keeper)
-
-    async def _close_store(self, keeper: Keeper) -> None:
-        try:
-            await keeper.flush(self._container)
-        except StoreError as lost:  # how much: nothing that closing raises may hide it
-            try:
-                await asked(keeper.store.aclose)
-            except StoreError as error:
-                raise StoreError(f"{lost}; and the store was not closed: {error}") from lost
-            raise
-        except BaseException:
-            await asked(keeper.store.aclose)
-            raise
-        await asked(keeper.store.aclose)
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _close(awaitable: Any) -> None:
-    """A coroutine that nobody will run: without a warning about that."""
-    if inspect.iscoroutine(awaitable):
-        awaitable.close()
+                await self._keeper.aclose(self._container)

@@ -24,14 +24,15 @@ from typing import TYPE_CHECKING, Any
 import trio
 
 from jgroups_py.channel.asked_state import AskedState
-from jgroups_py.channel.given import check_member_names, check_size
+from jgroups_py.channel.exclusions import Exclusions, in_words
 from jgroups_py.channel.listeners import UserFunctions
 from jgroups_py.channel.outbox import Outbox, Payload
 from jgroups_py.channel.state import StateGiver
-from jgroups_py.channel.stream import ItemStream
+from jgroups_py.channel.stream import ItemStream, Iterated
 from jgroups_py.channel.values import ChannelLimits, ChannelStatistics, State
+from jgroups_py.channel.view_waits import ViewWaits
 from jgroups_py.channel.waiting import WaitingSends
-from jgroups_py.channel.watch import WAIT_SECONDS, Watch
+from jgroups_py.channel.watch import WAIT_SECONDS
 from jgroups_py.errors import (
     ChannelClosed,
     Expelled,
@@ -61,7 +62,7 @@ from jgroups_py.values.events import (
     StateRequested,
     ViewChange,
 )
-from jgroups_py.values.lost import Excluded, Lost, lost_of
+from jgroups_py.values.lost import Excluded, lost_of
 from jgroups_py.values.message import Message
 from jgroups_py.values.turned_away import TurnedAway
 from jgroups_py.values.view import View
@@ -98,7 +99,12 @@ class Channel:
         self._stack: Stack
         self._stream = ItemStream(limits.receive_buffer_max)
         self._view: View | None = None
-        self._watch = Watch()
+        self._waits = ViewWaits(
+            lambda: self.view,
+            lambda: self._error,
+            self.name_of,
+            lambda view: f"the view of {self.name} is {view.named(self._stack.names)}",
+        )
         self._error: Exception | None = None
         self._joined = trio.Event()
         self._disconnected = trio.Event()
@@ -111,8 +117,7 @@ class Channel:
         self._rest_index = 0
         self._credits: list[Credit] = []
         self._received = 0
-        self._excluded = 0
-        self._lost = 0
+        self._exclusions = Exclusions()
         self._tap: Tap | None = None
         limit = LogLimit(driver.clock)
         self._listeners = UserFunctions(self.warn, limit)
@@ -189,8 +194,8 @@ class Channel:
             outbox.buffered,
             outbox.waits,
             self._stream.merged_views,
-            self._excluded,
-            self._lost,
+            self._exclusions.times,
+            self._exclusions.lost,
             MappingProxyType(protocols),
             MappingProxyType(self._driver.statistics()),
             self._giver.failures,
@@ -220,12 +225,7 @@ class Channel:
             WaitTimeout: no such view came in time. The text has the newest view.
             ChannelClosed, Expelled: the channel has ended.
         """
-        if callable(wanted):
-            holds, words = wanted, f"no view that {_name_of(wanted)} accepts"
-        else:
-            size = check_size("wanted", wanted)
-            holds, words = (lambda view: len(view) == size), f"no view of {size} members"
-        return await self._wait_view(holds, timeout, lambda view: words)
+        return await self._waits.view(wanted, timeout)
 
     async def wait_members(
         self, wanted: int | Iterable[str], *, timeout: float | None = WAIT_SECONDS
@@ -242,42 +242,7 @@ class Channel:
             WaitTimeout: they did not all come in time. The text names who is missing.
             ChannelClosed, Expelled: the channel has ended.
         """
-        if isinstance(wanted, int):
-            size = check_size("wanted", wanted)
-            return await self._wait_view(
-                lambda view: len(view) >= size,
-                timeout,
-                lambda view: f"{size - len(view)} of {size} members are missing",
-            )
-        names = check_member_names("wanted", wanted)
-
-        def absent(view: View) -> list[str]:
-            there = {self.name_of(member) for member in view}
-            return [name for name in names if name not in there]
-
-        return await self._wait_view(
-            lambda view: not absent(view),
-            timeout,
-            lambda view: f"members are missing: {', '.join(absent(view))}",
-        )
-
-    async def _wait_view(
-        self,
-        holds: Callable[[View], bool],
-        timeout: float | None,
-        missing: Callable[[View], str],
-    ) -> View:
-        def is_there() -> bool:
-            if self._error is not None:
-                raise self._error
-            return holds(self.view)
-
-        def words() -> str:
-            view = self.view.named(self._stack.names)
-            return f"{missing(view)}; the view of {self.name} is {view}"
-
-        await self._watch.until(is_there, timeout, words)
-        return self.view
+        return await self._waits.members(wanted, timeout)
 
     # --- sending
 
@@ -335,8 +300,8 @@ class Channel:
     def _before_flush(self) -> None:
         """Hand down sent messages and give back credits of read ones; called once per turn."""
         stack = self._stack
-        if self._watch:
-            self._watch.changed()  # a view has come, or the name of a member
+        if self._waits:
+            self._waits.changed()  # a view has come, or the name of a member
         if stack.closed:
             return
         if self._credits:
@@ -383,7 +348,7 @@ class Channel:
     def batches(self) -> AsyncIterator[BatchItem]:
         """Iterate the same stream with whole runs of messages. ``Batch.payloads`` are read-only views that
         are valid while the batch is held (other values where ``Batch.type`` is not BYTES)."""
-        return _Batches(self)
+        return Iterated(self.next_batch)
 
     async def next_batch(self) -> BatchItem:
         """Return the next item of ``batches``."""
@@ -585,10 +550,8 @@ class Channel:
                 self._disconnected.set()
             case Expel(_, problem, runs):
                 lost = lost_of(runs)
-                self._count_lost(lost)
-                self._end(
-                    Expelled(f"{problem}{_in_words(lost, self.name_of, certain=False)}", lost)
-                )
+                self._exclusions.count(lost)
+                self._end(Expelled(f"{problem}{in_words(lost, self.name_of, certain=False)}", lost))
             case Failed(problem):
                 joined = self._joined.is_set()
                 self._end(Expelled(problem) if joined else JoinError(problem))
@@ -616,20 +579,16 @@ class Channel:
 
     def _on_excluded(self, event: Exclude) -> None:
         item = Excluded.of(event)
-        self._count_lost(item.lost)
+        self._exclusions.count(item.lost)
         self.warn(
             "%s and %d others went on without this member, sending waits for a merge%s",
             self.name_of(event.by),
             len(event.view) - 1,
-            _in_words(item.lost, self.name_of, certain=item.certain),
+            in_words(item.lost, self.name_of, certain=item.certain),
         )
         self._stream.put(item)
         if self._tap is not None and self._view is not None:
             self._tap.excluded(tuple(m for m in self._view if m in event.view))
-
-    def _count_lost(self, lost: tuple[Lost, ...]) -> None:
-        self._excluded += 1
-        self._lost += sum(part.count for part in lost)
 
     # --- the end
 
@@ -643,7 +602,7 @@ class Channel:
             self._tap.ended(self._error)
         self._joined.set()
         self._asked.wake()
-        self._watch.changed()
+        self._waits.changed()
 
     def abandon(self, problem: str) -> None:
         """Leave the group because of this member's own reader."""
@@ -737,33 +696,3 @@ class Channel:
             extra=extra,
             exc_info=error and loggable(error),
         )
-
-
-def _in_words(
-    lost: tuple[Lost, ...], name_of: Callable[[Address | None], str], *, certain: bool
-) -> str:
-    """Return the lost messages in words, for a log line or an error."""
-    parts = []
-    for part in lost:
-        ranges = ", ".join(f"{a}..{b}" if a < b else f"{a}" for a, b in part.ranges)
-        parts.append(f"{part.count} messages to {name_of(part.to)} (numbers {ranges})")
-    if not parts:
-        return ""
-    return f"; {', '.join(parts)} {'are' if certain else 'may be'} lost"
-
-
-def _name_of(function: Callable[..., object]) -> str:
-    return getattr(function, "__name__", None) or repr(function)
-
-
-class _Batches:
-    """``Channel.batches()``."""
-
-    def __init__(self, channel: Channel) -> None:
-        self._channel = channel
-
-    def __aiter__(self) -> _Batches:
-        return self
-
-    async def __anext__(self) -> BatchItem:
-        return await self._channel.next_batch()

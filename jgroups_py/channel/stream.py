@@ -9,7 +9,8 @@ when an item is taken. Messages that came without credits are counted against a 
 from __future__ import annotations
 
 from collections import deque
-from typing import Any
+from collections.abc import Awaitable, Callable
+from typing import Any, Generic, TypeVar
 
 import trio
 
@@ -17,6 +18,7 @@ from jgroups_py.channel.backlog import PackedRuns, is_worth_packing
 from jgroups_py.values.batch import Batch
 from jgroups_py.values.view import MergeView, View
 
+T = TypeVar("T")
 PACK_MESSAGES = 20_000
 PACK_ITEMS = 500
 """Small messages are packed when more messages or items wait than this (backlog.py)."""
@@ -173,3 +175,16 @@ class ItemStream:
         reader, self._reader = self._reader, None
         if reader is not None:
             trio.lowlevel.reschedule(reader)
+
+
+class Iterated(Generic[T]):
+    """``async for`` over the results of a function. It ends with the exception that the function raises, and may be iterated again after it."""
+
+    def __init__(self, following: Callable[[], Awaitable[T]]) -> None:
+        self._following = following
+
+    def __aiter__(self) -> Iterated[T]:
+        return self
+
+    async def __anext__(self) -> T:
+        return await self._following()

@@ -10,7 +10,7 @@ import pytest
 import trio
 
 from jgroups_py import MemoryNetwork
-from jgroups_py.cache import CacheBatch, CacheSettings, TreeCache, open_tree_cache, tree_cache
+from jgroups_py.cache import CacheBatch, CacheSettings, TreeCache, open_tree_cache, rewriting
 from jgroups_py.cache.full_replication import PATIENCE
 from jgroups_py.cache.keeping import KEEP_TIME
 from jgroups_py.errors import (
@@ -51,7 +51,7 @@ def counter(cache: TreeCache, name: str) -> int:
 
 def idle(cache: TreeCache) -> bool:
     """Nobody waits for a lock or a turn, or has one."""
-    return not len(cache._locks) and not len(cache._turns)
+    return not len(cache._locks) and not len(cache._rewriter)
 
 
 @pytest.mark.parametrize("config", MODES)
@@ -334,7 +334,7 @@ async def test_a_turn_that_does_not_come_is_a_lock_time_out(
 
 
 async def test_it_gives_up_after_so_many_races(autojump_clock: Any, monkeypatch: Any) -> None:
-    monkeypatch.setattr(tree_cache, "REWRITES_MAX", 3)
+    monkeypatch.setattr(rewriting, "REWRITES_MAX", 3)
     async with caches("replicated.xml", "AB") as (a, b):
 
         def always_late(call: Any) -> None:
