@@ -14,25 +14,23 @@ the other site's buffer takes the load.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping
 
 from jgroups_py.errors import RemoteProtocolError
 from jgroups_py.protocols.relay.bridge.direction import Direction
+from jgroups_py.protocols.relay.bridge.owner import BridgeLink
 from jgroups_py.protocols.relay.bridge.session import RelaySession, Sessions
 from jgroups_py.protocols.relay.config import RelayConfig, pairs
 from jgroups_py.protocols.relay.home.buffer import RelayBuffer
 from jgroups_py.protocols.relay.home.origins import Origins
 from jgroups_py.protocols.relay.home.trim import Trimming
 from jgroups_py.protocols.relay.out import RelayOut
-from jgroups_py.protocols.relay.posts import POST_HEADER, BridgePosts
+from jgroups_py.protocols.relay.posts import BridgePosts
 from jgroups_py.protocols.relay.remote.forwarded import Forwarded
 from jgroups_py.protocols.relay.site.joining import Joining
 from jgroups_py.protocols.relay.site.roles import Roles
 from jgroups_py.protocols.relay.state import Numbers, RelayState, SiteNumbers
 from jgroups_py.protocols.relay.wire import (
-    CONTROL_FLAGS,
-    CONTROL_HEADER,
     ID,
     SEQNO_MAX,
     SOURCE_ID,
@@ -47,46 +45,18 @@ from jgroups_py.protocols.relay.wire import (
     MessageKind,
     StillKnown,
     decode_bridged,
-    encode,
 )
 from jgroups_py.stack.sides import StackSide
 from jgroups_py.values.address import UUID, Address, SiteUUID
 from jgroups_py.values.batch import Batch
 from jgroups_py.values.events import (
-    Disconnected,
     Event,
-    Expel,
-    Failed,
     FlowBlocked,
     FlowOpened,
     ViewChange,
 )
 from jgroups_py.values.view import MergeView, View
 from jgroups_py.wire.headers import FragHeader, RelayHeader, RelayType
-
-
-class _Link:
-    """The owner of one bridge stack. Nothing of a stack that closes is heard any more."""
-
-    def __init__(self, bridge: RelayBridge) -> None:
-        self.bridge = bridge
-        self.stack: StackSide
-        self.closing = False
-        self.then: Callable[[], None] | None = None
-        """Called when a link that closes has come to its end."""
-
-    def deliver(self, batch: Batch) -> None:
-        if self.bridge.link is self and not self.closing:
-            self.bridge.deliver(batch)
-        else:
-            self.stack.consumed(batch)
-
-    def notify(self, event: Event) -> None:
-        match event:
-            case Disconnected() | Expel() | Failed():
-                self.bridge.ended(self, event)
-            case _ if self.bridge.link is self and not self.closing:
-                self.bridge.notify(event)
 
 
 class RelayBridge:
@@ -105,7 +75,7 @@ class RelayBridge:
         joining: Joining,
         open_stack: Callable[..., StackSide],
     ) -> None:
-        self.link: _Link | None = None
+        self.link: BridgeLink | None = None
         self.view: View | None = None
         self.sessions = Sessions()
         self.forwarded = Forwarded()
@@ -148,7 +118,7 @@ class RelayBridge:
         if self.link is not None:
             return
         config = self._config
-        link = _Link(self)
+        link = BridgeLink(self.deliver, self.notify, self.ended)
         link.stack = self._open_stack(
             config.bridge,
             config.bridge_cluster,
@@ -158,6 +128,7 @@ class RelayBridge:
             properties=pairs(config.bridge_properties, "bridge_properties"),
         )
         self.link = link
+        link.is_heard = True
         link.stack.connect(config.bridge_cluster)
 
     def close(self, then: Callable[[], None] | None = None) -> None:
@@ -172,10 +143,10 @@ class RelayBridge:
             self._tell(session, Leaving())
         self._forget_all()
         self.link = None
-        link.closing = True
+        link.is_heard = False
         link.stack.disconnect()
 
-    def ended(self, link: _Link, event: Event) -> None:
+    def ended(self, link: BridgeLink, event: Event) -> None:
         """A bridge stack has come to its end, wanted or not."""
         self._out.soon(link.stack.close)
         then, link.then = link.then, None
@@ -186,6 +157,7 @@ class RelayBridge:
             self._out.log.warning("the bridge is down: %s", problem)
             self._forget_all()
             self.link = None
+            link.is_heard = False
             self._out.ask_again()  # it is opened again after a while
 
     def _forget_all(self) -> None:
@@ -461,7 +433,10 @@ class RelayBridge:
         run, payloads = found
         count = len(payloads)
         self._count_sent(session, origin, at + 1, count)
-        self._send_run(session, origin, at + 1, payloads, run.flags, run.type)
+        assert self.link is not None
+        source = RelayHeader(RelayType.DATA, original_sender=self._origins.source(origin))
+        header = FragHeader(at + 1, MessageKind.RELAYED, self._direction.announced[0])
+        self.link.run(session.peer, payloads, header, source, run.flags, run.type)
         return at + count < upto
 
     def _count_sent(self, session: RelaySession, origin: bytes, first: int, count: int) -> None:
@@ -476,30 +451,6 @@ class RelayBridge:
             if count > replayed:
                 first, count = first + replayed, count - replayed
                 out.trace("relay", origin=shown, seqno=first, count=count, to=to)
-
-    def _send_run(
-        self,
-        session: RelaySession,
-        origin: bytes,
-        first: int,
-        payloads: Sequence[Any],
-        flags: int,
-        type: int,
-    ) -> None:
-        assert self.link is not None
-        source = RelayHeader(RelayType.DATA, original_sender=self._origins.source(origin))
-        header = FragHeader(first, MessageKind.RELAYED, self._direction.announced[0])
-        self.link.stack.send(
-            Batch(
-                session.peer,
-                payloads,
-                {ID: header, SOURCE_ID: source},
-                None,
-                flags | CONTROL_FLAGS,
-                0,
-                type,
-            )
-        )
 
     def send_gaps(self, wait: float) -> None:
         """Numbers that have been missing for so long will not come: the other site goes on."""
@@ -539,15 +490,11 @@ class RelayBridge:
 
     def _tell(self, session: RelaySession, record: Bridged) -> None:
         assert self.link is not None
-        self.link.stack.send(
-            Batch.of(session.peer, ID, CONTROL_HEADER, payload=encode(record), flags=CONTROL_FLAGS)
-        )
+        self.link.tell(session.peer, record)
 
     def _send_post(self, session: RelaySession, payload: bytes) -> None:
         assert self.link is not None
-        self.link.stack.send(
-            Batch.of(session.peer, ID, POST_HEADER, payload=payload, flags=CONTROL_FLAGS)
-        )
+        self.link.post(session.peer, payload)
 
     # --- from the other sites
 
