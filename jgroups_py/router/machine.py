@@ -23,8 +23,8 @@ from typing import ClassVar, Final
 
 from jgroups_py.config.settings import Bytes, Seconds
 from jgroups_py.errors import ConfigError, RemoteProtocolError
-from jgroups_py.protocols.transport.connections import FrameReader
 from jgroups_py.protocols.transport.crowd import CrowdLimits, goes
+from jgroups_py.protocols.transport.frames import FrameReader
 from jgroups_py.stack.ports import (
     Accepted,
     Bind,

@@ -24,7 +24,7 @@ from typing import ClassVar, Final
 from jgroups_py.config.settings import HostPorts, Seconds
 from jgroups_py.errors import ConfigError, RemoteProtocolError
 from jgroups_py.protocols.discovery.listed import Listed
-from jgroups_py.protocols.transport.connections import FrameReader
+from jgroups_py.protocols.transport.frames import FrameReader
 from jgroups_py.stack.exposure import DIRECTORY, Place, PortUse
 from jgroups_py.stack.ports import (
     Close,

@@ -47,10 +47,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
-from jgroups_py.config.settings import Seconds
 from jgroups_py.errors import RemoteProtocolError
 from jgroups_py.protocols.failure.early_reports import EarlyReports
 from jgroups_py.protocols.failure.fd_search import Search, SearchResult
+from jgroups_py.protocols.failure.fd_sock2_config import FdSock2Config
 from jgroups_py.protocols.transport.connections import (
     CONNECTION_CAUSES,
     Connection,
@@ -103,51 +103,8 @@ class FD_SOCK2(Protocol):
     wants_above = (VERIFICATION,)
 
     @dataclass(frozen=True, kw_only=True)
-    class Config(Protocol.Config):
-        bind_addr: str = ""
-        """The numeric address to listen on. If it is empty, it is the transport's."""
-        offset: int = 100
-        """This member's port is the transport's port plus this."""
-        port_range: int = 3
-        """How many further ports this member and its neighbour try."""
-        connect_timeout: Seconds = 1.0
-        """The longest time to connect to one port and get an answer."""
-        suspect_msg_interval: Seconds = 5.0
-        """The time after which SUSPECT is repeated."""
-        retry_interval: Seconds = 0.5
-        """The time until a neighbour is tried again that said goodbye or cannot be located."""
-        wait_for_peer: Seconds = 0.3
-        """The time to wait for the other member's connection in a view of two (see "Differs" above)."""
-        max_connections: int = 1000
-        """The most connections at the same time. Further ones are refused."""
-        max_silent: int = 128
-        """The most accepted connections that have not said whose they are. Beyond, the one that came first is closed. A
-        process that may have few files open has less (transport/crowd.py)."""
-        max_silent_per_host: int = 64
-        """The same, of one address."""
-        max_strangers: int = 128
-        """The most connections of others than members. Beyond, the one that was not heard for longest is closed. A process
-        that may have few files open has less (transport/crowd.py)."""
-        max_strangers_per_host: int = 64
-        """The same, of one address."""
-        use_tls: bool = True
-        """Speak TLS where the transport does. False: as Java members, whose FD_SOCK2 is always in clear."""
-        prove_death: bool = True
-        """Take a member for dead whose connection broke and whose ports refuse, and check such reports of others. With False
-        suspicions are as in JGroups: only waiting verifies them."""
-        provers: int = 3
-        """How many members, from the coordinator on, check reports of others."""
-        ignored: ClassVar[frozenset[str]] = frozenset(
-            {"client_bind_port", "linger", "min_port", "max_port", "start_port", "num_tries"}
-        )
-
-        def __post_init__(self) -> None:
-            self._at_least(1, "offset", "provers", "max_connections")
-            self._at_least(1, "max_silent", "max_silent_per_host")
-            self._at_least(1, "max_strangers", "max_strangers_per_host")
-            self._within(0, 100, "port_range")
-            self._above(0, "connect_timeout", "suspect_msg_interval", "retry_interval")
-            self._at_least(0, "wait_for_peer")
+    class Config(FdSock2Config):
+        """See fd_sock2_config.py."""
 
     config: Config
 

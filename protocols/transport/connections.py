@@ -24,7 +24,7 @@ Limits:  max_connections; connections of strangers, in all and for each host (cr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from functools import partial
@@ -32,6 +32,7 @@ from typing import Final
 
 from jgroups_py.errors import RemoteProtocolError
 from jgroups_py.protocols.transport.crowd import CrowdLimits, goes
+from jgroups_py.protocols.transport.frames import FrameReader, joined
 from jgroups_py.stack.machine import Timer
 from jgroups_py.stack.ports import (
     Accepted,
@@ -53,7 +54,6 @@ from jgroups_py.wire.packet import (
     GRACEFUL_CLOSE,
     HANDSHAKE_HEAD,
     decode_handshake,
-    encode_frame,
     encode_handshake,
     handshake_size,
 )
@@ -61,8 +61,6 @@ from jgroups_py.wire.primitives import format_version, make_version, same_minor
 
 CLOSING_TIME: Final = 1.0
 """The peer has so many seconds to close its side after -5."""
-WRITE_SIZE: Final = 256_000
-"""Frames are joined into writes of about this size."""
 CONNECTION_CAUSES: Final[Mapping[str, str]] = {
     "silent": "a connection said nothing, and others wanted its place",
     "stranger": "a connection of one who is no member was used least, and others wanted its place",
@@ -86,53 +84,6 @@ class State(Enum):
 
 CONNECTING: Final = State.CONNECTING
 OPEN: Final = State.OPEN
-
-
-class FrameReader:
-    """Cuts a stream into frames. It copies every byte twice at most, however the stream was cut."""
-
-    __slots__ = ("_buffer", "_max", "_need")
-
-    def __init__(self, max_length: int) -> None:
-        self._buffer = bytearray()
-        self._max = max_length
-        self._need = 4
-
-    def __len__(self) -> int:
-        """Bytes that wait for the rest of their frame."""
-        return len(self._buffer)
-
-    def feed(self, data: bytes) -> Iterator[bytes | None]:
-        """The frames that are complete now. None is the graceful close. RemoteProtocolError: a length is
-        impossible, and the stream is useless."""
-        buffer: bytes | bytearray = data
-        if self._buffer:
-            self._buffer += data
-            buffer = self._buffer
-        size, pos = len(buffer), 0
-        if size >= self._need:
-            while size - pos >= 4:
-                length = int.from_bytes(buffer[pos : pos + 4], "big", signed=True)
-                if length < 0:
-                    if buffer[pos : pos + 4] != GRACEFUL_CLOSE:
-                        raise RemoteProtocolError(f"a frame of {length} bytes")
-                    length = 0
-                    yield None
-                elif length > self._max:
-                    raise RemoteProtocolError(f"a frame of {length} bytes, {self._max} allowed")
-                elif size - pos - 4 < length:
-                    self._need = 4 + length
-                    break
-                else:
-                    yield bytes(memoryview(buffer)[pos + 4 : pos + 4 + length])
-                pos += 4 + length
-            else:
-                self._need = 4
-        if buffer is data:
-            if pos < size:
-                self._buffer += data[pos:] if pos else data
-        else:
-            del self._buffer[:pos]
 
 
 @dataclass(slots=True, eq=False)
@@ -683,25 +634,3 @@ class Connections:
         if used:
             self.counts["connections_lost"] += 1
             self._on_lost(connection, reset)
-
-
-def framed(packets: Sequence[bytes]) -> list[bytes]:
-    """Joins packets, with their lengths, into pieces of about WRITE_SIZE bytes."""
-    if len(packets) == 1:
-        return [encode_frame(packets[0])]
-    return joined([encode_frame(packet) for packet in packets])
-
-
-def joined(frames: Sequence[bytes]) -> list[bytes]:
-    """Cuts the same bytes into pieces of about WRITE_SIZE."""
-    if len(frames) < 2:
-        return list(frames)
-    pieces: list[bytes] = []
-    start, size = 0, 0
-    for index, frame in enumerate(frames):
-        if size and size + len(frame) > WRITE_SIZE:
-            pieces.append(b"".join(frames[start:index]))
-            start, size = index, 0
-        size += len(frame)
-    pieces.append(b"".join(frames[start:]))
-    return pieces

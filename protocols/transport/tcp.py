@@ -38,10 +38,10 @@ from jgroups_py.protocols.transport.connections import (
     Connection,
     Connections,
     Limits,
-    framed,
 )
 from jgroups_py.protocols.transport.crowd import CrowdLimits
 from jgroups_py.protocols.transport.diagnostics import probe_ports
+from jgroups_py.protocols.transport.frames import framed
 from jgroups_py.protocols.transport.sources import End
 from jgroups_py.protocols.transport.tls_attributes import TlsAttributes
 from jgroups_py.protocols.transport.tls_door import TlsDoor

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from listing import A, B, C, at
 
 from jgroups_py.errors import ConfigError
-from jgroups_py.protocols.transport.connections import FrameReader
+from jgroups_py.protocols.transport.frames import FrameReader
 from jgroups_py.router import GossipRouter
 from jgroups_py.stack.ports import (
     Accepted,

@@ -11,7 +11,7 @@ from listing import FIND, A, B, C, at
 
 from jgroups_py.errors import ConfigError, RemoteProtocolError
 from jgroups_py.protocols.discovery.tcpgossip import TCPGOSSIP
-from jgroups_py.protocols.transport.connections import FrameReader
+from jgroups_py.protocols.transport.frames import FrameReader
 from jgroups_py.stack.ports import (
     Close,
     Closed,

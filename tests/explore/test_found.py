@@ -1,45 +1,37 @@
-"""The seeds that found something, played again: design/simulate.md says what each found.
+"""The schedules that found something, played again: design/simulate.md says what each found.
 
-A seed's schedule shifts when protocols change, so this is a sweep of seeds that were hard once;
-what they found is kept in few steps by the tests that the note names.
+They are files, so they stay what they are when the explorer draws other ones from the same seeds. They are whole: what their seeds found is kept in few steps
+by the tests that the note names. Newer findings are schedules made smaller, in the folder above.
 """
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Final
 
 import pytest
 
-from jgroups_py.testing.explorer.stacks.draw import draw
-from jgroups_py.testing.explorer.stacks.play import play
+from jgroups_py.testing.explorer.back_ends import load
 
 NOTE = Path(__file__).parents[2] / "design" / "simulate.md"
-FOUND: Final = {
-    "membership": "2 3018 4062 20066 22908 23600",
-    "merge": "163 9062 20091 20735 21318 21517 21556 21640 22020 22460 22904 23705 24273 25628 "
-    "27153 29917",
-    "flow": "20018",
-    "state": "76 515 1102 1203 1462",
-    "relay": "1 2 3 5 10 11 14 105 126 140 302 385 561 1269 1823",
-    "sealed": "271 386 493 579 929",
-    "all": "6 9 14 15 52 63 78 79 140 145 156 251 291 313 353 354 410 420 430 506 510 585 621 660 "
-    "734 776 798 809 849 856 866 921 938 973 1004 1018 1033 1065 1266 1277 1303 1391 1393 1494 "
-    "1830 1897 1916 1977 2066 2077 2118 2196 2495 2600 2784 2913 3180 3196 3256 3309 3349 3786 4214 4695 "
-    "4865 4911 4992 5018 5028 5043 5047 5055 5358 5367 5482 5939 6477 6669 6850 6891 6989 7107 7806 7879 8096 8534 8766 8801 9542 10187 11241 15359 17103 20045 20134 "
-    "20220 20228",
-}
-SEEDS = [(profile, int(seed)) for profile, seeds in FOUND.items() for seed in seeds.split()]
+DRAWN = Path(__file__).parent / "found" / "drawn"
+FILES = sorted(DRAWN.glob("*.json"))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("profile", "seed"), SEEDS)
-def test_faults_that_were_found_once_stay_mended(profile: str, seed: int) -> None:
-    assert play(draw(seed, profile)).problems == []
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_faults_that_were_found_once_stay_mended(file: Path) -> None:
+    back_end, case = load(file)
+    assert back_end.play(case).problems == []
 
 
-def test_every_seed_of_the_note_is_played_again() -> None:
+def test_every_file_is_a_schedule_of_its_name() -> None:
+    for file in FILES:
+        _, case = load(file)
+        assert f"{case.profile}-{case.seed}" == file.stem
+
+
+def test_every_seed_of_the_note_has_a_file() -> None:
     table = (
         NOTE.read_text()
         .partition("## What seeds found")[2]
@@ -52,4 +44,5 @@ def test_every_seed_of_the_note_is_played_again() -> None:
             profile = word or profile
             named.append((profile, int(number)))
     assert len(named) > 80
-    assert [seed for seed in named if seed[0] != "churn" and seed not in SEEDS] == []
+    kept = {file.stem for file in FILES}
+    assert [f"{p}-{n}" for p, n in named if p != "churn" and f"{p}-{n}" not in kept] == []

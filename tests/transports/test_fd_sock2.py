@@ -9,7 +9,7 @@ import pytest
 from jgroups_py.errors import ConfigError
 from jgroups_py.protocols.failure.early_reports import EARLY_MAX
 from jgroups_py.protocols.failure.fd_sock2 import FD_SOCK2
-from jgroups_py.protocols.transport.connections import FrameReader
+from jgroups_py.protocols.transport.frames import FrameReader
 from jgroups_py.protocols.transport.udp import UDP
 from jgroups_py.stack.ports import (
     Accepted,

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from jgroups_py.errors import ConfigError, RemoteProtocolError
-from jgroups_py.protocols.transport.connections import FrameReader, joined
+from jgroups_py.protocols.transport.frames import FrameReader, joined
 from jgroups_py.protocols.transport.tcp import TCP
 from jgroups_py.stack.ports import (
     Accepted,

@@ -19,7 +19,7 @@ from jgroups_py.drill.log import Record
 from jgroups_py.errors import ConfigError, LocalProtocolError, RemoteProtocolError
 from jgroups_py.protocols.membership.gms.wire import read_fetch, read_freeze, read_report
 from jgroups_py.protocols.relay import wire as relay_wire
-from jgroups_py.protocols.transport.connections import FrameReader
+from jgroups_py.protocols.transport.frames import FrameReader
 from jgroups_py.testing.explorer.bytes import corpus
 from jgroups_py.testing.explorer.bytes.guard import Broken
 from jgroups_py.wire.packet import (
