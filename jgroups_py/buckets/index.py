@@ -48,6 +48,11 @@ CHANGES_MAX = 1_000
 FOLLOWERS_MAX = 10_000
 """Mirrors that follow one copy. Beyond it they are not told, counted ``followers_full``."""
 
+PAUSE_DOUBLED = 3
+"""How often the pause between two attempts of an update is doubled."""
+PAUSE_MAX = 5.0
+"""Seconds of that pause at the most."""
+
 Compute = Callable[[IndexState], IndexState]
 """The new state from the old one, under the lock; the same object: nothing changes. Raises Refused."""
 Ended = Callable[[IndexState | None, BucketError | None], None]
@@ -60,6 +65,7 @@ class Update:
 
     txn: Txn
     changes: list[tuple[Compute, Ended]]
+    began: float
     asked: set[Cep] = field(default_factory=set)
     answers: dict[Cep, LockAnswer] = field(default_factory=dict)
     refused: bool = False
@@ -89,7 +95,7 @@ class IndexCopy:
         self.on_rows: list[Callable[[], None]] = []
         self._update: Update | None = None
         self._changes: list[tuple[Compute, Ended]] = []
-        self._number = 0
+        self._number = self._refusals = 0
         self._granted: dict[Cep, float] = {}
         self._granted_floor = port.now + settings.lease
         self._refused_leases: set[Cep] = set()
@@ -270,11 +276,15 @@ class IndexCopy:
         )
 
     def _begin(self) -> None:
-        if self._update is not None or not self._changes:
+        if self._update is not None:
+            return
+        if not self.leads:  # it did when it began with that
+            self._changes = [c for c in self._changes if c[0] != self._settling]
+        if not self._changes:
             return
         self._number += 1
         changes, self._changes = self._changes, []
-        update = self._update = Update((self.port.cep, self._number), changes)
+        update = self._update = Update((self.port.cep, self._number), changes, self.port.now)
         update.asked = self._targets()
         for cep in sorted(update.asked):
             self.port.post(cep, Lock(update.txn, self.state.version))
@@ -413,6 +423,7 @@ class IndexCopy:
             if decided is not None or cep not in update.answers or update.answers[cep].granted:
                 self.port.post(cep, self._last)
         if decided is not None:
+            self._refusals = 0
             changed = [r for b, r in decided.rows.items() if r != update.before.rows.get(b)]
             self._commit(decided)
             self._place(decided, changed, before=update.before)
@@ -420,13 +431,21 @@ class IndexCopy:
                 ended(None if refusal else decided, refusal)
         elif again:
             self._changes[:0] = update.changes
-            delay = self.port.random.uniform(0.2, 1.0) * self.settings.backoff * 4
-            self.port.after(delay, self._begin)
+            self.port.after(self._pause(update), self._begin)
             return
         else:
             for _, ended in update.changes:
                 ended(None, problem)
         self.port.after(0.0, self._begin)
+
+    def _pause(self, update: Update) -> float:
+        """A random time before the next attempt. It is measured by what this one took: where messages are slow, copies that came back sooner would refuse each other for ever. The
+        first copy waits least, because everybody waits for its updates."""
+        self._refusals += 1
+        longest = max(4 * self.settings.backoff, self.port.now - update.began)
+        if not self.leads:
+            longest *= 2 ** min(self._refusals, PAUSE_DOUBLED)
+        return self.port.random.uniform(0.2, 1.0) * min(longest, PAUSE_MAX)
 
     def _place(
         self,

@@ -50,6 +50,9 @@ from jgroups_py.buckets.transfer import Transfer
 FINDABLE_MAX = 100_000
 """Proxies with attributes that a manager knows. Beyond it they are counted ``findable_full`` and cannot be found."""
 
+FIRST_ASKED = 5
+"""Questions of a move to one index copy, one in each ``ask_timeout``, before another one is asked."""
+
 
 class Incoming:
     """A copy that is on its way here. It answers nothing before a row names it."""
@@ -153,9 +156,12 @@ class BucketManager:
         self._findable = {cep: p for cep, p in self._findable.items() if cep.member in members}
         for copy in list(self.copies.values()):
             transfer = copy.transfer
-            if transfer is None or transfer.phase == "deciding":
+            if transfer is None:
                 continue
-            if transfer.move.to.member not in members:
+            if transfer.phase == "deciding":
+                if transfer.asked is not None and transfer.asked.member not in members:
+                    self._ask_index(copy, transfer)
+            elif transfer.move.to.member not in members:
                 self._give_up(copy, transfer, "the destination is lost")
             elif merged:
                 self._give_up(copy, transfer, "messages of the move may be lost")
@@ -501,10 +507,11 @@ class BucketManager:
         self._ask_index(copy, transfer)
 
     def _ask_index(self, copy: Copy, transfer: Transfer) -> None:
-        """Ask one index copy after the other until there is an answer. Asking twice does no harm.
+        """Ask an index copy until there is an answer. Asking twice does no harm.
 
-        All ask the first copy: it makes one update of what it is asked, while copies that begin updates at the same time refuse each other's locks. A copy in this
-        process comes last, because a process that buckets leave is about to be stopped, and others would learn of the decision when its loss is noticed.
+        All ask the first copy: it makes one update of what it is asked, while copies that begin updates at the same time refuse each other's locks. Another one would not be faster,
+        because it needs all of them, too; so it is asked only after ``FIRST_ASKED`` questions. A copy in this process comes last, because a process that buckets leave is about to be
+        stopped, and others would learn of the decision when its loss is noticed.
         """
         if transfer.phase != "deciding":
             return
@@ -513,8 +520,9 @@ class BucketManager:
         self._asks[number] = (copy, transfer)
         found = index_copies(self.port, self.settings)
         indices = sorted(found, key=lambda index: index.member == self.cep.member)
+        transfer.asked = None
         if indices:
-            index = indices[transfer.silent % len(indices)]
+            index = transfer.asked = indices[transfer.silent // FIRST_ASKED % len(indices)]
             self.port.post(index, SetLocation(number, transfer.wanted()))
         self.port.after(self.settings.ask_timeout, lambda: self._ask_again(number))
 

@@ -46,6 +46,8 @@ class Transfer:
         self.taken = 0
         self.began_lock: float | None = None
         self.rolls_back = False
+        self.asked: Cep | None = None
+        """The index copy that was asked last."""
         self.silent = 0
         """Questions to the index that were not answered in time."""
         self._settings = settings

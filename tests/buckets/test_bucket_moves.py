@@ -6,11 +6,13 @@ import gc
 from typing import Any
 
 import pytest
-from seed_instance import Instance, key_in, seed_settings
+from seed_instance import MASTERS, PLACEMENT, Instance, key_in, seed_settings
 
 from jgroups_py.buckets import Cep, Request
 from jgroups_py.buckets.bucket import Bucket
 from jgroups_py.buckets.errors import BucketError
+from jgroups_py.buckets.machine import Machine
+from jgroups_py.buckets.manager import FIRST_ASKED
 from jgroups_py.buckets.messages import (
     Answer,
     EntryChange,
@@ -23,7 +25,8 @@ from jgroups_py.buckets.messages import (
     Save,
 )
 from jgroups_py.buckets.transfer import Transfer
-from jgroups_py.testing.explorer.buckets.ledger import NEW, OLD, LedgerProvider
+from jgroups_py.testing.explorer.buckets.ledger import NEW, OLD, LedgerProvider, ledger
+from jgroups_py.testing.explorer.buckets.world import World, full_member
 
 KEY = key_in(4)
 """Of bucket 3, whose master is on node 2 and whose slave is on node 3."""
@@ -135,8 +138,53 @@ def test_a_move_asks_one_index_copy_after_the_other_and_that_of_its_own_process_
         instance.cep(source), instance.cep(to), moves.append, bucket=bucket
     )
     instance.world.flush(f"{source}.1")
-    instance.world.run(1.8)
-    assert asked == order, "half a second each"
+    instance.world.run(0.5 * 15.5)
+    assert asked == [name for name in order for _ in range(FIRST_ASKED)][:16], "half a second each"
+
+
+@pytest.mark.seed("A52")
+def test_a_move_asks_another_index_copy_as_soon_as_the_one_it_asked_is_lost() -> None:
+    """The bucket is locked until there is an answer. The index copy that was asked is alone on its node."""
+    settings = seed_settings(index_copies=("i/x", "i/n1", "i/n2"), ask_timeout=60.0)
+    world = World(settings, seed=1)
+    world.start("x", _only_an_index)
+    for name in MASTERS:
+        world.start(name, full_member(ledger(), name, settings, PLACEMENT))
+    router, manager = world.machines["n2.1"].routers["r/n2"], world.machines["n2.1"].managers["m/n2"]
+    assert world.run(90.0, lambda: bool(router.index.state.version))
+    world.run(1.0)
+    moves: list[Any] = []
+    router.migrate_master_bucket(manager.cep, Cep("n1.1", "m/n1"), moves.append, bucket=3)
+    world.flush("n2.1")
+    copy = manager.copies[3]
+
+    def asked() -> bool:
+        return copy.transfer is not None and copy.transfer.phase == "deciding"
+
+    assert world.run(1.0, asked)
+    world.kill("x.1")
+    assert world.run(10.0, lambda: bool(moves)) and isinstance(moves[0], Row)
+
+
+def _only_an_index(machine: Machine) -> None:
+    machine.add_index("i/x", PLACEMENT)
+
+
+@pytest.mark.seed("A52")
+@pytest.mark.parametrize("seed", range(1, 6))
+def test_updates_of_all_index_copies_end_where_messages_are_slow(seed: int) -> None:
+    """They refuse each other's locks. A pause that is short beside the way of a message would let them do so for ever."""
+    instance = Instance(seed, latency=(0.1, 0.4), ask_timeout=60.0)
+    world, ended = instance.world, list[Any]()
+    assert world.run(30.0, lambda: all(instance.index(n).state.version for n in MASTERS))
+    world.run(5.0)
+    for name, bucket in zip(MASTERS, (0, 1, 2), strict=True):
+        row = instance.index(name).state.rows[bucket]
+        again = Row(bucket, row.epoch + 1, row.master, row.slave, row.slave_version)
+        instance.index(name).set_bucket_location(again, lambda *end: ended.append(end))
+        world.flush(instance.member(name))
+    assert world.run(20.0, lambda: len(ended) == 3)
+    assert all(problem is None for _, problem in ended)
 
 
 class Asked:
