@@ -150,7 +150,8 @@ def test_a_move_asks_another_index_copy_as_soon_as_the_one_it_asked_is_lost() ->
     world.start("x", _only_an_index)
     for name in MASTERS:
         world.start(name, full_member(ledger(), name, settings, PLACEMENT))
-    router, manager = world.machines["n2.1"].routers["r/n2"], world.machines["n2.1"].managers["m/n2"]
+    machine = world.machines["n2.1"]
+    router, manager = machine.routers["r/n2"], machine.managers["m/n2"]
     assert world.run(90.0, lambda: bool(router.index.state.version))
     world.run(1.0)
     moves: list[Any] = []
