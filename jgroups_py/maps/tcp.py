@@ -61,6 +61,9 @@ LOG: Final = logging.getLogger("jgroups_py.maps")
 READ: Final = 65_536
 WRITE: Final = 262_144
 """Bytes given to the system at once."""
+APART_AFTER: Final = 10.0
+"""A peer without a link for so many seconds is told in the log, with the reason; again each APART_AGAIN."""
+APART_AGAIN: Final = 60.0
 _BROKEN: Final = (trio.BrokenResourceError, trio.ClosedResourceError, ssl.SSLError, OSError)
 
 
@@ -115,6 +118,8 @@ class Dialled:
     run: bytes = field(default=b"", repr=False)
     tries: int = 0
     problem: str = "not dialled yet"
+    linked: bool = False
+    """Whether the last connection was a link."""
     scope: trio.CancelScope = field(default_factory=trio.CancelScope, repr=False)
 
     @property
@@ -268,6 +273,7 @@ class TcpPort:
         self._server: ssl.SSLContext | None = None
         self._insecure = False
         self._log_limit = LogLimit(trio.current_time)
+        self._apart_limit = LogLimit(trio.current_time, interval=APART_AGAIN)
         self._chance = random.Random(self.run)
 
     def encrypt(self, client: ssl.SSLContext, server: ssl.SSLContext) -> None:
@@ -375,18 +381,33 @@ class TcpPort:
         """Dials a peer, and again whenever there is no link with it."""
         limits = self.settings
         delay = limits.retry_first
+        apart_since = trio.current_time()
         with peer.scope:
             while peer.problem != _ITSELF:
                 begun = trio.current_time()
                 other = self._linked.get((peer.map, peer.run))
                 if other is None:
+                    peer.linked = False
                     await self._dial(peer)
                 else:  # the peer has dialled
+                    peer.linked = True
                     await other.ended.wait()
+                if peer.linked:
+                    apart_since = trio.current_time()
+                elif not self.is_linked(peer):
+                    self._tell_apart(peer, trio.current_time() - apart_since)
                 if trio.current_time() - begun > limits.retry_max:
                     delay = limits.retry_first
                 await trio.sleep(delay * self._chance.uniform(0.5, 1.0))
                 delay = min(delay * 2, limits.retry_max)
+
+    def _tell_apart(self, peer: Dialled, seconds: float) -> None:
+        """There has been no link with it for so long."""
+        if seconds < APART_AFTER or peer.problem == _ITSELF:
+            return
+        if (left_out := self._apart_limit.admit((peer.map, peer.place))) is not None:
+            words = ('the map "%s" has no link with %s since %.0f s: %s%s', peer.map, peer.place)
+            LOG.warning(*words, seconds, peer.problem, left_out)
 
     async def _dial(self, peer: Dialled) -> None:
         """Connects, and waits for the end of the connection."""
@@ -547,7 +568,7 @@ class TcpPort:
         connection.owner = host
         self.counters["links"] += 1
         if peer is not None:
-            peer.problem = ""
+            peer.problem, peer.linked = "", True
         connection.number = host.link_opened(connection)
 
     def _forget(self, connection: _Connection) -> None:

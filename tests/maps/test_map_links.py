@@ -236,6 +236,42 @@ async def test_a_map_that_is_not_served_is_told_to_who_dials_it(
         assert net.ports[1].is_linked(peer)
 
 
+async def test_a_peer_without_a_link_is_told_with_the_reason(
+    autojump_clock: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def told() -> list[str]:
+        return [r.message for r in caplog.records if "has no link" in r.message]
+
+    async with network(monkeypatch, 2) as net:
+        net.ports[1].serve("fx", Recorded())
+        peer = net.ports[1].dial("fx", "localhost:2")
+        await trio.sleep(8)
+        assert told() == []  # it may start later
+        await trio.sleep(40)
+        (line,) = told()
+        assert 'the map "fx" has no link with localhost:2 since ' in line
+        assert 'the map "fx" is not served here' in line
+        net.ports[2].serve("fx", Recorded())
+        await trio.sleep(100)
+        assert net.ports[1].is_linked(peer)
+        net.ports[2].drop("fx")
+        await trio.sleep(6)
+        assert len(told()) == 1  # the time begins anew with the end of the link
+        await trio.sleep(30)
+        assert len(told()) == 2
+
+
+async def test_a_peer_that_has_dialled_itself_is_not_told_as_missing(
+    autojump_clock: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with network(monkeypatch, 2) as net:
+        for number, other in ((1, 2), (2, 1)):
+            net.ports[number].serve("fx", Recorded())
+            net.ports[number].dial("fx", f"localhost:{other}")
+        await trio.sleep(200)
+        assert "has no link" not in caplog.text
+
+
 async def test_a_link_that_is_closed_sends_what_it_has_before_it_ends(
     autojump_clock: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
