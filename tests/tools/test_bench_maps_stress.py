@@ -19,7 +19,8 @@ def test_a_half_is_equal_only_with_the_same_keys_values_and_stamps(tmp_path: Pat
         blocking.open_map(tmp_path / "2", key=str, value=bytes, identifier=2) as other,
     ):
         one, two = maps_stress.Host(m), maps_stress.Host(other)
-        assert one.write(0, 20_000, time.monotonic() + 0.1) > 0
+        now = time.monotonic()
+        assert one.write(0, 20_000, now, now + 0.1) > 0
         m["100000"] = b"of the other half"
         digest = one.digest(0)
         other._file.apply([(k, e) for k, e in m._file.items() if k.startswith(b"0")], {})
@@ -28,6 +29,24 @@ def test_a_half_is_equal_only_with_the_same_keys_values_and_stamps(tmp_path: Pat
         key = next(iter(other))
         other[key] = other[key]  # the value is the same, and the stamp another one
         assert two.wait_equal(0, digest, time.monotonic()) is None
+
+
+def test_a_writer_that_is_late_makes_that_good(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Clock:
+        now = 0.03
+
+        def monotonic(self) -> float:
+            return self.now
+
+        def sleep(self, seconds: float) -> None:
+            self.now += seconds + 0.002  # the system wakes it late
+
+    clock = Clock()
+    monkeypatch.setattr(maps_stress, "time", clock)
+    host = maps_stress.Host({})
+    assert host.write(0, 10_000, 0.0, 1.0) == 10_000
+    clock.now = 1.04  # the digest took its time
+    assert host.write(1, 10_000, 0.0, 2.0) == 10_000
 
 
 def test_what_was_found_is_told_with_what_was_wanted() -> None:

@@ -49,15 +49,18 @@ class Host:
         self._map = m
         self._written = 0
 
-    def write(self, half: int, rate: float, until: float) -> int:
-        """Puts to one half of the keys at a rate, until a time of this machine's clock. How many puts."""
-        begin, begun, m = time.monotonic(), self._written, self._map
+    def write(self, half: int, rate: float, begin: float, until: float) -> int:
+        """Puts to one half of the keys until a time of this machine's clock. How many puts.
+
+        What is due is counted from ``begin``, when the run began, so what was late is made good. Each burst has what is due before the next one.
+        """
+        begun, m = self._written, self._map
         while (now := time.monotonic()) < until:
-            due = begun + int((now - begin) * rate)
+            due = int((min(now + BURST_SECONDS, until) - begin) * rate)
             while self._written < due and time.monotonic() < until:
                 self._written += 1
                 m[f"{half}{self._written % KEYS:05}"] = b"%100d" % self._written
-            time.sleep(BURST_SECONDS)
+            time.sleep(min(BURST_SECONDS, max(0.0, until - time.monotonic())))
         return self._written - begun
 
     def digest(self, half: int) -> str:
@@ -147,7 +150,7 @@ async def _run(hosts: Sequence[Child], rate: float, seconds: int) -> dict[str, A
     for second in range(seconds + 1):
         half, until = second % 2, begin + (second + 1) * SECOND
         if second < seconds:
-            await writer.tell(call="write", half=half, rate=rate, until=until)
+            await writer.tell(call="write", half=half, rate=rate, begin=begin, until=until)
         else:
             until += SECOND
         if checked is not None:
