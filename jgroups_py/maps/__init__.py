@@ -37,7 +37,7 @@ if typing.TYPE_CHECKING:
     from jgroups_py.maps.memory import MemoryLinks
     from jgroups_py.maps.open import Map, open_map
     from jgroups_py.maps.opening import Replication
-    from jgroups_py.maps.replica import Arrived, Sent, Told
+    from jgroups_py.maps.orders import Arrived, Sent, Told
     from jgroups_py.maps.rules import (
         LAST_WRITER,
         ConflictRule,
@@ -47,8 +47,8 @@ if typing.TYPE_CHECKING:
         PnCounter,
         Union,
     )
-    from jgroups_py.maps.tcp import TcpSettings
     from jgroups_py.maps.tcp_links import TcpLinks
+    from jgroups_py.maps.tcp_settings import TcpSettings
 
 __all__ = [
     "Arrived",

@@ -28,7 +28,7 @@ import msgspec
 from jgroups_py.maps.entry import DamagedEntry, decode_entry
 from jgroups_py.maps.errors import MapError, MapFileError
 from jgroups_py.maps.host import MapEvent
-from jgroups_py.maps.replica import Arrived, Sent
+from jgroups_py.maps.orders import Arrived, Sent
 from jgroups_py.maps.stamp import TICKS_PER_S
 from jgroups_py.stack.log_limit import LogLimit
 

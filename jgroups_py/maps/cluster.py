@@ -19,8 +19,9 @@ from jgroups_py.maps.codecs import AnyCodec
 from jgroups_py.maps.host import MapHost, Network
 from jgroups_py.maps.open import Map, open_map
 from jgroups_py.maps.opening import MapOptions, Opening, Replication
-from jgroups_py.maps.tcp import open_port, place_from
+from jgroups_py.maps.tcp import open_port
 from jgroups_py.maps.tcp_links import TcpLinks
+from jgroups_py.maps.tcp_places import place_from
 from jgroups_py.tls import TlsSettings
 
 _TYPES: Final[dict[str, AnyCodec]] = {

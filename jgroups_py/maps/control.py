@@ -37,10 +37,17 @@ class Control:
     """Opens or makes the file. ``inbox_bytes``: for a new file."""
 
     def __init__(self, file: Path, inbox_bytes: int) -> None:
-        self._handle = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            self._handle = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise MapFileError(f"{file} cannot be opened: {error}") from None
         fcntl.flock(self._handle, fcntl.LOCK_EX)  # two processes may make it at once
         if os.fstat(self._handle).st_size < _SIZE:
-            os.ftruncate(self._handle, _SIZE)
+            try:  # writing to a mapped page without a place on the disk would end the process
+                os.posix_fallocate(self._handle, 0, _SIZE)
+            except OSError as error:
+                os.close(self._handle)
+                raise MapFileError(f"{file} cannot be made: {error}") from None
         self._map = mmap.mmap(self._handle, _SIZE)
         if self._map[:16] == bytes(16):
             _HEAD.pack_into(self._map, 0, MAGIC, VERSION, inbox_bytes)

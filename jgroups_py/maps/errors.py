@@ -13,6 +13,15 @@ class MapFull(MapError):
     """No more fits: the file has ``max_bytes``, or the inbox of this process is full because nobody merges it."""
 
 
+class InboxFull(MapFull):
+    """A record of ``need`` bytes does not fit before something is merged. Who writes several has written the first ``done`` of them."""
+
+    def __init__(self, need: int) -> None:
+        self.need = need
+        self.done = 0
+        super().__init__("the inbox of this process is full")
+
+
 class MapClosed(MapError):
     """The map was closed."""
 

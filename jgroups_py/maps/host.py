@@ -19,19 +19,12 @@ import trio
 
 from jgroups_py.driver.unwrap import reraise
 from jgroups_py.maps.digests import Side
-from jgroups_py.maps.errors import MapFull
+from jgroups_py.maps.errors import InboxFull, MapFull
+from jgroups_py.maps.held import HeldMessages
 from jgroups_py.maps.links import Link, Medium
-from jgroups_py.maps.replica import (
-    Arrived,
-    CloseLink,
-    Replica,
-    ReplicaSettings,
-    SendAll,
-    SendTo,
-    Sent,
-    Table,
-    Told,
-)
+from jgroups_py.maps.orders import Arrived, CloseLink, SendAll, SendTo, Sent, Told
+from jgroups_py.maps.replica import Replica, Table
+from jgroups_py.maps.replica_settings import ReplicaSettings
 from jgroups_py.maps.shared import SharedFile
 from jgroups_py.maps.stamp import HybridClock
 from jgroups_py.maps.telling import Telling
@@ -71,9 +64,11 @@ class MapHost:
         self.settings = settings
         self.replica = Replica(settings, file, file.clock, trio.current_time())
         self.counters: Counter[str] = Counter()
-        """links, watch_failures, and links_closed_full: the inbox of this process had no room for what a peer sent. The replica has counters of its own."""
+        """links, watch_failures, held_full (how often what a peer sent had to wait, because the inbox of this process was full), links_closed_full (``held_max`` bytes waited, or
+        a change can never fit), overheard_full. The replica has counters of its own."""
         self._watch = watch
         self._telling = Telling(settings.map, trio.current_time)
+        self._held = HeldMessages(settings.held_max, self._receive)
         self._links: dict[int, Link] = {}
         self._media: dict[int, Medium] = {}
         """By number of a link, what it shares with others."""
@@ -96,16 +91,42 @@ class MapHost:
         return number
 
     def received(self, number: int, data: bytes, *, shared: bool = False) -> None:
-        """One message has come. Any bytes may come; those of a link that was closed are ignored."""
+        """One message has come. Any bytes may come; those of a link that was closed are ignored. When the inbox is full it waits, and what comes after it, too."""
         if number not in self._links:
             return
+        if number not in self._held:
+            try:
+                self._receive(number, data, shared)
+                return
+            except InboxFull as full:
+                self.counters["held_full"] += 1
+                self.replica.tell("full", number, f"what a host sends waits: {full}")
+        if not self._held.add(number, data, shared):
+            self._close_full(
+                number, f"more than {self.settings.held_max:,} bytes of hosts wait for the inbox"
+            )
+        self._carry_out()
+
+    def _receive(self, number: int, data: bytes, shared: bool) -> None:
+        """InboxFull: the replica wants it again."""
         try:
             self.replica.received(number, data, trio.current_time(), shared=shared)
-        except MapFull as error:  # the peer sends it again when it has connected again
-            self.counters["links_closed_full"] += 1
-            self.replica.tell("full", number, f"what a host sent has no room: {error}")
-            self.link_closed(number, close=True)
+        except InboxFull:
+            raise
+        except MapFull as error:
+            self._close_full(number, str(error))
         self._carry_out()
+
+    def _close_full(self, number: int, reason: str) -> None:
+        """The peer sends it again when it has connected again."""
+        self.counters["links_closed_full"] += 1
+        self.replica.tell("full", number, f"what a host sent has no room: {reason}")
+        self.link_closed(number, close=True)
+
+    @property
+    def held_bytes(self) -> int:
+        """Of what peers have sent and the inbox of this process has no room for yet."""
+        return self._held.size
 
     def overheard(self, data: bytes) -> None:
         """Changes that somebody has sent to all, with whom there is no link. They are taken if nothing is missing before them."""
@@ -135,6 +156,7 @@ class MapHost:
     async def run(self) -> None:
         """Sends what was written, whichever process of this host has written it, as long as it runs."""
         while True:
+            self._held.retry()
             self._due = self.replica.tick(trio.current_time())
             self._carry_out()
             await trio.sleep_until(self._due)
@@ -169,6 +191,7 @@ class MapHost:
 
     def _pop(self, number: int) -> Link | None:
         self._media.pop(number, None)
+        self._held.drop(number)
         return self._links.pop(number, None)
 
 

@@ -17,7 +17,7 @@ from typing import Final
 from zlib import crc32
 
 from jgroups_py.maps.control import SLOTS, Control
-from jgroups_py.maps.errors import MapFileError, MapFull
+from jgroups_py.maps.errors import InboxFull, MapFileError, MapFull
 
 SKIP: Final = 0
 CHANGE: Final = 1
@@ -34,6 +34,9 @@ ANEW: Final = 5
 USE: Final = 6
 """A key was read: time u64, key."""
 
+RESERVED_AT_ONCE: Final = 256 * 1024
+"""Bytes of the disk that a process takes for its ring at a time."""
+
 _HEAD: Final = Struct("<IIB")
 _LENGTH: Final = Struct("<I")
 HEAD: Final = _HEAD.size
@@ -48,6 +51,20 @@ class InboxFile:
         if os.fstat(self._handle).st_size < size:
             os.ftruncate(self._handle, size)
         self.map = mmap.mmap(self._handle, size)
+        self._reserved = 0
+
+    def reserve(self, end: int) -> None:
+        """The first ``end`` bytes have a place on the disk afterwards: writing to a mapped page that finds none would end the process. MapFull: there is none."""
+        if end <= self._reserved:
+            return
+        end = min(self.size, -(-end // RESERVED_AT_ONCE) * RESERVED_AT_ONCE)
+        try:
+            os.posix_fallocate(self._handle, 0, end)
+        except OSError as error:
+            raise MapFull(
+                f"the inbox of this process has no place on the disk: {error.strerror}"
+            ) from None
+        self._reserved = end
 
     def lock(self) -> bool:
         """Takes it for this process. False: another process has it."""
@@ -112,14 +129,6 @@ class InboxFiles:
         self._files = {}
 
 
-class InboxFull(MapFull):
-    """A record of ``need`` bytes does not fit before something is merged."""
-
-    def __init__(self, need: int) -> None:
-        self.need = need
-        super().__init__("the inbox of this process is full")
-
-
 class Inbox:
     """The inbox that this process writes."""
 
@@ -155,6 +164,7 @@ class Inbox:
             )
         if self._at + skip + need - self._control.merged(self._slot) > size:
             raise InboxFull(need)
+        self._file.reserve(at + need)  # with the rest of the ring, if that is skipped
         ring = self._file.map
         if skip:
             if skip >= HEAD:

@@ -52,6 +52,8 @@ class MapStatistics:
     """Connected hosts, by identifier: their names."""
     lag: Mapping[int, int]
     """By identifier, how many changes of this host the peer has not acknowledged."""
+    held_bytes: int = 0
+    """Of what other hosts have sent and the inbox of this process has no room for yet. They send no more than their windows meanwhile."""
 
 
 class LocalMap(Mapping[K, V], Generic[K, V]):
@@ -234,6 +236,7 @@ class LocalMap(Mapping[K, V], Generic[K, V]):
             else {**host.counters, **replica.counters},
             peers={} if replica is None else {n: h.name for n, h in replica.peers.items()},
             lag={} if replica is None else replica.lag(),
+            held_bytes=0 if host is None else host.held_bytes,
         )
 
     # --- inside a lock that all processes ask for (the callers have it)

@@ -31,7 +31,7 @@ from jgroups_py.maps.inquiry import (
     encode,
     rows_in,
 )
-from jgroups_py.maps.tcp import check_clear, connect, place_from
+from jgroups_py.maps.tcp_places import check_clear, connect, place_from
 from jgroups_py.tls import CredentialsError, TlsSettings, load
 
 CONNECT_TIMEOUT: Final = 10.0

@@ -25,7 +25,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
+from jgroups_py.maps.confirmations import Confirmations
 from jgroups_py.maps.entry import KEY_MAX, TIME_MAX, DamagedEntry, MapEntry, decode_entry, node_of
+from jgroups_py.maps.errors import InboxFull, MapFull
 from jgroups_py.maps.messages import (
     VERSION,
     BadMessage,
@@ -40,6 +42,8 @@ from jgroups_py.maps.messages import (
     decode,
     encode,
 )
+from jgroups_py.maps.orders import Arrived, CloseLink, Out, SendAll, SendTo, Sent, Told
+from jgroups_py.maps.replica_settings import ReplicaSettings
 from jgroups_py.maps.stamp import TICKS_PER_S, HybridClock
 from jgroups_py.maps.table import ChangedKey, Vector
 
@@ -47,6 +51,8 @@ CHUNK: Final = 256 * 1024
 """About how many bytes of entries one message has."""
 CHUNK_ENTRIES: Final = 1000
 """How many entries one message has at most."""
+TOMBSTONES_AT_ONCE: Final = 200
+"""How many tombstones are looked at in one flush interval. The more there are, the seldomer all of them are looked at."""
 RESTS_MAX: Final = 9
 """While nothing changes, peers are told what we have only each tenth ``have_interval``."""
 
@@ -61,113 +67,13 @@ class Table(Protocol):
     def apply(
         self, entries: Iterable[tuple[bytes, MapEntry]], advance: Mapping[int, int]
     ) -> Sequence[ChangedKey] | None: ...
-    def tombstones(self) -> Iterator[tuple[bytes, MapEntry]]: ...
+    def tombstones(self, after: bytes, most: int) -> Iterator[tuple[bytes, MapEntry]]:
+        """The first ``most`` above ``after``, in the order of keys."""
+
     def forget(self, keys: Iterable[bytes]) -> None: ...
     def begin_anew(self, vector: Mapping[int, int], keep: int) -> None: ...
     @property
     def forgotten(self) -> Mapping[int, int]: ...
-
-
-@dataclass(frozen=True, kw_only=True)
-class ReplicaSettings:
-    """Seconds and bytes."""
-
-    map: str
-    node: int
-    origin: int
-    file: bytes
-    rule: str = "last-writer"
-    name: str = ""
-    peers: frozenset[int] = frozenset()
-    """Identifiers of all hosts. A tombstone is forgotten when all of them have it. Empty: they are not known, and only ``tombstone_age``
-    ends a tombstone, because a host that was never met may still have the value."""
-    flush_interval: float = 0.01
-    """How long changes are collected before they are sent."""
-    max_bandwidth: float = 0.0
-    """Bytes a second to all peers together; 0: no limit."""
-    window: int = 1024 * 1024
-    """Bytes on the way to one peer that it has not acknowledged."""
-    have_interval: float = 0.5
-    """How often a peer is told what we have, if that has changed."""
-    ack_delay: float = 0.0
-    """A peer gets no more than one acknowledgement in so many seconds."""
-    repair_wait: float = 1.0
-    """How long an origin that another peer has more of may send by itself, before that peer is asked."""
-    tombstone_age: float = 7 * 86_400.0
-    """After this time a tombstone is forgotten, whoever lacks it."""
-    tombstone_min_age: float = 0.0
-    """Until then a tombstone is kept, whoever has it: for readers of changes that are stopped for a while. ``tombstone_age`` comes first."""
-    max_skew: float = 10.0
-    """Seconds that a clock may be ahead before there is an alarm."""
-    peers_max: int = 126
-
-    def __post_init__(self) -> None:
-        for name in ("flush_interval", "have_interval", "repair_wait", "tombstone_age"):
-            if not getattr(self, name) > 0:
-                raise ValueError(f"{name} must be more than 0 seconds, got {getattr(self, name)}")
-        if not self.tombstone_min_age >= 0:
-            raise ValueError(
-                f"tombstone_min_age must be at least 0 seconds, got {self.tombstone_min_age}"
-            )
-        if self.window < 1 or self.peers_max < 1 or self.max_bandwidth < 0:
-            raise ValueError(
-                "window and peers_max must be at least 1 and max_bandwidth at least 0, got "
-                f"{self.window}, {self.peers_max} and {self.max_bandwidth:g}"
-            )
-
-
-# --- what a replica wants done
-
-
-@dataclass(frozen=True, slots=True)
-class SendTo:
-    link: int
-    data: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class SendAll:
-    """One message for several links that share a medium. Others who share it may hear it: they pass by what they cannot use."""
-
-    links: tuple[int, ...]
-    data: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class CloseLink:
-    link: int
-
-
-@dataclass(frozen=True, slots=True)
-class Told:
-    """Something that somebody should know. ``kind``: connected, gone, refused, same identifier, restored, skew, diverged, stale,
-    garbage, full. ``node``: the peer's identifier, 0 if it is not known."""
-
-    kind: str
-    node: int
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Arrived:
-    """Entries of a peer that were given to the table. ``changed`` None: the table has not applied them yet."""
-
-    node: int
-    origin: int
-    entries: Sequence[tuple[bytes, MapEntry]]
-    changed: Sequence[ChangedKey] | None
-
-
-@dataclass(frozen=True, slots=True)
-class Sent:
-    """Entries that left for a peer (K23)."""
-
-    node: int
-    origin: int
-    entries: Sequence[tuple[bytes, bytes]]
-
-
-Out = SendTo | SendAll | CloseLink | Told | Arrived | Sent
 
 
 @dataclass(slots=True)
@@ -196,9 +102,8 @@ class _Link:
     owes: dict[int, int] = field(default_factory=dict)
     """What is to be acknowledged: by origin, the number that was acknowledged last."""
     ack_due: float = 0.0
-    confirmed: Vector = field(default_factory=dict)
-    """What the peer had when it had sent us all it had written before."""
-    to_confirm: Vector | None = None
+    applied: int = 0
+    """Entries of the message that comes next which the table has already."""
 
 
 @dataclass(slots=True)
@@ -223,10 +128,13 @@ class Replica:
         self._received: Vector = table.vector()
         """What was given to the table, which may not have applied it yet."""
         self._behind: dict[int, _Behind] = {}
-        self._known: dict[int, Vector] = {}
-        """Of hosts that are not linked now: what they had confirmed."""
+        self._confirmations = Confirmations()
         self._flush_at = now
         self._forget_at = now
+        self._forget_after = b""
+        """The last tombstone that was looked at; empty: of a new round none was."""
+        self._looked_at = 0
+        """Tombstones of this round."""
         self._regained: int | None = None
         """After Stale, up to which number our own changes have come back; None: they need not."""
         self._budget = 0.0
@@ -263,11 +171,14 @@ class Replica:
     def link_closed(self, link: int) -> None:
         peer = self._links.pop(link, None)
         if peer is not None and peer.hello is not None:
-            self._known[peer.hello.node] = peer.confirmed
+            self._confirmations.parted(peer.hello.node)
             self._tell("gone", peer.hello.node, f"{_shown(peer.hello)} is not connected any more")
 
     def received(self, link: int, data: bytes, now: float, *, shared: bool = False) -> None:
-        """Bytes of one message. Any bytes at all may come. ``shared``: it was sent to all who share a medium."""
+        """Bytes of one message. Any bytes at all may come. ``shared``: it was sent to all who share a medium.
+
+        InboxFull: the table has no room for all of it. The same message must be given again, and no other of this link before.
+        """
         self._now = max(now, self._now)
         peer = self._links.get(link)
         if peer is None:
@@ -305,7 +216,6 @@ class Replica:
             self._flush_at = self._now + self.settings.flush_interval
             self._flush()
         if self._now >= self._forget_at:
-            self._forget_at = self._now + self.settings.have_interval
             self._forget()
         self._repair()
         self._say_what_we_have()
@@ -401,7 +311,6 @@ class Replica:
             if other != link and old.hello is not None and old.hello.node == hello.node:
                 self._close(other)
         peer.hello = hello
-        peer.confirmed = self._known.pop(hello.node, {})
         self._tell("connected", hello.node, f"{_shown(hello)} is connected")
         self._send_have(link, peer)
 
@@ -443,9 +352,7 @@ class Replica:
             peer.has, peer.sent = {peer.hello.origin: vector.get(peer.hello.origin, 0)}, {}
             self.changed()
         self._land(peer, vector)
-        if peer.to_confirm is None:
-            # Of one moment: nothing that came before or after it is mixed in.
-            peer.to_confirm = dict(have.vector)
+        self._confirmations.told(node, peer.hello.origin, have.vector)
         for origin, number in vector.items():
             if number > self._received.get(origin, 0) and origin != own:
                 self._behind.setdefault(origin, _Behind(self._now, self._received.get(origin, 0)))
@@ -470,20 +377,22 @@ class Replica:
         assert peer.hello is not None
         origin = changes.origin
         if origin == self.settings.origin:
-            self._on_own(changes)
+            self._on_own(peer, changes)
             return
         have = self._received.get(origin, 0)
         peer.owes[origin] = -1
         if changes.after > have:
             self.counters["gaps"] += 1
             self._behind.setdefault(origin, _Behind(self._now, have))
+            peer.applied = 0
             return
         if changes.to <= have:
             self.counters["duplicates"] += 1
+            peer.applied = 0
             return
-        self._apply(peer.hello.node, changes)
+        self._apply(peer.hello.node, changes, peer)
 
-    def _apply(self, node: int, changes: OriginChanges) -> None:
+    def _apply(self, node: int, changes: OriginChanges, peer: _Link | None = None) -> None:
         """``node``: who has sent them."""
         origin = changes.origin
         entries = [(key, decode_entry(data)) for key, data in changes.entries]
@@ -491,7 +400,7 @@ class Replica:
             if not 0 < len(key) <= KEY_MAX:
                 raise BadMessage(f"a key of {len(key)} bytes, 1 to {KEY_MAX} are possible")
             self._watch_clock(node, entry.stamp.time)
-        changed = self._table.apply(entries, {origin: changes.to})
+        changed = self._into_table(peer, entries, {origin: changes.to})
         self._received[origin] = changes.to  # afterwards: the table may have no room
         for change in changed or ():
             if change.diverged:
@@ -506,24 +415,39 @@ class Replica:
         if behind is not None:
             behind.since, behind.number, behind.asked_at = self._now, changes.to, 0.0
 
-    def _on_own(self, changes: OriginChanges) -> None:
+    def _into_table(
+        self, peer: _Link | None, entries: Sequence[tuple[bytes, MapEntry]], advance: Vector
+    ) -> Sequence[ChangedKey] | None:
+        """Goes on where the table had no room for the rest of this message."""
+        if peer is None:
+            return self._table.apply(entries, advance)
+        try:
+            changed = self._table.apply(entries[peer.applied :], advance)
+        except InboxFull as full:
+            peer.applied += full.done
+            raise
+        peer.applied = 0
+        return changed
+
+    def _on_own(self, peer: _Link, changes: OriginChanges) -> None:
         """K18: what seems to be our own is ignored, except while we begin anew."""
         if self._regained is None or changes.after > self._regained:
             self.counters["own_ignored"] += 1
+            peer.applied = 0
             return
-        self._regained = max(self._regained, changes.to)
-        self._table.apply([(key, decode_entry(data)) for key, data in changes.entries], {})
+        self._into_table(peer, [(key, decode_entry(data)) for key, data in changes.entries], {})
+        self._regained = max(self._regained, changes.to)  # afterwards: there may be no room
 
     def _on_stale(self, peer: _Link, stale: Stale) -> None:
         assert peer.hello is not None
         own = self.settings.origin
-        self._tell("stale", peer.hello.node, "this host was away for too long; it begins anew")
         self._table.begin_anew(dict(stale.vector), own)
+        self._tell("stale", peer.hello.node, "this host was away for too long; it begins anew")
         self._received = {own: self._received.get(own, 0)}
         self._regained = 0
         self._send_to(peer, Want(own, 0))
         for other in self._links.values():
-            other.owes_have = True
+            other.owes_have, other.applied = True, 0  # the table loses what it had of that
         for origin, number in stale.vector:
             if origin != own:
                 self._behind[origin] = _Behind(self._now - self.settings.repair_wait, 0)
@@ -698,33 +622,36 @@ class Replica:
     # --- tombstones
 
     def _forget(self) -> None:
-        mine = self._table.vector()
-        for peer in self._links.values():
-            assert_hello = peer.hello
-            if assert_hello is None or peer.to_confirm is None:
-                continue
-            told = peer.to_confirm
-            if mine.get(assert_hello.origin, 0) >= told.get(assert_hello.origin, 0):
-                peer.confirmed, peer.to_confirm = told, None
-        confirmed = {p.hello.node: p.confirmed for p in self._links.values() if p.hello}
-        confirmed = {**self._known, **confirmed}
+        """Looks at some tombstones; the next ones are due at the next flush, or after a rest."""
+        self._confirmations.settle(self._table.vector())
+        found = list(self._table.tombstones(self._forget_after, TOMBSTONES_AT_ONCE))
+        self._forget_some(found)
+        self._looked_at += len(found)
+        if len(found) == TOMBSTONES_AT_ONCE:
+            self._forget_after = found[-1][0]
+            return
+        rounds = max(1, self._looked_at // TOMBSTONES_AT_ONCE)
+        self._forget_at = self._now + self.settings.have_interval * rounds
+        self._forget_after, self._looked_at = b"", 0
+
+    def _forget_some(self, tombstones: Iterable[tuple[bytes, MapEntry]]) -> None:
         wanted = self.settings.peers - {self.settings.node}
         now = self._clock.wall_time()
         old = now - int(self.settings.tombstone_age * TICKS_PER_S)
         kept = now - int(self.settings.tombstone_min_age * TICKS_PER_S)
         forgotten = []
-        for key, entry in self._table.tombstones():
-            everywhere = bool(wanted) and all(
-                confirmed.get(node, {}).get(origin, 0) >= number
-                for node in wanted
-                for origin, number in entry.dots.items()
-            )
+        for key, entry in tombstones:
+            everywhere = bool(wanted) and self._confirmations.cover(wanted, entry.dots)
             everywhere = everywhere and entry.stamp.time <= kept
             if (everywhere and self.settings.rule == "last-writer") or entry.stamp.time < old:
                 forgotten.append(key)
         if forgotten:
-            self.counters["tombstones_forgotten"] += len(forgotten)
-            self._table.forget(forgotten)
+            try:
+                self._table.forget(forgotten)
+            except MapFull:  # some may be forgotten; the others are found again
+                self.counters["forget_full"] += 1
+            else:
+                self.counters["tombstones_forgotten"] += len(forgotten)
 
     # --- helpers
 

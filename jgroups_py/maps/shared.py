@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -29,7 +30,7 @@ from msgspec.structs import replace
 from jgroups_py.maps import forks
 from jgroups_py.maps.control import SLOTS, Control
 from jgroups_py.maps.entry import KEY_MAX, MapEntry, decode_entry, value_at
-from jgroups_py.maps.errors import MapClosed, MapError, MapFileError
+from jgroups_py.maps.errors import InboxFull, MapClosed, MapError, MapFileError
 from jgroups_py.maps.eviction import FORGET as FORGOTTEN
 from jgroups_py.maps.eviction import REMOVE, TIME, Limits, Readings
 from jgroups_py.maps.file_settings import DEFAULTS, FileSettings
@@ -42,7 +43,6 @@ from jgroups_py.maps.inbox import (
     USE,
     Inbox,
     InboxFiles,
-    InboxFull,
     keyed,
 )
 from jgroups_py.maps.key_locks import KeyLocks
@@ -418,9 +418,15 @@ class SharedFile:
         with self._open_still():
             return iter(list(self.store.changes(origin, after, to, most)))
 
-    def tombstones(self) -> Iterator[tuple[bytes, MapEntry]]:
+    def tombstones(
+        self, after: bytes = b"", most: int = sys.maxsize
+    ) -> Iterator[tuple[bytes, MapEntry]]:
         with self._open_still():
-            return iter(list(self.store.tombstones()))
+            return iter(list(self.store.tombstones(after, most)))
+
+    def tombstone_count(self) -> int:
+        with self._open_still():
+            return self.store.tombstone_count()
 
     @property
     def forgotten(self) -> Vector:
@@ -430,14 +436,20 @@ class SharedFile:
     def apply(
         self, entries: Iterable[tuple[bytes, MapEntry]], advance: Mapping[int, int]
     ) -> Sequence[ChangedKey] | None:
+        done = 0
         with self._lock:
             self._look()
-            for key, entry in entries:
-                end = self._inbox.append(ENTRY, keyed(key, entry.encode()))
-                self._overlay.note(key, entry, self.slot, end)
-                self._overlay.wrote(self.slot, end)
-            for origin, number in advance.items():
-                self._append(ADVANCE, _DOT.pack(origin, number))
+            try:
+                for key, entry in entries:
+                    end = self._inbox.append(ENTRY, keyed(key, entry.encode()))
+                    self._overlay.note(key, entry, self.slot, end)
+                    self._overlay.wrote(self.slot, end)
+                    done += 1
+                for origin, number in advance.items():
+                    self._append(ADVANCE, _DOT.pack(origin, number))
+            except InboxFull as full:
+                full.done = done
+                raise
         return None
 
     def forget(self, keys: Iterable[bytes]) -> None:

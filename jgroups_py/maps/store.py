@@ -7,7 +7,9 @@ forgotten. times, uses: see eviction.py; empty while there are no limits. All in
 
 from __future__ import annotations
 
+import os
 import secrets
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -35,6 +37,8 @@ MAX_BYTES: Final = 16 * 1024**3
 """Of a new file."""
 READERS_MAX: Final = 1024
 """Read transactions of all processes. Those of killed processes are freed by the next one that opens the map."""
+LOCK_BYTES: Final = 64 * READERS_MAX + 128
+"""What LMDB makes of the file with its table of readers."""
 
 
 class Store:
@@ -55,11 +59,12 @@ class Store:
         lock: AbstractContextManager[Any] | None = None,
     ) -> None:
         self._lock = threading.RLock() if lock is None else lock
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._folder = folder
         # 0: what the file says; ``_check`` has the last word.
         unknown = 0 if (folder / "data.mdb").exists() else MAX_BYTES
         try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            _reserve(folder / "lock.mdb")
             self._env = lmdb.open(
                 str(folder),
                 map_size=max_bytes or unknown,
@@ -78,6 +83,8 @@ class Store:
                     f"{folder} is already open in this process: use the map that is open, which threads may share"
                 ) from None
             raise MapFileError(f"{folder} is no map that can be opened: {error}") from None
+        except OSError as error:
+            raise MapFileError(f"{folder} cannot be opened: {error}") from None
         self._env.reader_check()
         self._read: Any = None
         self.lookup: Callable[[bytes, None, Any], bytes | None] = _no_snapshot
@@ -85,6 +92,9 @@ class Store:
         self.settings: dict[str, str] = {}
         try:
             self._env.set_mapsize(self._check(settings, defaults, max_bytes))
+        except lmdb.Error as error:
+            self._env.close()
+            raise MapFileError(f"{folder} cannot be opened: {error}") from None
         except BaseException:
             self._env.close()
             raise
@@ -241,10 +251,18 @@ class Store:
                 most -= 1
                 yield number, key, decode_entry(txn.get(key, default=b"", db=self._entries))
 
-    def tombstones(self) -> Iterator[tuple[bytes, MapEntry]]:
+    def tombstones(
+        self, after: bytes = b"", most: int = sys.maxsize
+    ) -> Iterator[tuple[bytes, MapEntry]]:
         with self._env.begin() as txn, txn.cursor(db=self._dbs.graves) as cursor:
-            for key, _ in cursor:
+            if not (cursor.set_range(after + b"\0") if after else cursor.first()):
+                return
+            for key in islice(cursor.iternext(values=False), most):
                 yield key, decode_entry(txn.get(key, default=b"", db=self._entries))
+
+    def tombstone_count(self) -> int:
+        with self._env.begin() as txn:
+            return int(txn.stat(self._dbs.graves)["entries"])
 
     def limits(self) -> Limits:
         with self._lock, self._env.begin() as txn:
@@ -279,6 +297,15 @@ class Store:
             merging = Merging(txn, self._dbs, rule, self.origin)
             yield merging
             merging.finish()
+
+
+def _reserve(file: Path) -> None:
+    """LMDB maps its table of readers: a page of it without a place on the disk would end the process that writes to it. OSError: there is none."""
+    handle = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        os.posix_fallocate(handle, 0, LOCK_BYTES)
+    finally:
+        os.close(handle)
 
 
 def _no_snapshot(key: bytes, default: None, db: Any) -> bytes | None:

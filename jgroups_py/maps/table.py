@@ -6,9 +6,11 @@ said once.
 
 from __future__ import annotations
 
+import sys
 from bisect import bisect_right, insort
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Protocol
 
 from msgspec.structs import replace
@@ -127,8 +129,12 @@ class MemoryTable:
                 return
             yield number, keys[number], self.entries[keys[number]]
 
-    def tombstones(self) -> Iterator[tuple[bytes, MapEntry]]:
-        return ((key, entry) for key, entry in list(self.entries.items()) if entry.removed)
+    def tombstones(
+        self, after: bytes = b"", most: int = sys.maxsize
+    ) -> Iterator[tuple[bytes, MapEntry]]:
+        """The first ``most`` above ``after``, in the order of keys."""
+        found = ((k, entry) for k, entry in self.entries.items() if entry.removed and k > after)
+        return islice(iter(sorted(found)), most)
 
     # --- writing
 

@@ -18,16 +18,13 @@ Limits:  TcpSettings. Who has connected is not known without TLS: loopback only,
 
 from __future__ import annotations
 
-import ipaddress
 import logging
-import math
 import random
 import secrets
 import ssl
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from typing import Final
 
 import trio
@@ -36,219 +33,20 @@ from jgroups_py.driver import files
 from jgroups_py.driver.needs_trio import check_trio
 from jgroups_py.driver.unwrap import reraise
 from jgroups_py.errors import ConfigError
-from jgroups_py.maps.frames import (
-    ALIVE,
-    RUN,
-    TCP_CAUSES,
-    Away,
-    BadStream,
-    First,
-    Greeting,
-    Inquiry,
-    MapFrameReader,
-    first_of,
-    frame,
-    opening,
-)
+from jgroups_py.maps.frames import RUN, TCP_CAUSES, Away, BadStream, Greeting, Inquiry, first_of
 from jgroups_py.maps.inquiry import BadInquiry, Described, answer, encode
 from jgroups_py.maps.links import LinkHost
-from jgroups_py.maps.messages import MESSAGE_MAX
+from jgroups_py.maps.tcp_connection import BROKEN, Dialled, PeerConnection
+from jgroups_py.maps.tcp_places import check_clear, connect, place_from
+from jgroups_py.maps.tcp_settings import TcpSettings
 from jgroups_py.protocols.transport.crowd import goes
 from jgroups_py.stack.log_limit import LogLimit
 from jgroups_py.tls import CredentialsError, TlsSettings, load
 
 LOG: Final = logging.getLogger("jgroups_py.maps")
-READ: Final = 65_536
-WRITE: Final = 262_144
-"""Bytes given to the system at once."""
 APART_AFTER: Final = 10.0
 """A peer without a link for so many seconds is told in the log, with the reason; again each APART_AGAIN."""
 APART_AGAIN: Final = 60.0
-_BROKEN: Final = (trio.BrokenResourceError, trio.ClosedResourceError, ssl.SSLError, OSError)
-
-
-@dataclass(frozen=True, kw_only=True)
-class TcpSettings:
-    """Seconds and bytes."""
-
-    retry_first: float = 0.1
-    """How long after the end of a link its peer is dialled again. Each try that fails doubles it."""
-    retry_max: float = 10.0
-    """The longest time between two tries. A link that lasted longer begins with ``retry_first`` again."""
-    connect_timeout: float = 5.0
-    greeting_timeout: float = 5.0
-    """How long TLS and greetings may take together."""
-    alive_interval: float = 1.0
-    """A host that has nothing to say tells each peer so often that it is alive."""
-    silence_timeout: float = 10.0
-    """A peer of which nothing comes for so long is gone."""
-    linger: float = 2.0
-    """How long a link that was closed may take to send the rest."""
-    frame_max: int = MESSAGE_MAX
-    """The most bytes of a message."""
-    unsent_max: int = 4 * MESSAGE_MAX
-    """The most bytes that wait for one peer. Its link ends when there are more."""
-    strangers_max: int = 32
-    """The most connections at once that have not greeted. For a further one the first goes."""
-    strangers_per_host: int = 16
-    """The same, of one address."""
-    inquiries_max: int = 2
-    """The most programs at once that compare their map with one of this host. A further one is refused."""
-
-    def __post_init__(self) -> None:
-        for name, value in vars(self).items():
-            if not (value > 0 and math.isfinite(value)):
-                raise ConfigError(f"{name} must be a number above 0, got {value}")
-        if self.silence_timeout <= self.alive_interval:
-            raise ConfigError(
-                f"silence_timeout must be more than alive_interval ({self.alive_interval:g} s), got "
-                f"{self.silence_timeout:g} s"
-            )
-
-
-@dataclass(eq=False)
-class Dialled:
-    """A peer that a host dials. ``problem``: why the last try gave no link, or why that ended; empty while there is one."""
-
-    map: str
-    host: str
-    port: int
-    node: int = 0
-    """Its identifier; 0 before it has greeted."""
-    run: bytes = field(default=b"", repr=False)
-    tries: int = 0
-    problem: str = "not dialled yet"
-    linked: bool = False
-    """Whether the last connection was a link."""
-    scope: trio.CancelScope = field(default_factory=trio.CancelScope, repr=False)
-
-    @property
-    def place(self) -> str:
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
-
-
-class _Connection:
-    """One connection. It is a Link once both sides have greeted."""
-
-    def __init__(
-        self, port: TcpPort, stream: trio.abc.Stream, host: str, dialled: Dialled | None = None
-    ) -> None:
-        self.host = host
-        self.dialled = dialled
-        """The peer, if this side has dialled."""
-        self.peer: Greeting | None = None
-        self.owner: LinkHost | None = None
-        self.number = 0
-        """Of the link, at its owner."""
-        self.closing = False
-        self.ended = trio.Event()
-        self.scope = trio.CancelScope()
-        self.stream = stream
-        self._port = port
-        self._reader = MapFrameReader(port.settings.frame_max)
-        self._queue: deque[bytes] = deque()
-        self._unsent = 0
-        self._wake = trio.Event()
-
-    # --- Link
-
-    def send(self, data: bytes) -> None:
-        if not self.closing:
-            self._append(frame(data))
-
-    def close(self) -> None:
-        self.owner = None
-        self.closing = True
-        self._wake.set()
-
-    # --- bytes
-
-    def say_first(self, first: First) -> None:
-        self._append(opening(first))
-
-    def turn_away(self, cause: str, reason: str) -> None:
-        """Ends it with the reason."""
-        self._port.turned_away(cause, self.host)
-        self.say_first(Away(cause, reason))
-        self.close()
-
-    def _append(self, data: bytes) -> None:
-        self._queue.append(data)
-        self._unsent += len(data)
-        self._wake.set()
-        if self._unsent > self._port.settings.unsent_max:
-            self._port.turned_away("not_taken", self.host)
-            self.closing = True
-            self._queue.clear()
-            self.scope.cancel()
-
-    async def write(self) -> None:
-        """Sends what is to be sent, until it is closed and all has left."""
-        try:
-            while self._queue or not self.closing:
-                if self._queue:
-                    await self._write_some()
-                else:
-                    await self._wait()
-            # The peer closes next. Until then its bytes are read: a socket that is closed with unread ones loses those under way.
-            linger = trio.current_time() + self._port.settings.linger
-            self.scope.deadline = min(self.scope.deadline, linger)
-            stream = self.stream
-            if isinstance(stream, trio.SSLStream):
-                stream = stream.transport_stream
-            if isinstance(stream, trio.abc.HalfCloseableStream):
-                await stream.send_eof()
-            else:
-                self.scope.cancel()
-        except _BROKEN:
-            self.scope.cancel()
-
-    async def _write_some(self) -> None:
-        parts = [self._queue.popleft()]
-        size = len(parts[0])
-        while self._queue and size < WRITE:
-            parts.append(self._queue.popleft())
-            size += len(parts[-1])
-        await self.stream.send_all(parts[0] if len(parts) == 1 else b"".join(parts))
-        self._unsent -= size
-        self._port.counters["bytes_sent"] += size
-
-    async def _wait(self) -> None:
-        """Waits for something to send; when there is nothing for long, says that this side is alive."""
-        self._wake = trio.Event()
-        with trio.move_on_after(self._port.settings.alive_interval):
-            await self._wake.wait()
-        if not self._queue and not self.closing and self.peer is not None:
-            self._append(ALIVE)
-
-    async def frames(self, within: float, *, renewed: bool = True) -> list[bytes] | None:
-        """The next frames; None: there will be none. Any bytes give another ``within`` seconds if that is ``renewed``.
-
-        Raises:
-            BadStream: they are no frames, or did not come in time.
-        """
-        deadline = trio.current_time() + within
-        while True:
-            with trio.move_on_at(deadline) as limit:
-                try:
-                    data = await self.stream.receive_some(READ)
-                except _BROKEN:
-                    return None
-                if not data:
-                    return None
-                self._port.counters["bytes_received"] += len(data)
-                found = self._reader.feed(bytes(data))
-                if found:
-                    return found
-            now = trio.current_time()
-            if not limit.cancelled_caught:
-                deadline = now + within if renewed else deadline
-            elif now > deadline + within / 2:
-                deadline = (
-                    now + within
-                )  # this process stood still; what came meanwhile was not read yet
-            else:
-                raise BadStream("silent", f"nothing came for {within:g} s")
 
 
 class TcpPort:
@@ -265,9 +63,9 @@ class TcpPort:
         self.dialled: list[Dialled] = []
         self._nursery = nursery
         self._hosts: dict[str, LinkHost] = {}
-        self._connections: dict[_Connection, None] = {}
-        self._linked: dict[tuple[str, bytes], _Connection] = {}
-        self._strangers: dict[_Connection, None] = {}
+        self._connections: dict[PeerConnection, None] = {}
+        self._linked: dict[tuple[str, bytes], PeerConnection] = {}
+        self._strangers: dict[PeerConnection, None] = {}
         self._inquiries = 0
         self._client: ssl.SSLContext | None = None
         self._server: ssl.SSLContext | None = None
@@ -373,7 +171,7 @@ class TcpPort:
             first.scope.cancel()
         if self._server is not None:
             stream = trio.SSLStream(stream, self._server, server_side=True)
-        connection = _Connection(self, stream, host)
+        connection = PeerConnection(self.settings, self.counters, self.turned_away, stream, host)
         self._strangers[connection] = None
         await self._serve(connection)
 
@@ -424,11 +222,13 @@ class TcpPort:
             return
         if self._client is not None:
             stream = trio.SSLStream(stream, self._client, server_hostname=peer.host)
-        connection = _Connection(self, stream, peer.place, peer)
+        connection = PeerConnection(
+            self.settings, self.counters, self.turned_away, stream, peer.place, peer
+        )
         self._nursery.start_soon(self._serve, connection)
         await connection.ended.wait()
 
-    async def _serve(self, connection: _Connection) -> None:
+    async def _serve(self, connection: PeerConnection) -> None:
         """Greets, and carries messages until the end."""
         self._connections[connection] = None
         peer = connection.dialled
@@ -448,7 +248,7 @@ class TcpPort:
                 peer.problem = problem
             await trio.aclose_forcefully(connection.stream)
 
-    async def _shake_hands(self, connection: _Connection) -> bool:
+    async def _shake_hands(self, connection: PeerConnection) -> bool:
         stream = connection.stream
         if not isinstance(stream, trio.SSLStream):
             return True
@@ -456,12 +256,12 @@ class TcpPort:
             try:
                 await stream.do_handshake()
                 return True
-            except _BROKEN:
+            except BROKEN:
                 pass
         self.turned_away("tls", connection.host)
         return False
 
-    async def _converse(self, connection: _Connection) -> str:
+    async def _converse(self, connection: PeerConnection) -> str:
         """Gives why it has ended."""
         if connection.dialled is not None:
             connection.say_first(Greeting(connection.dialled.map, self.node, self.run))
@@ -485,7 +285,7 @@ class TcpPort:
         return problem or "it has ended the connection"
 
     async def _answer(
-        self, connection: _Connection, asks: Inquiry, frames: list[bytes] | None
+        self, connection: PeerConnection, asks: Inquiry, frames: list[bytes] | None
     ) -> str:
         """Somebody compares a map with one of this host. Gives why it has ended."""
         self._strangers.pop(connection, None)
@@ -516,7 +316,7 @@ class TcpPort:
             self._inquiries -= 1
         return "it has ended the connection"
 
-    def _on_first(self, connection: _Connection, first: Greeting | Away) -> str:
+    def _on_first(self, connection: PeerConnection, first: Greeting | Away) -> str:
         """The other side has greeted. Gives why there will be no link; empty: there may be."""
         peer = connection.dialled
         if isinstance(first, Away):
@@ -540,7 +340,7 @@ class TcpPort:
         self._link(connection)
         return ""
 
-    def _on_frame(self, connection: _Connection, data: bytes) -> None:
+    def _on_frame(self, connection: PeerConnection, data: bytes) -> None:
         if connection in self._strangers:
             del self._strangers[connection]
             self._link(connection)
@@ -548,7 +348,7 @@ class TcpPort:
             self.counters["messages_received"] += 1
             connection.owner.received(connection.number, data)
 
-    def _link(self, connection: _Connection) -> None:
+    def _link(self, connection: PeerConnection) -> None:
         """Both sides have greeted. If there are two connections with the peer, one stays, which is the same one at both sides."""
         greeting, peer = connection.peer, connection.dialled
         assert greeting is not None
@@ -571,7 +371,7 @@ class TcpPort:
             peer.problem, peer.linked = "", True
         connection.number = host.link_opened(connection)
 
-    def _forget(self, connection: _Connection) -> None:
+    def _forget(self, connection: PeerConnection) -> None:
         """It is a link no more."""
         self._connections.pop(connection, None)
         self._strangers.pop(connection, None)
@@ -604,33 +404,6 @@ class TcpNetwork:
 
 
 _ITSELF: Final = "this is the host itself"
-
-
-async def connect(host: str, port: int) -> trio.abc.Stream:
-    """A connection. OSError: there is none."""
-    stream = await trio.open_tcp_stream(host, port)
-    if stream.socket.getsockname() == stream.socket.getpeername():
-        await trio.aclose_forcefully(stream)
-        raise ConnectionRefusedError("nobody listens, and the system has picked that very port")
-    return stream
-
-
-def check_clear(host: str, what: str) -> None:
-    """Raises ConfigError if a host is not of this machine."""
-    if not _is_loopback(host):
-        raise ConfigError(
-            f"{what} is not of this machine, and nothing encrypts the map's messages: give tls, or insecure=True if "
-            "everybody in that network may read and change the map"
-        )
-
-
-def place_from(place: str, what: str) -> tuple[str, int]:
-    """Host and port of HOST:PORT or [IPV6]:PORT. Raises ConfigError that begins with ``what``."""
-    host, colon, port = place.rpartition(":")
-    host = host.removeprefix("[").removesuffix("]")
-    if not colon or not host or not port.isascii() or not port.isdigit() or int(port) > 65_535:
-        raise ConfigError(f'{what} must be HOST:PORT, port 0 to 65535, got "{place}"')
-    return host, int(port)
 
 
 @asynccontextmanager
@@ -696,13 +469,6 @@ def _peer_of(stream: trio.SocketStream) -> str:
         return str(stream.socket.getpeername()[0])
     except OSError:
         return ""  # it is gone already
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def _printable(text: str) -> str:

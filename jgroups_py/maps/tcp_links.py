@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from jgroups_py.maps.host import MapHost
-from jgroups_py.maps.tcp import TcpSettings, open_port, place_from
+from jgroups_py.maps.tcp import open_port
+from jgroups_py.maps.tcp_places import place_from
+from jgroups_py.maps.tcp_settings import TcpSettings
 from jgroups_py.tls import TlsSettings
 
 

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
-from jgroups_py.maps.replica import Told
+from jgroups_py.maps.orders import Told
 from jgroups_py.stack.log_limit import LogLimit
 
 LOG: Final = logging.getLogger("jgroups_py.maps")

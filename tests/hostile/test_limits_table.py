@@ -17,7 +17,8 @@ from jgroups_py.buckets.memcached import PipelineLimits, TextLimits
 from jgroups_py.buckets.settings import InstanceSettings
 from jgroups_py.export import ExportLimits
 from jgroups_py.livebackup import LiveBackupSettings
-from jgroups_py.maps.tcp import TcpSettings
+from jgroups_py.maps.replica_settings import ReplicaSettings
+from jgroups_py.maps.tcp_settings import TcpSettings
 from jgroups_py.protocols.discovery.dns_ping import DNS_PING
 from jgroups_py.protocols.discovery.file_ping import FILE_PING
 from jgroups_py.protocols.discovery.jdbc_ping2 import JDBC_PING2
@@ -56,6 +57,7 @@ PROTOCOLS: dict[str, Any] = {
 LIMITS: dict[str, Any] = {
     "channel": ChannelLimits,
     "RPC": RpcLimits,
+    "maps": ReplicaSettings,
     "maps over TCP": TcpSettings,
     "live and backup": LiveBackupSettings,
     "bucket store": InstanceSettings,

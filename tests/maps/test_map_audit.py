@@ -14,7 +14,7 @@ from jgroups_py.maps.audit import AuditLog, files_of, read_audit
 from jgroups_py.maps.digests import BUCKETS, bucket_of, differences, digests
 from jgroups_py.maps.entry import MapEntry
 from jgroups_py.maps.errors import MapError, MapFileError
-from jgroups_py.maps.replica import Arrived, Sent, Told
+from jgroups_py.maps.orders import Arrived, Sent, Told
 from jgroups_py.maps.stamp import TICKS_PER_S, Stamp
 
 NOW = 1_000_000_000_000_000_000

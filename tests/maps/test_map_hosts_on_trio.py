@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 
 import pytest
 import trio
 
-from jgroups_py.maps.errors import MapFull
+from jgroups_py.maps.errors import InboxFull, MapFull
 from jgroups_py.maps.file_settings import FileSettings
 from jgroups_py.maps.host import MapEvent, MapHost, replicate
 from jgroups_py.maps.memory import MemoryLinks
-from jgroups_py.maps.replica import ReplicaSettings, Told
+from jgroups_py.maps.orders import Told
+from jgroups_py.maps.replica_settings import ReplicaSettings
 from jgroups_py.maps.shared import SharedFile
 
 SIZE = 1 << 28
@@ -24,12 +25,19 @@ SIZE = 1 << 28
 class Member:
     """A process of a host, in this process."""
 
-    def __init__(self, folder: Path, node: int, links: MemoryLinks, inbox_bytes: int) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        node: int,
+        links: MemoryLinks,
+        inbox_bytes: int,
+        peers: frozenset[int] = frozenset(),
+    ) -> None:
         self.file = SharedFile(
             folder, FileSettings(identifier=node, max_bytes=SIZE, inbox_bytes=inbox_bytes)
         )
         self.settings = ReplicaSettings(
-            map="m", node=node, origin=self.file.origin, file=self.file.file_id
+            map="m", node=node, origin=self.file.origin, file=self.file.file_id, peers=peers
         )
         self.links = links
         self.events: list[MapEvent] = []
@@ -47,16 +55,25 @@ class Member:
     def started(self, host: MapHost) -> None:
         self.host = host
 
+    @property
+    def speaks(self) -> MapHost:
+        """The host; it has begun."""
+        assert self.host is not None
+        return self.host
+
     def told(self, kind: str) -> list[str]:
         return [e.text for e in self.events if isinstance(e, Told) and e.kind == kind]
 
 
 @asynccontextmanager
 async def members(
-    tmp_path: Path, *nodes: int, inbox_bytes: int = 1 << 20
+    tmp_path: Path,
+    *nodes: int,
+    inbox_bytes: int = 1 << 20,
+    peers: frozenset[int] = frozenset(),
 ) -> AsyncIterator[tuple[MemoryLinks, list[Member]]]:
     links = MemoryLinks()
-    opened = [Member(tmp_path / f"host{node}", node, links, inbox_bytes) for node in nodes]
+    opened = [Member(tmp_path / f"host{node}", node, links, inbox_bytes, peers) for node in nodes]
     try:
         async with trio.open_nursery() as nursery:
             for member in opened:
@@ -114,22 +131,93 @@ async def test_two_hosts_of_one_identifier_are_told_and_share_nothing(tmp_path: 
         two.file.close()
 
 
-async def test_a_host_whose_inbox_is_full_closes_the_link_and_gets_everything_later(
+@contextmanager
+def nobody_merges(folder: Path) -> Iterator[None]:
+    """Until the end of the block."""
+    folder.mkdir(exist_ok=True)
+    with open(folder / "merger", "a+b") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+async def test_what_a_host_has_no_room_for_waits_and_so_does_its_peer(tmp_path: Path) -> None:
+    async with AsyncExitStack() as stack:
+        halted = stack.enter_context(ExitStack())
+        halted.enter_context(nobody_merges(tmp_path / "host2"))
+        _, (one, two) = await stack.enter_async_context(
+            members(tmp_path, 1, 2, inbox_bytes=1 << 14)
+        )
+        await until(lambda: two.host and one.told("connected") and two.told("connected"))
+        for number in range(100):  # six inboxes; one message of a host has more than an inbox
+            one.file.write(b"k%03d" % number, bytes(1000))
+        await until(lambda: two.speaks.held_bytes)
+        held = two.speaks.held_bytes
+        for number in range(100, 150):
+            one.file.write(b"k%03d" % number, bytes(1000))
+        await until(lambda: two.speaks.held_bytes > held)
+        assert two.told("full") == ["what a host sends waits: the inbox of this process is full"]
+        assert not one.told("gone") and one.speaks.replica.lag()[2] > 100
+        halted.close()
+        await until(lambda: len(list(two.file.items())) == 150)
+        await until(lambda: one.speaks.replica.lag() == {2: 0})
+        assert two.speaks.held_bytes == 0 and two.speaks.counters["links_closed_full"] == 0
+        assert not one.told("gone")
+
+
+async def test_what_is_held_of_a_link_that_ends_is_sent_again(tmp_path: Path) -> None:
+    async with AsyncExitStack() as stack:
+        halted = stack.enter_context(ExitStack())
+        halted.enter_context(nobody_merges(tmp_path / "host2"))
+        links, (one, two) = await stack.enter_async_context(
+            members(tmp_path, 1, 2, inbox_bytes=1 << 14)
+        )
+        await until(lambda: two.host and one.told("connected") and two.told("connected"))
+        for number in range(100):
+            one.file.write(b"k%03d" % number, bytes(1000))
+        await until(lambda: two.speaks.held_bytes)
+        links.cut(1, 2)
+        assert two.speaks.held_bytes == 0
+        halted.close()
+        links.heal()
+        await until(lambda: len(list(two.file.items())) == 100)
+
+
+async def test_a_change_that_never_fits_closes_the_link(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with members(tmp_path, 1, 2) as (links, (one, two)):
         await until(lambda: one.told("connected") and two.told("connected"))
 
         def full(*_: object) -> None:
-            raise MapFull("the inbox is full")
+            raise MapFull("more than half an inbox")
 
         with monkeypatch.context() as patch:
             patch.setattr(two.file, "apply", full)
             one.file.write(b"key", b"value")
             await until(lambda: two.told("full") and one.told("gone"))
-        assert two.host is not None and two.host.counters["links_closed_full"] == 1
+        assert two.host is not None and two.speaks.counters["links_closed_full"] == 1
         links.heal()
         await until(lambda: two.file.get(b"key") == b"value")
+
+
+async def test_a_host_that_cannot_forget_tombstones_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with members(tmp_path, 1, 2, peers=frozenset((1, 2))) as (_, (one, two)):
+        await until(lambda: one.told("connected") and two.told("connected"))
+        one.file.write(b"key", b"value")
+        await until(lambda: two.file.get(b"key") == b"value")
+
+        def full(*_: object) -> None:
+            raise InboxFull(100)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(one.file, "forget", full)
+            one.file.write(b"key", None)
+            await until(lambda: one.speaks.replica.counters["forget_full"])
+            one.file.write(b"other", b"value")
+            await until(lambda: two.file.get(b"other") == b"value")
+        await until(lambda: not list(one.file.tombstones()))
 
 
 def may_replicate(folder: Path) -> bool:

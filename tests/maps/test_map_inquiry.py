@@ -20,7 +20,8 @@ from jgroups_py.maps.inquiry import AskDigests, AskRows, BadInquiry, answer, ans
 from jgroups_py.maps.remote_side import CannotCompare, open_remote
 from jgroups_py.maps.shared import SharedFile
 from jgroups_py.maps.stamp import Stamp
-from jgroups_py.maps.tcp import TcpPort, TcpSettings
+from jgroups_py.maps.tcp import TcpPort
+from jgroups_py.maps.tcp_settings import TcpSettings
 
 
 class Side:

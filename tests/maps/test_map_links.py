@@ -14,7 +14,8 @@ from tcp_hosts import MemoryNetwork, Recorded, TableHost, until
 from jgroups_py.errors import ConfigError
 from jgroups_py.maps import tcp
 from jgroups_py.maps.frames import START, Greeting, frame, opening
-from jgroups_py.maps.tcp import TcpPort, TcpSettings, open_port
+from jgroups_py.maps.tcp import TcpPort, open_port
+from jgroups_py.maps.tcp_settings import TcpSettings
 
 
 @asynccontextmanager

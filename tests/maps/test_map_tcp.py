@@ -12,7 +12,8 @@ from tcp_hosts import Recorded, TableHost, until
 from jgroups_py.errors import ConfigError
 from jgroups_py.maps.entry import MapEntry
 from jgroups_py.maps.remote_side import CannotCompare, open_remote
-from jgroups_py.maps.tcp import TcpSettings, open_port
+from jgroups_py.maps.tcp import open_port
+from jgroups_py.maps.tcp_settings import TcpSettings
 from jgroups_py.testing.authority import CertificateAuthority
 from jgroups_py.tls import TlsSettings
 

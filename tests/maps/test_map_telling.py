@@ -17,7 +17,7 @@ import pytest
 
 from jgroups_py import blocking
 from jgroups_py.maps import MemoryLinks
-from jgroups_py.maps.replica import Told
+from jgroups_py.maps.orders import Told
 from jgroups_py.maps.telling import Telling
 from jgroups_py.tools.commands.mperf_ports import free_block
 

@@ -148,7 +148,7 @@ def stats(folder: str, json_out: str | None) -> None:
             "value": file.value_codec,
             "rule": file.rule.name,
             "entries": file.count(),
-            "tombstones": sum(1 for _ in file.tombstones()),
+            "tombstones": file.tombstone_count(),
             "file_bytes": file.file_bytes(),
             "max_bytes": file.max_bytes(),
             "max_entries": file.limits.max_entries,

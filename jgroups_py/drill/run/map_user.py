@@ -19,7 +19,7 @@ from jgroups_py.drill.run.user import Log, User
 from jgroups_py.errors import JGroupsError
 from jgroups_py.maps.errors import MapError
 from jgroups_py.maps.host import MapEvent
-from jgroups_py.maps.replica import Arrived
+from jgroups_py.maps.orders import Arrived
 
 LOOK_SECONDS: Final = 0.5
 """Between two looks at all keys."""

@@ -19,7 +19,9 @@ from jgroups_py.maps.group import (
     Up,
     opened,
 )
-from jgroups_py.maps.replica import CloseLink, Replica, ReplicaSettings, SendAll, SendTo
+from jgroups_py.maps.orders import CloseLink, SendAll, SendTo
+from jgroups_py.maps.replica import Replica
+from jgroups_py.maps.replica_settings import ReplicaSettings
 from jgroups_py.maps.stamp import HybridClock, Stamp
 from jgroups_py.maps.table import MemoryTable
 from jgroups_py.testing.check.violation import Violated, violations_in

@@ -1,0 +1,56 @@
+"""HeldMessages: what peers have sent and the inbox of this process has no room for yet.
+
+A peer sends at most its window ahead of what was acknowledged, and what is held is not acknowledged: so a peer waits like a put does. Nothing else of that link is
+looked at meanwhile, so its messages keep their order.
+
+Limits: ``most`` bytes of all links together (``ReplicaSettings.held_max``).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+
+from jgroups_py.maps.errors import InboxFull
+
+
+class HeldMessages:
+    """``take`` is called with link, message and whether it was sent to all; it raises InboxFull when there is no room for it, and is called again with it."""
+
+    def __init__(self, most: int, take: Callable[[int, bytes, bool], None]) -> None:
+        self._most = most
+        self._take = take
+        self._links: dict[int, deque[tuple[bytes, bool]]] = {}
+        self.size = 0
+        """Bytes."""
+
+    def __contains__(self, link: int) -> bool:
+        return link in self._links
+
+    def add(self, link: int, data: bytes, shared: bool) -> bool:
+        """Holds the next message of a link. False: it is not held, because there would be too much."""
+        if self.size + len(data) > self._most:
+            return False
+        self._links.setdefault(link, deque()).append((data, shared))
+        self.size += len(data)
+        return True
+
+    def drop(self, link: int) -> None:
+        """The link has ended."""
+        self.size -= sum(len(data) for data, _ in self._links.pop(link, ()))
+
+    def retry(self) -> None:
+        """Gives what there is room for now, one message of each link in turn."""
+        while self._links:
+            link, held = next(iter(self._links.items()))
+            data, shared = held[0]
+            try:
+                self._take(link, data, shared)
+            except InboxFull:
+                return
+            if self._links.get(link) is held:  # what was taken may have ended the link
+                held.popleft()
+                self.size -= len(data)
+                del self._links[link]
+                if held:
+                    self._links[link] = held  # the last one now

@@ -1,0 +1,55 @@
+"""What a host is in the replication of a map, and its times and limits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReplicaSettings:
+    """Seconds and bytes."""
+
+    map: str
+    node: int
+    origin: int
+    file: bytes
+    rule: str = "last-writer"
+    name: str = ""
+    peers: frozenset[int] = frozenset()
+    """Identifiers of all hosts. A tombstone is forgotten when all of them have it. Empty: they are not known, and only ``tombstone_age``
+    ends a tombstone, because a host that was never met may still have the value."""
+    flush_interval: float = 0.01
+    """How long changes are collected before they are sent."""
+    max_bandwidth: float = 0.0
+    """Bytes a second to all peers together; 0: no limit."""
+    window: int = 1024 * 1024
+    """Bytes on the way to one peer that it has not acknowledged."""
+    have_interval: float = 0.5
+    """How often a peer is told what we have, if that has changed."""
+    ack_delay: float = 0.0
+    """A peer gets no more than one acknowledgement in so many seconds."""
+    repair_wait: float = 1.0
+    """How long an origin that another peer has more of may send by itself, before that peer is asked."""
+    tombstone_age: float = 7 * 86_400.0
+    """After this time a tombstone is forgotten, whoever lacks it."""
+    tombstone_min_age: float = 0.0
+    """Until then a tombstone is kept, whoever has it: for readers of changes that are stopped for a while. ``tombstone_age`` comes first."""
+    max_skew: float = 10.0
+    """Seconds that a clock may be ahead before there is an alarm."""
+    peers_max: int = 126
+    held_max: int = 64 * 1024 * 1024
+    """Bytes of messages of all peers that wait for room in the table. The link that sends more ends."""
+
+    def __post_init__(self) -> None:
+        for name in ("flush_interval", "have_interval", "repair_wait", "tombstone_age"):
+            if not getattr(self, name) > 0:
+                raise ValueError(f"{name} must be more than 0 seconds, got {getattr(self, name)}")
+        if not self.tombstone_min_age >= 0:
+            raise ValueError(
+                f"tombstone_min_age must be at least 0 seconds, got {self.tombstone_min_age}"
+            )
+        if self.window < 1 or self.peers_max < 1 or self.max_bandwidth < 0:
+            raise ValueError(
+                "window and peers_max must be at least 1 and max_bandwidth at least 0, got "
+                f"{self.window}, {self.peers_max} and {self.max_bandwidth:g}"
+            )

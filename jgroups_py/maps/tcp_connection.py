@@ -1,0 +1,182 @@
+"""PeerConnection: one TCP connection of a map with a peer: frames in, and what waits to be written."""
+
+from __future__ import annotations
+
+import ssl
+from collections import Counter, deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+import trio
+
+from jgroups_py.maps.frames import (
+    ALIVE,
+    Away,
+    BadStream,
+    First,
+    Greeting,
+    MapFrameReader,
+    frame,
+    opening,
+)
+from jgroups_py.maps.links import LinkHost
+from jgroups_py.maps.tcp_settings import TcpSettings
+
+READ: Final = 65_536
+WRITE: Final = 262_144
+"""Bytes given to the system at once."""
+BROKEN: Final = (trio.BrokenResourceError, trio.ClosedResourceError, ssl.SSLError, OSError)
+
+
+@dataclass(eq=False)
+class Dialled:
+    """A peer that a host dials. ``problem``: why the last try gave no link, or why that ended; empty while there is one."""
+
+    map: str
+    host: str
+    port: int
+    node: int = 0
+    """Its identifier; 0 before it has greeted."""
+    run: bytes = field(default=b"", repr=False)
+    tries: int = 0
+    problem: str = "not dialled yet"
+    linked: bool = False
+    """Whether the last connection was a link."""
+    scope: trio.CancelScope = field(default_factory=trio.CancelScope, repr=False)
+
+    @property
+    def place(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+class PeerConnection:
+    """One connection. It is a Link once both sides have greeted. ``turned_away``: is told the cause and the other side when this side ends it."""
+
+    def __init__(
+        self,
+        settings: TcpSettings,
+        counters: Counter[str],
+        turned_away: Callable[[str, str], None],
+        stream: trio.abc.Stream,
+        host: str,
+        dialled: Dialled | None = None,
+    ) -> None:
+        self.host = host
+        self.dialled = dialled
+        """The peer, if this side has dialled."""
+        self.peer: Greeting | None = None
+        self.owner: LinkHost | None = None
+        self.number = 0
+        """Of the link, at its owner."""
+        self.closing = False
+        self.ended = trio.Event()
+        self.scope = trio.CancelScope()
+        self.stream = stream
+        self._settings = settings
+        self._counters = counters
+        self._turned_away = turned_away
+        self._reader = MapFrameReader(settings.frame_max)
+        self._queue: deque[bytes] = deque()
+        self._unsent = 0
+        self._wake = trio.Event()
+
+    # --- Link
+
+    def send(self, data: bytes) -> None:
+        if not self.closing:
+            self._append(frame(data))
+
+    def close(self) -> None:
+        self.owner = None
+        self.closing = True
+        self._wake.set()
+
+    # --- bytes
+
+    def say_first(self, first: First) -> None:
+        self._append(opening(first))
+
+    def turn_away(self, cause: str, reason: str) -> None:
+        """Ends it with the reason."""
+        self._turned_away(cause, self.host)
+        self.say_first(Away(cause, reason))
+        self.close()
+
+    def _append(self, data: bytes) -> None:
+        self._queue.append(data)
+        self._unsent += len(data)
+        self._wake.set()
+        if self._unsent > self._settings.unsent_max:
+            self._turned_away("not_taken", self.host)
+            self.closing = True
+            self._queue.clear()
+            self.scope.cancel()
+
+    async def write(self) -> None:
+        """Sends what is to be sent, until it is closed and all has left."""
+        try:
+            while self._queue or not self.closing:
+                if self._queue:
+                    await self._write_some()
+                else:
+                    await self._wait()
+            # The peer closes next. Until then its bytes are read: a socket that is closed with unread ones loses those under way.
+            linger = trio.current_time() + self._settings.linger
+            self.scope.deadline = min(self.scope.deadline, linger)
+            stream = self.stream
+            if isinstance(stream, trio.SSLStream):
+                stream = stream.transport_stream
+            if isinstance(stream, trio.abc.HalfCloseableStream):
+                await stream.send_eof()
+            else:
+                self.scope.cancel()
+        except BROKEN:
+            self.scope.cancel()
+
+    async def _write_some(self) -> None:
+        parts = [self._queue.popleft()]
+        size = len(parts[0])
+        while self._queue and size < WRITE:
+            parts.append(self._queue.popleft())
+            size += len(parts[-1])
+        await self.stream.send_all(parts[0] if len(parts) == 1 else b"".join(parts))
+        self._unsent -= size
+        self._counters["bytes_sent"] += size
+
+    async def _wait(self) -> None:
+        """Waits for something to send; when there is nothing for long, says that this side is alive."""
+        self._wake = trio.Event()
+        with trio.move_on_after(self._settings.alive_interval):
+            await self._wake.wait()
+        if not self._queue and not self.closing and self.peer is not None:
+            self._append(ALIVE)
+
+    async def frames(self, within: float, *, renewed: bool = True) -> list[bytes] | None:
+        """The next frames; None: there will be none. Any bytes give another ``within`` seconds if that is ``renewed``.
+
+        Raises:
+            BadStream: they are no frames, or did not come in time.
+        """
+        deadline = trio.current_time() + within
+        while True:
+            with trio.move_on_at(deadline) as limit:
+                try:
+                    data = await self.stream.receive_some(READ)
+                except BROKEN:
+                    return None
+                if not data:
+                    return None
+                self._counters["bytes_received"] += len(data)
+                found = self._reader.feed(bytes(data))
+                if found:
+                    return found
+            now = trio.current_time()
+            if not limit.cancelled_caught:
+                deadline = now + within if renewed else deadline
+            elif now > deadline + within / 2:
+                deadline = (
+                    now + within
+                )  # this process stood still; what came meanwhile was not read yet
+            else:
+                raise BadStream("silent", f"nothing came for {within:g} s")

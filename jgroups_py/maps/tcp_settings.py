@@ -1,0 +1,48 @@
+"""Times and limits of the TCP port of a host's maps."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from jgroups_py.errors import ConfigError
+from jgroups_py.maps.messages import MESSAGE_MAX
+
+
+@dataclass(frozen=True, kw_only=True)
+class TcpSettings:
+    """Seconds and bytes."""
+
+    retry_first: float = 0.1
+    """How long after the end of a link its peer is dialled again. Each try that fails doubles it."""
+    retry_max: float = 10.0
+    """The longest time between two tries. A link that lasted longer begins with ``retry_first`` again."""
+    connect_timeout: float = 5.0
+    greeting_timeout: float = 5.0
+    """How long TLS and greetings may take together."""
+    alive_interval: float = 1.0
+    """A host that has nothing to say tells each peer so often that it is alive."""
+    silence_timeout: float = 10.0
+    """A peer of which nothing comes for so long is gone."""
+    linger: float = 2.0
+    """How long a link that was closed may take to send the rest."""
+    frame_max: int = MESSAGE_MAX
+    """The most bytes of a message."""
+    unsent_max: int = 4 * MESSAGE_MAX
+    """The most bytes that wait for one peer. Its link ends when there are more."""
+    strangers_max: int = 32
+    """The most connections at once that have not greeted. For a further one the first goes."""
+    strangers_per_host: int = 16
+    """The same, of one address."""
+    inquiries_max: int = 2
+    """The most programs at once that compare their map with one of this host. A further one is refused."""
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            if not (value > 0 and math.isfinite(value)):
+                raise ConfigError(f"{name} must be a number above 0, got {value}")
+        if self.silence_timeout <= self.alive_interval:
+            raise ConfigError(
+                f"silence_timeout must be more than alive_interval ({self.alive_interval:g} s), got "
+                f"{self.silence_timeout:g} s"
+            )

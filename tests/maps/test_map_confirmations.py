@@ -1,0 +1,40 @@
+"""When all that a host had written before it said what it has is here (jgroups_py/maps/confirmations.py)."""
+
+from __future__ import annotations
+
+from jgroups_py.maps.confirmations import Confirmations
+
+OURS, ITS, OTHER = 1, 2, 3
+"""Origins."""
+
+
+def test_a_host_confirms_what_it_had_when_all_that_it_had_written_is_here() -> None:
+    confirmations = Confirmations()
+    confirmations.told(2, ITS, [(OURS, 5), (ITS, 7)])
+    confirmations.settle({ITS: 6})
+    assert not confirmations.cover([2], {OURS: 5})
+    confirmations.settle({ITS: 7})
+    assert confirmations.cover([2], {OURS: 5}) and not confirmations.cover([2], {OURS: 6})
+    assert not confirmations.cover([2, 3], {OURS: 5})
+    assert not confirmations.cover([2], {OURS: 5, OTHER: 1})
+
+
+def test_what_is_said_later_is_not_mixed_in_before_it_is_confirmed() -> None:
+    confirmations = Confirmations()
+    confirmations.told(2, ITS, [(OURS, 5), (ITS, 7)])
+    confirmations.told(2, ITS, [(OURS, 9), (ITS, 8)])
+    confirmations.settle({ITS: 7})
+    assert confirmations.cover([2], {OURS: 5}) and not confirmations.cover([2], {OURS: 9})
+    confirmations.told(2, ITS, [(OURS, 9), (ITS, 8)])
+    confirmations.settle({ITS: 8})
+    assert confirmations.cover([2], {OURS: 9})
+
+
+def test_what_was_confirmed_stays_when_the_link_ends_and_what_was_said_goes() -> None:
+    confirmations = Confirmations()
+    confirmations.told(2, ITS, [(OURS, 5), (ITS, 0)])
+    confirmations.settle({})
+    confirmations.told(2, ITS, [(OURS, 9), (ITS, 1)])
+    confirmations.parted(2)
+    confirmations.settle({ITS: 1})
+    assert confirmations.cover([2], {OURS: 5}) and not confirmations.cover([2], {OURS: 9})

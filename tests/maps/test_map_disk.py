@@ -1,0 +1,80 @@
+"""A disk that is full gives an error and ends no process: what is mapped has a place on the disk before it is written."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from jgroups_py.maps.control import Control
+from jgroups_py.maps.errors import MapFileError, MapFull
+from jgroups_py.maps.file_settings import FileSettings
+from jgroups_py.maps.inbox import RESERVED_AT_ONCE
+from jgroups_py.maps.shared import SharedFile
+
+
+def no_space(*_: object) -> None:
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def on_disk(file: Path) -> int:
+    """Bytes; a file system may take some for itself besides."""
+    return file.stat().st_blocks * 512
+
+
+def test_what_is_mapped_has_a_place_on_the_disk(tmp_path: Path) -> None:
+    shared = SharedFile(tmp_path / "m", FileSettings(max_bytes=1 << 28))
+    try:
+        inbox = tmp_path / "m" / "inbox.0"
+        shared.write(b"key", b"value")
+        assert RESERVED_AT_ONCE <= on_disk(inbox) < 2 * RESERVED_AT_ONCE
+        shared.write(b"key", bytes(RESERVED_AT_ONCE))
+        assert 2 * RESERVED_AT_ONCE <= on_disk(inbox) < 3 * RESERVED_AT_ONCE
+        for name in ("control", "lock.mdb"):
+            file = tmp_path / "m" / name
+            assert on_disk(file) >= file.stat().st_size
+    finally:
+        shared.close()
+
+
+def test_the_whole_of_a_ring_is_reserved_before_it_begins_anew(tmp_path: Path) -> None:
+    shared = SharedFile(tmp_path / "m", FileSettings(max_bytes=1 << 28, inbox_bytes=1 << 20))
+    try:
+        for number in range(30):
+            shared.write(b"key", bytes(100_000 + number))
+        assert on_disk(tmp_path / "m" / "inbox.0") >= 1 << 20
+    finally:
+        shared.close()
+
+
+def test_a_put_without_a_place_on_the_disk_raises_and_later_ones_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shared = SharedFile(tmp_path / "m", FileSettings(max_bytes=1 << 28))
+    try:
+        shared.write(b"key", b"value")
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "posix_fallocate", no_space)
+            with pytest.raises(MapFull, match="no place on the disk: No space left on device"):
+                shared.write(b"large", bytes(RESERVED_AT_ONCE))
+            assert shared.get(b"key") == b"value" and shared.get(b"large") is None
+            shared.write(b"key", b"fits")
+        shared.write(b"large", bytes(RESERVED_AT_ONCE))
+        assert shared.get(b"key") == b"fits" and shared.get(b"large") is not None
+    finally:
+        shared.close()
+
+
+def test_a_map_that_cannot_be_made_says_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "posix_fallocate", no_space)
+    with pytest.raises(MapFileError, match=r"/m cannot be opened: .*No space left"):
+        SharedFile(tmp_path / "m", FileSettings(max_bytes=1 << 28))
+    with pytest.raises(MapFileError, match=r"control cannot be made: .*No space left"):
+        Control(tmp_path / "control", 1 << 20)
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(MapFileError, match=r"file cannot be opened: .*"):
+        SharedFile(tmp_path / "file", FileSettings(max_bytes=1 << 28))
