@@ -11,6 +11,8 @@ in the processes of its node, two for each. 64 clients. Printed for each number 
     parallel        with the backup that confirms
     limit           the critical path: the changes of the busiest object one after the other, once more for the last one on the backup;
                     with --cpu also what the processors can do, as both sides compute
+    share           of the limit, and of the limit with waits as they are: as many plain tasks as objects waited just before, in the same process,
+                    and that was how long their waits took (ms)
     live alone      parallel, without a backup; cost: the share of its rate that replication takes
     lag             milliseconds that the backup was behind while the live node was saturated: half of the time less than p50, nearly always less than p99
     cpu             microseconds of processor time that an operation takes in the live node, alone and with a backup. This hardly depends on what else
@@ -40,6 +42,7 @@ from jgroups_py.config.settings import load_stack
 from jgroups_py.livebackup import LiveBackupSettings, Node, Stateful, Work, open_livebackup
 from jgroups_py.livebackup.applier import Applier
 from jgroups_py.livebackup.tickets import Ticket
+from jgroups_py.tools.bench.waits import Waits, bare
 from jgroups_py.tools.commands.mperf_ports import private_attributes
 
 CLIENTS: Final = 64
@@ -49,6 +52,7 @@ STACK: Final = "tcp.xml"
 PROCESS_SECONDS: Final = 300.0
 LOOK_EVERY: Final = 0.005
 """Seconds between two looks at the lag."""
+_waits: Final = Waits()
 
 
 class Disk(Stateful):
@@ -58,7 +62,7 @@ class Disk(Stateful):
         self.changes = 0
 
     async def write(self, seconds: float) -> int:
-        await trio.sleep(seconds)
+        await _waits.wait(seconds)
         self.changes += 1
         return self.changes
 
@@ -100,12 +104,14 @@ class Load:
 
 
 class Rate(NamedTuple):
-    """Operations a second; how far the backup was behind, in seconds; processor time of an operation in the live node's process, in seconds."""
+    """Operations a second; how far the backup was behind, in seconds; processor time of an operation in the live node's process, in seconds;
+    how long a change's wait takes there when nothing else is done."""
 
     rate: float
     lag_p50: float
     lag_p99: float
     cpu: float
+    wait: float
 
 
 async def rate(mode: Any, load: Load, *, backup: bool) -> Rate:
@@ -151,6 +157,7 @@ async def run_load(live: Node, load: Load) -> Rate:
             await trio.sleep(LOOK_EVERY)
             lags.append(live.statistics()["lag_seconds"])
 
+    wait = load.seconds if load.cpu else await bare(min(load.objects, CLIENTS), load.seconds)
     began, cpu = time.perf_counter(), time.process_time()
     async with trio.open_nursery() as watching:
         watching.start_soon(watch)
@@ -162,7 +169,7 @@ async def run_load(live: Node, load: Load) -> Rate:
     lags.sort()
     p50, p99 = (lags[int(len(lags) * share)] if lags else 0.0 for share in (0.5, 0.99))
     used = (time.process_time() - cpu) / load.operations
-    return Rate(load.operations / seconds, p50, p99, used)
+    return Rate(load.operations / seconds, p50, p99, used, wait)
 
 
 async def rate_of_processes(mode: Any, load: Load, *, backup: bool) -> Rate:
@@ -250,6 +257,7 @@ def measure(
         single = trio.run(partial(find, "one_at_a_time", fewer, backup=True))
         parallel = trio.run(partial(find, "parallel", load, backup=True))
         most = limit(load, os.cpu_count() or 1)
+        real = limit(replace(load, seconds=parallel.wait), os.cpu_count() or 1)
         rows.append(
             {
                 "objects": number,
@@ -258,6 +266,8 @@ def measure(
                 "speed_up": round(parallel.rate / single.rate, 1),
                 "limit": round(most),
                 "share_of_limit": round(parallel.rate / most, 2),
+                "wait_ms": round(parallel.wait * 1000, 2),
+                "share_of_waits": round(parallel.rate / real, 2),
                 "live_alone": round(alone.rate),
                 "cost_of_replication": round(1 - parallel.rate / alone.rate, 2),
                 "lag_p50_ms": round(parallel.lag_p50 * 1000, 1),
@@ -288,12 +298,12 @@ def main() -> int:
         print(json.dumps(found))
         return 0
     print(
-        "objects  one at a time  parallel  speed-up   limit  share  live alone  cost  lag ms p50, p99  cpu us alone, with"
+        "objects  one at a time  parallel  speed-up   limit  share  wait ms  of that  live alone  cost  lag ms p50, p99  cpu us alone, with"
     )
     for row in found["rows"]:
         print(
             f"{row['objects']:7}  {row['one_at_a_time']:13}  {row['parallel']:8}  {row['speed_up']:8}  {row['limit']:6}"
-            f"  {row['share_of_limit']:5}  {row['live_alone']:10}  {row['cost_of_replication']:4}  {row['lag_p50_ms']:8}"
+            f"  {row['share_of_limit']:5}  {row['wait_ms']:7}  {row['share_of_waits']:7}  {row['live_alone']:10}  {row['cost_of_replication']:4}  {row['lag_p50_ms']:8}"
             f" {row['lag_p99_ms']:6}  {row['cpu_alone_us']:12}  {row['cpu_us']:4}"
         )
     print(f"the order: {found['order_us']} us an operation")
