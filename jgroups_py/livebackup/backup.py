@@ -10,6 +10,7 @@ from typing import Any
 import trio
 
 from jgroups_py.livebackup.applier import Applier, Step
+from jgroups_py.livebackup.crew import Crew
 from jgroups_py.livebackup.cut import Copies
 from jgroups_py.livebackup.errors import BadOperation, Diverged, LiveBackupError
 from jgroups_py.livebackup.kinds import outcome_of
@@ -83,14 +84,14 @@ class BackupSide:
         self.applier = Applier(counters, last)
         self.copies = Copies() if readable else None
         """What readers need. None: nobody may read."""
-        self._nursery = nursery
+        self._crew = Crew()
+        nursery.start_soon(self._crew.stay)
         self._on_confirmed, self._on_diverged = on_confirmed, on_diverged
         self._turns: dict[int, trio.Event] = {}
         self._moving = 0
         """Operations that run and do not wait for a turn."""
         self._still = trio.Event()
         self._still.set()
-        self._scopes: dict[int, trio.CancelScope] = {}
         self._alone = last + 1
         """The operation whose turn it is, in the reference mode."""
         self._next = trio.Event()
@@ -102,7 +103,7 @@ class BackupSide:
         self._newest = last
 
     def take(self, op: Op) -> None:
-        """An operation has come. It runs in a task of its own."""
+        """An operation has come. It runs soon."""
         if self.failed:
             return
         if op.number <= self.applier.contained:
@@ -125,7 +126,7 @@ class BackupSide:
                 self._fail(error)
                 return
         self._go()
-        self._nursery.start_soon(self._run, op)
+        self._crew.start(partial(self._run, op))
 
     def _forget(self, op: Op) -> None:
         for key in op.forgotten:
@@ -134,15 +135,13 @@ class BackupSide:
         self.applier.forget(op.forgotten)
 
     async def _run(self, op: Op) -> None:
-        with trio.CancelScope() as self._scopes[op.number]:
-            try:
-                if op.record is None:
-                    await self._run_alone(op)
-                else:
-                    await self._run_ordered(op)
-            finally:
-                self._scopes.pop(op.number, None)
-                self._stop()
+        try:
+            if op.record is None:
+                await self._run_alone(op)
+            else:
+                await self._run_ordered(op)
+        finally:
+            self._stop()
 
     async def _run_ordered(self, op: Op) -> None:
         work = BackupWork(op, self)
@@ -245,7 +244,4 @@ class BackupSide:
         """End all operations that run."""
         self.failed = True
         self._turns.clear()
-        for scope in list(self._scopes.values()):
-            scope.cancel()
-        while self._scopes:
-            await trio.lowlevel.checkpoint()
+        await self._crew.cancel()

@@ -63,6 +63,11 @@ class Confirming(Generic[B]):
         return tuple(self._backups)
 
     @property
+    def has_backups(self) -> bool:
+        """Whether anybody confirms, or is about to."""
+        return bool(self._backups or self._coming)
+
+    @property
     def members(self) -> tuple[B, ...]:
         """The backups, and those that are awaited."""
         return (*self._backups, *self._awaited)

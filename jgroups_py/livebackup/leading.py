@@ -9,6 +9,7 @@ from typing import Any
 
 import trio
 
+from jgroups_py.livebackup.crew import Crew
 from jgroups_py.livebackup.errors import BadOperation
 from jgroups_py.livebackup.home import Held, Home
 from jgroups_py.livebackup.kinds import Operation
@@ -45,31 +46,30 @@ class Leading:
         self._digest = digest_of(vector)
         self._givings: Givings[Address] = Givings()
         self._scope = trio.CancelScope()
-        self._tasks: trio.Nursery | None = None
+        self._crew = Crew()
         self.side = LiveSide(
             term,
             home.space,
             vector,
             home.settings,
-            self._start,
+            self._crew.start,
             wall=wall,
             chance=chance,
             out=out,
             awaited=awaited,
         )
 
-    def _start(self, job: Callable[[], Awaitable[None]]) -> None:
-        assert self._tasks is not None, "the term has not begun"
-        self._tasks.start_soon(job)
-
     async def stay(self, *, task_status: trio.TaskStatus[None]) -> None:
         """The tasks of the term."""
-        with self._scope:
-            async with trio.open_nursery() as self._tasks:
-                for name, timer in self._timers:
-                    self._tasks.start_soon(self._repeat, name, timer)
-                task_status.started()
-                await trio.sleep_forever()
+        try:
+            with self._scope:
+                async with trio.open_nursery() as tasks:
+                    tasks.start_soon(self._crew.stay)
+                    for name, timer in self._timers:
+                        tasks.start_soon(self._repeat, name, timer)
+                    task_status.started()
+        finally:
+            self.side.give_up()
 
     async def _repeat(self, name: str, timer: Every) -> None:
         """An operation that the live node starts itself (P4)."""

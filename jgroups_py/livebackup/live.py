@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any
 
 import trio
 
 from jgroups_py.livebackup.changed import Changed
 from jgroups_py.livebackup.confirming import Confirming
+from jgroups_py.livebackup.crew import Job
 from jgroups_py.livebackup.errors import BadOperation, NotLive, OutcomeUnknown
 from jgroups_py.livebackup.kinds import Operation, Outcome, is_by_effects, outcome_of
 from jgroups_py.livebackup.messages import Op, Part, Whole, encode, plain
 from jgroups_py.livebackup.objects import Space
 from jgroups_py.livebackup.outgoing import Outgoing
+from jgroups_py.livebackup.pace import Pace
 from jgroups_py.livebackup.settings import LiveBackupSettings
 from jgroups_py.livebackup.snapshots import SnapshotAsk
 from jgroups_py.livebackup.tickets import Counters
@@ -26,6 +29,17 @@ PART_REMOVED = 1_000
 """Removed objects of a snapshot in one message."""
 
 
+class _Answer:
+    """What a caller waits for."""
+
+    __slots__ = ("event", "is_confirmed", "outcome")
+
+    def __init__(self) -> None:
+        self.event = trio.Event()
+        self.is_confirmed = False
+        self.outcome: Outcome | None = None
+
+
 class LiveSide:
     """One term of a live node."""
 
@@ -35,14 +49,14 @@ class LiveSide:
         space: Space,
         counters: Mapping[str, int],
         settings: LiveBackupSettings,
-        start: Callable[[Callable[[], Awaitable[None]]], None],
+        start: Callable[[Job], None],
         *,
         wall: Callable[[], float],
         chance: Callable[[], int],
         out: Outgoing[Address],
         awaited: Iterable[Address] = (),
     ) -> None:
-        """``start`` starts a task that lasts no longer than the term."""
+        """``start`` runs something in a task that lasts no longer than the term."""
         self.term = term
         self.space = space
         self.counters = Counters(counters.items())
@@ -61,7 +75,8 @@ class LiveSide:
         self._moved = trio.Event()
         self._waiting = 0
         """Who waits for ``_moved``."""
-        self._answers: dict[int, trio.Event] = {}
+        self._answers: dict[int, _Answer] = {}
+        self.pace = Pace(settings.lag_aim, self.confirming.is_settled, trio.current_time)
         self._changed = Changed(self.counters)
         self._one_at_a_time = trio.Lock()
         self.ended = False
@@ -81,31 +96,33 @@ class LiveSide:
         given = plain(list(arguments))
         await self._turn()
         self._under_way += 1
-        done = trio.Event()
-        found: list[Outcome] = []
-
-        async def job() -> None:
-            try:
-                if self._settings.mode == "parallel":
-                    found.append(await self._parallel(name, operation, given))
-                else:
-                    found.append(await self._alone(name, operation, given))
-            finally:
-                done.set()
-
-        self._start(job)
-        await done.wait()
-        if not found:
+        answer = _Answer()
+        how = self._parallel if self._settings.mode == "parallel" else self._alone
+        self._start(partial(how, answer, name, operation, given))
+        await answer.event.wait()
+        if not answer.is_confirmed or answer.outcome is None:
             raise OutcomeUnknown(f"operation {name}: this node is not live any more")
-        return found[0].unwrap()
+        return answer.outcome.unwrap()
 
-    async def _parallel(self, name: str, operation: Operation, given: list[Any]) -> Outcome:
+    async def _parallel(
+        self, answer: _Answer, name: str, operation: Operation, given: list[Any]
+    ) -> None:
+        try:
+            await self._run_parallel(answer, name, operation, given)
+        except BaseException:  # the term ends
+            answer.event.set()
+            raise
+
+    async def _run_parallel(
+        self, answer: _Answer, name: str, operation: Operation, given: list[Any]
+    ) -> None:
         work = LiveWork(
             name,
             self._wall(),
             self._chance(),
             self.space,
             self.counters,
+            may_begin=self.pace.may_begin,
             checksum_every=self._settings.checksum_every,
             by_effects=is_by_effects(operation),
         )
@@ -127,19 +144,26 @@ class LiveSide:
             self._changed.sent(op.number, work.record, work.removed)
         finally:
             self._changed.ended(begun)
-        answer = self._sent(op)
-        await answer.wait()
-        return outcome
+        answer.outcome = outcome
+        if work.record and self.confirming.has_backups:
+            self.pace.sent(work.record[0].object, op.number)
+        self._sent(op, answer)
 
-    async def _alone(self, name: str, operation: Operation, given: list[Any]) -> Outcome:
+    async def _alone(
+        self, answer: _Answer, name: str, operation: Operation, given: list[Any]
+    ) -> None:
+        confirmed = _Answer()
         try:
             async with self._one_at_a_time:
                 work = AloneWork(name, self._wall(), self._chance(), self.space)
-                answer = self._sent(self._op(work, given, None, ""))
-                await answer.wait()
-                return await outcome_of(work.run(operation, tuple(given)))
+                self._sent(self._op(work, given, None, ""), confirmed)
+                await confirmed.event.wait()
+                if confirmed.is_confirmed:
+                    answer.outcome = await outcome_of(work.run(operation, tuple(given)))
+                    answer.is_confirmed = True
         finally:
             self._left()
+            answer.event.set()
 
     def _op(
         self, work: Work, given: list[Any], record: list[Any] | None, raised: str, *more: Any
@@ -150,19 +174,28 @@ class LiveSide:
             self.term, self.last, work.name, given, work.now, work.seed, record, raised, *more
         )
 
-    def _sent(self, op: Op) -> trio.Event:
-        """Hand it out. Returns the event of its confirmation."""
+    def _sent(self, op: Op, answer: _Answer) -> None:
+        """Hand it out. ``answer`` is given when it is confirmed."""
         data = encode(op)
-        answer = self._answers[op.number] = trio.Event()
+        self._answers[op.number] = answer
         self._out.operation(data)
         self.answer(self.confirming.sent(op.number, len(data), trio.current_time()))
-        return answer
 
     def answer(self, numbers: list[int]) -> None:
-        """These operations are confirmed."""
+        """These operations are confirmed. Others may be nearer to it, too."""
         for number in numbers:
-            self._answers.pop(number).set()
+            answer = self._answers.pop(number)
+            answer.is_confirmed = True
+            answer.event.set()
         self.wake()
+        for lock in self.pace.let_go():
+            lock.look_again(self.pace.may_begin)
+
+    def give_up(self) -> None:
+        """Nothing is answered any more: who waits does not know."""
+        answers, self._answers = self._answers, {}
+        for answer in answers.values():
+            answer.event.set()
 
     # --- turns, lag, pauses
 

@@ -200,6 +200,7 @@ class Node:
             lag = self._leading.side.confirming.lag(trio.current_time())
             found |= {
                 "slowed": self._leading.side.slowed,
+                "held_back": self._leading.side.pace.held,
                 "lag_operations": lag.operations,
                 "lag_bytes": lag.bytes,
                 "lag_seconds": lag.seconds,

@@ -21,6 +21,7 @@ from jgroups_py.livebackup.kinds import (
     outcome_of,
     undo_of,
 )
+from jgroups_py.livebackup.locks import ObjectLock
 from jgroups_py.livebackup.messages import checksum_of
 from jgroups_py.livebackup.processes import Workers
 
@@ -35,7 +36,7 @@ class Object:
     def __init__(self, key: str, state: Stateful) -> None:
         self.key = key
         self.state = state
-        self.lock = trio.Lock()
+        self.lock = ObjectLock(key)
 
     def method(self, name: str) -> Callable[..., Any]:
         return partial(method_of(type(self.state), name, self.key), self.state)

@@ -32,6 +32,10 @@ class LiveBackupSettings:
     """Bytes of operations that the slowest backup may be behind."""
     lag_seconds: float = 10.0
     """How old the oldest operation may be that the slowest backup has not confirmed."""
+    lag_aim: float = 0.05
+    """How far a backup should be behind in seconds, at most. When it is half as far behind with an object, operations that begin with that object wait.
+    Two for each object never do, so changes that take longer than this are not slowed. A backup that lacks processor time may be further behind.
+    0: no such aim."""
     checksum_every: int = 0
     """At each so-many-th change of an object a backup compares the object's checksum with the live node's, which finds operations that do
     something else there. Both sides write down the whole object for that. 1: at each change. 0: never."""
@@ -61,6 +65,8 @@ class LiveBackupSettings:
         for name in ("lag_operations", "lag_bytes"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name} must be at least 1, got {getattr(self, name)}")
+        if not self.lag_aim >= 0:
+            raise ConfigError(f"lag_aim must be at least 0 seconds, got {self.lag_aim}")
         for name in ("lag_seconds", "abandon_timeout", "snapshot_wait"):
             if not getattr(self, name) > 0:
                 raise ConfigError(f"{name} must be more than 0 seconds, got {getattr(self, name)}")

@@ -14,13 +14,18 @@ from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from typing import Any, Final
 
+import trio
+
 from jgroups_py.livebackup.applier import RECORD_MAX
 from jgroups_py.livebackup.errors import BadOperation, OutsideOperation
 from jgroups_py.livebackup.kinds import REMOVAL, Outcome, Stateful, key_of, outcome_of
+from jgroups_py.livebackup.locks import MayBegin
 from jgroups_py.livebackup.messages import plain
 from jgroups_py.livebackup.objects import Space
 from jgroups_py.livebackup.tickets import Counters, Ticket
 
+REST_EVERY: Final = 100
+"""Changes of one operation after which others have their turn, if none of them had to wait."""
 CURRENT: Final[ContextVar[Work | None]] = ContextVar("jgroups_py.livebackup", default=None)
 
 
@@ -71,6 +76,8 @@ class Work:
         self._changes += 1
         self._busy = True
         try:
+            if not self._changes % REST_EVERY:
+                await trio.lowlevel.checkpoint()
             return await self.make(key, method, arguments)
         finally:
             self._busy = False
@@ -120,11 +127,13 @@ class LiveWork(Work):
         space: Space,
         counters: Counters,
         *,
+        may_begin: MayBegin = lambda lock: True,
         checksum_every: int = 0,
         by_effects: bool = False,
     ) -> None:
+        """``may_begin``: whether an operation may make its first change at the object of this lock."""
         super().__init__(name, now, seed)
-        self._space, self._counters = space, counters
+        self._space, self._counters, self._may_begin = space, counters, may_begin
         self._checksum_every = checksum_every
         self.record: list[Ticket] = []
         self.removed: dict[str, int] = {}
@@ -140,7 +149,8 @@ class LiveWork(Work):
             arguments = tuple(plain(list(arguments)))
         while True:
             found, is_new = self._space.obtain(key)
-            async with found.lock:
+            await found.lock.acquire(not self.record, self._may_begin)
+            try:
                 if self._space.find(key) is not found:  # it was removed while this one waited
                     continue
                 ticket = self._counters.next(key)
@@ -152,6 +162,8 @@ class LiveWork(Work):
                 else:
                     outcome = await outcome_of(found.call(method, arguments))
                 return await self._noted(ticket, method, arguments, outcome)
+            finally:
+                found.lock.release(self._may_begin)
 
     async def _noted(
         self, ticket: Ticket, method: str, arguments: tuple[Any, ...], outcome: Outcome

@@ -375,7 +375,7 @@ async def test_a_live_node_without_enough_backups_answers_nobody(autojump_clock:
 async def test_a_backup_that_is_too_far_behind_slows_the_live_node(
     limits: dict[str, Any], autojump_clock: Any
 ) -> None:
-    async with livebackup_group(confirm="first", **limits) as group:
+    async with livebackup_group(confirm="first", lag_aim=0.0, **limits) as group:
         live, _, second = await group.start("ABC")
         slow(second, 1.0)
         most = 0

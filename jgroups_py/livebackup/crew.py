@@ -1,0 +1,104 @@
+"""Crew: tasks that run the operations of one side of a term.
+
+An operation needs a task, because it may wait. Most do not, and a new task for each costs more than they do. So a task that is there takes one operation
+after the other, and before it begins one it calls the next task, which goes on with the others if that one waits.
+
+Each operation has a context of its own: it sees no context variable of its caller, nor of the operation before it.
+"""
+
+from __future__ import annotations
+
+import types
+from collections import deque
+from collections.abc import Callable, Coroutine, Generator
+from contextvars import Context, copy_context
+from typing import Any, Final
+
+import trio
+
+IDLE_MAX: Final = 100
+"""Tasks that are kept for later operations."""
+Job = Callable[[], Coroutine[Any, Any, None]]
+
+
+@types.coroutine
+def in_context(context: Context, coroutine: Coroutine[Any, Any, None]) -> Generator[Any, Any, None]:
+    """Run it in this task and in that context."""
+    run = context.run
+    step: Callable[[Any], Any] = coroutine.send
+    given: Any = None
+    while True:
+        try:
+            trap = run(step, given)
+        except StopIteration:
+            return
+        try:
+            given, step = (yield trap), coroutine.send
+        except BaseException as error:
+            given, step = error, coroutine.throw
+
+
+class Crew:
+    """Runs jobs from ``stay`` on, until it is cancelled. Those that come before wait for that."""
+
+    def __init__(self) -> None:
+        self._jobs: deque[Job] = deque()
+        self._idle: dict[trio.lowlevel.Task, None] = {}
+        self._is_coming = False
+        """A task was called for the jobs that wait."""
+        self._context = copy_context()
+        self._nursery: trio.Nursery | None = None
+        self._scope = trio.CancelScope()
+        self._gone = trio.Event()
+
+    async def stay(self) -> None:
+        """The tasks, until ``cancel``."""
+        try:
+            with self._scope:
+                async with trio.open_nursery() as self._nursery:
+                    self._call()
+                    await trio.sleep_forever()
+        finally:
+            self._gone.set()
+
+    def start(self, job: Job) -> None:
+        """Run it soon."""
+        self._jobs.append(job)
+        self._call()
+
+    async def cancel(self) -> None:
+        """End all jobs, and wait until they have ended. No job is begun any more."""
+        self._jobs.clear()
+        self._scope.cancel()
+        await self._gone.wait()
+
+    def _call(self) -> None:
+        if self._is_coming or not self._jobs or self._nursery is None:
+            return
+        self._is_coming = True
+        if self._idle:
+            trio.lowlevel.reschedule(self._idle.popitem()[0])
+        else:
+            self._nursery.start_soon(self._work)
+
+    async def _work(self) -> None:
+        while True:
+            self._is_coming = False
+            while self._jobs:
+                job = self._jobs.popleft()
+                self._call()
+                await in_context(self._context.copy(), job())
+            if len(self._idle) >= IDLE_MAX:
+                return
+            await self._rest()
+
+    async def _rest(self) -> None:
+        """Until there are jobs."""
+        task = trio.lowlevel.current_task()
+        self._idle[task] = None
+
+        def abort(_: Any) -> trio.lowlevel.Abort:
+            del self._idle[task]
+            return trio.lowlevel.Abort.SUCCEEDED
+
+        await trio.lowlevel.wait_task_rescheduled(abort)

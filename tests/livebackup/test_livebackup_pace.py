@@ -1,0 +1,219 @@
+"""The live node does not run far ahead of its backups with one object."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+import trio
+from livebackup_group import livebackup_group, put, put_both, slow, slow_put
+
+from jgroups_py.livebackup import Node
+from jgroups_py.livebackup.locks import ObjectLock
+from jgroups_py.livebackup.pace import ALWAYS, Pace
+
+
+def test_an_object_rests_while_its_oldest_operation_is_old_and_a_second_one_waits() -> None:
+    now, settled = 0.0, -1
+    pace = Pace(0.05, lambda number: number <= settled, lambda: now)
+    lock, other = ObjectLock("Queue/q"), ObjectLock("Queue/other")
+    for number in range(ALWAYS):
+        assert pace.may_begin(lock)
+        pace.sent(lock.key, number)
+    now = 0.025
+    assert pace.may_begin(lock), "it is not old yet"
+    now = 0.026
+    assert not pace.may_begin(lock) and pace.may_begin(other)
+    assert pace.let_go() == [lock] and pace.let_go() == []
+    settled = 0
+    assert pace.may_begin(lock), f"fewer than {ALWAYS} are on their way"
+
+
+def test_an_aim_of_0_holds_nothing_back() -> None:
+    now = 0.0
+    pace = Pace(0.0, lambda number: False, lambda: now)
+    lock = ObjectLock("Queue/q")
+    for number in range(5):
+        pace.sent(lock.key, number)
+    now = 100.0
+    assert pace.may_begin(lock)
+
+
+def test_objects_that_nobody_asks_for_again_are_forgotten_when_they_are_settled() -> None:
+    settled = -1
+    pace = Pace(0.05, lambda number: number <= settled, lambda: 0.0)
+    for number in range(100):
+        settled = number - 10
+        pace.sent(f"Queue/{number}", number)
+    assert len(pace) <= 12
+
+
+@pytest.mark.parametrize("begins", [True, False])
+async def test_a_lock_is_handed_over_in_the_order_of_asking(
+    begins: bool, autojump_clock: Any
+) -> None:
+    lock, had = ObjectLock("Queue/q"), list[int]()
+    await lock.acquire(begins, _always)
+
+    async def one(number: int) -> None:
+        await lock.acquire(begins, _always)
+        had.append(number)
+        await trio.sleep(1)
+        lock.release(_always)
+
+    async with trio.open_nursery() as nursery:
+        for number in range(4):
+            nursery.start_soon(one, number)
+            await trio.sleep(0.1)
+        lock.release(_always)
+    assert had == [0, 1, 2, 3]
+    await lock.acquire(begins, _always)
+
+
+async def test_who_has_changed_something_has_a_lock_before_those_that_begin(
+    autojump_clock: Any,
+) -> None:
+    lock, had = ObjectLock("Queue/q"), list[bool]()
+    await lock.acquire(True, _always)
+
+    async def one(begins: bool) -> None:
+        await lock.acquire(begins, _always)
+        had.append(begins)
+        lock.release(_always)
+
+    async with trio.open_nursery() as nursery:
+        for begins in (True, True, False):
+            nursery.start_soon(one, begins)
+            await trio.sleep(0.1)
+        lock.release(_always)
+    assert had == [False, True, True]
+
+
+async def test_who_may_not_begin_holds_nobody_up(autojump_clock: Any) -> None:
+    lock, may = ObjectLock("Queue/q"), False
+    had = []
+
+    async def one(begins: bool) -> None:
+        await lock.acquire(begins, lambda _: may)
+        had.append(begins)
+        lock.release(lambda _: may)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(one, True)
+        await trio.sleep(1)
+        await one(False)
+        assert had == [False]
+        may = True
+        lock.look_again(lambda _: may)
+    assert had == [False, True]
+
+
+async def test_who_is_cancelled_while_it_waits_leaves_the_lock_to_others(
+    autojump_clock: Any,
+) -> None:
+    lock = ObjectLock("Queue/q")
+    await lock.acquire(True, _always)
+    for begins in (True, False):
+        with trio.move_on_after(1) as waited:
+            await lock.acquire(begins, _always)
+        assert waited.cancelled_caught
+    lock.release(_always)
+    with trio.fail_after(1):
+        await lock.acquire(True, _always)
+
+
+def _always(lock: ObjectLock) -> bool:
+    return True
+
+
+@asynccontextmanager
+async def watched(live: Node, most: list[float]) -> AsyncIterator[None]:
+    """Notes the greatest lag in seconds."""
+
+    async def watch() -> None:
+        while True:
+            most[0] = max(most[0], live.statistics()["lag_seconds"])
+            await trio.sleep(0.001)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(watch)
+        yield
+        nursery.cancel_scope.cancel()
+
+
+async def clients(number: int, job: Callable[[int], Any]) -> None:
+    async with trio.open_nursery() as nursery:
+        for n in range(number):
+            nursery.start_soon(job, n)
+
+
+@pytest.mark.parametrize(("aim", "least", "most"), [(0.05, 0.025, 0.05), (0.0, 0.2, 10.0)])
+async def test_the_lag_of_a_saturated_object_stays_below_the_aim(
+    aim: float, least: float, most: float, autojump_clock: Any
+) -> None:
+    """The backup takes 8 ms for a change, the live node nothing, and 60 clients wait for the one object."""
+    async with livebackup_group(lag_aim=aim) as group:
+        live, backup = await group.start("AB")
+        slow(backup, 0.008)
+        found = [0.0]
+        async with watched(live, found):
+            await clients(60, lambda n: live.run(put, "q", n))
+        assert least < found[0] <= most
+        assert len((await group.equal())["Queue/q"]["messages"]) == 60
+        assert bool(live.statistics()["held_back"]) == bool(aim)
+
+
+async def test_other_objects_are_not_held_back(autojump_clock: Any) -> None:
+    async with livebackup_group() as group:
+        live, backup = await group.start("AB")
+        slow(backup, 0.2)
+        async with trio.open_nursery() as nursery:
+            for n in range(10):
+                nursery.start_soon(live.run, put, "q", n)
+            await trio.sleep(0.1)
+            began = trio.current_time()
+            await live.run(put, "other", 1)
+            assert trio.current_time() - began < 0.05
+
+
+async def test_changes_that_take_longer_than_the_aim_go_on_in_both_nodes_at_once(
+    autojump_clock: Any,
+) -> None:
+    """One after the other on both sides: 10 changes of a second are 11 seconds, not 20."""
+    async with livebackup_group(lag_aim=0.05) as group:
+        live, _ = await group.start("AB")
+        began = trio.current_time()
+        await clients(10, lambda n: live.run(slow_put, "q", n, 1.0))
+        assert trio.current_time() - began < 11.5
+
+
+async def test_operations_that_wait_for_each_other_end_while_both_objects_rest(
+    autojump_clock: Any,
+) -> None:
+    """Each changes two objects, in either order, and the backup is slow with one of them: what waits holds nothing that another one needs."""
+    async with livebackup_group() as group:
+        live, backup = await group.start("AB")
+        slow(backup, 0.02)
+        with trio.fail_after(60):
+            await clients(
+                40,
+                lambda n: live.run(put_both, *(("q", "r") if n % 2 else ("r", "q")), n, 0.005),
+            )
+        found = await group.equal()
+        assert [len(found[key]["messages"]) for key in ("Queue/q", "Queue/r")] == [40, 40]
+
+
+async def test_the_loss_of_the_backup_lets_go_of_what_was_held_back(autojump_clock: Any) -> None:
+    async with livebackup_group() as group:
+        live, backup = await group.start("AB")
+        slow(backup, 1_000.0)
+        with trio.fail_after(60):
+            async with trio.open_nursery() as nursery:
+                for n in range(20):
+                    nursery.start_soon(live.run, put, "q", n)
+                    await trio.sleep(0.01)
+                assert live.statistics()["held_back"]
+                group.kill(backup.channel.name)
+        assert len((await group.equal())["Queue/q"]["messages"]) == 20
