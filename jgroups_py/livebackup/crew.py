@@ -51,6 +51,11 @@ class Crew:
         self._scope = trio.CancelScope()
         self._gone = trio.Event()
 
+    @property
+    def tasks(self) -> int:
+        """Those that run something and those that rest."""
+        return len(self._nursery.child_tasks) if self._nursery is not None else 0
+
     async def stay(self) -> None:
         """The tasks, until ``cancel``."""
         try:
@@ -59,6 +64,7 @@ class Crew:
                     self._call()
                     await trio.sleep_forever()
         finally:
+            self._nursery = None
             self._gone.set()
 
     def start(self, job: Job) -> None:

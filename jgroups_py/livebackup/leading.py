@@ -97,6 +97,7 @@ class Leading:
         """Nobody waits for backups that have left."""
         for backup in self.side.confirming.members:
             if backup not in view:
+                self.side.pace.backups_changed()
                 self.side.answer(self.side.confirming.left(backup))
         self.lead()
         self._home.changed()
@@ -108,6 +109,7 @@ class Leading:
             case Confirm() if message.term == side.term:
                 side.answer(side.confirming.confirmed(sender, message.numbers))
             case Ready() if message.term == side.term:
+                side.pace.backups_changed()
                 side.answer(side.confirming.joined(sender, message.last))
                 self._home.changed()
             case Here() if sender not in side.confirming.backups:

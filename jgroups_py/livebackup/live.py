@@ -188,7 +188,7 @@ class LiveSide:
             answer.is_confirmed = True
             answer.event.set()
         self.wake()
-        for lock in self.pace.let_go():
+        for lock in self.pace.confirmed():
             lock.look_again(self.pace.may_begin)
 
     def give_up(self) -> None:

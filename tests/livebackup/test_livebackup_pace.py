@@ -12,23 +12,91 @@ from livebackup_group import livebackup_group, put, put_both, slow, slow_put
 
 from jgroups_py.livebackup import Node
 from jgroups_py.livebackup.locks import ObjectLock
-from jgroups_py.livebackup.pace import ALWAYS, Pace
+from jgroups_py.livebackup.pace import FIRST, LEAST, Pace
 
 
-def test_an_object_rests_while_its_oldest_operation_is_old_and_a_second_one_waits() -> None:
-    now, settled = 0.0, -1
-    pace = Pace(0.05, lambda number: number <= settled, lambda: now)
-    lock, other = ObjectLock("Queue/q"), ObjectLock("Queue/other")
-    for number in range(ALWAYS):
-        assert pace.may_begin(lock)
-        pace.sent(lock.key, number)
-    now = 0.025
-    assert pace.may_begin(lock), "it is not old yet"
-    now = 0.026
-    assert not pace.may_begin(lock) and pace.may_begin(other)
-    assert pace.let_go() == [lock] and pace.let_go() == []
-    settled = 0
-    assert pace.may_begin(lock), f"fewer than {ALWAYS} are on their way"
+class Backup:
+    """Settles operations of one object, in their order."""
+
+    def __init__(self, aim: float) -> None:
+        self.now, self.newest, self.settled = 0.0, -1, -1
+        self.lock = ObjectLock("Queue/q")
+        self.pace = Pace(aim, lambda number: number <= self.settled, lambda: self.now)
+
+    @property
+    def on_their_way(self) -> int:
+        return self.newest - self.settled
+
+    def fill(self) -> int:
+        """Let as many begin as may; returns how many are on their way."""
+        while self.pace.may_begin(self.lock):
+            self.newest += 1
+            self.pace.sent(self.lock.key, self.newest)
+        return self.on_their_way
+
+    def settle(self, seconds: float, number: int = 1) -> None:
+        """So many are confirmed after that time."""
+        self.now += seconds
+        self.settled += number
+        assert self.pace.confirmed() == [self.lock] and self.pace.confirmed() == []
+
+
+def test_before_anything_is_confirmed_a_few_operations_of_an_object_may_be_on_their_way() -> None:
+    backup = Backup(0.05)
+    assert backup.fill() == FIRST
+    assert backup.pace.may_begin(ObjectLock("Queue/other"))
+
+
+def test_as_many_are_on_their_way_as_are_confirmed_in_half_of_the_aim_and_one_way() -> None:
+    """One is confirmed each 2 ms, 2 ms after the first was sent: 0.025 + 0.002 seconds are 14 of them, rounded up."""
+    backup = Backup(0.05)
+    for _ in range(30):
+        backup.fill()
+        backup.settle(0.002)
+    assert backup.fill() == 14
+
+
+def test_at_most_twice_as_many_with_each_confirmation() -> None:
+    backup = Backup(0.05)
+    for step in range(3):
+        assert backup.fill() == FIRST * 2**step
+        backup.settle(0.0001, backup.on_their_way - 1)
+
+
+def test_confirmations_that_come_more_slowly_make_fewer_of_them() -> None:
+    backup = Backup(0.05)
+    for _ in range(30):
+        backup.fill()
+        backup.settle(0.002)
+    for _ in range(30):
+        backup.fill()
+        backup.settle(0.01)
+    assert backup.fill() == 3
+
+
+def test_a_long_way_to_the_backups_is_no_reason_to_wait() -> None:
+    """All that is on its way is confirmed together after 0.2 seconds, so it can be ever more."""
+    backup = Backup(0.05)
+    for _ in range(20):
+        backup.fill()
+        backup.settle(0.2, backup.on_their_way)
+    assert backup.fill() > 20
+    backup.pace.backups_changed()
+    backup.now += 0.1
+    assert backup.fill() > 20 and not backup.pace.may_begin(backup.lock), "other backups"
+
+
+def test_while_the_oldest_one_is_old_only_two_are_on_their_way() -> None:
+    backup = Backup(0.05)
+    for number in range(LEAST):
+        backup.newest = number
+        backup.pace.sent(backup.lock.key, number)
+    backup.now = 0.025
+    assert backup.pace.may_begin(backup.lock), "it is not old yet"
+    backup.now = 0.026
+    assert not backup.pace.may_begin(backup.lock)
+    backup.settled = 0
+    assert backup.pace.may_begin(backup.lock), f"fewer than {LEAST} are on their way"
 
 
 def test_an_aim_of_0_holds_nothing_back() -> None:
@@ -42,12 +110,12 @@ def test_an_aim_of_0_holds_nothing_back() -> None:
 
 
 def test_objects_that_nobody_asks_for_again_are_forgotten_when_they_are_settled() -> None:
-    settled = -1
-    pace = Pace(0.05, lambda number: number <= settled, lambda: 0.0)
+    settled, now = -1, 0.0
+    pace = Pace(0.05, lambda number: number <= settled, lambda: now)
     for number in range(100):
-        settled = number - 10
+        settled, now = number - 10, now + 0.1
         pace.sent(f"Queue/{number}", number)
-    assert len(pace) <= 12
+    assert len(pace) <= 12 and pace.objects < 25
 
 
 @pytest.mark.parametrize("begins", [True, False])
@@ -108,6 +176,25 @@ async def test_who_may_not_begin_holds_nobody_up(autojump_clock: Any) -> None:
         may = True
         lock.look_again(lambda _: may)
     assert had == [False, True]
+
+
+async def test_nobody_overtakes_those_that_were_held_back(autojump_clock: Any) -> None:
+    lock, may, had = ObjectLock("Queue/q"), False, list[int]()
+
+    async def one(number: int) -> None:
+        await lock.acquire(True, lambda _: may)
+        had.append(number)
+        lock.release(lambda _: may)
+
+    async with trio.open_nursery() as nursery:
+        for number in range(3):
+            nursery.start_soon(one, number)
+            await trio.sleep(1)
+            may = number == 1
+        assert had == []
+        may = True
+        lock.look_again(lambda _: may)
+    assert had == [0, 1, 2]
 
 
 async def test_who_is_cancelled_while_it_waits_leaves_the_lock_to_others(

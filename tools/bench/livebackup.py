@@ -157,7 +157,11 @@ async def run_load(live: Node, load: Load) -> Rate:
             await trio.sleep(LOOK_EVERY)
             lags.append(live.statistics()["lag_seconds"])
 
-    wait = load.seconds if load.cpu or not load.seconds else await bare(min(load.objects, CLIENTS), load.seconds)
+    wait = (
+        load.seconds
+        if load.cpu or not load.seconds
+        else await bare(min(load.objects, CLIENTS), load.seconds)
+    )
     began, cpu = time.perf_counter(), time.process_time()
     async with trio.open_nursery() as watching:
         watching.start_soon(watch)

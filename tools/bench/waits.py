@@ -10,7 +10,8 @@ import ctypes
 import os
 import sys
 import time
-from typing import Final
+from functools import lru_cache
+from typing import Any, Final
 
 import trio
 
@@ -27,6 +28,13 @@ class _Timer(ctypes.Structure):
     _fields_ = (("interval", _Time), ("value", _Time))
 
 
+@lru_cache(10)
+def _once(seconds: float) -> Any:
+    nanoseconds = max(1, round(seconds * 1e9))
+    value = _Time(nanoseconds // 10**9, nanoseconds % 10**9)
+    return ctypes.byref(_Timer(_Time(0, 0), value))
+
+
 class Waits:
     """Timers of one process. They are kept for the next wait."""
 
@@ -41,15 +49,12 @@ class Waits:
         timer = self._free.pop() if self._free else _libc.timerfd_create(_MONOTONIC, _NONBLOCK)
         if timer < 0:
             raise OSError(ctypes.get_errno(), "no timer can be made")
-        nanoseconds = max(1, round(seconds * 1e9))
-        value = _Time(nanoseconds // 10**9, nanoseconds % 10**9)
-        _libc.timerfd_settime(timer, 0, ctypes.byref(_Timer(_Time(0, 0), value)), None)
+        _libc.timerfd_settime(timer, 0, _once(seconds), None)  # it is not ready any more, if it was
         try:
             await trio.lowlevel.wait_readable(timer)
         except BaseException:
             os.close(timer)
             raise
-        os.read(timer, 8)
         self._free.append(timer)
 
 

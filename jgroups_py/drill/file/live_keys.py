@@ -80,6 +80,7 @@ SETTINGS: Final[dict[str, Callable[[str], Any]]] = {
     "checksum_every": whole(0, 1_000_000),
     "lag_operations": whole(1, 1_000_000),
     "lag_seconds": seconds,
+    "lag_aim": values.duration,
     "abandon_timeout": seconds,
     "snapshot_wait": seconds,
 }

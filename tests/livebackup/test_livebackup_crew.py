@@ -1,0 +1,142 @@
+"""A crew runs each job, in a context of its own, and a job that waits holds no other one up."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from contextvars import ContextVar
+from functools import partial
+from typing import Any
+
+import pytest
+import trio
+
+from jgroups_py.livebackup.crew import IDLE_MAX, Crew
+
+MARK: ContextVar[str] = ContextVar("mark", default="none")
+
+
+@asynccontextmanager
+async def open_crew() -> AsyncIterator[Crew]:
+    crew = Crew()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(crew.stay)
+        yield crew
+        await crew.cancel()
+
+
+async def test_jobs_that_come_before_the_crew_wait_for_it(autojump_clock: Any) -> None:
+    done = list[int]()
+
+    async def job(number: int) -> None:
+        done.append(number)
+
+    crew = Crew()
+    for number in range(3):
+        crew.start(partial(job, number))
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(crew.stay)
+        await trio.sleep(1)
+        assert done == [0, 1, 2]
+        await crew.cancel()
+
+
+async def test_a_job_that_waits_holds_no_other_one_up(autojump_clock: Any) -> None:
+    done = list[int]()
+
+    async def job(number: int) -> None:
+        if not number % 2:
+            await trio.sleep(10 - number)
+        done.append(number)
+
+    async with open_crew() as crew:
+        for number in range(6):
+            crew.start(partial(job, number))
+        await trio.sleep(1)
+        assert done == [1, 3, 5]
+        await trio.sleep(10)
+        assert done == [1, 3, 5, 4, 2, 0]
+        crew.start(partial(job, 7))
+        await trio.sleep(1)
+        assert done[-1] == 7, "by a task that rested"
+
+
+async def test_jobs_that_do_not_wait_share_a_task(autojump_clock: Any) -> None:
+    tasks = list[Any]()
+
+    async def job() -> None:
+        tasks.append(trio.lowlevel.current_task())
+
+    async with open_crew() as crew:
+        for _ in range(10):
+            crew.start(job)
+        await trio.sleep(1)
+    assert len(tasks) == 10 and len(set(tasks)) == 1
+
+
+async def test_a_job_sees_no_context_variable_of_another_one_nor_of_who_starts_it(
+    autojump_clock: Any,
+) -> None:
+    seen = list[str]()
+
+    async def job(name: str, seconds: float) -> None:
+        seen.append(MARK.get())
+        MARK.set(name)
+        await trio.sleep(seconds)
+        seen.append(MARK.get())
+
+    async with open_crew() as crew:
+        MARK.set("caller")
+        for number, seconds in enumerate((3.0, 0.0, 1.0)):
+            crew.start(partial(job, str(number), seconds))
+        await trio.sleep(5)
+        assert seen == ["none"] * 3 + ["1", "2", "0"]
+        crew.start(partial(job, "later", 0.0))
+        await trio.sleep(1)
+        assert seen[6:] == ["none", "later"]
+
+
+async def test_errors_go_through_a_job_as_through_a_task(autojump_clock: Any) -> None:
+    async def wait() -> None:
+        with pytest.raises(trio.TooSlowError):
+            with trio.fail_after(1):
+                await trio.sleep_forever()
+        raise ValueError("told")
+
+    with pytest.RaisesGroup(ValueError, allow_unwrapped=True, flatten_subgroups=True):
+        async with open_crew() as crew:
+            crew.start(wait)
+            await trio.sleep(5)
+
+
+async def test_cancel_ends_the_jobs_that_run_and_begins_no_other(autojump_clock: Any) -> None:
+    ended = list[int]()
+
+    async def job(number: int) -> None:
+        try:
+            await trio.sleep_forever()
+        finally:
+            ended.append(number)
+
+    async with trio.open_nursery() as nursery:
+        crew = Crew()
+        nursery.start_soon(crew.stay)
+        for number in range(3):
+            crew.start(partial(job, number))
+        await trio.sleep(1)
+        crew.start(partial(job, 3))
+        await crew.cancel()
+        assert sorted(ended) == [0, 1, 2]
+        crew.start(partial(job, 4))
+        await trio.sleep(1)
+        assert sorted(ended) == [0, 1, 2]
+
+
+async def test_only_so_many_tasks_rest(autojump_clock: Any) -> None:
+    async with open_crew() as crew:
+        for _ in range(IDLE_MAX + 20):
+            crew.start(partial(trio.sleep, 1.0))
+        await trio.sleep(0.5)
+        assert crew.tasks == IDLE_MAX + 20
+        await trio.sleep(1)
+        assert crew.tasks == IDLE_MAX
