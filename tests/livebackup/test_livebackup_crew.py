@@ -87,7 +87,7 @@ async def test_a_job_sees_no_context_variable_of_another_one_nor_of_who_starts_i
 
     async with open_crew() as crew:
         MARK.set("caller")
-        for number, seconds in enumerate((3.0, 0.0, 1.0)):
+        for number, seconds in enumerate((3.0, 0.5, 1.0)):
             crew.start(partial(job, str(number), seconds))
         await trio.sleep(5)
         assert seen == ["none"] * 3 + ["1", "2", "0"]
