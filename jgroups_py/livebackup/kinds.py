@@ -17,6 +17,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, ClassVar, Final, Literal, TypeVar
 
+import trio
+
 from jgroups_py.livebackup.errors import BadOperation
 
 Where = Literal["task", "thread", "process"]
@@ -181,11 +183,16 @@ class Outcome:
 
 
 async def outcome_of(running: Awaitable[Any]) -> Outcome:
-    """Errors become an outcome; a cancellation goes on."""
+    """Errors become an outcome; a cancellation goes on, without the errors that came along with it from a nursery."""
     try:
         return Outcome(await running, None)
     except Exception as error:
         return Outcome(None, error)
+    except BaseExceptionGroup as group:
+        cancelled, others = group.split(trio.Cancelled)
+        if cancelled is None or (others is not None and not isinstance(others, Exception)):
+            raise
+        raise cancelled from None
 
 
 def key_of(kind: type[Stateful], name: str) -> str:

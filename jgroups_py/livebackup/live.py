@@ -16,7 +16,7 @@ from jgroups_py.livebackup.kinds import Operation, Outcome, is_by_effects, outco
 from jgroups_py.livebackup.messages import Op, Part, Whole, encode, plain
 from jgroups_py.livebackup.objects import Space
 from jgroups_py.livebackup.outgoing import Outgoing
-from jgroups_py.livebackup.pace import Pace
+from jgroups_py.livebackup.pace import ObjectPace
 from jgroups_py.livebackup.settings import LiveBackupSettings
 from jgroups_py.livebackup.snapshots import SnapshotAsk
 from jgroups_py.livebackup.tickets import Counters
@@ -76,7 +76,7 @@ class LiveSide:
         self._waiting = 0
         """Who waits for ``_moved``."""
         self._answers: dict[int, _Answer] = {}
-        self.pace = Pace(settings.lag_aim, self.confirming.is_settled, trio.current_time)
+        self.pace = ObjectPace(settings.lag_aim, self.confirming.is_settled, trio.current_time)
         self._changed = Changed(self.counters)
         self._one_at_a_time = trio.Lock()
         self.ended = False

@@ -1,4 +1,4 @@
-"""Pace: how far the live node may run ahead of its backups with one object.
+"""ObjectPace: how far the live node may run ahead of its backups with one object.
 
 Both sides change an object one change after the other. When a backup is a little slower, operations gather there, as many as clients wait for that
 object, and each new one is behind by all of them. So only so many operations of an object are on their way at a time: as many as the
@@ -43,7 +43,7 @@ class _Ahead:
         """When the last one came."""
 
 
-class Pace:
+class ObjectPace:
     """Of one live node in one term."""
 
     def __init__(

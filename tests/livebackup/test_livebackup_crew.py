@@ -1,17 +1,20 @@
-"""A crew runs each job, in a context of its own, and a job that waits holds no other one up."""
+"""A crew runs each job, in a context of its own, and a job that waits holds no other one up. How operations with tasks of their own end."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from functools import partial
 from typing import Any
 
 import pytest
 import trio
+from livebackup_group import Queue, livebackup_group, put
 
+from jgroups_py.livebackup import BadOperation, Work
 from jgroups_py.livebackup.crew import IDLE_MAX, Crew
+from jgroups_py.livebackup.kinds import outcome_of
 
 MARK: ContextVar[str] = ContextVar("mark", default="none")
 
@@ -140,3 +143,56 @@ async def test_only_so_many_tasks_rest(autojump_clock: Any) -> None:
         assert crew.tasks == IDLE_MAX + 20
         await trio.sleep(1)
         assert crew.tasks == IDLE_MAX
+
+
+async def _raises(error: BaseException) -> None:
+    try:
+        await trio.sleep_forever()
+    finally:
+        raise error
+
+
+async def _nursery_of(error: BaseException) -> None:
+    """It is cancelled, and one of its tasks raises something meanwhile."""
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(_raises, error)
+        nursery.start_soon(trio.sleep_forever)
+
+
+async def test_a_cancellation_drops_the_errors_of_tasks_that_it_ends(autojump_clock: Any) -> None:
+    with trio.move_on_after(1) as scope:
+        await outcome_of(_nursery_of(ValueError("told")))
+    assert scope.cancelled_caught
+
+
+async def test_a_cancellation_drops_no_end_of_the_process(autojump_clock: Any) -> None:
+    with pytest.RaisesGroup(KeyboardInterrupt, flatten_subgroups=True):
+        with trio.move_on_after(1):
+            await outcome_of(_nursery_of(KeyboardInterrupt()))
+
+
+async def in_tasks(work: Work, first: str, second: str) -> None:
+    """Which of the two changes comes first is chance, and the other one is refused."""
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(work.get(Queue, first).slow_put, 1, 0.1)
+        nursery.start_soon(work.get(Queue, second).slow_put, 1, 0.1)
+
+
+async def test_operations_with_tasks_of_their_own_end_no_node(autojump_clock: Any) -> None:
+    async with livebackup_group() as group:
+        group.also(operations=(in_tasks,))
+        live, backup = await group.start("AB")
+        for _ in range(30):
+            with pytest.raises(BadOperation), unwrapped():
+                await live.run(in_tasks, "q", "r")
+        await live.run(put, "q", "last")
+        await group.equal()
+        assert backup.counts["diverged"] > 0
+
+
+@contextmanager
+def unwrapped() -> Iterator[None]:
+    try:
+        yield
+    except ExceptionGroup as group:
+        raise group.exceptions[0] from None

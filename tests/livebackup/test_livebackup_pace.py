@@ -12,7 +12,7 @@ from livebackup_group import livebackup_group, put, put_both, slow, slow_put
 
 from jgroups_py.livebackup import Node
 from jgroups_py.livebackup.locks import ObjectLock
-from jgroups_py.livebackup.pace import FIRST, LEAST, Pace
+from jgroups_py.livebackup.pace import FIRST, LEAST, ObjectPace
 
 
 class Backup:
@@ -21,7 +21,7 @@ class Backup:
     def __init__(self, aim: float) -> None:
         self.now, self.newest, self.settled = 0.0, -1, -1
         self.lock = ObjectLock("Queue/q")
-        self.pace = Pace(aim, lambda number: number <= self.settled, lambda: self.now)
+        self.pace = ObjectPace(aim, lambda number: number <= self.settled, lambda: self.now)
 
     @property
     def on_their_way(self) -> int:
@@ -101,7 +101,7 @@ def test_while_the_oldest_one_is_old_only_two_are_on_their_way() -> None:
 
 def test_an_aim_of_0_holds_nothing_back() -> None:
     now = 0.0
-    pace = Pace(0.0, lambda number: False, lambda: now)
+    pace = ObjectPace(0.0, lambda number: False, lambda: now)
     lock = ObjectLock("Queue/q")
     for number in range(5):
         pace.sent(lock.key, number)
@@ -111,7 +111,7 @@ def test_an_aim_of_0_holds_nothing_back() -> None:
 
 def test_objects_that_nobody_asks_for_again_are_forgotten_when_they_are_settled() -> None:
     settled, now = -1, 0.0
-    pace = Pace(0.05, lambda number: number <= settled, lambda: now)
+    pace = ObjectPace(0.05, lambda number: number <= settled, lambda: now)
     for number in range(100):
         settled, now = number - 10, now + 0.1
         pace.sent(f"Queue/{number}", number)
