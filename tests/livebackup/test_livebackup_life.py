@@ -63,6 +63,24 @@ async def test_a_live_node_that_is_cut_off_confirms_nothing_and_follows_the_new_
         assert messages[: len(answered)] == answered and messages[-1] == 1000
 
 
+async def test_a_caller_whose_operation_still_runs_when_the_live_node_is_fenced_does_not_know(
+    autojump_clock: Any,
+) -> None:
+    async with livebackup_group(quorum=2, abandon_timeout=1.0) as group:
+        live, *_ = await group.start("ABC")
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(unknown, live)
+            await trio.sleep(0.1)
+            group.cut(live.channel.name)
+            with trio.fail_after(300):
+                await live.wait_role("fenced")
+
+
+async def unknown(live: Node) -> None:
+    with pytest.raises(OutcomeUnknown), trio.fail_after(300):
+        await live.run(slow_put, "q", 1, 1_000.0)
+
+
 async def test_of_two_live_nodes_one_gives_way_when_a_cut_network_heals(
     autojump_clock: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
