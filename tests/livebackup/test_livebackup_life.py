@@ -76,7 +76,7 @@ async def test_a_caller_whose_operation_still_runs_when_the_live_node_is_fenced_
                 await live.wait_role("fenced")
 
 
-async def unknown(live: Node) -> None:
+async def unknown(live: Any) -> None:
     with pytest.raises(OutcomeUnknown), trio.fail_after(300):
         await live.run(slow_put, "q", 1, 1_000.0)
 

@@ -10,7 +10,6 @@ import pytest
 import trio
 from livebackup_group import livebackup_group, put, put_both, slow, slow_put
 
-from jgroups_py.livebackup import Node
 from jgroups_py.livebackup.locks import ObjectLock
 from jgroups_py.livebackup.pace import FIRST, LEAST, ObjectPace
 
@@ -218,7 +217,7 @@ def _always(lock: ObjectLock) -> bool:
 
 
 @asynccontextmanager
-async def watched(live: Node, most: list[float]) -> AsyncIterator[None]:
+async def watched(live: Any, most: list[float]) -> AsyncIterator[None]:
     """Notes the greatest lag in seconds."""
 
     async def watch() -> None:
