@@ -170,6 +170,8 @@ def test_shipped_drills_of_caches_are_read_and_could_be_run(name: str) -> None:
         ("primary: LON", "4:10", ["'LON'"]),
         ("settle: 1s\nsettle: 2s", "5:1", ["stands twice", "line 4"]),
         ("expect: {detection: <= 5}", "4:21", ["no unit"]),
+        ("expect: {detection: '> 5s'}", "4:21", ["after <=, <, >= or ="]),
+        ('expect: {lost: "0\\n1"}', "4:16", ["not a number of messages"]),
         ("bridge: [1]", "4:9", ["mapping"]),
         ("name: [", "5:1", []),
     ],

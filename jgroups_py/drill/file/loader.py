@@ -53,7 +53,7 @@ DEFAULT_GRACE = Span(1.0, 1.0)
 
 _T = TypeVar("_T")
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*")
-_COMPARE = re.compile(r"\s*(<=|>=|<|=)?\s*(.*?)\s*")
+_COMPARE = re.compile(r"\s*(<=|>=|<|=)?\s*(.*?)\s*", re.DOTALL)
 
 
 class _Loader(yaml.BaseLoader):
@@ -624,12 +624,13 @@ class _Reader:
         for name, (_, value) in self._mapping(node, "expect", (*counts, *times)).items():
             where = f"expect.{name}"
             match = _COMPARE.fullmatch(self._text(value, where))
-            assert match is not None  # the pattern takes any text of one line
+            assert match is not None  # the pattern takes any text
             compare, text = match[1] or "=", match[2]
             try:
                 limit = values.duration(text) if name in times else _count(text)
             except ValueError as error:
-                raise self._error(value, where, str(error)) from None
+                comparisons = "" if match[1] or text[:1].isalnum() else ", after <=, <, >= or ="
+                raise self._error(value, where, f"{error}{comparisons}") from None
             shown = f"{compare} {text}"
             expectations.append(Expectation(name, compare, limit, shown, self._place(value)))
         return tuple(expectations)
