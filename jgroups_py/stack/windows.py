@@ -357,12 +357,23 @@ class ReceiveWindow:
 
 class GapClock:
     """Says when to ask for missing messages of one sender. Each is asked for once, ``delay`` after the gap was
-    seen. Then all that are missing are asked for after ``interval``, which doubles with each vain request.
+    seen. Then all that are missing are asked for after ``interval``, which doubles with each vain request. An answer that
+    stops is asked for again sooner: its rest was lost as well.
 
     ``factor_max``: the largest multiple of ``interval``.
     """
 
-    __slots__ = ("again_at", "asked_to", "factor_max", "interval", "new_at", "seen_at", "tries")
+    __slots__ = (
+        "again_at",
+        "asked_at",
+        "asked_to",
+        "factor_max",
+        "interval",
+        "new_at",
+        "seen_at",
+        "took",
+        "tries",
+    )
 
     def __init__(self, interval: float, factor_max: int = 8) -> None:
         self.interval = interval
@@ -373,6 +384,10 @@ class GapClock:
         self.tries = 0
         """Requests repeated since something came."""
         self.seen_at = 0
+        self.asked_at: float | None = None
+        """When something was asked for that no answer has come to yet."""
+        self.took = 0.0
+        """Seconds until an answer began. It falls by half at a time, so one answer to somebody else misleads little."""
 
     @property
     def deadline(self) -> float | None:
@@ -387,6 +402,16 @@ class GapClock:
         self.new_at = at
         return True
 
+    def answered(self, now: float, delay: float) -> None:
+        """Something that was missing came. If no more comes within twice the time that an answer takes to begin, and ``delay``, the
+        rest is asked for again."""
+        if self.again_at is None:
+            return
+        if self.asked_at is not None:
+            self.took = max(now - self.asked_at, self.took / 2)
+            self.asked_at = None
+        self.again_at = now + min(self.interval, 2 * self.took + delay)
+
     def due(self, window: ReceiveWindow, now: float, delay: float, limit: int) -> SeqnoList | None:
         """The seqnos to ask for now, at most ``limit`` of them. None: nothing."""
         if not window.has_gap:
@@ -398,7 +423,8 @@ class GapClock:
             self.tries = 0
         self.seen_at = window.delivered
         if self.again_at is not None and now >= self.again_at:
-            self.tries += 1
+            # After an answer nothing was in vain: the next request is repeated as the first one is.
+            self.tries = 0 if self.asked_at is None else self.tries + 1
             self.again_at = now + self.interval * min(2**self.tries, self.factor_max)
             self.asked_to = window.delivered
         elif self.new_at is None or now < self.new_at:
@@ -411,6 +437,7 @@ class GapClock:
             self.asked_to = window.known
             return None
         self.asked_to = wanted.offset + wanted.size - 1
+        self.asked_at = now
         if window.missing(self.asked_to + 1):
             self.new_at = now + delay
         return wanted

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -204,6 +205,28 @@ def test_intervals_grow_while_nothing_comes_and_begin_anew_when_something_came()
     window.add(11, run(11, 11))
     assert taken(window) == [11]
     assert next_ones(4) == [15.0, 17.0, 21.0, 29.0]
+
+
+def test_an_answer_that_stops_is_asked_for_again_after_twice_the_time_it_took_to_begin() -> None:
+    window, clock = ReceiveWindow(0), GapClock(1.0)
+    clock.answered(0.01, 0.02)
+    assert clock.deadline is None, "nothing was asked for"
+    window.add(9, run(9, 9))
+    clock.saw(window.known, 0.02)
+    assert gap(window, clock, 0.02) == list(range(1, 9))
+    window.add(1, run(1, 2))
+    clock.answered(0.12, 0.02)
+    assert clock.deadline == pytest.approx(0.34)
+    clock.answered(0.30, 0.02)
+    assert clock.deadline == pytest.approx(0.52), "it went on"
+    assert taken(window) == [1, 2]
+    assert gap(window, clock, 0.52) == list(range(3, 9))
+    assert clock.deadline == pytest.approx(1.52), "the first request was not in vain"
+    clock.answered(0.53, 0.02)
+    assert clock.deadline == pytest.approx(0.65), "one quick answer halves the time, no more"
+    assert gap(window, clock, 0.65)
+    clock.answered(9.0, 0.02)
+    assert clock.deadline == 10.0, "never later than a request without any answer"
 
 
 def test_a_window_that_is_moved_beyond_everything_known_lacks_nothing() -> None:

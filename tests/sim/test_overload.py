@@ -70,7 +70,7 @@ class Load:
 
 @pytest.mark.parametrize(
     ("turn", "buffer", "seconds", "again"),
-    [(0.02, 200, 2.0, 0.05), (0.02, 50, 6.0, 0.15), (0.05, 20, 16.0, 0.3)],
+    [(0.02, 200, 1.5, 0.05), (0.02, 50, 3.0, 0.15), (0.05, 20, 8.0, 0.3)],
     ids=["200 datagrams", "50 datagrams", "20 datagrams"],
 )
 def test_a_slow_member_with_small_buffers_does_not_make_the_group_collapse(

@@ -26,7 +26,7 @@ its way. The next view drops the batches of senders that have not joined.
 The transport hands own multicasts back, and they are delivered in their turn like all others.
 
 Source:  JGroups NAKACK2.java; WIRE.md 11.4; RELAY.md "Survivors agree".
-Differs: a member asks for a gap once after ``xmit_delay`` and then at growing intervals, after
+Differs: a member asks for a gap once after ``xmit_delay`` and then at growing intervals, sooner if an answer stops, after
          ``ask_others_after`` vain requests at other members too. Answers on behalf of others go
          to the asker alone. HIGHEST_SEQNO is repeated ``resend_last_seqno_max_count`` times.
          Nobody asks for what its sender has forgotten (GONE). Departed senders' messages are kept
@@ -233,8 +233,10 @@ class NAKACK2(Protocol):
                 ):
                     count = len(batch.payloads)
                     window.delivered = last = first + count - 1
-                    if last > window.known:
+                    if last >= window.known:
                         window.known = last
+                    elif sender.gaps.again_at is not None:
+                        self._on_answered(sender)
                     if sender is not self.own:
                         batch = compact(batch)
                         sender.kept.append(first, batch)
@@ -311,6 +313,8 @@ class NAKACK2(Protocol):
         if self.round.fetching:
             self._go_on()
         if window.has_gap and sender is not self.own and self._present(src) is sender:
+            if first <= sender.gaps.asked_to:
+                self._on_answered(sender)
             self._saw_gap(src, sender, self.delay)
 
     def deliver(self, sender: Sender) -> None:
@@ -364,6 +368,13 @@ class NAKACK2(Protocol):
         timer = self._gap_timer
         if timer.deadline is None or timer.deadline > at:
             timer.start_at(at)
+
+    def _on_answered(self, sender: Sender) -> None:
+        """Something that was asked for came, but not all."""
+        gaps = sender.gaps
+        gaps.answered(self.now, self.delay)
+        if gaps.again_at is not None:
+            self._ask_at(gaps.again_at)
 
     def _on_gaps(self) -> None:
         members = () if self.view is None else self.view.members

@@ -32,6 +32,10 @@ def data(src: Address, first: int, last: int | None = None, flags: int = 0) -> B
     return Batch(None, payloads, {ID: NakAckHeader2(NakAckType.MSG, first)}, src, flags)
 
 
+def highest(src: Address, seqno: int) -> Batch:
+    return Batch(None, [None], {ID: NakAckHeader2(NakAckType.HIGHEST_SEQNO, seqno)}, src, 5, 0, 2)
+
+
 def request(asker: Address, sender: Address | None, *seqnos: int) -> Batch:
     header = NakAckHeader2(NakAckType.XMIT_REQ, 0, sender)
     payload = Streamable(15, SeqnoList.of(seqnos))

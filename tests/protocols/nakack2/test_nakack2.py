@@ -17,6 +17,7 @@ from nakack2_harness import (
     delivered,
     digest,
     got,
+    highest,
     joined,
     request,
     sent,
@@ -145,6 +146,23 @@ def test_a_gap_is_asked_for_after_a_short_delay_and_then_with_back_off() -> None
     assert asked(stack) == []
     stack.advance(0.1)
     assert asked(stack) == [(B, (B, [2, 3]))]
+
+
+def test_an_answer_that_stops_is_asked_for_again_soon() -> None:
+    """The rest of a burst of answers does not fit into a slow member's socket buffer."""
+    for last in (data(B, 9), highest(B, 9)):
+        stack = joined(xmit_interval=0.5, xmit_delay=0.02)
+        stack.up(data(B, 1))
+        stack.up(last)
+        stack.advance(0.02)
+        missing = asked(stack)[0][1][1]
+        assert missing[:7] == [2, 3, 4, 5, 6, 7, 8]
+        stack.advance(0.05)
+        stack.up(data(B, 2, 4))
+        stack.advance(0.11)
+        assert asked(stack) == []
+        stack.advance(0.06)
+        assert asked(stack) == [(B, (B, missing[3:]))]
 
 
 def test_a_packet_that_was_only_overtaken_is_not_asked_for() -> None:
@@ -276,7 +294,7 @@ def test_a_stable_digest_is_not_told_again() -> None:
 def test_a_lost_last_message_is_asked_for_at_once() -> None:
     stack = joined()
     stack.up(data(B, 1))
-    stack.up(Batch(None, [None], {ID: NakAckHeader2(NakAckType.HIGHEST_SEQNO, 2)}, B, 5, 0, 2))
+    stack.up(highest(B, 2))
     stack.advance(0)
     assert asked(stack) == [(B, (B, [2]))]
     assert got(stack) == [1]

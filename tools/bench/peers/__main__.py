@@ -5,6 +5,7 @@
     calls      one member calls another, which returns the argument; 1, 8 and 64 callers
     groups     so many members join a group of one at once; four members are idle, and then one is killed
     caches     puts and gets with one copy elsewhere
+    relays     messages from one site to another, and how much later they come than within the site
 
 All hear and say the same lines, and the parent is the same. Java JGroups runs with the stock stack and with a tuned one, and
 has a warm-up that lets it compile. A mesh of ZeroMQ, NATS and Redis have no reliability and no members: they show what Python
@@ -23,11 +24,14 @@ from typing import Final
 
 from jgroups_py.tools.bench.peers.libraries import KINDS
 from jgroups_py.tools.bench.peers.plan import PeersPlan
+from jgroups_py.tools.bench.peers.relay_member import HEAD
 from jgroups_py.tools.bench.peers.runs import measure
 from jgroups_py.tools.bench.peers.summary import markdown
 from jgroups_py.tools.commands.mperf_run import SIZE_MIN
 
 STACKS: Final = ("udp.xml", "tcp.xml")
+SMALLEST: Final = HEAD.size
+"""Bytes of a relayed message that say what it is."""
 
 
 def _numbers(text: str) -> tuple[int, ...]:
@@ -52,6 +56,9 @@ def main() -> int:
     parser.add_argument(
         "--cache-sizes", default="100,1000", type=_numbers, help="bytes; empty: no caches"
     )
+    parser.add_argument(
+        "--relay-sizes", default="100,1000", type=_numbers, help="bytes; empty: no RELAY"
+    )
     parser.add_argument("--seconds", type=float, default=2.0, help="for each figure")
     parser.add_argument("--warm-up", type=float, default=2.0, help="seconds before each figure")
     parser.add_argument("--runs", type=int, default=3)
@@ -66,6 +73,8 @@ def main() -> int:
         parser.error("--seconds, --minutes and --runs are more than 0")
     if min(given.warm_up, given.idle) < 0:
         parser.error("--warm-up and --idle are 0 or more")
+    if min((SMALLEST, *given.relay_sizes)) < SMALLEST:
+        parser.error(f"--relay-sizes are {SMALLEST} or more")
     if min(given.sizes) < SIZE_MIN or min(given.members) < 2:
         parser.error(f"--sizes are {SIZE_MIN} or more, --members 2 or more")
     leave_out = tuple(filter(None, given.leave_out.split(",")))
@@ -85,6 +94,7 @@ def main() -> int:
         given.cache_sizes,
         given.minutes,
         leave_out,
+        given.relay_sizes,
     )
     result = measure(plan, lambda text: print(text, file=sys.stderr, flush=True))
     text = markdown(result)

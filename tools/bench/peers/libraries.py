@@ -9,7 +9,7 @@ import trio
 
 from jgroups_py.tools.bench import cache_perf
 from jgroups_py.tools.bench.cache_perf import CachePerfPlan
-from jgroups_py.tools.bench.peers import groups
+from jgroups_py.tools.bench.peers import groups, relays
 from jgroups_py.tools.bench.peers.bare import BarePeer
 from jgroups_py.tools.bench.peers.corosync import CorosyncPeer
 from jgroups_py.tools.bench.peers.group_member import GroupPlan
@@ -18,6 +18,7 @@ from jgroups_py.tools.bench.peers.missing import PeerMissing
 from jgroups_py.tools.bench.peers.nats import NatsPeer
 from jgroups_py.tools.bench.peers.plan import Case, PeersPlan
 from jgroups_py.tools.bench.peers.redis import RedisPeer
+from jgroups_py.tools.bench.peers.relay_member import RelayPlan
 from jgroups_py.tools.bench.peers.summary import OURS
 from jgroups_py.tools.bench.peers.zeromq import ZeroMqPeer
 from jgroups_py.tools.commands import mperf_run, rpcperf_run
@@ -59,14 +60,22 @@ class HasCaches(Peer, Protocol):
         """Return the figures of cache_perf.py."""
 
 
+class HasRelays(Peer, Protocol):
+    """It connects sites."""
+
+    async def relays(self, plan: RelayPlan) -> dict[str, float]:
+        """Return the figures of relays.py."""
+
+
 class Ours:
     """Members of this library."""
 
     name = OURS
-    measures = frozenset({"messages", "calls", "groups", "caches"})
+    measures = frozenset({"messages", "calls", "groups", "caches", "relays"})
     messages = staticmethod(mperf_run.start_member)
     calls = staticmethod(rpcperf_run.start_member)
     group = staticmethod(groups.start_member)
+    relays = staticmethod(relays.measure)
 
     async def caches(self, plan: PeersPlan, stack: str) -> Sequence[dict[str, Any]]:
         """Measure the tree cache: three members, each put is at one buddy when it returns."""

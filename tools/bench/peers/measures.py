@@ -6,11 +6,12 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
 from jgroups_py.channel.open import configure
-from jgroups_py.tools.bench.peers import groups
+from jgroups_py.tools.bench.peers import groups, relays
 from jgroups_py.tools.bench.peers.group_member import GroupPlan
 from jgroups_py.tools.bench.peers.libraries import (
     HasCaches,
     HasGroups,
+    HasRelays,
     MakesCalls,
     Peer,
     SendsMessages,
@@ -107,6 +108,15 @@ async def all_caches(
     }
 
 
+async def one_relay(
+    plan: PeersPlan, peer: HasRelays, case: Case, cluster: str
+) -> dict[str, dict[str, float]]:
+    """Measure two sites. Raise ``ChildError`` if a message was lost, came twice or in the wrong order."""
+    (size,) = case.arguments
+    planned = relays.relay_plan(case.stack, size, plan.seconds, plan.warm_up, cluster)
+    return {"": await peer.relays(planned)}
+
+
 def warm_up(plan: PeersPlan, peer: Peer) -> float:
     """Return the seconds that this library is given before a figure."""
     return max(plan.warm_up, getattr(peer, "warm_up_least", 0.0))
@@ -117,4 +127,5 @@ MEASURES: Final[Mapping[str, Callable[..., Awaitable[dict[str, dict[str, Any]]]]
     "calls": all_calls,
     "groups": one_group,
     "caches": all_caches,
+    "relays": one_relay,
 }

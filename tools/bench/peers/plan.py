@@ -38,7 +38,7 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class PeersPlan:
-    """What is measured. ``callers``, ``joiners`` and ``cache_sizes`` may be empty. ``senders`` 0: all members send.
+    """What is measured. ``callers``, ``joiners``, ``cache_sizes`` and ``relay_sizes`` may be empty. ``senders`` 0: all members send.
     ``idle`` 0: no look at idle members, and none is killed. ``minutes``: no case begins later. ``leave_out``: names of
     libraries."""
 
@@ -55,6 +55,7 @@ class PeersPlan:
     cache_sizes: tuple[int, ...] = ()
     minutes: float = 60.0
     leave_out: tuple[str, ...] = ()
+    relay_sizes: tuple[int, ...] = ()
 
     @property
     def cache_callers(self) -> tuple[int, ...]:
@@ -66,6 +67,7 @@ class PeersPlan:
         yield from self._calls()
         yield from self._groups()
         yield from self._caches()
+        yield from self._relays()
 
     def _messages(self) -> Iterator[Case]:
         seconds = START_SECONDS + self.warm_up + self.seconds
@@ -100,3 +102,10 @@ class PeersPlan:
         for stack in self.stacks if self.cache_sizes else ():
             seconds = START_SECONDS + windows * (self.seconds + 0.5)
             yield Case("caches", f"{stack}, cache", stack, (), seconds)
+
+    def _relays(self) -> Iterator[Case]:
+        seconds = 3 * START_SECONDS + self.warm_up + 2 * self.seconds
+        for stack in self.stacks:
+            for size in self.relay_sizes:
+                text = f"{stack}, RELAY, {size} B, 2 sites of 2"
+                yield Case("relays", text, stack, (size,), seconds)

@@ -16,6 +16,11 @@ HEADINGS: Final = {
     "cpu_us": "CPU us/delivery",
     "calls_per_s": "calls/s",
     "requests_per_s": "puts or gets/s",
+    "relayed_per_s": "delivered/s, member of the other site",
+    "here_p50_us": "p50 us within the site",
+    "there_p50_us": "p50 us to the other site",
+    "added_p50_us": "added p50 us",
+    "added_p99_us": "added p99 us",
     "p50_us": "p50 us",
     "p99_us": "p99 us",
     "p999_us": "p99.9 us",
@@ -25,7 +30,14 @@ HEADINGS: Final = {
     "rss_mb": "MB",
     "kill_ms": "kill -9 to view, ms",
 }
-TABLES: Final = ("delivered_per_s", "calls_per_s", "requests_per_s", "join_ms", "idle_percent")
+TABLES: Final = (
+    "delivered_per_s",
+    "calls_per_s",
+    "requests_per_s",
+    "relayed_per_s",
+    "join_ms",
+    "idle_percent",
+)
 """A table for each of these figures has the rows of the cases that it was measured in."""
 
 
