@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 
 import yaml
 
-from jgroups_py.config.markup import MAX_DEPTH, MarkupNode, MarkupSource, compose_yaml, parse_xml
+from jgroups_py.config.markup import MAX_DEPTH, MarkupNode, MarkupSource, parse_xml
+from jgroups_py.config.markup_yaml import compose_yaml
 from jgroups_py.errors import ConfigError
 
 _BESIDE = frozenset({"depends", "classpath"})  # of a JBoss server, nothing of a cache

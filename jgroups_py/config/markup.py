@@ -1,7 +1,7 @@
-"""Reads XML and YAML into trees of elements. Every element and value has its line and column.
+"""Reads XML into trees of elements. Every element and value has its line and column.
 
-Stack files (file.py) and cache files (cache/settings_file.py) are written in these languages. XML must be well-formed
-and without DOCTYPE (no entities, no external files). YAML has no anchors.
+Stack files (file.py) and cache files (cache/settings_file.py) are written in XML or YAML (markup_yaml.py). XML must be well-formed
+and without DOCTYPE (no entities, no external files).
 """
 
 from __future__ import annotations
@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 from xml.parsers import expat
-
-import yaml
 
 from jgroups_py.config.model import Attribute
 from jgroups_py.errors import ConfigError
@@ -53,7 +51,7 @@ def parse_xml(source: MarkupSource, *, texts: bool = False) -> MarkupNode:
     Raises:
         ConfigError: the text is not XML, or not as described above. It has file, line and column.
     """
-    content = _as_utf8(source)
+    content = as_utf8(source)
     parser = expat.ParserCreate("utf-8")
     parser.buffer_text = False  # so that a piece of text is reported where it begins
     top: list[MarkupNode] = []
@@ -140,7 +138,7 @@ def _not_well_formed(
     )
 
 
-def _as_utf8(source: MarkupSource) -> bytes:
+def as_utf8(source: MarkupSource) -> bytes:
     content = source.content
     declared = _XML_ENCODING.match(content)
     try:
@@ -161,39 +159,3 @@ def _attribute_bytes(content: bytes, begin: int) -> dict[str, int]:
         found[match[1].decode()] = match.start(1)
         at = match.end()
     return found
-
-
-class _MarkupLoader(yaml.SafeLoader):
-    """Refuses anchors. A stack file has no use for them, and they can grow without bound."""
-
-    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
-        if self.check_event(yaml.events.AliasEvent):
-            event = self.peek_event()  # type: ignore[no-untyped-call]
-            raise yaml.composer.ComposerError(
-                None, None, "anchors and aliases are not accepted", event.start_mark
-            )
-        return super().compose_node(parent, index)
-
-
-def compose_yaml(source: MarkupSource) -> yaml.Node | None:
-    """Return the document's root node, or None for an empty file. Raise ConfigError with file, line and column."""
-    try:
-        loader = _MarkupLoader(_as_utf8(source).decode())
-        try:
-            root: yaml.Node | None = loader.get_single_node()
-        finally:
-            loader.dispose()
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark
-        tab = "'\\t'" in (error.problem or "")
-        raise ConfigError(
-            "not YAML: a tab stands where YAML wants spaces"
-            if tab
-            else f"not YAML: {error.problem}",
-            file=source.name,
-            line=mark.line + 1 if mark else None,
-            column=mark.column + 1 if mark else None,
-        ) from None
-    except (yaml.YAMLError, RecursionError) as error:
-        raise ConfigError(f"not YAML: {error}", file=source.name) from None
-    return root

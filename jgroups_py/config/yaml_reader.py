@@ -9,7 +9,8 @@ from typing import Final, TypeVar
 
 import yaml
 
-from jgroups_py.config.markup import MarkupSource, compose_yaml
+from jgroups_py.config.markup import MarkupSource
+from jgroups_py.config.markup_yaml import compose_yaml
 from jgroups_py.config.model import nearest
 from jgroups_py.errors import ConfigError
 
