@@ -17,6 +17,7 @@ from jgroups_py.tools.bench.peers.relay_member import (
     Listener,
     RelayPlan,
 )
+from jgroups_py.tools.bench.peers.summary import OURS
 from jgroups_py.tools.children import ChildError
 
 PLAN = RelayPlan("relay-udp.xml", relays.SITES, relays.SENDER, 100, 1.0, 0.5, "test")
@@ -59,7 +60,10 @@ class Scripted:
         self.told.append(what)
 
     async def hear(self, event: str) -> dict[str, Any]:
-        said = {"sent": {"paced": 3, "fast": 7}, "measured": told(1, 1, 1, self._wrong)}
+        said: dict[str, dict[str, Any]] = {
+            "sent": {"paced": 3, "fast": 7},
+            "measured": told(1, 1, 1, self._wrong),
+        }
         return said.get(event, {})
 
 
@@ -87,7 +91,7 @@ async def test_a_sender_that_nobody_hears_is_named(autojump_clock: Any) -> None:
 def test_two_real_sites_are_measured() -> None:
     plan = PeersPlan(("udp.xml",), (), (), (), (), 0.3, 0.1, 1, relay_sizes=(100,))
     (case,) = plan.cases()
-    assert libraries.names(case) == [libraries.OURS]
+    assert libraries.names(case) == [OURS]
     found = trio.run(measures.one_relay, plan, libraries.Ours(), case, "test-relay")[""]
     assert found["relayed_per_s"] > 0 and found["there_p50_us"] > 0
 
