@@ -4,6 +4,9 @@
         await cache.put("/users/7", "name", "Ada")
 
 See design/tree-cache.md.
+
+May import: buddy, channel and what is below.
+Imported by: export, blocking, aio, sessions, drill, testing.explorer, tools.
 """
 
 from __future__ import annotations

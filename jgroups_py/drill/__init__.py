@@ -18,4 +18,7 @@
     cli       ``jgroups-py drill``
 
 The judge imports nothing of the protocols.
+
+May import: channel, cache, maps, livebackup, buckets and testing.sim.
+Imported by: testing.explorer, spark, tools.
 """

@@ -4,6 +4,9 @@ driver = SocketDriver(machine)          or MemoryNetwork().driver(machine)
 await nursery.start(driver.run)
 ... driver.wake() after anything was sent down a stack ...
 await driver.stop()
+
+May import: protocols, stack and what is below.
+Imported by: router, channel and what is above.
 """
 
 from jgroups_py.driver.base import Driver, DriverLimits, Transport

@@ -6,6 +6,9 @@
 
 It gives consistent snapshots and ranges of a change log, and takes bulk writes in two phases, in columnar frames. A
 client must know the token. See design/export.md.
+
+May import: cache, channel and what is below.
+Imported by: blocking, spark, tools.
 """
 
 from __future__ import annotations

@@ -8,6 +8,9 @@ moment later (seed 004).
 
 ``jgroups_py.blocking`` and ``jgroups_py.aio`` have it, too. A machine without I/O (replica.py) keeps the tables of several hosts equal.
 See design/maps.md.
+
+May import: channel and what is below.
+Imported by: blocking, aio, drill, spark, testing, tools.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""Remote calls on a channel: ``open_rpc`` and its values."""
+"""Remote calls on a channel: ``open_rpc`` and its values.
+
+May import: channel and what is below.
+Imported by: ``jgroups_py``, blocking, aio.
+"""
 
 from __future__ import annotations
 

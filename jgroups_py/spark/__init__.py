@@ -15,6 +15,9 @@ one moment. For a cache with buddies ``members`` names the ports of all members.
 member's part is of one moment; all these moments are within milliseconds. Changes are followed at all members, too. Of two
 changes of a path the one with the higher ``stamp`` is later.
 Options, schemas and guarantees: design/spark.md.
+
+May import: drill, export, testing and what is below.
+Imported by: tools.
 """
 
 from __future__ import annotations

@@ -9,6 +9,9 @@
     stateful        a Hypothesis rule machine with a cluster in it (jgroups_py.testing.stateful)
 
 design/testing-kit.md walks through it, examples/own_protocol_property.py is a test of a protocol.
+
+May import: drill and what is below.
+Imported by: spark, tools, tests, users.
 """
 
 from jgroups_py.testing.checks import CHECKS

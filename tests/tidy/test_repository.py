@@ -104,6 +104,17 @@ def test_all_names_what_is_public_and_nothing_that_is_not_there(module: str) -> 
         assert bound - {"annotations"} <= set(loaded.__all__)
 
 
+def test_every_folder_of_modules_says_what_it_may_import() -> None:
+    rooms = [file for file in python_files() if file.name == "__init__.py"]
+    silent = [
+        file
+        for file in rooms
+        if "May import"
+        not in (ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or "")
+    ]
+    assert len(rooms) > 60 and silent == []
+
+
 def test_every_module_says_what_it_is_for_and_no_function_has_more_than_seventy_lines() -> None:
     silent, long = [], []
     for file in python_files():

@@ -5,4 +5,7 @@ tables      every table of a member, found by walking its objects
 samples     what is measured at calm moments, and how two times are compared
 simulated   a day in virtual time       real    an hour with processes
 plot        curves as SVG
+
+May import: drill.run and what is below.
+Imported by: tools.
 """

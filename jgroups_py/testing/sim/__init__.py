@@ -9,6 +9,9 @@
 
 No trio, no threads, no sockets: an event heap and the same machines that the trio driver runs.
 The same seed gives the same run, byte for byte, whatever PYTHONHASHSEED is.
+
+May import: protocols, stack and what is below.
+Imported by: drill, testing, tools.bench.
 """
 
 from jgroups_py.testing.sim.member import Member

@@ -11,4 +11,7 @@
 
 ``explore.many`` and ``jgroups-py dev simulate`` run it as profiles ``cache``, ``cache-local``,
 ``cache-replicated``, ``cache-buddy`` and ``cache-sessions``.
+
+May import: cache, testing.sim, testing.histories and the lab.
+Imported by: back_ends.py.
 """
