@@ -20,10 +20,10 @@ Source:  JGroups FRAG2.java; WIRE.md 12.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, TypeAlias
 
-from jgroups_py.config.settings import Bytes, Seconds
 from jgroups_py.errors import RemoteProtocolError
+from jgroups_py.protocols.frag2_config import Frag2Config
 from jgroups_py.stack.protocol import Protocol
 from jgroups_py.stack.services import FRAGMENTATION
 from jgroups_py.stack.windows import compact
@@ -31,6 +31,7 @@ from jgroups_py.values.address import UUID, Address
 from jgroups_py.values.batch import Batch, Credit
 from jgroups_py.values.events import Consumed, Event, Query, SharedAttribute, ViewChange
 from jgroups_py.values.message import Flag, MessageType
+from jgroups_py.values.native import has_settings, mypyc_attr
 from jgroups_py.values.view import View
 from jgroups_py.wire.headers import PROTOCOL_IDS, FragHeader, NakAckHeader2, UnicastHeader3
 from jgroups_py.wire.packet import decode_nested, encode_nested
@@ -121,6 +122,7 @@ class _Puzzles:
         """Credits not given back."""
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class FRAG2(Protocol):
     """See the module's docstring."""
 
@@ -132,31 +134,9 @@ class FRAG2(Protocol):
         """A fragment's."""
         return int(config.frag_size)
 
-    @dataclass(frozen=True, kw_only=True)
-    class Config(Protocol.Config):
-        """Attributes of the protocol."""
+    Config: TypeAlias = Frag2Config
 
-        frag_size: Bytes = 60_000
-        """A message with more bytes is cut. Must be below max_credits of MFC and UFC."""
-        max_bytes: Bytes = 500_000_000
-        """Bytes of incomplete messages of one sender, a ``max_strangers``th of it where that is not in
-        the view; a message that does not fit is refused."""
-        max_messages: int = 1000
-        """Incomplete messages of one sender; the oldest one is dropped for the next."""
-        max_held_credits: Bytes = 500_000
-        """Credits of incomplete messages of one sender that are not given back; at most a
-        quarter of its max_credits."""
-        max_strangers: int = 100
-        """Senders outside the view of which there are incomplete messages."""
-        stranger_timeout: Seconds = 30.0
-        """Incomplete messages of such a sender are dropped when nothing has come of them for so long."""
-
-        def __post_init__(self) -> None:
-            self._at_least(1, "frag_size", "max_bytes", "max_messages", "max_strangers")
-            self._at_least(0, "max_held_credits")
-            self._above(0, "stranger_timeout")
-
-    config: Config
+    config: Frag2Config
 
     def start(self) -> None:
         self._size = self.config.frag_size
@@ -481,3 +461,6 @@ class FRAG2(Protocol):
         stats["incomplete"] = sum(len(table.open) for table in self._puzzles.values())
         stats["incomplete_bytes"] = sum(table.size for table in self._puzzles.values())
         return stats
+
+
+has_settings(FRAG2, Frag2Config)

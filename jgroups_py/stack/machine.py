@@ -33,6 +33,7 @@ from jgroups_py.stack.ports import (
 )
 from jgroups_py.stack.sides import ProtocolSide, StackSide
 from jgroups_py.values.events import Lag
+from jgroups_py.values.native import mypyc_attr
 from jgroups_py.values.turned_away import TurnedAway
 
 Trace = Callable[[float, str, str, str, dict[str, Any]], None]
@@ -93,6 +94,7 @@ class Timer:
         self._callback()
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Machine:
     """See the module's docstring.
 

@@ -8,20 +8,22 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from random import Random
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, TypeAlias, TypeVar
 
 from jgroups_py.config.settings import Bytes, ConfigBase, Fraction, HostPorts, Seconds
 from jgroups_py.stack.doorkeeper import Doorkeeper, Source, text_of
 from jgroups_py.stack.exposure import Place, PortUse
 from jgroups_py.stack.machine import Machine, Timer
 from jgroups_py.stack.ports import Bind, Connect, Consult, Handle, In, JoinGroup, Out, Resolve
+from jgroups_py.stack.protocol_settings import ProtocolSettings
 from jgroups_py.stack.sides import StackOwner, StackSide
 from jgroups_py.values.address import UUID, Address
 from jgroups_py.values.batch import Batch
 from jgroups_py.values.events import Consumed, Event, Query, Suspect, Unsuspect, ViewChange
 from jgroups_py.values.header import Header
+from jgroups_py.values.native import attributes, has_settings, mypyc_attr
 
 __all__ = [
     "Batch",
@@ -43,6 +45,7 @@ __all__ = [
 C = TypeVar("C", bound="Protocol")
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Protocol:
     """Base of all protocols. Derive from it and override the handlers that you need:
 
@@ -102,9 +105,7 @@ class Protocol:
         """Kinds of traffic (exposure.py) that this protocol encrypts with such settings, whoever carries them, and how."""
         return {}
 
-    @dataclass(frozen=True, kw_only=True)
-    class Config(ConfigBase):
-        """Attributes of the protocol, as written in a stack file."""
+    Config: TypeAlias = ProtocolSettings
 
     config: Any
 
@@ -163,7 +164,7 @@ class Protocol:
         return {
             **{
                 key: value
-                for key, value in vars(self).items()
+                for key, value in attributes(self).items()
                 if type(value) in (int, float) and not key.startswith("_")
             },
             **{f"turned_away_{cause}": count for cause, count in refused.items()},
@@ -288,3 +289,6 @@ class Protocol:
             f"{f.name}={getattr(self.config, f.name)!r}" for f in fields(self.config) if f.repr
         )
         return f"{self.name}({shown})"
+
+
+has_settings(Protocol, ProtocolSettings)

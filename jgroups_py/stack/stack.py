@@ -23,6 +23,7 @@ from jgroups_py.stack.sides import StackOwner
 from jgroups_py.values.address import UUID, Address
 from jgroups_py.values.batch import Batch
 from jgroups_py.values.events import Connect, Consumed, Disconnect, Event, Query
+from jgroups_py.values.native import attributes
 
 P = TypeVar("P")
 
@@ -236,7 +237,7 @@ def _first(protocols: Sequence[Protocol], handler: str, end: Any) -> Any:
     """The handler of the first protocol that does not merely pass on."""
     base = getattr(Protocol, handler)
     for protocol in protocols:
-        if getattr(type(protocol), handler) is not base or handler in vars(protocol):
+        if getattr(type(protocol), handler) is not base or handler in attributes(protocol):
             return getattr(protocol, handler)
     return end
 

@@ -449,7 +449,9 @@ def compact(run: Batch) -> Batch:
     if type(payload) is memoryview:
         held = memoryview(payload.obj).nbytes
         if held > _SMALL and held > _SHARE * run.length:
-            return replace(run, payloads=[p if p is None else bytes(p) for p in run.payloads])
+            return replace(
+                run, payloads=[None if one is None else bytes(one) for one in run.payloads]
+            )
     return run
 
 

@@ -781,8 +781,11 @@ def _read_handshake_head(r: Reader) -> int:
 class _Payloads:
     """``OnTheWire``."""
 
-    length = staticmethod(payload_length)
-    encode = staticmethod(encode_payload)
+    def length(self, type: int, payload: Any) -> int:
+        return payload_length(type, payload)
+
+    def encode(self, batch: Batch, payload: Any) -> bytes:
+        return encode_payload(batch, payload)
 
 
 measure_with(_Payloads())

@@ -25,6 +25,7 @@ from jgroups_py.values.address import (
     SiteMaster,
     SiteUUID,
 )
+from jgroups_py.values.native import mypyc_attr
 
 T = TypeVar("T")
 Buffer = bytes | memoryview
@@ -71,6 +72,7 @@ V5_4: Final = make_version(5, 4)
 V5_6: Final = make_version(5, 6)
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Reader:
     """A position in a buffer. ``version`` decides where releases of JGroups differ. ``marks``, when
     it is a list, gets the position of every header read."""

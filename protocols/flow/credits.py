@@ -31,10 +31,9 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, TypeAlias
 
-from jgroups_py.config.settings import Bytes, Fraction, Seconds
-from jgroups_py.errors import ConfigError
+from jgroups_py.protocols.flow.config import FlowConfig
 from jgroups_py.stack.protocol import Protocol
 from jgroups_py.values.address import Address
 from jgroups_py.values.batch import Batch, Credit
@@ -50,6 +49,7 @@ from jgroups_py.values.events import (
     ViewChange,
 )
 from jgroups_py.values.message import Flag, MessageType, Transient
+from jgroups_py.values.native import has_settings, mypyc_attr
 from jgroups_py.values.view import MergeView, View
 from jgroups_py.wire.headers import FcHeader, FcType
 
@@ -127,41 +127,15 @@ class _Debt:
     """True if it was on the other side of the last merge. Messages that it had sent before may be skipped."""
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class FlowControl(Protocol):
     """See the module's docstring."""
 
     multicast: ClassVar[bool]
 
-    @dataclass(frozen=True, kw_only=True)
-    class Config(Protocol.Config):
-        """Attributes of the protocol."""
+    Config: TypeAlias = FlowConfig
 
-        max_credits: Bytes = 2_000_000
-        """The most bytes that may be under way to one member."""
-        min_threshold: Fraction = 0.4
-        """A sender that has this fraction of its credits left gets new ones."""
-        min_credits: Bytes = 0
-        """The same in bytes. 0 means that it is computed from ``min_threshold``."""
-        max_block_time: Seconds = 5.0
-        """A sender that waits for this long asks for credits."""
-        max_queue: Bytes = 100_000_000
-        """The bytes that may wait for credits to one destination. The channel holds senders back long before. Further messages
-        are kept all the same, and counted."""
-        max_strangers: int = 100
-        """The most senders outside the view that are owed credits."""
-
-        ignored: ClassVar[frozenset[str]] = frozenset({"max_block_times"})
-
-        def __post_init__(self) -> None:
-            self._at_least(1, "max_credits")
-            self._at_least(0, "max_queue", "max_strangers")
-            if not 0 <= self.min_threshold < 1:
-                raise ConfigError(f"min_threshold must be >= 0 and < 1, got {self.min_threshold}")
-            if not 0 <= self.min_credits < self.max_credits:
-                raise ConfigError(f"min_credits must be < max_credits, got {self.min_credits}")
-            self._above(0, "max_block_time")
-
-    config: Config
+    config: FlowConfig
 
     def start(self) -> None:
         config = self.config
@@ -548,3 +522,6 @@ class FlowControl(Protocol):
         rooms = [lane.room for lane in self._lanes.values() if lane.granted]
         stats["room"] = min(rooms, default=self._max)
         return stats
+
+
+has_settings(FlowControl, FlowConfig)

@@ -17,6 +17,7 @@ from jgroups_py.stack.services import MULTICAST, VIEWS
 from jgroups_py.values.address import Address
 from jgroups_py.values.batch import Batch
 from jgroups_py.values.events import Event, Exclude
+from jgroups_py.values.native import mypyc_attr
 from jgroups_py.values.view import View
 from jgroups_py.wire.headers import PROTOCOL_IDS, FragHeader
 
@@ -24,6 +25,7 @@ _ID: Final = PROTOCOL_IDS["MFC"]
 _FRAG: Final = PROTOCOL_IDS["FRAG2"]
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class MFC(FlowControl):
     """Flow control of multicasts: credits for each member. A multicast uses credits of all, and the lowest count decides."""
 

@@ -16,12 +16,14 @@ from jgroups_py.stack.services import UNICAST, VIEWS
 from jgroups_py.values.address import Address
 from jgroups_py.values.batch import Batch
 from jgroups_py.values.events import FlowOpened
+from jgroups_py.values.native import mypyc_attr
 from jgroups_py.values.view import View
 from jgroups_py.wire.headers import PROTOCOL_IDS
 
 _ID: Final = PROTOCOL_IDS["UFC"]
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class UFC(FlowControl):
     """Flow control of unicasts: credits for each destination."""
 

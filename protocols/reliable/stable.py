@@ -18,17 +18,16 @@ Differs: the coordinator's own word is its digest at the moment when the last ot
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar, Final
+from typing import ClassVar, Final, TypeAlias
 
-from jgroups_py.config.settings import Bytes, Seconds
-from jgroups_py.errors import ConfigError
+from jgroups_py.protocols.reliable.stable_config import StableConfig
 from jgroups_py.stack.protocol import Protocol
 from jgroups_py.stack.services import MULTICAST, STABILITY, VIEWS
 from jgroups_py.values.address import Address
 from jgroups_py.values.batch import Batch
 from jgroups_py.values.events import Event, GetDigest, HoldStability, Stable, ViewChange
 from jgroups_py.values.message import Flag, MessageType
+from jgroups_py.values.native import has_settings, mypyc_attr
 from jgroups_py.values.payloads import Streamable
 from jgroups_py.values.view import Digest, View
 from jgroups_py.wire.headers import PROTOCOL_IDS, StableHeader, StableType
@@ -43,6 +42,7 @@ _PER_MESSAGE: Final = 100
 bytes), a view into the datagram or a copy of the payload (40 to 190 bytes)."""
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class STABLE(Protocol):
     """See the module's docstring."""
 
@@ -52,26 +52,9 @@ class STABLE(Protocol):
     needs_above = (VIEWS,)
     writable = frozenset({"desired_avg_gossip"})
 
-    @dataclass(frozen=True, kw_only=True)
-    class Config(Protocol.Config):
-        """Attributes of the protocol."""
+    Config: TypeAlias = StableConfig
 
-        desired_avg_gossip: Seconds = 20.0
-        """A member looks at intervals of 0 to twice this. 0: it looks only after ``max_bytes``."""
-        max_bytes: Bytes = 2_000_000
-        """A member also looks when so many bytes of multicasts have come. The cost of keeping them counts, too
-        (400 bytes a run, 100 a message). 0: it looks only at intervals."""
-
-        ignored: ClassVar[frozenset[str]] = frozenset(
-            {"stability_delay", "send_stable_msgs_to_coord_only", "cap", "digest_timeout"}
-        )
-
-        def __post_init__(self) -> None:
-            self._at_least(0, "desired_avg_gossip", "max_bytes")
-            if self.desired_avg_gossip == 0 and self.max_bytes == 0:
-                raise ConfigError("max_bytes must be > 0 when desired_avg_gossip is 0")
-
-    config: Config
+    config: StableConfig
 
     def start(self) -> None:
         self._view: View | None = None
@@ -260,6 +243,9 @@ class STABLE(Protocol):
         assert self._bytes < self._max_bytes
         if self._view is not None and self.config.desired_avg_gossip > 0:
             assert self._timer.armed
+
+
+has_settings(STABLE, StableConfig)
 
 
 def _agree(digest: Digest, stable: Digest | None) -> bool:

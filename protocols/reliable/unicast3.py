@@ -29,10 +29,10 @@ Differs: a member asks for a gap once after ``xmit_delay`` and then at growing i
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Final
+from dataclasses import replace
+from typing import Any, ClassVar, Final, TypeAlias
 
-from jgroups_py.config.settings import Bytes, Seconds
+from jgroups_py.protocols.reliable.unicast3_config import Unicast3Config
 from jgroups_py.stack.protocol import Protocol
 from jgroups_py.stack.services import UNICAST
 from jgroups_py.stack.windows import GapClock, ReceiveWindow, RunStore, compact, spans_of
@@ -47,6 +47,7 @@ from jgroups_py.values.events import (
     ViewChange,
 )
 from jgroups_py.values.message import Flag, MessageType
+from jgroups_py.values.native import has_settings, mypyc_attr
 from jgroups_py.values.payloads import SeqnoList, Streamable
 from jgroups_py.values.view import View
 from jgroups_py.wire.headers import PROTOCOL_IDS, UnicastHeader3, UnicastType
@@ -112,6 +113,7 @@ class _Incoming:
         self.used_at = now
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class UNICAST3(Protocol):
     """See the module's docstring."""
 
@@ -122,69 +124,9 @@ class UNICAST3(Protocol):
         "stranger": "messages to a destination outside the view were given up for others, max_strangers or max_strangers_bytes",
     }
 
-    @dataclass(frozen=True, kw_only=True)
-    class Config(Protocol.Config):
-        """Attributes of the protocol."""
+    Config: TypeAlias = Unicast3Config
 
-        xmit_interval: Seconds = 0.5
-        """A message that is not acked for so long is sent again. Acks go out after half of it at the latest."""
-        xmit_delay: Seconds = 0.02
-        """A member waits so long before it asks for a gap, because packets may overtake each other. At most
-        ``xmit_interval``."""
-        ack_threshold: int = 100
-        """After so many messages an ack goes out at once."""
-        sync_min_interval: Seconds = 2.0
-        """The time between two SEND_FIRST_SEQNO to one member."""
-        max_xmit_req_size: int = 1024
-        """Seqnos that one request may ask for, and that are answered."""
-        max_xmit_bytes: Bytes = 4_000_000
-        """Bytes that one member gets retransmitted per ``xmit_interval``."""
-        max_retransmit_time: Seconds = 60.0
-        """A connection to a member outside the view is given up when nothing was acked for so long."""
-        conn_expiry_timeout: Seconds = 120.0
-        """A connection that was not used for so long is about to be closed. 0: never."""
-        conn_close_timeout: Seconds = 240.0
-        """Such a connection is closed when it was not used for so much longer."""
-        departed_remembered: Seconds = 300.0
-        """How long it is remembered how far a sender was that is not in the view any more. A merge may bring it
-        back. Others take less long to find out that we are gone to them."""
-        max_window: int = 131_072
-        """Messages of one sender that are kept beyond the last delivered one. Messages further off are dropped."""
-        max_window_bytes: Bytes = 50_000_000
-        """The same in bytes. The message that closes the gap is always taken. A sender outside the view has a
-        ``max_strangers``th of it."""
-        max_unacked: Bytes = 100_000_000
-        """Messages to one destination that are not acked. Beyond, FlowBlocked asks the channel to wait."""
-        max_cached: int = 50
-        """Batches of one sender that are kept while its connection is unknown. Of a sender outside the view
-        as many are kept as a ``max_strangers``th of ``max_window_bytes`` holds."""
-        max_strangers: int = 1000
-        """Senders outside the view, senders without connection, and destinations outside the view that are remembered."""
-        max_strangers_bytes: Bytes = 20_000_000
-        """Messages to all destinations outside the view together that are not acked. Beyond, the connection that was not used
-        for longest is given up. Anybody can make a member answer to made-up addresses."""
-
-        ignored: ClassVar[frozenset[str]] = frozenset(
-            {
-                "log_not_found_msgs",
-                "loopback",
-                "is_trace",
-                "max_batch_size",
-                "send_bytes_in_ack",
-                "xmit_table_*",
-            }
-        )
-
-        def __post_init__(self) -> None:
-            self._above(0, "xmit_interval")
-            self._at_least(1, "ack_threshold", "max_xmit_req_size", "max_xmit_bytes")
-            self._at_least(1, "max_window", "max_window_bytes", "max_unacked", "max_strangers")
-            self._at_least(1, "max_strangers_bytes")
-            self._at_least(0, "xmit_delay", "sync_min_interval", "max_retransmit_time")
-            self._at_least(0, "conn_expiry_timeout", "conn_close_timeout", "departed_remembered")
-            self._at_least(0, "max_cached")
-
-    config: Config
+    config: Unicast3Config
 
     def start(self) -> None:
         self._delay = min(self.config.xmit_delay, self.config.xmit_interval)
@@ -767,3 +709,6 @@ class UNICAST3(Protocol):
         stats["unacked"] = sum(conn.kept.count for conn in self._outgoing.values())
         stats["pending"] = sum(conn.window.pending.count for conn in self._incoming.values())
         return stats
+
+
+has_settings(UNICAST3, Unicast3Config)

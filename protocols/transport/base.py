@@ -32,7 +32,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from jgroups_py.config.settings import ConfigBase
 from jgroups_py.errors import RemoteProtocolError
@@ -67,6 +67,7 @@ from jgroups_py.values.events import (
     ViewChange,
 )
 from jgroups_py.values.message import Flag, Transient
+from jgroups_py.values.native import has_settings, mypyc_attr
 from jgroups_py.values.shown import shown
 from jgroups_py.values.view import View
 from jgroups_py.wire.headers import TP_ID
@@ -101,6 +102,7 @@ class _Pending:
     ask_at: float
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class TP(Protocol):
     """Base of transports. A subclass opens sockets, sends packets, and hands in what it hears. The methods at the
     end of the class say how."""
@@ -115,11 +117,9 @@ class TP(Protocol):
         "told_elsewhere": "a stranger said of somebody that it is on another host, and nobody has connected from there",
     }
 
-    @dataclass(frozen=True, kw_only=True)
-    class Config(TransportConfig):
-        """See config.py."""
+    Config: TypeAlias = TransportConfig
 
-    config: Config
+    config: TransportConfig
 
     def __init__(self, config: ConfigBase | None = None, **attributes: Any) -> None:
         super().__init__(config, **attributes)
@@ -661,6 +661,9 @@ class TP(Protocol):
             self._sources.check(self._table)
         if self._hearsay is not None:
             self._hearsay.check(self._table, self._present)
+
+
+has_settings(TP, TransportConfig)
 
 
 def physical_end(physical: IpAddress) -> End:

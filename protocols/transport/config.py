@@ -8,7 +8,7 @@ from typing import ClassVar
 from jgroups_py.config.settings import Bytes, Seconds, Secret
 from jgroups_py.errors import ConfigError
 from jgroups_py.protocols.transport.diagnostics import settings_from
-from jgroups_py.stack.protocol import Protocol
+from jgroups_py.stack.protocol_settings import ProtocolSettings
 from jgroups_py.wire.primitives import make_version, parse_version
 
 OLDEST, NEWEST = make_version(5, 3), make_version(5, 6)
@@ -16,7 +16,7 @@ OLDEST, NEWEST = make_version(5, 3), make_version(5, 6)
 
 
 @dataclass(frozen=True, kw_only=True)
-class TransportConfig(Protocol.Config):
+class TransportConfig(ProtocolSettings):
     """Settings of every transport."""
 
     bind_addr: str = ""

@@ -27,11 +27,8 @@ Limits:  max_connections; max_silent, max_strangers and the same per host: conne
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from typing import Any, Final, TypeAlias
 
-from jgroups_py.config.settings import Bytes, Seconds
-from jgroups_py.errors import ConfigError
 from jgroups_py.protocols.transport.base import CARRIED, TP
 from jgroups_py.protocols.transport.connections import (
     CONNECTION_CAUSES,
@@ -43,13 +40,14 @@ from jgroups_py.protocols.transport.crowd import CrowdLimits
 from jgroups_py.protocols.transport.diagnostics import probe_ports
 from jgroups_py.protocols.transport.frames import framed
 from jgroups_py.protocols.transport.sources import End
-from jgroups_py.protocols.transport.tls_attributes import TlsAttributes
+from jgroups_py.protocols.transport.tcp_config import TcpConfig
 from jgroups_py.protocols.transport.tls_door import TlsDoor
 from jgroups_py.stack.exposure import Place, PortUse
 from jgroups_py.stack.ports import Bind, BindFailed, Bound, Handle, In, Received
 from jgroups_py.values.address import Address, IpAddress
 from jgroups_py.values.batch import Batch
 from jgroups_py.values.events import Suspect, Unreachable, VersionHeard
+from jgroups_py.values.native import has_settings, mypyc_attr
 from jgroups_py.wire.headers import PROTOCOL_IDS, NakAckHeader2, NakAckType
 from jgroups_py.wire.packet import Packet
 from jgroups_py.wire.primitives import DEFAULT_VERSION, make_version, same_minor
@@ -61,6 +59,7 @@ NEIGHBOURS: Final = [make_version(5, minor) for minor in (5, 4, 6, 3)]
 _NAKACK2: Final = PROTOCOL_IDS["NAKACK2"]
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class TCP(TP):
     """See the module's docstring."""
 
@@ -71,92 +70,12 @@ class TCP(TP):
         """What this side can queue, and the other side accepts if it has the same settings."""
         return int(min(config.max_length, config.max_send_queue))
 
-    @dataclass(frozen=True, kw_only=True)
-    class Config(TlsAttributes, TP.Config):
-        bind_port: int = 7800
-        """First port to try; 0: any."""
-        sock_conn_timeout: Seconds = 2.0
-        """Opening a connection may take so long."""
-        peer_addr_read_timeout: Seconds = 1.0
-        """A peer that connected may take so long to say who it is."""
-        write_timeout: Seconds = 30.0
-        """A peer that takes nothing for so long is disconnected."""
-        reconnect_interval: Seconds = 0.1
-        """After a refused connection the next one is tried so much later."""
-        tcp_nodelay: bool = True
-        """Send small segments at once."""
-        recv_buf_size: Bytes = 0
-        """The receive buffer to ask for. 0: the kernel's choice."""
-        send_buf_size: Bytes = 0
-        """The send buffer to ask for. 0: the kernel's choice."""
-        max_length: Bytes = 20_000_000
-        """The longest frame that is accepted."""
-        max_incomplete: Bytes = 100_000_000
-        """Bytes of frames that are not complete yet, of all peers together. Beyond, the connection is closed
-        whose frame began first. At least max_length."""
-        max_send_queue: Bytes = 10_000_000
-        """Bytes that wait for one peer. More is dropped."""
-        max_connections: int = 1000
-        """Connections at the same time. Further ones are refused."""
-        max_silent: int = 128
-        """Accepted connections that have not said whose they are. Beyond, the one that came first is closed. A process
-        that may have few files open has less (crowd.py)."""
-        max_silent_per_host: int = 64
-        """The same, of one address."""
-        max_strangers: int = 500
-        """Open connections of others than members. Beyond, the one that was not heard for longest is closed. A process
-        that may have few files open has less (crowd.py)."""
-        max_strangers_per_host: int = 250
-        """The same, of one address."""
-        enable_suspect_events: bool = False
-        """Suspect a member whose connection breaks."""
-        ignored: ClassVar[frozenset[str]] = frozenset(
-            {
-                "buffered_input_stream_size",
-                "buffered_output_stream_size",
-                "client_bind_addr",
-                "client_bind_port",
-                "defer_client_bind_addr",
-                "conn_expire_time",
-                "reaper_interval",
-                "linger",
-                "max_send_buffers",
-                "max_read_batch_size",
-                "copy_on_partial_write",
-                "use_direct_memory",
-                "reader_idle_time",
-                "use_acks",
-                "non_blocking_sends",
-                "log_accept_error",
-                "log_details",
-                "use_lock_to_send",
-                "use_send_queues",
-                "send_queue_size",
-                "use_peer_connections",
-                "so_timeout",
-            }
-        )
+    Config: TypeAlias = TcpConfig
 
-        def __post_init__(self) -> None:
-            super().__post_init__()
-            self._above(0, "sock_conn_timeout", "peer_addr_read_timeout", "write_timeout")
-            self._at_least(0, "reconnect_interval", "recv_buf_size", "send_buf_size")
-            self._at_least(100_000, "max_length", "max_send_queue")
-            self._at_least(1, "max_connections", "max_silent", "max_silent_per_host")
-            self._at_least(1, "max_strangers", "max_strangers_per_host")
-            self.check_tls()
-            if self.max_incomplete < self.max_length + 4:
-                raise ConfigError(
-                    f"max_incomplete must be above max_length + 4, got {self.max_incomplete}"
-                )
-
-        def verify(self) -> None:
-            self.verify_tls()
-
-    config: Config
+    config: TcpConfig
 
     @classmethod
-    def port_uses(cls, config: TCP.Config, place: Place) -> Sequence[PortUse]:
+    def port_uses(cls, config: TcpConfig, place: Place) -> Sequence[PortUse]:
         host, first, last, sealed = place.host, place.first, place.last, place.sealed
         setting = "" if first else "TCP.bind_port"
         theirs = config.external_port or first, config.external_port or last
@@ -388,6 +307,9 @@ class TCP(TP):
         self._connections.check()
         if self._tls is not None:
             self._tls.check()
+
+
+has_settings(TCP, TcpConfig)
 
 
 def _end_of(connection: Connection) -> End | None:

@@ -16,15 +16,12 @@ Limits:  a packet above 65507 bytes is dropped and counted (put FRAG2 into the s
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, TypeAlias
 
-from jgroups_py.config.settings import Bytes
-from jgroups_py.errors import ConfigError
 from jgroups_py.protocols.transport.base import CARRIED, TP
 from jgroups_py.protocols.transport.diagnostics import probe_ports
+from jgroups_py.protocols.transport.udp_config import UdpConfig
 from jgroups_py.stack.exposure import Place, PortUse
 from jgroups_py.stack.ports import (
     Bind,
@@ -41,11 +38,13 @@ from jgroups_py.stack.ports import (
 from jgroups_py.stack.services import FRAGMENTATION
 from jgroups_py.values.address import IpAddress
 from jgroups_py.values.events import Event, LookAround, NobodyListens
+from jgroups_py.values.native import has_settings, mypyc_attr
 
 MAX_DATAGRAM = 65507
 """Largest payload of an IPv4 datagram."""
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class UDP(TP):
     """See the module's docstring."""
 
@@ -56,57 +55,12 @@ class UDP(TP):
         """A datagram's."""
         return MAX_DATAGRAM
 
-    @dataclass(frozen=True, kw_only=True)
-    class Config(TP.Config):
-        mcast_addr: str = "239.8.8.8"
-        """The group's multicast address."""
-        mcast_port: int = 45588
-        """The group's multicast port."""
-        ip_ttl: int = 8
-        """How many routers a multicast may pass."""
-        ip_mcast: bool = True
-        """Use IP multicast."""
-        ucast_recv_buf_size: Bytes = 5_000_000
-        """The receive buffer to ask for, at the socket for unicasts. The kernel may give less."""
-        ucast_send_buf_size: Bytes = 1_000_000
-        """The send buffer to ask for. The kernel may give less."""
-        mcast_recv_buf_size: Bytes = 5_000_000
-        """The receive buffer to ask for, at the socket for multicasts. The kernel may give less."""
-        ignored: ClassVar[frozenset[str]] = frozenset(
-            {
-                "tos",
-                "traffic_class",
-                "disable_loopback",
-                "mcast_send_buf_size",
-                "max_bundle_size",
-                "num_last_seen",
-                "suppress_*",
-                "multicast_receiver_threads",
-                "unicast_receiver_threads",
-                "use_multicast_socket",
-                "mcast_group_addr_*",
-            }
-        )
+    Config: TypeAlias = UdpConfig
 
-        def __post_init__(self) -> None:
-            super().__post_init__()
-            try:
-                multicast = ipaddress.ip_address(self.mcast_addr).is_multicast
-            except ValueError:
-                multicast = False
-            if not multicast:
-                raise ConfigError(
-                    f'mcast_addr must be a multicast address such as 239.8.8.8, got "'
-                    f'{self.mcast_addr}"'
-                )
-            self._within(1, 65535, "mcast_port")
-            self._within(0, 255, "ip_ttl")
-            self._at_least(0, "ucast_recv_buf_size", "ucast_send_buf_size", "mcast_recv_buf_size")
-
-    config: Config
+    config: UdpConfig
 
     @classmethod
-    def port_uses(cls, config: UDP.Config, place: Place) -> Sequence[PortUse]:
+    def port_uses(cls, config: UdpConfig, place: Place) -> Sequence[PortUse]:
         host, first, last = place.host, place.first, place.last
         setting = "" if first else "UDP.bind_port"
         theirs = config.external_port or first, config.external_port or last
@@ -216,3 +170,6 @@ class UDP(TP):
             return
         self.sent(packet)
         self.put(SendTo(self._unicast, packet, dest))
+
+
+has_settings(UDP, UdpConfig)

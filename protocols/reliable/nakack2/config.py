@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from jgroups_py.config.settings import Bytes, Seconds
-from jgroups_py.stack.protocol import Protocol
+from jgroups_py.stack.protocol_settings import ProtocolSettings
 
 
 @dataclass(frozen=True, kw_only=True)
-class Nakack2Config(Protocol.Config):
+class Nakack2Config(ProtocolSettings):
     """Settings of NAKACK2. See its module."""
 
     xmit_interval: Seconds = 1.0

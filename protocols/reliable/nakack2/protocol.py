@@ -35,8 +35,8 @@ Differs: a member asks for a gap once after ``xmit_delay`` and then at growing i
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Final
+from dataclasses import replace
+from typing import Any, ClassVar, Final, TypeAlias
 
 from jgroups_py.protocols.reliable.nakack2.agreement import Round, RoundStep
 from jgroups_py.protocols.reliable.nakack2.config import Nakack2Config
@@ -79,6 +79,7 @@ from jgroups_py.values.events import (
     Withhold,
 )
 from jgroups_py.values.message import Flag, MessageType, Transient
+from jgroups_py.values.native import has_settings, mypyc_attr
 from jgroups_py.values.payloads import SeqnoList, Streamable
 from jgroups_py.values.view import Digest, View
 from jgroups_py.wire.headers import PROTOCOL_IDS, FragHeader, NakAckHeader2, NakAckType
@@ -92,6 +93,7 @@ _CONTROL: Final = int(Flag.OOB | Flag.NO_FC)
 _MSG: Final = NakAckType.MSG
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class NAKACK2(Protocol):
     """See the module's docstring."""
 
@@ -102,11 +104,9 @@ class NAKACK2(Protocol):
         "unnumbered": "a multicast without a number that does not say NO_RELIABILITY: no member sends such",
     }
 
-    @dataclass(frozen=True, kw_only=True)
-    class Config(Nakack2Config):
-        """See config.py."""
+    Config: TypeAlias = Nakack2Config
 
-    config: Config
+    config: Nakack2Config
 
     def start(self) -> None:
         config = self.config
@@ -770,3 +770,6 @@ class NAKACK2(Protocol):
         stats["unstable"] = self.own.kept.count
         stats["seqno"] = self._seqno
         return stats
+
+
+has_settings(NAKACK2, Nakack2Config)

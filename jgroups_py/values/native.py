@@ -1,0 +1,50 @@
+"""native: what compiled modules need that plain Python does not.
+
+The hot modules may be compiled with mypyc (setup.py). Their classes are then native: fields lie in a struct, calls
+between compiled classes are C calls, and three things of plain classes are missing. They have no ``__dict__``, an alias in
+their body is not an attribute, and nobody derives from them unless they say so. Here is what stands in for these. Nothing
+here needs mypyc, or knows whether it ran.
+"""
+
+from __future__ import annotations
+
+import importlib.machinery
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from mypy_extensions import mypyc_attr as mypyc_attr
+else:
+
+    def mypyc_attr(**options: Any) -> Callable[[Any], Any]:
+        """Tell mypyc about the class below it, as ``mypy_extensions.mypyc_attr``. Without mypyc it does nothing."""
+        return lambda cls: cls
+
+
+def attributes(value: object) -> dict[str, Any]:
+    """Return the attributes of an instance that are set, as ``vars`` does, also where its class is native."""
+    found: dict[str, Any] = {}
+    for cls in reversed(type(value).__mro__):
+        for name in vars(cls).get("__mypyc_attrs__", ()):
+            if name != "__dict__" and hasattr(value, name):
+                found[name] = getattr(value, name)
+    found.update(getattr(value, "__dict__", {}))
+    return found
+
+
+def has_settings(protocol: type, settings: type) -> None:
+    """Make ``settings`` the class of a protocol's settings, also where the protocol is native."""
+    made: Any = protocol
+    made.Config = settings
+
+
+def compiled_modules() -> list[str]:
+    """Return the names of the modules of jgroups_py that were imported and run compiled."""
+    suffixes = tuple(importlib.machinery.EXTENSION_SUFFIXES)
+    return sorted(
+        name
+        for name, module in list(sys.modules.items())
+        if name.startswith("jgroups_py.")
+        and str(getattr(module, "__file__", "")).endswith(suffixes)
+    )

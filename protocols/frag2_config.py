@@ -1,0 +1,33 @@
+"""The settings of FRAG2."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from jgroups_py.config.settings import Bytes, Seconds
+from jgroups_py.stack.protocol_settings import ProtocolSettings
+
+
+@dataclass(frozen=True, kw_only=True)
+class Frag2Config(ProtocolSettings):
+    """Attributes of the protocol."""
+
+    frag_size: Bytes = 60_000
+    """A message with more bytes is cut. Must be below max_credits of MFC and UFC."""
+    max_bytes: Bytes = 500_000_000
+    """Bytes of incomplete messages of one sender, a ``max_strangers``th of it where that is not in
+    the view; a message that does not fit is refused."""
+    max_messages: int = 1000
+    """Incomplete messages of one sender; the oldest one is dropped for the next."""
+    max_held_credits: Bytes = 500_000
+    """Credits of incomplete messages of one sender that are not given back; at most a
+    quarter of its max_credits."""
+    max_strangers: int = 100
+    """Senders outside the view of which there are incomplete messages."""
+    stranger_timeout: Seconds = 30.0
+    """Incomplete messages of such a sender are dropped when nothing has come of them for so long."""
+
+    def __post_init__(self) -> None:
+        self._at_least(1, "frag_size", "max_bytes", "max_messages", "max_strangers")
+        self._at_least(0, "max_held_credits")
+        self._above(0, "stranger_timeout")

@@ -1,0 +1,72 @@
+"""The settings of UNICAST3."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from jgroups_py.config.settings import Bytes, Seconds
+from jgroups_py.stack.protocol_settings import ProtocolSettings
+
+
+@dataclass(frozen=True, kw_only=True)
+class Unicast3Config(ProtocolSettings):
+    """Attributes of the protocol."""
+
+    xmit_interval: Seconds = 0.5
+    """A message that is not acked for so long is sent again. Acks go out after half of it at the latest."""
+    xmit_delay: Seconds = 0.02
+    """A member waits so long before it asks for a gap, because packets may overtake each other. At most
+    ``xmit_interval``."""
+    ack_threshold: int = 100
+    """After so many messages an ack goes out at once."""
+    sync_min_interval: Seconds = 2.0
+    """The time between two SEND_FIRST_SEQNO to one member."""
+    max_xmit_req_size: int = 1024
+    """Seqnos that one request may ask for, and that are answered."""
+    max_xmit_bytes: Bytes = 4_000_000
+    """Bytes that one member gets retransmitted per ``xmit_interval``."""
+    max_retransmit_time: Seconds = 60.0
+    """A connection to a member outside the view is given up when nothing was acked for so long."""
+    conn_expiry_timeout: Seconds = 120.0
+    """A connection that was not used for so long is about to be closed. 0: never."""
+    conn_close_timeout: Seconds = 240.0
+    """Such a connection is closed when it was not used for so much longer."""
+    departed_remembered: Seconds = 300.0
+    """How long it is remembered how far a sender was that is not in the view any more. A merge may bring it
+    back. Others take less long to find out that we are gone to them."""
+    max_window: int = 131_072
+    """Messages of one sender that are kept beyond the last delivered one. Messages further off are dropped."""
+    max_window_bytes: Bytes = 50_000_000
+    """The same in bytes. The message that closes the gap is always taken. A sender outside the view has a
+    ``max_strangers``th of it."""
+    max_unacked: Bytes = 100_000_000
+    """Messages to one destination that are not acked. Beyond, FlowBlocked asks the channel to wait."""
+    max_cached: int = 50
+    """Batches of one sender that are kept while its connection is unknown. Of a sender outside the view
+    as many are kept as a ``max_strangers``th of ``max_window_bytes`` holds."""
+    max_strangers: int = 1000
+    """Senders outside the view, senders without connection, and destinations outside the view that are remembered."""
+    max_strangers_bytes: Bytes = 20_000_000
+    """Messages to all destinations outside the view together that are not acked. Beyond, the connection that was not used
+    for longest is given up. Anybody can make a member answer to made-up addresses."""
+
+    ignored: ClassVar[frozenset[str]] = frozenset(
+        {
+            "log_not_found_msgs",
+            "loopback",
+            "is_trace",
+            "max_batch_size",
+            "send_bytes_in_ack",
+            "xmit_table_*",
+        }
+    )
+
+    def __post_init__(self) -> None:
+        self._above(0, "xmit_interval")
+        self._at_least(1, "ack_threshold", "max_xmit_req_size", "max_xmit_bytes")
+        self._at_least(1, "max_window", "max_window_bytes", "max_unacked", "max_strangers")
+        self._at_least(1, "max_strangers_bytes")
+        self._at_least(0, "xmit_delay", "sync_min_interval", "max_retransmit_time")
+        self._at_least(0, "conn_expiry_timeout", "conn_close_timeout", "departed_remembered")
+        self._at_least(0, "max_cached")
