@@ -22,7 +22,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .DELETE_ON_ERROR:
 .PHONY: help venv test test-long durations test-slow test-java test-spark test-memcached demo-spark docs check format drill drill-short drill-seeds requirements \
         bench bench-quick bench-rates bench-sim bench-scale memory fuzz fuzz-short mutants mutants-short flood long-life maps-kills encrypted-hours \
-        simulate simulate-short starts-explore histories histories-short buddy-explore buddy-explore-short map-explore livebackup-explore broker-kills buckets-explore buckets-kills bucket-exchange maps-stress maps-spark-kills bounds clean
+        simulate simulate-short starts-explore histories histories-short buddy-explore buddy-explore-short map-explore livebackup-explore broker-kills buckets-explore buckets-kills bucket-exchange test-compiled maps-stress maps-spark-kills bounds clean
 
 help:
 	@sed -n 's/^# //p' Makefile | head -4
@@ -52,6 +52,7 @@ help:
 	@echo "make buckets-kills  each role of a bucket store is killed 20 times under load, then during moves and between two versions"
 	@echo "make buckets-explore  7,000 random schedules of a bucket store: kills, cuts and moves under load, two versions"
 	@echo "make bucket-exchange  a million objects 7.3 -> 8.1 -> 7.3 under load: what do clients notice, is anything lost?"
+	@echo "make test-compiled  the tests with the hot modules compiled, in an environment of their own; needs a C compiler"
 	@echo "make histories  10,000 histories of concurrent callers of caches, each linearizable? (-short: some)"
 	@echo "make bounds     are the worst-case times of validate ever exceeded? 6,000 simulated faults, and as many take-overs"
 	@echo "make simulate   10,000 random schedules of faults (make simulate-short: a minute of them)"
@@ -300,6 +301,21 @@ buckets-explore: $(STAMP)
 
 bucket-exchange: $(STAMP)
 	$(BIN)/python -m jgroups_py.tools.bench.bucket_exchange --json build/bench/bucket-exchange.json
+
+# A wheel with the hot modules compiled (setup.py), and the tests with it. PYTHONSAFEPATH keeps the sources of this folder out.
+COMPILED := build/compiled
+ROOMS ?= tests/wire tests/stack tests/protocols tests/rpc tests/transports tests/conformance tests/kit tests/api
+
+$(COMPILED)/.installed: $(STAMP) setup.py jgroups_py/compiled.txt $(shell find jgroups_py protocols tools stacks -name '*.py')
+	rm -rf $(COMPILED)
+	$(PYTHON) -m venv $(COMPILED)
+	JGROUPS_PY_COMPILE=1 $(COMPILED)/bin/python -m pip wheel --quiet --disable-pip-version-check --no-deps -w $(COMPILED)/wheel .
+	$(COMPILED)/bin/python -m pip install --quiet --disable-pip-version-check "$$(echo $(COMPILED)/wheel/*.whl)[test]"
+	@touch $@
+
+test-compiled: $(COMPILED)/.installed
+	PYTHONSAFEPATH=1 $(COMPILED)/bin/python -m jgroups_py --version
+	PYTHONSAFEPATH=1 $(COMPILED)/bin/python -m pytest -q -m "not slow and not java and not spark" -n 4 --dist worksteal $(ROOMS)
 
 clean:
 	rm -rf build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

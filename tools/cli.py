@@ -25,6 +25,7 @@ from jgroups_py.json_log import JsonFormatter
 from jgroups_py.tools.dev import group as dev_group
 from jgroups_py.tools.lazy_group import LazyGroup
 from jgroups_py.tools.options import examples
+from jgroups_py.values.native import compiled_modules
 
 COMMANDS: Final = {
     "buckets": "jgroups_py.tools.commands.buckets:buckets",
@@ -81,6 +82,14 @@ class Commands(LazyGroup):
             raise
 
 
+def _show_version(ctx: click.Context) -> None:
+    """Print the version and what runs compiled, and end."""
+    modules = [name.removeprefix("jgroups_py.") for name in compiled_modules()]
+    print("jgroups-py", importlib.metadata.version("jgroups_py"))
+    print(f"compiled: {', '.join(modules)}" if modules else "plain Python, nothing is compiled")
+    ctx.exit()
+
+
 @click.group(
     cls=Commands,
     name="jgroups-py",
@@ -89,8 +98,13 @@ class Commands(LazyGroup):
     epilog=examples("jgroups-py chat --cluster demo", "jgroups-py drill nyc-sfo"),
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-@click.version_option(
-    importlib.metadata.version("jgroups_py"), prog_name="jgroups-py", message="%(prog)s %(version)s"
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=lambda ctx, _, asked: _show_version(ctx) if asked else None,
+    help="Show the version, and which modules run compiled, and exit.",
 )
 @click.option("--verbose", is_flag=True, help="Show tracebacks and the stack's log.")
 @click.option("--json-log", is_flag=True, help="Log lines are JSON.")

@@ -12,7 +12,7 @@ from __future__ import annotations
 import ipaddress
 import struct
 from collections.abc import Callable, Sequence
-from typing import Final, NoReturn, TypeVar
+from typing import Any, Final, NoReturn, TypeVar
 
 from jgroups_py.errors import LocalProtocolError, RemoteProtocolError
 from jgroups_py.values.address import (
@@ -373,7 +373,7 @@ class Writer:
     def raw(self, data: Buffer | bytearray) -> None:
         self.data += data
 
-    def _pack(self, layout: struct.Struct, value: float) -> None:
+    def _pack(self, layout: struct.Struct, value: Any) -> None:
         try:
             self.data += layout.pack(value)
         except (struct.error, OverflowError) as error:

@@ -11,6 +11,7 @@ import pytest
 from jgroups_py.errors import ConfigError
 from jgroups_py.tools import cli
 from jgroups_py.tools.dev import group as dev_group
+from jgroups_py.values.native import compiled_modules
 
 
 def run(*args: str) -> subprocess.CompletedProcess[str]:
@@ -29,7 +30,13 @@ def failing(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
 
 def test_version_is_that_of_the_package() -> None:
     done = run("--version")
-    assert done.stdout == f"jgroups-py {version('jgroups_py')}\n"
+    first, second = done.stdout.splitlines()
+    assert first == f"jgroups-py {version('jgroups_py')}"
+    modules = [name.removeprefix("jgroups_py.") for name in compiled_modules()]
+    if modules:
+        assert second == f"compiled: {', '.join(modules)}"
+    else:
+        assert second == "plain Python, nothing is compiled"
     assert done.returncode == 0 and done.stderr == ""
 
 
