@@ -42,7 +42,9 @@ def compiled() -> dict[str, object]:
     except ImportError:
         if "egg_info" in sys.argv:  # the builder asks what the build needs
             return {"setup_requires": [MYPY]}
-        sys.exit(f"JGROUPS_PY_COMPILE=1 needs {MYPY}: leave --no-build-isolation out, or install it")
+        sys.exit(
+            f"JGROUPS_PY_COMPILE=1 needs {MYPY}: leave --no-build-isolation out, or install it"
+        )
     options = [
         "--cache-dir=/dev/null",  # what mypy keeps between runs misleads its compiler
         "--config-file=",  # types are checked by `make check`; here other packages may be absent
