@@ -136,6 +136,12 @@ def test_there_are_mutants_of_every_protocol_with_behaviour() -> None:
         "membership/gms/config",  # values
         "reliable/nakack2/config",
         "transport/config",
+        "transport/udp_config",
+        "transport/tcp_config",
+        "frag2_config",
+        "flow/config",
+        "reliable/stable_config",
+        "reliable/unicast3_config",
         "failure/fd_sock2_config",
         # discovery/base.py is what they do
         *(f"discovery/{name}" for name in ("shared_loopback_ping", "local_ping")),
