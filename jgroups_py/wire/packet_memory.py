@@ -11,7 +11,7 @@ messages of a run are predicted anyway (packet.py).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -133,6 +133,8 @@ class PacketReader:
 
     def __init__(self) -> None:
         self._shapes: dict[bytes, _Shape | _ListShape] = {}
+        self.general: Callable[[bytes], Packet] = decode_packet
+        """Decodes what resembles no packet that is remembered."""
 
     def decode(self, data: bytes) -> Packet:
         """RemoteProtocolError for anything wrong."""
@@ -140,7 +142,7 @@ class PacketReader:
         shape = self._shapes.get(key)
         if shape is not None and (packet := shape.read(data)) is not None:
             return packet
-        packet = decode_packet(data)
+        packet = self.general(data)
         if packet.flags == 0:
             self._remember(key, _shape_of(data, packet))
         elif packet.flags & LIST and packet.batches and len(packet.batches[0]) >= _LONG_RUN:

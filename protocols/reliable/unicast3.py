@@ -589,7 +589,8 @@ class UNICAST3(Protocol):
         earliest: float | None = None
         for src, conn in list(self._incoming.items()):
             gaps = conn.gaps
-            if gaps.deadline is None:
+            deadline = gaps.deadline
+            if deadline is None:
                 continue
             wanted = gaps.due(conn.window, self.now, self._delay, self.config.max_xmit_req_size)
             if wanted is not None:
@@ -605,8 +606,9 @@ class UNICAST3(Protocol):
                         flags=_CONTROL,
                     )
                 )
-            if gaps.deadline is not None and (earliest is None or gaps.deadline < earliest):
-                earliest = gaps.deadline
+            deadline = gaps.deadline
+            if deadline is not None and (earliest is None or deadline < earliest):
+                earliest = deadline
         if earliest is not None:
             self._arm_gaps(earliest)
 

@@ -114,7 +114,8 @@ class Repair:
         earliest: float | None = None
         for src, sender in [*senders.present.items(), *senders.frozen.items()]:
             gaps = sender.gaps
-            if gaps.deadline is None:
+            deadline = gaps.deadline
+            if deadline is None:
                 continue
             frozen = src in senders.frozen
             window = sender.window
@@ -130,8 +131,9 @@ class Repair:
                 requests.append(
                     RepairRequest(src, self._asked(src, sender, frozen, members), wanted)
                 )
-            if gaps.deadline is not None and (earliest is None or gaps.deadline < earliest):
-                earliest = gaps.deadline
+            deadline = gaps.deadline
+            if deadline is not None and (earliest is None or deadline < earliest):
+                earliest = deadline
         return requests, earliest
 
     def _asked(
