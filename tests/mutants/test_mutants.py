@@ -143,6 +143,12 @@ def test_there_are_mutants_of_every_protocol_with_behaviour() -> None:
         "reliable/stable_config",
         "reliable/unicast3_config",
         "failure/fd_sock2_config",
+        "transport/tcp_config",
+        "transport/udp_config",
+        "flow/config",
+        "frag2_config",
+        "reliable/stable_config",
+        "reliable/unicast3_config",
         # discovery/base.py is what they do
         *(f"discovery/{name}" for name in ("shared_loopback_ping", "local_ping")),
     }

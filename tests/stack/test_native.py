@@ -14,7 +14,7 @@ from jgroups_py.protocols.reliable.nakack2.protocol import NAKACK2
 from jgroups_py.stack.protocol import Batch, Event
 from jgroups_py.testing import FakeStack
 from jgroups_py.values.events import StateAwaited
-from jgroups_py.values.native import attributes, compiled_modules
+from jgroups_py.values.native import attributes, compiled_modules, has_settings
 from jgroups_py.wire.headers import NakAckHeader2, NakAckType
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -117,3 +117,8 @@ def test_a_plain_subclass_has_its_own_settings_handlers_and_counters() -> None:
     found = protocol.statistics()
     assert (found["seen"], found["events"], found["sent"]) == (3, 1, 1)
     assert "step=3" in repr(protocol) and "xmit_interval=2.0" in repr(protocol)
+
+
+def test_settings_of_a_native_protocol_are_an_attribute() -> None:
+    has_settings(_Native, COUNTING.Config)
+    assert _Native.Config is COUNTING.Config  # type: ignore[attr-defined]
