@@ -136,12 +136,6 @@ def test_there_are_mutants_of_every_protocol_with_behaviour() -> None:
         "membership/gms/config",  # values
         "reliable/nakack2/config",
         "transport/config",
-        "transport/udp_config",
-        "transport/tcp_config",
-        "frag2_config",
-        "flow/config",
-        "reliable/stable_config",
-        "reliable/unicast3_config",
         "failure/fd_sock2_config",
         "transport/tcp_config",
         "transport/udp_config",
