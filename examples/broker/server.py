@@ -14,7 +14,7 @@ import trio
 from examples.broker import operations
 from examples.broker.connection import Connection, Operation, Running, error_frame
 from examples.broker.message import Delivery
-from jgroups_py.livebackup import LiveBackupError, Node
+from jgroups_py.livebackup import LiveBackupError, LiveBackupNode
 
 _log = logging.getLogger("broker")
 
@@ -25,7 +25,7 @@ HOST: Final = "127.0.0.1"
 class Broker:
     """Serves clients while its node is live."""
 
-    def __init__(self, node: Node, port: int) -> None:
+    def __init__(self, node: LiveBackupNode, port: int) -> None:
         self.node, self.port = node, port
         self.counts: Counter[str] = Counter()
         self._connections: dict[str, Connection] = {}

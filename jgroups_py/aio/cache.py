@@ -28,7 +28,7 @@ from jgroups_py.cache import (
     CacheStatistics,
     CallOptions,
     Discarded,
-    Kind,
+    EventKind,
     Missed,
     NodeChanged,
 )
@@ -114,7 +114,7 @@ class TreeCache(Handle[AsyncTreeCache]):
         self,
         path: AnyPath = "/",
         *,
-        kinds: frozenset[Kind] = CHANGES,
+        kinds: frozenset[EventKind] = CHANGES,
         buffer_max: int = 1000,
     ) -> Changes:
         """Return a stream of changes at and below ``path``. Use it with ``async with``."""

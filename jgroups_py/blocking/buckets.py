@@ -10,11 +10,11 @@ from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, cast, overload
 from jgroups_py.blocking.handle import Handle
 from jgroups_py.buckets.ends import Cep
 from jgroups_py.buckets.errors import BucketsClosed
-from jgroups_py.buckets.messages import IndexState, Row
+from jgroups_py.buckets.messages import BucketRow, IndexState
 from jgroups_py.buckets.node import BucketNode as AsyncNode
 from jgroups_py.buckets.objects.calls import request_for, value_of
-from jgroups_py.buckets.objects.kinds import Kind, Method
-from jgroups_py.buckets.objects.objects import Remote, method_of
+from jgroups_py.buckets.objects.kinds import Kind, ObjectMethod
+from jgroups_py.buckets.objects.objects import EntryStub, method_of
 from jgroups_py.buckets.objects.plugin import kind_of
 from jgroups_py.buckets.opening import open_buckets as open_async
 from jgroups_py.buckets.plugin import ReadAt, Request
@@ -72,24 +72,24 @@ class BucketNode(Handle[AsyncNode]):
 
     def migrate_master_bucket(
         self, frm: Cep, to: Cep, *, bucket: int | None = None, timeout: float | None = None
-    ) -> Row:
+    ) -> BucketRow:
         """Move a master between two managers."""
         move = partial(self._value.migrate_master_bucket, frm, to, bucket=bucket)
-        return cast(Row, self._call(move, timeout=timeout))
+        return cast(BucketRow, self._call(move, timeout=timeout))
 
     def migrate_slave_bucket(
         self, frm: Cep, to: Cep, *, bucket: int | None = None, timeout: float | None = None
-    ) -> Row:
+    ) -> BucketRow:
         """Move a slave between two managers."""
         move = partial(self._value.migrate_slave_bucket, frm, to, bucket=bucket)
-        return cast(Row, self._call(move, timeout=timeout))
+        return cast(BucketRow, self._call(move, timeout=timeout))
 
     def recreate_bucket(
         self, at: Cep, *, bucket: int | None = None, timeout: float | None = None
-    ) -> Row:
+    ) -> BucketRow:
         """Make a missing slave at this manager."""
         return cast(
-            Row,
+            BucketRow,
             self._call(partial(self._value.recreate_bucket, at, bucket=bucket), timeout=timeout),
         )
 
@@ -111,7 +111,7 @@ class Objects(Generic[T]):
         self._read_at, self._timeout = read_at, timeout
 
     def __getitem__(self, key: str) -> T:
-        return cast(T, Remote(self._kind, key, self._perform))
+        return cast(T, EntryStub(self._kind, key, self._perform))
 
     @overload
     def call(
@@ -135,7 +135,7 @@ class Objects(Generic[T]):
         self,
         kind: Kind[Any],
         key: str,
-        method: Method,
+        method: ObjectMethod,
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
     ) -> Any:

@@ -31,8 +31,8 @@ from jgroups_py.cache import (
     CallOptions,
     Codec,
     Discarded,
+    EventKind,
     Fqn,
-    Kind,
     Missed,
     NodeChanged,
     NodeOwner,
@@ -359,7 +359,7 @@ class TreeCache(Handle[AsyncTreeCache]):
         self,
         path: AnyPath = "/",
         *,
-        kinds: frozenset[Kind] = CHANGES,
+        kinds: frozenset[EventKind] = CHANGES,
         buffer_max: int = 1000,
     ) -> Changes:
         """Return a stream of changes at and below ``path``. Use it with ``with``."""

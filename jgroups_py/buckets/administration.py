@@ -12,9 +12,9 @@ import trio
 from jgroups_py.buckets.deployed import open_deployed
 from jgroups_py.buckets.deployment.model import Deployment
 from jgroups_py.buckets.errors import BucketError, Refused
-from jgroups_py.buckets.messages import Row
+from jgroups_py.buckets.messages import BucketRow
 from jgroups_py.buckets.node import BucketNode
-from jgroups_py.buckets.orders import Order
+from jgroups_py.buckets.orders import BucketOrder
 from jgroups_py.buckets.plugin import (
     NOT_SENSIBLE,
     Classification,
@@ -57,7 +57,11 @@ async def wait_for_instance(node: BucketNode, seconds: float) -> None:
 
 
 async def carry_out(
-    node: BucketNode, orders: Sequence[Order], told: Callable[[Order], None], *, pause: float = 0.0
+    node: BucketNode,
+    orders: Sequence[BucketOrder],
+    told: Callable[[BucketOrder], None],
+    *,
+    pause: float = 0.0,
 ) -> None:
     """Give orders, one after the other. ``told``: called after each. ``pause``: seconds between two of them.
 
@@ -89,7 +93,7 @@ async def compare_copies(node: BucketNode) -> None:
     )
 
 
-async def _give(node: BucketNode, order: Order) -> Row:
+async def _give(node: BucketNode, order: BucketOrder) -> BucketRow:
     if order.kind == "recreate":
         return await node.recreate_bucket(order.to, bucket=order.bucket)
     assert order.frm is not None

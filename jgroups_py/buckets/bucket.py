@@ -25,7 +25,7 @@ Saved = tuple[bytes | dict[str, bytes], int]
 has no work with entries that nobody uses, be they millions."""
 
 
-class Work:
+class RequestWork:
     """The bucket as an entry sees it during one request; see ``EntryBucket``."""
 
     def __init__(
@@ -158,7 +158,7 @@ class Bucket:
         """Let the entry work on a request (ForwardToEntry, Manipulate). ``version``: of the other copy. An entry that raises, also when
         it is written for the other copy, has changed nothing."""
         had = self._saved.get(key)
-        work = Work(self, key, had is None, modifies, now, find)
+        work = RequestWork(self, key, had is None, modifies, now, find)
         try:
             entry = self.create_entry(key) if had is None else self._entry(key, had)
             entry.manipulate(work, request, proxy_id)
@@ -177,7 +177,9 @@ class Bucket:
                 self._live[key] = entry
         return Done(work.replies, saved)
 
-    def _change(self, key: str, had: Saved | None, entry: Entry, work: Work) -> EntryChange | None:
+    def _change(
+        self, key: str, had: Saved | None, entry: Entry, work: RequestWork
+    ) -> EntryChange | None:
         version = self.provider.version
         if work.deletes:
             return None if had is None else EntryChange(key, {}, True, version)

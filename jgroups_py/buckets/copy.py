@@ -9,7 +9,7 @@ from collections import Counter, deque
 
 from jgroups_py.buckets.bucket import Bucket
 from jgroups_py.buckets.ends import Cep
-from jgroups_py.buckets.messages import Answer, Forward, Row, Save
+from jgroups_py.buckets.messages import Answer, BucketRow, Forward, Save
 from jgroups_py.buckets.transfer import Transfer
 
 
@@ -17,7 +17,7 @@ class Copy:
     """``sequence``: saves sent to, or taken from, the other copy in this epoch. ``unacknowledged``: those that the slave has not
     acknowledged; they are sent again at ``repeat_at``."""
 
-    def __init__(self, bucket: Bucket, row: Row) -> None:
+    def __init__(self, bucket: Bucket, row: BucketRow) -> None:
         self.bucket = bucket
         self.row = row
         self.sequence = 0
@@ -51,7 +51,7 @@ class Copy:
         self.counts["locks"] += 1
         return True
 
-    def new_epoch(self, row: Row) -> None:
+    def new_epoch(self, row: BucketRow) -> None:
         self.row = row
         self.sequence = self.acknowledged = 0
         self.unacknowledged.clear()

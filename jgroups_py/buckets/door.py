@@ -1,4 +1,4 @@
-"""Door: lets clients of one protocol in, over TCP, and bounds what they may take.
+"""ClientDoor: lets clients of one protocol in, over TCP, and bounds what they may take.
 
 A door has a most number of connections. When they are all taken, a new client takes the place of the one that has been idle for longest, if
 that is for more than ``idle_least``; so silent connections keep nobody out. A client that begins a request and does not end it, or that

@@ -20,6 +20,7 @@ from jgroups_py.buckets.errors import BucketError, Busy, Refused, Unavailable
 from jgroups_py.buckets.manager import index_copies
 from jgroups_py.buckets.messages import (
     EMPTY,
+    BucketRow,
     ComponentInfo,
     Follow,
     IndexState,
@@ -32,7 +33,6 @@ from jgroups_py.buckets.messages import (
     Pong,
     Propose,
     Proposed,
-    Row,
     Rows,
     SetLocation,
     Told,
@@ -104,11 +104,11 @@ class IndexCopy:
 
     # --- what others ask
 
-    def get_bucket_location(self, bucket: int) -> Row | None:
+    def get_bucket_location(self, bucket: int) -> BucketRow | None:
         """The row of a bucket (GetBucketLocation)."""
         return self.state.rows.get(bucket)
 
-    def set_bucket_location(self, row: Row, ended: Ended) -> None:
+    def set_bucket_location(self, row: BucketRow, ended: Ended) -> None:
         """Change a row under the condition that its epoch is the one before ``row.epoch`` (SetBucketLocation). It is true already:
         that is a success, too."""
         self.update(lambda state: self._with_row(state, row), ended)
@@ -253,7 +253,9 @@ class IndexCopy:
             raise Refused(f"not there yet: {', '.join(missing[:5])}")
         rows = {}
         for bucket, (master, slave) in sorted(self.placement.items()):
-            row = Row(bucket, 1, known[master].cep, known[slave].cep, known[slave].info.version)
+            row = BucketRow(
+                bucket, 1, known[master].cep, known[slave].cep, known[slave].info.version
+            )
             problem = misplaced(row, managers)
             if problem:
                 raise Refused(f"bucket {bucket}: {problem}")
@@ -450,7 +452,7 @@ class IndexCopy:
     def _place(
         self,
         state: IndexState,
-        rows: list[Row],
+        rows: list[BucketRow],
         *,
         before: IndexState = EMPTY,
         everywhere: bool = False,
@@ -563,7 +565,7 @@ class IndexCopy:
         for mirror in self._followers:
             self.port.post(mirror, message)
 
-    def _without_exempted(self, rows: dict[int, Row], whole: bool) -> IndexState:
+    def _without_exempted(self, rows: dict[int, BucketRow], whole: bool) -> IndexState:
         now = self.state
         return IndexState(now.version, rows, now.copies, now.managers, whole=whole)
 
@@ -579,7 +581,7 @@ class IndexCopy:
 
         self.set_bucket_location(asked.row, ended)
 
-    def _with_row(self, state: IndexState, row: Row) -> IndexState:
+    def _with_row(self, state: IndexState, row: BucketRow) -> IndexState:
         now = state.rows.get(row.bucket)
         if now is None:
             raise Refused(f"there is no bucket {row.bucket}")

@@ -1,4 +1,4 @@
-"""Machine: the components of one member. Messages, views and times go in; messages come out. No I/O, no clock, no chance of its own.
+"""BucketMachine: the components of one member. Messages, views and times go in; messages come out. No I/O, no clock, no chance of its own.
 
 machine.on_view(members)            machine.receive(member, data)       machine.advance(now)
 machine.take() -> [(member or None for all, bytes)]                     machine.next_due -> time
@@ -20,6 +20,7 @@ from jgroups_py.buckets.messages import (
     AskStatistics,
     BadMessage,
     BucketLoad,
+    BucketPacket,
     ComponentCounts,
     ComponentInfo,
     Deliver,
@@ -28,7 +29,6 @@ from jgroups_py.buckets.messages import (
     Hello,
     Message,
     NodeStatistics,
-    Packet,
     Statistics,
     decode,
     encode,
@@ -55,7 +55,7 @@ ALL = "*"
 class MemberPort:
     """What one component may use of the machine."""
 
-    def __init__(self, machine: Machine, cep: Cep) -> None:
+    def __init__(self, machine: BucketMachine, cep: Cep) -> None:
         self._machine, self.cep = machine, cep
         self.random = machine.random
 
@@ -82,7 +82,7 @@ class MemberPort:
         self._machine.post(self.cep, to, message)
 
 
-class Machine:
+class BucketMachine:
     """One member of an instance. Components are added before the first view."""
 
     def __init__(
@@ -113,11 +113,11 @@ class Machine:
         self._timers: list[tuple[float, int, Callable[[], None]]] = []
         self._timer = 0
         self._out: list[tuple[str | None, bytes]] = []
-        self._local: deque[Packet] = deque()
+        self._local: deque[BucketPacket] = deque()
         self._busy = False
         self._renewing = False
         self._told_findable: set[str] = set()
-        self._early: deque[tuple[str, Packet]] = deque()
+        self._early: deque[tuple[str, BucketPacket]] = deque()
 
     # --- components
 
@@ -249,7 +249,7 @@ class Machine:
         heapq.heappush(self._timers, (self.now + delay, self._timer, job))
 
     def post(self, frm: Cep, to: Cep, message: Message) -> None:
-        packet = Packet(frm.component, to.component, message)
+        packet = BucketPacket(frm.component, to.component, message)
         if to.member == self.member:
             self._local.append(packet)
         elif to.member in self.members:
@@ -304,7 +304,7 @@ class Machine:
     # --- own
 
     def _broadcast(self, message: Message, frm: str = ALL) -> None:
-        self._out.append((None, encode(Packet(frm, ALL, message))))
+        self._out.append((None, encode(BucketPacket(frm, ALL, message))))
 
     def _run(self) -> None:
         """Messages between components of this member."""

@@ -16,6 +16,7 @@ from jgroups_py.buckets.messages import (
     TEXT_MAX,
     Answer,
     AskEntries,
+    BucketRow,
     Cancel,
     ComponentInfo,
     Drop,
@@ -32,7 +33,6 @@ from jgroups_py.buckets.messages import (
     Parcel,
     Placed,
     Pong,
-    Row,
     Save,
     Saved,
     SetLocation,
@@ -54,7 +54,7 @@ FIRST_ASKED = 5
 """Questions of a move to one index copy, one in each ``ask_timeout``, before another one is asked."""
 
 
-class Incoming:
+class IncomingCopy:
     """A copy that is on its way here. It answers nothing before a row names it."""
 
     def __init__(self, bucket: Bucket, source: Cep, transfer: int, epoch: int) -> None:
@@ -76,7 +76,7 @@ class BucketManager:
         self.copies: dict[int, Copy] = {}
         self._left: dict[int, int] = {}
         """By bucket, the epoch in which its copy was deleted here: an older row, from a router that was cut off, makes no empty one."""
-        self.incoming: dict[int, Incoming] = {}
+        self.incoming: dict[int, IncomingCopy] = {}
         self.contents: dict[int, list[EntryChange]] = {}
         """What buckets have when the instance is made: entries of archives. Without, they are empty. It goes as rows come."""
         self.counts: Counter[str] = Counter()
@@ -173,7 +173,7 @@ class BucketManager:
 
     # --- rows
 
-    def _on_row(self, row: Row) -> None:
+    def _on_row(self, row: BucketRow) -> None:
         """A decided row. An older one than the copy has is of no use."""
         if row.bucket >= self.settings.buckets:
             self.counts["bad_rows"] += 1
@@ -198,13 +198,13 @@ class BucketManager:
             return
         self._leave_epoch(copy, row)
 
-    def _create_bucket(self, row: Row) -> None:
+    def _create_bucket(self, row: BucketRow) -> None:
         bucket = Bucket(row.bucket, self.provider, self.settings.remembered_max)
         for change in self.contents.pop(row.bucket, ()):
             bucket.adopt(change)
         self.copies[row.bucket] = Copy(bucket, row)
 
-    def _leave_epoch(self, copy: Copy, row: Row) -> None:
+    def _leave_epoch(self, copy: Copy, row: BucketRow) -> None:
         before = copy.row
         stays_master = before.master == self.cep == row.master
         if row.role_of(self.cep) is None:
@@ -376,14 +376,16 @@ class BucketManager:
             # The decision that made this copy the slave has not arrived here yet.
             coming = self.incoming[save.bucket]
             if save.epoch > coming.epoch and coming.source == master:
-                self._on_row(Row(save.bucket, save.epoch, master, self.cep, self.info.version))
+                self._on_row(
+                    BucketRow(save.bucket, save.epoch, master, self.cep, self.info.version)
+                )
                 copy = self.copies.get(save.bucket)
         if copy is None or save.epoch < copy.row.epoch:
             self.counts["old_masters"] += 1
             self.port.post(master, Fenced(save.bucket, copy.row.epoch if copy else 0))
             return
         if save.epoch > copy.row.epoch:
-            self._on_row(Row(save.bucket, save.epoch, master, self.cep, self.info.version))
+            self._on_row(BucketRow(save.bucket, save.epoch, master, self.cep, self.info.version))
         if copy.row.master == master and save.sequence <= copy.sequence:
             self.port.post(master, Saved(save.bucket, save.epoch, copy.sequence))
             return
@@ -547,7 +549,7 @@ class BucketManager:
                 self._ask_index(copy, transfer)
             # Without a row the index has no majority at present. The timer asks again.
 
-    def _finish(self, copy: Copy, transfer: Transfer, row: Row) -> None:
+    def _finish(self, copy: Copy, transfer: Transfer, row: BucketRow) -> None:
         self._unlock(copy, transfer)
         self.counts["moves_done"] += 1
         self.port.post(transfer.asker, Told(transfer.move.ask, True, "", row))
@@ -607,7 +609,7 @@ class BucketManager:
                 self._refuse(source, parcel, "a copy of this bucket is here")
                 return
             bucket = Bucket(parcel.bucket, self.provider, self.settings.remembered_max)
-            coming = Incoming(bucket, source, parcel.transfer, parcel.epoch)
+            coming = IncomingCopy(bucket, source, parcel.transfer, parcel.epoch)
             self.incoming[parcel.bucket] = coming
         if coming is None or (coming.source, coming.transfer, coming.next) != (
             source,

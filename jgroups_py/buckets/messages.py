@@ -30,7 +30,7 @@ Status = Literal["done", "failed", "moved", "busy"]
 Replies = list[tuple[ProxyId, Body]]
 
 
-class Row(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+class BucketRow(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """Where a bucket is. ``slave_version``: the format that the slave's manager reads."""
 
     bucket: BucketId
@@ -98,7 +98,7 @@ class Forward(msgspec.Struct, frozen=True, tag="fwd", array_like=True, forbid_un
     is there (UnserialiseEntry)."""
 
     id: RequestId
-    row: Row
+    row: BucketRow
     key: Key
     body: Body
     modifies: bool
@@ -176,7 +176,7 @@ class Move(msgspec.Struct, frozen=True, tag="mov", array_like=True, forbid_unkno
     """Router to the master's manager: move the copy of this role to ``to``; a slave that is missing is created."""
 
     ask: Number
-    row: Row
+    row: BucketRow
     role: Role
     to: Cep
     version: Version
@@ -196,7 +196,7 @@ class Told(msgspec.Struct, frozen=True, tag="told", array_like=True, forbid_unkn
     ask: Number
     ok: bool
     text: Text
-    row: Row | None = None
+    row: BucketRow | None = None
     busy: bool = False
 
 
@@ -237,7 +237,7 @@ class AskEntries(
     """To the master's manager: entries of a bucket in the order of their keys, those after this one, about ``size`` bytes of them."""
 
     ask: Number
-    row: Row
+    row: BucketRow
     after: Annotated[str, msgspec.Meta(max_length=KEY_MAX)]
     size: Annotated[int, msgspec.Meta(ge=1, le=BODY_MAX)]
 
@@ -258,7 +258,7 @@ class IndexState(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fi
     """``copies``: the registered index copies by their name in the static set. ``exempted``: managers that this version took out."""
 
     version: Number
-    rows: dict[BucketId, Row]
+    rows: dict[BucketId, BucketRow]
     copies: dict[Name, Cep]
     managers: list[KnownManager]
     exempted: list[Cep] = []
@@ -324,13 +324,13 @@ class SetLocation(
     """SetBucketLocation under the condition that the epoch is the one before ``row.epoch``."""
 
     ask: Number
-    row: Row
+    row: BucketRow
 
 
 class Placed(msgspec.Struct, frozen=True, tag="pla", array_like=True, forbid_unknown_fields=True):
     """Index to manager: decided rows that concern it."""
 
-    rows: list[Row]
+    rows: list[BucketRow]
 
 
 class Ping(msgspec.Struct, frozen=True, tag="png", array_like=True, forbid_unknown_fields=True):
@@ -396,7 +396,7 @@ Message = (
 )  # fmt: skip
 
 
-class Packet(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+class BucketPacket(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """A message from one component to another one. The members are the channel's."""
 
     frm: Name
@@ -405,7 +405,7 @@ class Packet(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields
 
 
 _encoder: Final = msgspec.msgpack.Encoder()
-_decoder: Final[msgspec.msgpack.Decoder[Packet]] = msgspec.msgpack.Decoder(Packet)
+_decoder: Final[msgspec.msgpack.Decoder[BucketPacket]] = msgspec.msgpack.Decoder(BucketPacket)
 
 encode = _encoder.encode
 _change: Final[msgspec.msgpack.Decoder[EntryChange]] = msgspec.msgpack.Decoder(EntryChange)
@@ -425,7 +425,7 @@ class BadMessage(ValueError):
     """Bytes that are no message."""
 
 
-def decode(data: bytes | bytearray | memoryview) -> Packet:
+def decode(data: bytes | bytearray | memoryview) -> BucketPacket:
     """Raises BadMessage."""
     if len(data) > PACKET_MAX:
         raise BadMessage(f"{len(data)} bytes, at most {PACKET_MAX} are taken")

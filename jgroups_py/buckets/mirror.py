@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 from jgroups_py.buckets.ends import Cep
 from jgroups_py.buckets.manager import index_copies
-from jgroups_py.buckets.messages import EMPTY, Follow, IndexState, Message, Row, Rows
+from jgroups_py.buckets.messages import EMPTY, BucketRow, Follow, IndexState, Message, Rows
 from jgroups_py.buckets.port import Port
 from jgroups_py.buckets.settings import InstanceSettings
 
@@ -28,7 +28,7 @@ class IndexMirror:
         self.counts: Counter[str] = Counter()
         self._followed: Cep | None = None
 
-    def get_bucket_location(self, bucket: int) -> Row | None:
+    def get_bucket_location(self, bucket: int) -> BucketRow | None:
         return self.state.rows.get(bucket)
 
     def on_view(self, merged: bool = False) -> None:

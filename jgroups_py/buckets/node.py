@@ -21,9 +21,10 @@ from jgroups_py.buckets.errors import (
     Refused,
     Unavailable,
 )
-from jgroups_py.buckets.machine import Machine
+from jgroups_py.buckets.machine import BucketMachine
 from jgroups_py.buckets.manager import index_copies
 from jgroups_py.buckets.messages import (
+    BucketRow,
     Entries,
     EntryChange,
     IndexState,
@@ -31,7 +32,6 @@ from jgroups_py.buckets.messages import (
     NodeStatistics,
     Replies,
     RequestId,
-    Row,
 )
 from jgroups_py.buckets.plugin import Plugin, Request
 from jgroups_py.buckets.posts import Posts
@@ -53,7 +53,7 @@ class BucketNode:
     """Made by ``open_buckets``. A member of an instance: it holds copies, or is only a client."""
 
     def __init__(
-        self, channel: Channel, machine: Machine, plugin: Plugin, nursery: trio.Nursery
+        self, channel: Channel, machine: BucketMachine, plugin: Plugin, nursery: trio.Nursery
     ) -> None:
         self._channel, self._machine, self._plugin = channel, machine, plugin
         self._posts = Posts(channel, nursery)
@@ -82,7 +82,7 @@ class BucketNode:
         return self._plugin
 
     @property
-    def machine(self) -> Machine:
+    def machine(self) -> BucketMachine:
         """The components. Read them only; what changes them goes through the node."""
         return self._machine
 
@@ -158,7 +158,7 @@ class BucketNode:
                 await trio.sleep(settings.backoff_max)
         raise Unavailable(f"bucket {bucket} has no master for {settings.request_timeout:g} s")
 
-    async def _page(self, row: Row, after: str, size: int) -> Entries:
+    async def _page(self, row: BucketRow, after: str, size: int) -> Entries:
         self._check_open()
         waiter: _Waiter[Entries] = _Waiter()
 
@@ -240,7 +240,7 @@ class BucketNode:
 
     async def migrate_master_bucket(
         self, frm: Cep, to: Cep, *, bucket: int | None = None, lock_first: bool = False
-    ) -> Row:
+    ) -> BucketRow:
         """Move a master, any one or this one, between two managers (MigrateMasterBucket). Return the new row. A caller that is cancelled waits no more;
         the move goes on.
 
@@ -256,16 +256,16 @@ class BucketNode:
 
     async def migrate_slave_bucket(
         self, frm: Cep, to: Cep, *, bucket: int | None = None, lock_first: bool = False
-    ) -> Row:
+    ) -> BucketRow:
         """As above, a slave (MigrateSlaveBucket)."""
         return await self._do(self.router.migrate_slave_bucket, frm, to, bucket, lock_first)
 
     async def recreate_bucket(
         self, at: Cep, *, bucket: int | None = None, lock_first: bool = False
-    ) -> Row:
+    ) -> BucketRow:
         """Make a missing slave at this manager (RecreateBucket). Returns and raises as above."""
 
-        def begin(ended: Callable[[Row | BucketError], None]) -> None:
+        def begin(ended: Callable[[BucketRow | BucketError], None]) -> None:
             self.router.recreate_bucket(at, ended, bucket=bucket, lock_first=lock_first)
 
         return await self._seen(await self._ask(begin))
@@ -276,22 +276,24 @@ class BucketNode:
 
     async def _do(
         self, migrate: Any, frm: Cep, to: Cep, bucket: int | None, lock_first: bool
-    ) -> Row:
+    ) -> BucketRow:
         return await self._seen(
             await self._ask(
                 lambda ended: migrate(frm, to, ended, bucket=bucket, lock_first=lock_first)
             )
         )
 
-    async def _seen(self, row: Row) -> Row:
+    async def _seen(self, row: BucketRow) -> BucketRow:
         """Wait until this member knows the new row, too, so that the next order builds on it; at most for the time in which another index copy would be asked."""
         with trio.move_on_after(self._machine.settings.ask_timeout):
             await self.wait_until(lambda state: state.rows[row.bucket].epoch >= row.epoch)
         return row
 
-    async def _ask(self, begin: Callable[[Callable[[Row | BucketError], None]], None]) -> Row:
+    async def _ask(
+        self, begin: Callable[[Callable[[BucketRow | BucketError], None]], None]
+    ) -> BucketRow:
         self._check_open()
-        waiter: _Waiter[Row] = _Waiter()
+        waiter: _Waiter[BucketRow] = _Waiter()
         with self._inside:
             begin(waiter.end)
         return await self._wait(waiter)

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import trio
 
-from jgroups_py.buckets.machine import Machine
+from jgroups_py.buckets.machine import BucketMachine
 from jgroups_py.buckets.messages import EntryChange
 from jgroups_py.buckets.node import BucketNode
 from jgroups_py.buckets.parts import NodeParts, Placement
@@ -85,7 +85,7 @@ async def open_buckets(
             trio.open_nursery() as nursery,
         ):
             now = trio.current_time()
-            machine = Machine(
+            machine = BucketMachine(
                 str(opened.address),
                 settings,
                 node=parts.node,

@@ -17,7 +17,7 @@ from typing import Final, Literal
 from jgroups_py.buckets.deployment.model import Deployment
 from jgroups_py.buckets.ends import Cep
 from jgroups_py.buckets.errors import Refused
-from jgroups_py.buckets.messages import IndexState, KnownManager, Row
+from jgroups_py.buckets.messages import BucketRow, IndexState, KnownManager
 from jgroups_py.buckets.rows import misplaced
 
 HOME_STEPS: Final = 5
@@ -26,7 +26,7 @@ Kind = Literal["master", "slave", "recreate"]
 
 
 @dataclass(frozen=True)
-class Order:
+class BucketOrder:
     """Move a master or slave from ``frm`` to ``to``, or recreate a slave at ``to``."""
 
     kind: Kind
@@ -47,14 +47,14 @@ class _Plan:
         self.deployment = deployment
         self.managers = list(state.managers)
         self.infos: dict[Cep, KnownManager] = {m.cep: m for m in self.managers}
-        self.rows: dict[int, Row] = dict(sorted(state.rows.items()))
-        self.orders: list[Order] = []
+        self.rows: dict[int, BucketRow] = dict(sorted(state.rows.items()))
+        self.orders: list[BucketOrder] = []
         self.copies: Counter[Cep] = Counter()
         self.masters: Counter[str] = Counter()
         for row in self.rows.values():
             self._count(row, 1)
 
-    def _count(self, row: Row, by: int) -> None:
+    def _count(self, row: BucketRow, by: int) -> None:
         for cep in (row.master, row.slave):
             if cep is not None:
                 self.copies[cep] += by
@@ -71,23 +71,23 @@ class _Plan:
     def order(self, kind: Kind, bucket: int, to: Cep) -> None:
         row = self.rows[bucket]
         frm = {"master": row.master, "slave": row.slave, "recreate": None}[kind]
-        self.orders.append(Order(kind, bucket, to, frm))
+        self.orders.append(BucketOrder(kind, bucket, to, frm))
         self._count(row, -1)
         self.rows[bucket] = self.after(row, kind, to)
         self._count(self.rows[bucket], 1)
 
-    def after(self, row: Row, kind: Kind, to: Cep) -> Row:
+    def after(self, row: BucketRow, kind: Kind, to: Cep) -> BucketRow:
         if kind == "master":
-            return Row(row.bucket, row.epoch + 1, to, row.slave)
-        return Row(row.bucket, row.epoch + 1, row.master, to)
+            return BucketRow(row.bucket, row.epoch + 1, to, row.slave)
+        return BucketRow(row.bucket, row.epoch + 1, row.master, to)
 
-    def fits(self, row: Row, kind: Kind, to: Cep) -> bool:
+    def fits(self, row: BucketRow, kind: Kind, to: Cep) -> bool:
         """Whether this copy may be there while the other one is where it is."""
         return to not in (row.master, row.slave) and not misplaced(
             self.after(row, kind, to), self.managers
         )
 
-    def restart(self, row: Row) -> None:
+    def restart(self, row: BucketRow) -> None:
         """The bucket stays where it was."""
         self._count(self.rows[row.bucket], -1)
         self.rows[row.bucket] = row
@@ -117,7 +117,7 @@ class _Plan:
         return min(found, key=lambda one: (one[0], self.copies[one[1]], one[1]))[1]
 
 
-def recreation(deployment: Deployment, state: IndexState) -> list[Order]:
+def recreation(deployment: Deployment, state: IndexState) -> list[BucketOrder]:
     """A slave for each pair that has none and whose master lives. Raises Refused: there is no room for one."""
     plan = _Plan(deployment, state)
     for bucket, row in list(plan.rows.items()):
@@ -126,7 +126,7 @@ def recreation(deployment: Deployment, state: IndexState) -> list[Order]:
     return plan.orders
 
 
-def evacuation(deployment: Deployment, state: IndexState, node: str) -> list[Order]:
+def evacuation(deployment: Deployment, state: IndexState, node: str) -> list[BucketOrder]:
     """Everything leaves this node. Raises Refused: it has no bucket manager, or the others have no room; nothing should be moved then."""
     plan = _Plan(deployment, state)
     if node not in {manager.info.node for manager in plan.managers}:
@@ -142,7 +142,7 @@ def evacuation(deployment: Deployment, state: IndexState, node: str) -> list[Ord
 
 def restoration(
     deployment: Deployment, state: IndexState, components: Mapping[int, tuple[str, str]]
-) -> list[Order]:
+) -> list[BucketOrder]:
     """Everything goes to the managers of these names. Pairs of which one is not there are left out, and lost pairs."""
     plan = _Plan(deployment, state)
     named = {manager.cep.component: manager.cep for manager in plan.managers}

@@ -15,7 +15,7 @@ from typing import Final
 
 from jgroups_py.buckets.bucket import Bucket
 from jgroups_py.buckets.ends import Cep
-from jgroups_py.buckets.messages import AskEntries, Entries, EntryChange, Message, Row
+from jgroups_py.buckets.messages import AskEntries, BucketRow, Entries, EntryChange, Message
 from jgroups_py.buckets.port import Port
 
 NAME: Final = "pager"
@@ -68,7 +68,7 @@ class Pager:
         self.counts: Counter[str] = Counter()
         self._asked: dict[int, Paged] = {}
 
-    def ask(self, row: Row, after: str, size: int, paged: Paged) -> None:
+    def ask(self, row: BucketRow, after: str, size: int, paged: Paged) -> None:
         if len(self._asked) >= ASKED_MAX:
             self.counts["pages_full"] += 1
             self._end(next(iter(self._asked)), None)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from jgroups_py.buckets.ends import COMPONENT_MAX
-from jgroups_py.buckets.machine import Machine
+from jgroups_py.buckets.machine import BucketMachine
 from jgroups_py.buckets.plugin import Plugin
 from jgroups_py.buckets.port import Index
 from jgroups_py.buckets.settings import InstanceSettings
@@ -55,7 +55,7 @@ class NodeParts:
             index=index if index in settings.index_copies else None,
         )
 
-    def build(self, machine: Machine, plugin: Plugin, placement: Placement | None) -> None:
+    def build(self, machine: BucketMachine, plugin: Plugin, placement: Placement | None) -> None:
         """Add the components to the machine of a new member. Raises ConfigError."""
         for name in self.managers:
             machine.add_manager(name, plugin)
@@ -70,7 +70,7 @@ class NodeParts:
             self._add_routers(machine, plugin, copy)
         machine.add_proxies(f"p/{self.node}")
 
-    def _add_routers(self, machine: Machine, plugin: Plugin, index: Index) -> None:
+    def _add_routers(self, machine: BucketMachine, plugin: Plugin, index: Index) -> None:
         first = f"r/{self.node}"
         for number in range(1, self.routers + 1):
             machine.add_router(first if number == 1 else f"{first}/{number}", plugin, index)

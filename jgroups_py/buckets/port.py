@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from jgroups_py.buckets.ends import Cep
-from jgroups_py.buckets.messages import Hello, IndexState, Message, Row
+from jgroups_py.buckets.messages import BucketRow, Hello, IndexState, Message
 
 
 class Port(Protocol):
@@ -49,4 +49,4 @@ class Index(Protocol):
     @property
     def state(self) -> IndexState: ...
 
-    def get_bucket_location(self, bucket: int) -> Row | None: ...
+    def get_bucket_location(self, bucket: int) -> BucketRow | None: ...

@@ -25,6 +25,7 @@ from jgroups_py.buckets.errors import (
 from jgroups_py.buckets.latency import Latencies
 from jgroups_py.buckets.messages import (
     Answer,
+    BucketRow,
     Cancel,
     Deliver,
     EntryChange,
@@ -34,7 +35,6 @@ from jgroups_py.buckets.messages import (
     Replies,
     RequestId,
     Role,
-    Row,
     Told,
     encode_change,
 )
@@ -45,13 +45,13 @@ from jgroups_py.buckets.settings import InstanceSettings
 
 Answered = Callable[[Replies | BucketError], None]
 """Called once with all replies that the entry specified, or with an error."""
-Moved = Callable[[Row | BucketError], None]
+Moved = Callable[[BucketRow | BucketError], None]
 SWEEP = 0.25
 """Seconds between looks at requests that have been waiting for too long."""
 
 
 @dataclass
-class Pending:
+class PendingRequest:
     """A request that is not answered."""
 
     id: RequestId
@@ -73,7 +73,7 @@ class Pending:
 
 
 @dataclass
-class Moving:
+class ConductedMove:
     """A move that this router conducts. ``candidates``: buckets that may be taken when this one is locked (A51)."""
 
     role: Role
@@ -103,8 +103,8 @@ class Router:
         self.latencies = Latencies()
         self._deliver = deliver
         self._index: Index | None = None
-        self._pending: dict[RequestId, Pending] = {}
-        self._moving: dict[int, Moving] = {}
+        self._pending: dict[RequestId, PendingRequest] = {}
+        self._moving: dict[int, ConductedMove] = {}
         self._cancels: dict[int, Moved] = {}
         self._number = first_number
         self._sweeping = False
@@ -136,13 +136,13 @@ class Router:
     def put_entry(self, change: EntryChange, answered: Answered) -> RequestId | None:
         """Put an entry, as it was exported, in the place of what its key has. Otherwise as ``route_a_request``; the error is EntryFailed if the plug-in does not take it."""
 
-        def pending() -> Pending:
+        def pending() -> PendingRequest:
             return self._new(change.key, encode_change(change), True, None, "master", answered)
 
         return self._route(pending, answered, puts=True)
 
     def _route(
-        self, make: Callable[[], Pending], answered: Answered, *, puts: bool = False
+        self, make: Callable[[], PendingRequest], answered: Answered, *, puts: bool = False
     ) -> RequestId | None:
         self.counts["requests"] += 1
         try:
@@ -165,7 +165,7 @@ class Router:
 
     def _classified(
         self, request: Request, proxy_id: ProxyId | None, answered: Answered
-    ) -> Pending:
+    ) -> PendingRequest:
         """Raises BadKey, Busy, NotSensible."""
         self._check_room(request.body)
         try:
@@ -199,7 +199,7 @@ class Router:
         proxy_id: ProxyId | None,
         read_at: ReadAt,
         answered: Answered,
-    ) -> Pending:
+    ) -> PendingRequest:
         """A request with its bucket and number. Raises BadKey, Busy."""
         self._check_room(body)
         checked_key(key)
@@ -210,7 +210,7 @@ class Router:
         if not 0 <= bucket < self.settings.buckets:
             raise BadKey(f"key {key[:80]!r}: the classifier's digest is not below 2**64")
         self._number += 1
-        return Pending(
+        return PendingRequest(
             (self.port.cep.member, self._number),
             bucket,
             key,
@@ -223,7 +223,7 @@ class Router:
             answered,
         )
 
-    def _dispatch(self, pending: Pending) -> None:
+    def _dispatch(self, pending: PendingRequest) -> None:
         """Look up and forward. Without somebody to forward to, wait for the next change of rows or view."""
         row = self.index.get_bucket_location(pending.bucket)
         if row is None:
@@ -296,7 +296,7 @@ class Router:
             del self._pending[pending.id]
             pending.answered(answer.replies)
 
-    def _on_moved(self, frm: Cep, pending: Pending) -> None:
+    def _on_moved(self, frm: Cep, pending: PendingRequest) -> None:
         if frm != pending.target:  # it was sent elsewhere meanwhile
             self.counts["late_answers"] += 1
             return
@@ -312,11 +312,11 @@ class Router:
         attempt = pending.attempts
         self.port.after(delay, lambda: self._repeat(pending, attempt))
 
-    def _repeat(self, pending: Pending, attempt: int) -> None:
+    def _repeat(self, pending: PendingRequest, attempt: int) -> None:
         if self._pending.get(pending.id) is pending and pending.attempts == attempt:
             self._dispatch(pending)
 
-    def _end(self, pending: Pending, error: BucketError) -> None:
+    def _end(self, pending: PendingRequest, error: BucketError) -> None:
         del self._pending[pending.id]
         self.counts["refused"] += 1
         pending.answered(error)
@@ -384,7 +384,7 @@ class Router:
         rows = self.index.state.rows
         found = find_recreatable_buckets(rows.values()) if bucket is None else [bucket]
         found = [b for b in found if b in rows and rows[b].slave is None and rows[b].master != at]
-        self._next_candidate(Moving("slave", at, found, moved, lock_first))
+        self._next_candidate(ConductedMove("slave", at, found, moved, lock_first))
 
     def _migrate(
         self, role: Role, frm: Cep, to: Cep, moved: Moved, bucket: int | None, lock_first: bool
@@ -392,9 +392,9 @@ class Router:
         found = find_a_bucket(self.index.state.rows.values(), frm, role)
         if bucket is not None:
             found = [b for b in found if b == bucket]
-        self._next_candidate(Moving(role, to, found, moved, lock_first))
+        self._next_candidate(ConductedMove(role, to, found, moved, lock_first))
 
-    def _next_candidate(self, moving: Moving) -> None:
+    def _next_candidate(self, moving: ConductedMove) -> None:
         """Ask for the first bucket that may be moved there (step 2)."""
         state = self.index.state
         info = next((m.info for m in state.managers if m.cep == moving.to), None)
@@ -408,7 +408,7 @@ class Router:
                 continue
             master = moving.to if moving.role == "master" else row.master
             slave = row.slave if moving.role == "master" else moving.to
-            problem = misplaced(Row(row.bucket, row.epoch, master, slave), state.managers)
+            problem = misplaced(BucketRow(row.bucket, row.epoch, master, slave), state.managers)
             if problem:
                 moving.problems.append(f"bucket {row.bucket}: {problem}")
                 continue
@@ -434,7 +434,7 @@ class Router:
     def _on_told(self, told: Told) -> None:
         cancelled = self._cancels.pop(told.ask, None)
         if cancelled is not None:
-            row = told.row or Row(0, 0, self.port.cep)
+            row = told.row or BucketRow(0, 0, self.port.cep)
             cancelled(row if told.ok else Refused(told.text))
             return
         moving = self._moving.pop(told.ask, None)

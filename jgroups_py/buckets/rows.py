@@ -9,26 +9,26 @@ from collections.abc import Collection, Iterable, Mapping
 
 from jgroups_py.buckets.digest import range_of
 from jgroups_py.buckets.ends import Cep
-from jgroups_py.buckets.messages import KnownManager, Role, Row
+from jgroups_py.buckets.messages import BucketRow, KnownManager, Role
 
 
-def without(row: Row, lost: Collection[Cep]) -> Row:
+def without(row: BucketRow, lost: Collection[Cep]) -> BucketRow:
     """The row without these managers: PromoteSlaves for a lost master, DisableSlaves for a lost slave. With both lost it stays: the pair is
     lost, and its copies count again if their managers come back."""
     master_lost, slave_lost = row.master in lost, row.slave in lost
     if master_lost and row.slave is not None and not slave_lost:
-        return Row(row.bucket, row.epoch + 1, row.slave)
+        return BucketRow(row.bucket, row.epoch + 1, row.slave)
     if slave_lost and not master_lost:
-        return Row(row.bucket, row.epoch + 1, row.master)
+        return BucketRow(row.bucket, row.epoch + 1, row.master)
     return row
 
 
-def find_a_bucket(rows: Iterable[Row], cep: Cep, role: Role) -> list[int]:
+def find_a_bucket(rows: Iterable[BucketRow], cep: Cep, role: Role) -> list[int]:
     """Buckets that have this role at this manager (FindABucket), in their order."""
     return [row.bucket for row in rows if row.role_of(cep) == role]
 
 
-def find_recreatable_buckets(rows: Iterable[Row], cep: Cep | None = None) -> list[int]:
+def find_recreatable_buckets(rows: Iterable[BucketRow], cep: Cep | None = None) -> list[int]:
     """Pairs without a slave (FindRecreatableBucket), all or those with their master at this manager."""
     return [row.bucket for row in rows if row.slave is None and cep in (None, row.master)]
 
@@ -47,7 +47,7 @@ class Loss:
         return f"bucket {self.bucket} is {what}: digests {self.first:016x} to {self.after - 1:016x}"
 
 
-def losses(rows: Mapping[int, Row], members: Collection[str]) -> list[Loss]:
+def losses(rows: Mapping[int, BucketRow], members: Collection[str]) -> list[Loss]:
     """Pairs without backup, and pairs of which no copy is left (A37), in their order."""
     found = []
     for bucket, row in sorted(rows.items()):
@@ -57,7 +57,7 @@ def losses(rows: Mapping[int, Row], members: Collection[str]) -> list[Loss]:
     return found
 
 
-def misplaced(row: Row, managers: Iterable[KnownManager], *, zones: bool = True) -> str:
+def misplaced(row: BucketRow, managers: Iterable[KnownManager], *, zones: bool = True) -> str:
     """Why the copies of this row must not be where they are (A32), or ""."""
     if row.slave is None:
         return ""

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from jgroups_py.buckets.messages import NodeStatistics, Row
+from jgroups_py.buckets.messages import BucketRow, NodeStatistics
 from jgroups_py.channel.metrics import Sample, metric_name
 
 
@@ -14,7 +14,7 @@ class InstanceStatistics:
     """What the members have said. ``missing``: members that have not answered in time. ``rows``: where the buckets are."""
 
     def __init__(
-        self, nodes: Sequence[NodeStatistics], missing: Sequence[str], rows: Mapping[int, Row]
+        self, nodes: Sequence[NodeStatistics], missing: Sequence[str], rows: Mapping[int, BucketRow]
     ) -> None:
         self.nodes = sorted(nodes, key=lambda node: (node.node, node.member))
         self.missing, self.rows = list(missing), rows

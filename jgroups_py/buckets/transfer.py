@@ -19,7 +19,7 @@ from typing import Final, Literal
 
 from jgroups_py.buckets.bucket import Bucket
 from jgroups_py.buckets.ends import Cep
-from jgroups_py.buckets.messages import EntryChange, Kept, Move, Parcel, Row
+from jgroups_py.buckets.messages import BucketRow, EntryChange, Kept, Move, Parcel
 from jgroups_py.buckets.settings import InstanceSettings
 
 KEPT_MAX: Final = 200
@@ -34,7 +34,7 @@ class Transfer:
         self,
         number: int,
         bucket: Bucket,
-        row: Row,
+        row: BucketRow,
         move: Move,
         asker: Cep,
         settings: InstanceSettings,
@@ -65,19 +65,19 @@ class Transfer:
         """All entries were sent, and all parcels were taken."""
         return self._changes is None and not self._kept and not self.on_the_way
 
-    def wanted(self) -> Row:
+    def wanted(self) -> BucketRow:
         """The row after the move. Rolling back: the old one in a new epoch, so that no earlier question can be answered with yes."""
         row = self.row
         if self.rolls_back:
-            return Row(row.bucket, row.epoch + 1, row.master, row.slave, row.slave_version)
+            return BucketRow(row.bucket, row.epoch + 1, row.master, row.slave, row.slave_version)
         return self.moved()
 
-    def moved(self) -> Row:
+    def moved(self) -> BucketRow:
         """The row that the move asks for. It may be decided after the transfer began to roll back, too."""
         row, move = self.row, self.move
         if move.role == "master":
-            return Row(row.bucket, row.epoch + 1, move.to, row.slave, row.slave_version)
-        return Row(row.bucket, row.epoch + 1, row.master, move.to, move.version)
+            return BucketRow(row.bucket, row.epoch + 1, move.to, row.slave, row.slave_version)
+        return BucketRow(row.bucket, row.epoch + 1, row.master, move.to, move.version)
 
     def parcels(self) -> Iterator[Parcel]:
         """The next parcels, as many as may be on their way. Raises what the plug-in raises when it writes the version."""

@@ -21,7 +21,7 @@ import trio
 
 from jgroups_py.buckets.ends import Cep
 from jgroups_py.buckets.errors import BucketError, OutcomeUnknown, Refused
-from jgroups_py.buckets.messages import Row
+from jgroups_py.buckets.messages import BucketRow
 from jgroups_py.buckets.node import BucketNode
 
 ATTEMPTS_MAX: Final = 5
@@ -45,7 +45,7 @@ async def move_all(
     *,
     at_most: int | None = None,
     pause: float = 0.0,
-    on_move: Callable[[Row], None] | None = None,
+    on_move: Callable[[BucketRow], None] | None = None,
 ) -> Moves:
     """Move the buckets of one manager to another one, masters and slaves, one after the other, in the order of their numbers.
 
@@ -78,7 +78,7 @@ async def move_all(
     return done
 
 
-async def _move(node: BucketNode, bucket: int, frm: Cep, to: Cep) -> Row:
+async def _move(node: BucketNode, bucket: int, frm: Cep, to: Cep) -> BucketRow:
     """Move one bucket. Its row says what has become of an attempt whose answer was lost."""
     for attempt in range(1, ATTEMPTS_MAX + 1):
         row = node.state.rows[bucket]

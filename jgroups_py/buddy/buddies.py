@@ -14,7 +14,7 @@ from typing import Final
 
 from jgroups_py.buddy.config import BuddyConfig
 from jgroups_py.buddy.holders import COMPLETE, DISMISSED, FILLING, Holder, Holders
-from jgroups_py.buddy.locator import BUDDIES_MAX, BuddyLocator, Member, checked
+from jgroups_py.buddy.locator import BUDDIES_MAX, BuddyLocator, MemberFacts, checked
 from jgroups_py.buddy.log import WriteLog
 from jgroups_py.buddy.membership import Membership
 from jgroups_py.buddy.messages import (
@@ -115,7 +115,7 @@ class Buddies:
         membership = self._membership
         return [m for m in reversed(membership.members) if m in membership.leaving]
 
-    def _told(self, member: Address) -> Member:
+    def _told(self, member: Address) -> MemberFacts:
         if member == self._membership.me:
             config = self._config
             told = (config.pool, config.zone, config.hosts)
@@ -123,7 +123,7 @@ class Buddies:
             told = (pool.pool, pool.zone, pool.hosts)
         else:
             told = ("", "", ())
-        return Member(member, *told, leaving=member in self._membership.leaving)
+        return MemberFacts(member, *told, leaving=member in self._membership.leaving)
 
     def arrange(self) -> None:
         """Assigns the wanted members, and dismisses the others when all wanted ones are complete. A member that is wanted

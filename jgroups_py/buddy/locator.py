@@ -18,7 +18,7 @@ BUDDIES_MAX: Final = 100
 """The highest ``numBuddies``."""
 
 
-class Member(msgspec.Struct, frozen=True):
+class MemberFacts(msgspec.Struct, frozen=True):
     """The facts that a locator is told of a member. ``hosts``: all interface addresses of its host."""
 
     address: Address
@@ -34,7 +34,7 @@ class BuddyLocator:
     def init(self, properties: Mapping[str, str]) -> None:
         """Takes ``buddyLocatorProperties``. Raises ConfigError if they make no sense."""
 
-    def get_buddies(self, members: Sequence[Member]) -> Sequence[Address]:
+    def get_buddies(self, members: Sequence[MemberFacts]) -> Sequence[Address]:
         """``members``: all members of the view in their order, turned so that the owner comes first."""
         raise NotImplementedError
 
@@ -52,7 +52,7 @@ class NextMemberBuddyLocator(BuddyLocator):
         self.num_buddies = buddies_wanted(properties)
         self.ignore_colocated = _truth(properties.get("ignoreColocatedBuddies", "true"))
 
-    def get_buddies(self, members: Sequence[Member]) -> list[Address]:
+    def get_buddies(self, members: Sequence[MemberFacts]) -> list[Address]:
         owner, *others = members
         chosen: list[Address] = []
         for level, fits in enumerate(self._levels(owner)):
@@ -64,17 +64,17 @@ class NextMemberBuddyLocator(BuddyLocator):
                     self.hints_broken += level > 0 and not member.leaving
         return chosen
 
-    def _levels(self, owner: Member) -> list[Callable[[Member], bool]]:
-        def pool(member: Member) -> bool:
+    def _levels(self, owner: MemberFacts) -> list[Callable[[MemberFacts], bool]]:
+        def pool(member: MemberFacts) -> bool:
             return member.pool == owner.pool
 
-        def host(member: Member) -> bool:
+        def host(member: MemberFacts) -> bool:
             return not (self.ignore_colocated and set(member.hosts) & set(owner.hosts))
 
-        def zone(member: Member) -> bool:
+        def zone(member: MemberFacts) -> bool:
             return not (owner.zone and member.zone == owner.zone)
 
-        def stays(member: Member) -> bool:
+        def stays(member: MemberFacts) -> bool:
             return not member.leaving
 
         return [

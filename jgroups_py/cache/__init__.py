@@ -15,7 +15,7 @@ from jgroups_py.cache.batch import CacheBatch
 from jgroups_py.cache.codec import Codec, MsgpackCodec
 from jgroups_py.cache.discarded import Discarded
 from jgroups_py.cache.fqn import BACKUP_ROOT, Fqn
-from jgroups_py.cache.listeners import Kind, Listener, Missed, NodeChanged
+from jgroups_py.cache.listeners import EventKind, Listener, Missed, NodeChanged
 from jgroups_py.cache.opening import open_tree_cache
 from jgroups_py.cache.options import CallOptions
 from jgroups_py.cache.policies import EvictionPolicy, LeastRecentlyUsed, TimeToLive
@@ -65,7 +65,7 @@ __all__ = [
     "EvictionConfig",
     "EvictionPolicy",
     "Fqn",
-    "Kind",
+    "EventKind",
     "LeastRecentlyUsed",
     "Listener",
     "LoaderConfig",

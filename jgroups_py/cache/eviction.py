@@ -19,7 +19,7 @@ import trio
 from jgroups_py.cache.container import Container
 from jgroups_py.cache.fqn import BACKUP_ROOT, Fqn
 from jgroups_py.cache.guarded_policy import guarded
-from jgroups_py.cache.listeners import CacheListeners, Kind
+from jgroups_py.cache.listeners import CacheListeners, EventKind
 from jgroups_py.cache.locks import LockRequest, PathLocks, Scope
 from jgroups_py.cache.node import Node
 from jgroups_py.cache.policies import EvictionPolicy
@@ -254,5 +254,5 @@ class Evictor:
         if self._keeper is not None:
             self._keeper.evicted(path)
         self.gone(path)
-        self._listeners.moved(path, Kind.EVICTED)
+        self._listeners.moved(path, EventKind.EVICTED)
         return True

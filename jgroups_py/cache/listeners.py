@@ -27,7 +27,7 @@ from jgroups_py.cache.node import Node
 from jgroups_py.errors import CacheClosed
 
 
-class Kind(enum.Enum):
+class EventKind(enum.Enum):
     """The kinds of events of a node."""
 
     CREATED = "created"
@@ -43,7 +43,7 @@ class Kind(enum.Enum):
     """Another member owns it now."""
 
 
-CHANGES = frozenset({Kind.CREATED, Kind.MODIFIED, Kind.REMOVED})
+CHANGES = frozenset({EventKind.CREATED, EventKind.MODIFIED, EventKind.REMOVED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class NodeChanged:
     """One node changed. Nodes that changed together carry the same ``batch`` number."""
 
     path: Fqn
-    kind: Kind
+    kind: EventKind
     keys: tuple[str, ...]
     """Attributes that were set, changed or removed."""
     local: bool
@@ -73,7 +73,7 @@ class Listener:
     """A stream of changes; made by ``TreeCache.listen``. For one task."""
 
     def __init__(
-        self, owner: CacheListeners, path: Fqn, kinds: frozenset[Kind], limit: int
+        self, owner: CacheListeners, path: Fqn, kinds: frozenset[EventKind], limit: int
     ) -> None:
         self._owner = owner
         self._path = path
@@ -179,7 +179,7 @@ class CacheListeners:
             NodeChanged(c.path, _kind_of(c), _keys_of(c), local, self._batch) for c in changes
         )
 
-    def moved(self, path: Fqn, kind: Kind) -> None:
+    def moved(self, path: Fqn, kind: EventKind) -> None:
         """A node was evicted or loaded, taken or given: no write."""
         if self._listeners:
             self._batch += 1
@@ -199,10 +199,10 @@ class CacheListeners:
         self._listeners.clear()
 
 
-def _kind_of(change: NodeChange) -> Kind:
+def _kind_of(change: NodeChange) -> EventKind:
     if change.after is None:
-        return Kind.REMOVED
-    return Kind.CREATED if change.before is None else Kind.MODIFIED
+        return EventKind.REMOVED
+    return EventKind.CREATED if change.before is None else EventKind.MODIFIED
 
 
 def _keys_of(change: NodeChange) -> tuple[str, ...]:

@@ -24,7 +24,7 @@ from jgroups_py.cache.buddy_manager import BuddyManager
 from jgroups_py.cache.container import MemoryTree
 from jgroups_py.cache.fqn import Fqn
 from jgroups_py.cache.node import Node
-from jgroups_py.cache.picture import Picture
+from jgroups_py.cache.picture import CachePicture
 from jgroups_py.cache.store import StorePicture
 from jgroups_py.cache.tree import Tree
 from jgroups_py.errors import StoreError
@@ -103,9 +103,9 @@ class PassiveNodes:
         finally:
             self._watching = [each for each in self._watching if each is not left]
 
-    def picture(self, stored: StorePicture, left: Mapping[Fqn, Node]) -> Picture:
+    def picture(self, stored: StorePicture, left: Mapping[Fqn, Node]) -> CachePicture:
         """The picture of this moment. ``stored``: the rows of a moment after ``left`` began to be noted."""
-        return Picture(
+        return CachePicture(
             self._mine.nodes(),
             stored,
             left={path: node for path, node in left.items() if path in self.paths},

@@ -1,4 +1,4 @@
-"""Picture: all nodes of a cache as of one moment, in memory and in its store."""
+"""CachePicture: all nodes of a cache as of one moment, in memory and in its store."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from jgroups_py.cache.store import StorePicture
 
 
 @dataclass(frozen=True, slots=True)
-class Picture:
+class CachePicture:
     """``nodes`` are in memory, and the truth for their paths; so are those that ``left`` it while the rows were taken.
     ``stored``: the rows of the store then, to be closed by whoever has it; those of ``gone`` are removed nodes that it did
     not know of. ``only``: with buddies, the rows that are values of nodes of this member; each of them must be there."""

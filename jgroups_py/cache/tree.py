@@ -8,7 +8,7 @@ from jgroups_py.cache.changes import Changes, NodeChange
 from jgroups_py.cache.container import Container
 from jgroups_py.cache.eviction import Evictor
 from jgroups_py.cache.fqn import Fqn
-from jgroups_py.cache.listeners import CacheListeners, Kind
+from jgroups_py.cache.listeners import CacheListeners, EventKind
 from jgroups_py.cache.node import Node
 
 Observer = Callable[[Changes, tuple[str, int] | None], None]
@@ -48,7 +48,7 @@ class Tree:
                 self.evictor.given(change.path, remove=remove)
             else:
                 self.evictor.taken(change.path, change.after)
-            self.listeners.moved(change.path, Kind.TAKEN if change.after else Kind.GIVEN)
+            self.listeners.moved(change.path, EventKind.TAKEN if change.after else EventKind.GIVEN)
 
     def arrived(self, changes: Changes) -> None:
         """Another site has written what this member owns."""
@@ -71,7 +71,7 @@ class Tree:
         """A node came back from the store."""
         self.container.load(path, node)
         self.evictor.touched(path, node, written=False)
-        self.listeners.moved(path, Kind.LOADED)
+        self.listeners.moved(path, EventKind.LOADED)
 
     def was_read(self, path: Fqn) -> None:
         """A call looked at a node."""

@@ -26,12 +26,12 @@ from jgroups_py.cache.eviction import Evictor, Region, refuse_backups
 from jgroups_py.cache.fqn import AnyPath, Fqn, as_fqn
 from jgroups_py.cache.holding import PlaceOfMember
 from jgroups_py.cache.interceptor import chain
-from jgroups_py.cache.listeners import CHANGES, CacheListeners, Kind, Listener
+from jgroups_py.cache.listeners import CHANGES, CacheListeners, EventKind, Listener
 from jgroups_py.cache.locks import PathLocks, Scope
 from jgroups_py.cache.node import EMPTY, Node, checked_key
 from jgroups_py.cache.old_rows import OldRows
 from jgroups_py.cache.options import CallOptions, Options, options_of
-from jgroups_py.cache.picture import Picture
+from jgroups_py.cache.picture import CachePicture
 from jgroups_py.cache.replication import LocalReplication, MemberReplication
 from jgroups_py.cache.retried import Attempts, OneBatch, Retried, refuse_function
 from jgroups_py.cache.rewriting import Rewriter
@@ -400,7 +400,7 @@ class TreeCache:
         self,
         path: AnyPath = "/",
         *,
-        kinds: frozenset[Kind] = CHANGES,
+        kinds: frozenset[EventKind] = CHANGES,
         buffer_max: int = 1000,
     ) -> Listener:
         """A stream of changes at and below ``path``, to be used with ``async with``.
@@ -652,7 +652,7 @@ class TreeCache:
         return isinstance(self._replication, BuddyReplication)
 
     @asynccontextmanager
-    async def still(self) -> AsyncIterator[Picture]:
+    async def still(self) -> AsyncIterator[CachePicture]:
         """All nodes this member has (with buddies: its own); nothing changes them before the block ends. With a store
         and alone, calls wait for that long, and this waits for those under way; else the block must not wait for anything.
 

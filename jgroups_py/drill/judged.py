@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from jgroups_py.drill.file import stacks
-from jgroups_py.drill.file.plan import Plan
+from jgroups_py.drill.file.plan import DrillPlan
 from jgroups_py.drill.judge import (
     bucket_judge,
     bucket_result,
@@ -35,10 +35,10 @@ Judged = tuple[Verdicts, Figures, dict[str, Any]]
 
 
 @dataclass
-class Outcome:
+class JudgedRun:
     """One run, judged."""
 
-    plan: Plan
+    plan: DrillPlan
     run: RunLog
     evidence: Evidence
     verdict: Verdicts
@@ -46,7 +46,7 @@ class Outcome:
     result: dict[str, Any]
 
 
-def _of_messages(plan: Plan, evidence: Evidence, about: dict[str, Any]) -> Judged:
+def _of_messages(plan: DrillPlan, evidence: Evidence, about: dict[str, Any]) -> Judged:
     verdict = judge.judge(
         evidence,
         primary=plan.primary,
@@ -57,7 +57,7 @@ def _of_messages(plan: Plan, evidence: Evidence, about: dict[str, Any]) -> Judge
     return verdict, operators.figures(evidence, verdict), judge.result(verdict, **about)
 
 
-def _of_caches(plan: Plan, evidence: Evidence, about: dict[str, Any]) -> Judged:
+def _of_caches(plan: DrillPlan, evidence: Evidence, about: dict[str, Any]) -> Judged:
     verdict = cache_judge.judge(evidence, expect=plan.expect)
     directed = (
         reigns(evidence.faults, evidence.sites, plan.primary, plan.grace)
@@ -70,17 +70,17 @@ def _of_caches(plan: Plan, evidence: Evidence, about: dict[str, Any]) -> Judged:
     return verdict, figures, result
 
 
-def _of_maps(plan: Plan, evidence: Evidence, about: dict[str, Any]) -> Judged:
+def _of_maps(plan: DrillPlan, evidence: Evidence, about: dict[str, Any]) -> Judged:
     verdict = map_judge.judge(evidence, expect=plan.expect)
     return verdict, map_judge.figures(verdict, evidence), map_result.result(verdict, **about)
 
 
-def _of_live(plan: Plan, evidence: Evidence, about: dict[str, Any]) -> Judged:
+def _of_live(plan: DrillPlan, evidence: Evidence, about: dict[str, Any]) -> Judged:
     verdict = live_judge.judge(evidence, expect=plan.expect)
     return verdict, live_judge.figures(verdict), live_result.result(verdict, **about)
 
 
-def _of_buckets(plan: Plan, evidence: Evidence, about: dict[str, Any]) -> Judged:
+def _of_buckets(plan: DrillPlan, evidence: Evidence, about: dict[str, Any]) -> Judged:
     verdict = bucket_judge.judge(evidence, expect=plan.expect)
     return verdict, bucket_judge.figures(verdict), bucket_result.result(verdict, **about)
 
@@ -89,7 +89,7 @@ def _of_buckets(plan: Plan, evidence: Evidence, about: dict[str, Any]) -> Judged
 class _Kind:
     """How a workload is run and judged. ``simulated``, ``real``, ``check``: ``module:function``, below ``jgroups_py.drill``."""
 
-    judged: Callable[[Plan, Evidence, dict[str, Any]], Judged]
+    judged: Callable[[DrillPlan, Evidence, dict[str, Any]], Judged]
     simulated: str
     real: str
     check: str = ""
@@ -127,21 +127,21 @@ def _found(place: str) -> Any:
     return getattr(importlib.import_module(f"jgroups_py.drill.{module}"), name)
 
 
-def runner_of(plan: Plan, real: bool) -> Runner:
+def runner_of(plan: DrillPlan, real: bool) -> Runner:
     """The way to run this plan."""
     kind = _KINDS[plan.workload]
     found: Runner = _found(kind.real if real else kind.simulated)
     return found
 
 
-def check(plan: Plan) -> None:
+def check(plan: DrillPlan) -> None:
     """Raises ``ConfigError`` for files with which no member could start."""
     stacks.check(plan)
     if _KINDS[plan.workload].check:
         _found(_KINDS[plan.workload].check)(plan)
 
 
-def run(plan: Plan, how: Runner, progress: Progress) -> Outcome:
+def run(plan: DrillPlan, how: Runner, progress: Progress) -> JudgedRun:
     """Run and judge. Raises ``DrillError``, ``ConfigError``."""
     logged = how(plan, progress)
     evidence = Evidence.of(logged.records(), [site.name for site in plan.sites])
@@ -153,4 +153,4 @@ def run(plan: Plan, how: Runner, progress: Progress) -> Outcome:
         "wall_s": logged.wall_s,
     }
     verdict, figures, result = _KINDS[plan.workload].judged(plan, evidence, about)
-    return Outcome(plan, logged, evidence, verdict, figures, {**result, **figures.printed()})
+    return JudgedRun(plan, logged, evidence, verdict, figures, {**result, **figures.printed()})

@@ -96,7 +96,7 @@ PAYLOAD_MIN = _PAYLOAD.size
 """Bytes a drill's message has at least."""
 
 
-class Record(NamedTuple):
+class DrillRecord(NamedTuple):
     """One thing that happened. ``incarnation`` counts from 1; 0 where nobody is meant."""
 
     t: float
@@ -127,7 +127,7 @@ class Record(NamedTuple):
         )
 
     @classmethod
-    def from_json(cls, line: str | bytes) -> Record:
+    def from_json(cls, line: str | bytes) -> DrillRecord:
         """Read a line. Raises ``ValueError``, which ``json.JSONDecodeError`` is."""
         try:
             fields = json.loads(line)
@@ -160,7 +160,7 @@ def _is_count(value: object) -> bool:
     return isinstance(value, int) and value >= 0
 
 
-def expand(records: Iterable[Record]) -> Iterator[Record]:
+def expand(records: Iterable[DrillRecord]) -> Iterator[DrillRecord]:
     """One record a message: runs become their messages, as ``--log`` has them."""
     for record in records:
         run = record.event in RUNS and record.seqno is not None
@@ -183,7 +183,7 @@ class LogWriter:
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
         self._fd: int | None = os.open(path, flags, 0o644)
 
-    def write(self, records: Iterable[Record]) -> None:
+    def write(self, records: Iterable[DrillRecord]) -> None:
         """Raises ``OSError`` when the file takes no more, ``ValueError`` when closed."""
         if self._fd is None:
             raise ValueError("the log is closed")
@@ -198,12 +198,12 @@ class LogWriter:
             self._fd = None
 
 
-def read_log(path: str | Path) -> Iterator[Record]:
+def read_log(path: str | Path) -> Iterator[DrillRecord]:
     """The records of one file, in its order. A last line cut short by a kill is left out."""
     with open(path, "rb") as lines:
         for line in lines:
             if line.endswith(b"\n"):
-                yield Record.from_json(line)
+                yield DrillRecord.from_json(line)
 
 
 class Payload(NamedTuple):
@@ -225,7 +225,7 @@ class Payload(NamedTuple):
         return cls._make(_PAYLOAD.unpack_from(data))
 
 
-class Run(NamedTuple):
+class RunOfNumbers(NamedTuple):
     """Consecutive numbers of one origin."""
 
     site: int
@@ -235,9 +235,9 @@ class Run(NamedTuple):
     length: int
 
 
-def runs(payloads: Iterable[bytes | memoryview]) -> list[Run]:
+def runs(payloads: Iterable[bytes | memoryview]) -> list[RunOfNumbers]:
     """Payloads, in the order of delivery, as runs. Raises ``struct.error``."""
-    found: list[Run] = []
+    found: list[RunOfNumbers] = []
     unpack = _PAYLOAD.unpack_from
     who: tuple[int, int, int] | None = None
     first = following = 0
@@ -247,8 +247,8 @@ def runs(payloads: Iterable[bytes | memoryview]) -> list[Run]:
             following += 1
             continue
         if who is not None:
-            found.append(Run(*who, first, following - first))
+            found.append(RunOfNumbers(*who, first, following - first))
         who, first, following = (site, member, incarnation), seqno, seqno + 1
     if who is not None:
-        found.append(Run(*who, first, following - first))
+        found.append(RunOfNumbers(*who, first, following - first))
     return found

@@ -24,7 +24,7 @@ from jgroups_py.driver.faults import Faults
 from jgroups_py.driver.interfaces import resolve_all
 from jgroups_py.driver.lookup import Resolver, addresses_of
 from jgroups_py.driver.refusal import refusal
-from jgroups_py.driver.streams import Listener, TcpConnection
+from jgroups_py.driver.streams import TcpConnection, TcpListener
 from jgroups_py.stack.machine import Machine
 from jgroups_py.stack.ports import (
     Bind,
@@ -102,7 +102,7 @@ class SocketDriver(Driver):
         self.streams: dict[Handle, TcpConnection] = {}
         self.closing: dict[Handle, TcpConnection] = {}
         """Connections that the protocol has closed, and whose last bytes are still under way."""
-        self.listeners: dict[Handle, Listener] = {}
+        self.listeners: dict[Handle, TcpListener] = {}
         self._accepted = itertools.count(-1, -1)
         self._held: list[tuple[float, int, In]] = []
         self._held_count = 0
@@ -167,7 +167,7 @@ class SocketDriver(Driver):
             problem = refusal(bind.host, bind.port, opening.last_port(bind), error)
             self.happened(BindFailed(bind.handle, problem))
             return
-        listener = self.listeners[bind.handle] = Listener(self, bind.handle, sock)
+        listener = self.listeners[bind.handle] = TcpListener(self, bind.handle, sock)
         self.happened(Bound(bind.handle, opening.local_of(sock)))
         self.nursery.start_soon(listener.run)
 

@@ -82,7 +82,7 @@ class StreamDriver(Interface):
         """The connection is gone."""
 
 
-class Listener:
+class TcpListener:
     """Accepts connections until closed."""
 
     def __init__(self, driver: StreamDriver, handle: Handle, sock: socket.socket) -> None:

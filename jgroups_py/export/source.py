@@ -24,7 +24,7 @@ class RowWrite(NamedTuple):
     data: bytes
 
 
-class Stored(Protocol):
+class RowsElsewhere(Protocol):
     """Rows that are not in memory."""
 
     count: int
@@ -42,7 +42,7 @@ class Frozen:
 
     rows: Sequence[Any]
     offset: Offset
-    stored: Stored | None = None
+    stored: RowsElsewhere | None = None
     part: PartOpened | None = None
 
     def __len__(self) -> int:

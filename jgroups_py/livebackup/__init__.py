@@ -18,7 +18,7 @@ from jgroups_py.livebackup.errors import (
 )
 from jgroups_py.livebackup.home import PutAside
 from jgroups_py.livebackup.kinds import Stateful, by_effects, only_reads, undone_by
-from jgroups_py.livebackup.node import Node
+from jgroups_py.livebackup.node import LiveBackupNode
 from jgroups_py.livebackup.opening import open_livebackup
 from jgroups_py.livebackup.settings import Every, LiveBackupSettings
 from jgroups_py.livebackup.work import Work
@@ -30,7 +30,7 @@ __all__ = [
     "Every",
     "LiveBackupError",
     "LiveBackupSettings",
-    "Node",
+    "LiveBackupNode",
     "NotLive",
     "NotReadable",
     "OutcomeUnknown",

@@ -20,7 +20,7 @@ COMING_MAX: Final = 100_000
 B = TypeVar("B")
 
 
-class Lag(NamedTuple):
+class BackupLag(NamedTuple):
     """How far the slowest backup is behind."""
 
     operations: int
@@ -133,10 +133,10 @@ class Confirming(Generic[B]):
             number in one.behind for one in (*self._backups.values(), *self._coming.values())
         )
 
-    def lag(self, now: float) -> Lag:
+    def lag(self, now: float) -> BackupLag:
         behind = self._backups.values()
         oldest = [next(iter(one.behind.values())).at for one in behind if one.behind]
-        return Lag(
+        return BackupLag(
             max((len(one.behind) for one in behind), default=0),
             max((one.bytes for one in behind), default=0),
             max((now - at for at in oldest), default=0.0),

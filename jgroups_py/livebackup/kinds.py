@@ -165,7 +165,7 @@ def _public(kind: type[Stateful], name: str) -> Callable[..., Any] | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class OperationOutcome:
     """A value or the error that was raised."""
 
     value: Any
@@ -185,7 +185,7 @@ class Outcome:
 async def outcome_of(running: Awaitable[Any]) -> Outcome:
     """Errors become an outcome; a cancellation goes on, without the errors that came along with it from a nursery."""
     try:
-        return Outcome(await running, None)
+        return OperationOutcome(await running, None)
     except Exception as error:
         return Outcome(None, error)
     except BaseExceptionGroup as group:

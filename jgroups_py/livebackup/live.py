@@ -12,7 +12,7 @@ from jgroups_py.livebackup.changed import Changed
 from jgroups_py.livebackup.confirming import Confirming
 from jgroups_py.livebackup.crew import Job
 from jgroups_py.livebackup.errors import BadOperation, NotLive, OutcomeUnknown
-from jgroups_py.livebackup.kinds import Operation, Outcome, is_by_effects, outcome_of
+from jgroups_py.livebackup.kinds import Operation, OperationOutcome, is_by_effects, outcome_of
 from jgroups_py.livebackup.messages import Op, Part, Whole, encode, plain
 from jgroups_py.livebackup.objects import Space
 from jgroups_py.livebackup.outgoing import Outgoing

@@ -1,4 +1,4 @@
-"""Node: a member of a group of which one is live and the others are backups.
+"""LiveBackupNode: a member of a group of which one is live and the others are backups.
 
     view       the live node goes on if its view is large enough; without one the members elect one (roles.py)
     Lead       a live node has told itself: a node that has not exactly its state asks for a snapshot
@@ -64,7 +64,7 @@ LOG_INTERVAL: Final = 60.0
 """Seconds between two lines of the log about the same thing, of those that others can cause."""
 
 
-class Node:
+class LiveBackupNode:
     """Made by ``open_livebackup``."""
 
     def __init__(

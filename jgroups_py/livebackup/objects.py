@@ -14,7 +14,7 @@ from jgroups_py.livebackup.errors import BadOperation
 from jgroups_py.livebackup.kinds import (
     REMOVAL,
     Catalogue,
-    Outcome,
+    OperationOutcome,
     Stateful,
     is_only_reading,
     method_of,
@@ -41,14 +41,14 @@ class Object:
     def method(self, name: str) -> Callable[..., Any]:
         return partial(method_of(type(self.state), name, self.key), self.state)
 
-    async def checked(self, outcome: Outcome) -> tuple[Outcome, bytes]:
+    async def checked(self, outcome: OperationOutcome) -> tuple[OperationOutcome, bytes]:
         """The outcome of a change and the checksum of the object after it. When ``save`` gives what is not plain data, the change has
         raised BadOperation, on both sides."""
         try:
             return outcome, checksum_of(await self.save())
         except TypeError as error:
             problem = f"{self.key}: what save gives is not plain data: {error}"
-            return Outcome(None, BadOperation(problem)), b""
+            return OperationOutcome(None, BadOperation(problem)), b""
 
     async def save(self) -> Any:
         """The state as plain data."""
@@ -77,7 +77,7 @@ class Object:
         name: str,
         arguments: tuple[Any, ...],
         keep: Callable[[dict[str, Any]], None] | None = None,
-    ) -> tuple[Outcome, Undo]:
+    ) -> tuple[OperationOutcome, Undo]:
         """Call, and return what came and what reverses it. ``keep`` is given a copy of the attributes before the call."""
         if is_only_reading(type(self.state), name):
             return await outcome_of(self.call(name, arguments)), _nothing
@@ -118,20 +118,20 @@ class OwnedObject(Object):
 
     async def call(self, name: str, arguments: tuple[Any, ...]) -> Any:
         reply = await self._workers.ask("call", self.key, name, *arguments)
-        return Outcome(reply.value, reply.error).unwrap()
+        return OperationOutcome(reply.value, reply.error).unwrap()
 
     async def call_undoable(
         self,
         name: str,
         arguments: tuple[Any, ...],
         keep: Callable[[dict[str, Any]], None] | None = None,
-    ) -> tuple[Outcome, Undo]:
+    ) -> tuple[OperationOutcome, Undo]:
         if is_only_reading(type(self.state), name):
             return await outcome_of(self.call(name, arguments)), _nothing
         undo_name = undo_of(type(self.state), name)
         ask = self._workers.ask
         reply = await ask("call" if undo_name else "undoable", self.key, name, *arguments)
-        outcome = Outcome(reply.value, reply.error)
+        outcome = OperationOutcome(reply.value, reply.error)
         if undo_name is None:
             return outcome, partial(ask, "restore", self.key, "", reply.before)
         if outcome.error is not None:
@@ -140,11 +140,11 @@ class OwnedObject(Object):
 
     async def save(self) -> Any:
         reply = await self._workers.ask("save", self.key)
-        return Outcome(reply.value, reply.error).unwrap()
+        return OperationOutcome(reply.value, reply.error).unwrap()
 
     async def load(self, state: Any) -> None:
         reply = await self._workers.ask("load", self.key, "", state)
-        Outcome(None, reply.error).unwrap()
+        OperationOutcome(None, reply.error).unwrap()
 
     async def forget(self) -> None:
         await self._workers.ask("drop", self.key)
@@ -232,7 +232,7 @@ class Space:
         method: str,
         arguments: tuple[Any, ...],
         keep: Callable[[dict[str, Any]], None] | None = None,
-    ) -> tuple[Outcome, Undo]:
+    ) -> tuple[OperationOutcome, Undo]:
         """Make a change, which may be a removal. Returns what came and what reverses it. ``keep`` is given a copy of the attributes before it."""
         found, is_new = self.obtain(key)
         if method == REMOVAL:
@@ -245,15 +245,15 @@ class Space:
             raise
         return outcome, partial(self.drop, key) if is_new else undo
 
-    async def remove(self, found: Object, is_new: bool, unless: Sequence[str]) -> Outcome:
+    async def remove(self, found: Object, is_new: bool, unless: Sequence[str]) -> OperationOutcome:
         """Remove the object, unless the method that is named says something true. ``is_new``: it was made for that. The outcome is whether it was there
         and is gone."""
         for name in () if is_new else unless:
             outcome = await outcome_of(found.call(name, ()))
             if outcome.error is not None or outcome.value:
-                return Outcome(False, outcome.error)
+                return OperationOutcome(False, outcome.error)
         await self.drop(found.key)
-        return Outcome(not is_new, None)
+        return OperationOutcome(not is_new, None)
 
     async def _remove_undoable(
         self,
@@ -261,19 +261,19 @@ class Space:
         is_new: bool,
         unless: Sequence[str],
         keep: Callable[[dict[str, Any]], None] | None,
-    ) -> tuple[Outcome, Undo]:
+    ) -> tuple[OperationOutcome, Undo]:
         undo: Undo = _nothing
         for name in () if is_new else unless:
             outcome, undo = await found.call_undoable(name, (), keep)
             if outcome.error is not None or outcome.value:
-                return Outcome(False, outcome.error), undo
+                return OperationOutcome(False, outcome.error), undo
         if keep is not None:
             keep(vars(found.state))
         restore = await found.leave()
         del self._objects[found.key]
         if is_new:
-            return Outcome(False, None), _nothing
-        return Outcome(True, None), partial(self._bring_back, found, restore, undo)
+            return OperationOutcome(False, None), _nothing
+        return OperationOutcome(True, None), partial(self._bring_back, found, restore, undo)
 
     async def _bring_back(self, found: Object, *undos: Undo) -> None:
         self._objects[found.key] = found
@@ -282,7 +282,7 @@ class Space:
             if inspect.isawaitable(done):
                 await done
 
-    async def checked(self, key: str, outcome: Outcome) -> tuple[Outcome, bytes]:
+    async def checked(self, key: str, outcome: OperationOutcome) -> tuple[OperationOutcome, bytes]:
         """As ``Object.checked``. The checksum of an object that is not there is empty."""
         found = self._objects.get(key)
         return (outcome, b"") if found is None else await found.checked(outcome)

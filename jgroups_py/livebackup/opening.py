@@ -13,7 +13,7 @@ from jgroups_py.channel.open import open_channel
 from jgroups_py.driver.unwrap import reraise
 from jgroups_py.errors import ConfigError
 from jgroups_py.livebackup.kinds import Catalogue, Operation, Stateful, is_by_effects
-from jgroups_py.livebackup.node import Node
+from jgroups_py.livebackup.node import LiveBackupNode
 from jgroups_py.livebackup.processes import open_workers
 from jgroups_py.livebackup.settings import Every, LiveBackupSettings
 
@@ -31,7 +31,7 @@ async def open_livebackup(
     wall: Callable[[], float] | None = None,
     seed: int | None = None,
     **channel: Any,
-) -> AsyncIterator[Node]:
+) -> AsyncIterator[LiveBackupNode]:
     """Open a node of ``cluster``. One node is live, the others are its backups; all are opened alike.
 
         async with open_livebackup(
@@ -72,7 +72,7 @@ async def open_livebackup(
             open_channel(stack, cluster=cluster, name=name, seed=seed, **channel) as opened,
             trio.open_nursery() as nursery,
         ):
-            node = Node(
+            node = LiveBackupNode(
                 opened,
                 catalogue,
                 settings,

@@ -18,7 +18,7 @@ import trio
 
 from jgroups_py.livebackup.errors import WorkerLost
 from jgroups_py.livebackup.kinds import Stateful
-from jgroups_py.livebackup.worker import Reply, Request, Verb, work
+from jgroups_py.livebackup.worker import Verb, WorkerReply, WorkerRequest, work
 
 END_SECONDS: Final = 2.0
 """How long a worker may take to end with its node."""
@@ -43,7 +43,7 @@ class Worker:
         assert self._process.pid is not None
         return self._process.pid
 
-    async def ask(self, request: Request) -> Reply:
+    async def ask(self, request: WorkerRequest) -> WorkerReply:
         """Waits for ever when the worker is lost: the node ends then."""
         async with self._turn:
             try:
@@ -53,9 +53,9 @@ class Worker:
                 self._lost.set()
         return await trio.sleep_forever()
 
-    def _ask(self, request: Request) -> Reply:
+    def _ask(self, request: WorkerRequest) -> WorkerReply:
         self._pipe.send(request)
-        reply: Reply = self._pipe.recv()
+        reply: WorkerReply = self._pipe.recv()
         return reply
 
     def end(self) -> None:
@@ -78,11 +78,11 @@ class Workers:
     def pids(self) -> tuple[int, ...]:
         return tuple(worker.pid for worker in self._workers)
 
-    async def ask(self, verb: Verb, key: str, what: str = "", *arguments: Any) -> Reply:
+    async def ask(self, verb: Verb, key: str, what: str = "", *arguments: Any) -> WorkerReply:
         """Ask the owner of the object."""
         worker = self._workers[crc32(key.encode()) % len(self._workers)]
         kind = key.partition("/")[0]
-        return await worker.ask(Request(self._generation, verb, kind, key, what, arguments))
+        return await worker.ask(WorkerRequest(self._generation, verb, kind, key, what, arguments))
 
     def clear(self) -> None:
         """Forget all objects. No question is under way."""

@@ -166,7 +166,7 @@ class LiveWork(Work):
                 found.lock.release(self._may_begin)
 
     async def _noted(
-        self, ticket: Ticket, method: str, arguments: tuple[Any, ...], outcome: Outcome
+        self, ticket: Ticket, method: str, arguments: tuple[Any, ...], outcome: OperationOutcome
     ) -> Any:
         """The value of a change, after all is noted that backups need."""
         if self._checksum_every and ticket.number % self._checksum_every == 0:

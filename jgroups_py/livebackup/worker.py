@@ -13,7 +13,7 @@ from jgroups_py.livebackup.kinds import Stateful
 Verb = Literal["call", "undoable", "save", "load", "restore", "drop", "take"]
 
 
-class Request(NamedTuple):
+class WorkerRequest(NamedTuple):
     """``kind`` and ``key`` name the object, which is made if it is not there. ``what``: a method, or nothing. A request of a newer
     ``generation`` than those before it finds no objects."""
 
@@ -25,7 +25,7 @@ class Request(NamedTuple):
     arguments: tuple[Any, ...]
 
 
-class Reply(NamedTuple):
+class WorkerReply(NamedTuple):
     """``before``: the attributes before the call, when ``undoable`` was asked for, and before the end, when ``take`` was."""
 
     value: Any
@@ -40,17 +40,17 @@ class Owner:
         self._kinds = kinds
         self._objects: dict[str, Stateful] = {}
         self._generation = 0
-        self._verbs: Final[dict[Verb, Callable[[Request], Reply]]] = {
+        self._verbs: Final[dict[Verb, Callable[[WorkerRequest], WorkerReply]]] = {
             "call": self._call,
             "undoable": self._undoable,
-            "save": lambda request: Reply(self._object(request).save(), None, None),
+            "save": lambda request: WorkerReply(self._object(request).save(), None, None),
             "load": self._load,
             "restore": self._restore,
             "drop": self._drop,
             "take": self._take,
         }
 
-    def answer(self, request: Request) -> Reply:
+    def answer(self, request: WorkerRequest) -> WorkerReply:
         """Errors of a kind's own methods are part of the reply."""
         if request.generation != self._generation:
             self._generation = request.generation
@@ -58,43 +58,43 @@ class Owner:
         try:
             return self._verbs[request.verb](request)
         except Exception as error:
-            return Reply(None, error, None)
+            return WorkerReply(None, error, None)
 
-    def _object(self, request: Request) -> Stateful:
+    def _object(self, request: WorkerRequest) -> Stateful:
         found = self._objects.get(request.key)
         if found is None:
             found = self._objects[request.key] = self._kinds[request.kind]()
         return found
 
-    def _call(self, request: Request) -> Reply:
+    def _call(self, request: WorkerRequest) -> WorkerReply:
         method = getattr(self._object(request), request.what)
-        return Reply(method(*request.arguments), None, None)
+        return WorkerReply(method(*request.arguments), None, None)
 
-    def _undoable(self, request: Request) -> Reply:
+    def _undoable(self, request: WorkerRequest) -> WorkerReply:
         before = copy.deepcopy(vars(self._object(request)))
         try:
-            return Reply(self._call(request).value, None, before)
+            return WorkerReply(self._call(request).value, None, before)
         except Exception as error:
-            return Reply(None, error, before)
+            return WorkerReply(None, error, before)
 
-    def _load(self, request: Request) -> Reply:
+    def _load(self, request: WorkerRequest) -> WorkerReply:
         self._object(request).load(*request.arguments)
-        return Reply(None, None, None)
+        return WorkerReply(None, None, None)
 
-    def _restore(self, request: Request) -> Reply:
+    def _restore(self, request: WorkerRequest) -> WorkerReply:
         attributes = vars(self._object(request))
         attributes.clear()
         attributes.update(*request.arguments)
-        return Reply(None, None, None)
+        return WorkerReply(None, None, None)
 
-    def _drop(self, request: Request) -> Reply:
+    def _drop(self, request: WorkerRequest) -> WorkerReply:
         self._objects.pop(request.key, None)
-        return Reply(None, None, None)
+        return WorkerReply(None, None, None)
 
-    def _take(self, request: Request) -> Reply:
+    def _take(self, request: WorkerRequest) -> WorkerReply:
         found = self._object(request)
         del self._objects[request.key]
-        return Reply(None, None, vars(found))
+        return WorkerReply(None, None, vars(found))
 
 
 def work(pipe: Connection, kinds: Mapping[str, type[Stateful]]) -> None:
@@ -115,4 +115,4 @@ def work(pipe: Connection, kinds: Mapping[str, type[Stateful]]) -> None:
             problem = TypeError(
                 f"{request.key}.{request.what}: it cannot leave its process: {error}"
             )
-            pipe.send(Reply(None, problem, reply.before))
+            pipe.send(WorkerReply(None, problem, reply.before))

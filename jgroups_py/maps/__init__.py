@@ -34,7 +34,7 @@ if typing.TYPE_CHECKING:
         MapTypeError,
     )
     from jgroups_py.maps.feed import Evicted, MapChange, Skipped
-    from jgroups_py.maps.host import MapHost, Network
+    from jgroups_py.maps.host import MapHost, PeerNetwork
     from jgroups_py.maps.links import Link
     from jgroups_py.maps.local_map import MapStatistics
     from jgroups_py.maps.memory import MemoryLinks
@@ -80,7 +80,7 @@ __all__ = [
     "MapTypeError",
     "Maximum",
     "MemoryLinks",
-    "Network",
+    "PeerNetwork",
     "open_map",
     "open_map_channel",
     "read_audit",
@@ -112,7 +112,7 @@ _PLACES = {
     "codecs": "BYTES INT JSON STR Codec struct_codec",
     "errors": "MapBusy MapClosed MapError MapFileError MapFull MapTypeError",
     "feed": "Evicted MapChange Skipped",
-    "host": "MapHost Network",
+    "host": "MapHost PeerNetwork",
     "links": "Link",
     "local_map": "MapStatistics",
     "memory": "MemoryLinks",

@@ -16,7 +16,7 @@ from jgroups_py.errors import ConfigError
 from jgroups_py.maps.audit import AuditLog
 from jgroups_py.maps.cluster_file import ClusterConfig, HostConfig, MapConfig, load_cluster
 from jgroups_py.maps.codecs import AnyCodec
-from jgroups_py.maps.host import MapHost, Network
+from jgroups_py.maps.host import MapHost, PeerNetwork
 from jgroups_py.maps.open import Map, open_map
 from jgroups_py.maps.opening import MapOptions, Opening, Replication
 from jgroups_py.maps.tcp import open_port
@@ -52,7 +52,7 @@ class MapBuilder:
     def replication(
         self,
         identifier: int,
-        network: Network | Iterable[Network] | None = None,
+        network: PeerNetwork | Iterable[PeerNetwork] | None = None,
         settings: Replication | None = None,
     ) -> Self:
         """``identifier``: of this host, the same in all its processes. Without ``network`` this process leaves replication to others."""
@@ -188,7 +188,7 @@ class _OnePort:
         self._open = trio.Event()
 
     async def run(self, host: MapHost) -> None:
-        """See ``Network``."""
+        """See ``PeerNetwork``."""
         name, links = host.settings.map, self._links
         if self._begun:
             await self._open.wait()
@@ -211,7 +211,7 @@ def _options_of(
     host_id: int,
     cluster: ClusterConfig,
     types: Mapping[str, AnyCodec],
-    network: Network,
+    network: PeerNetwork,
     audit: AuditLog | None,
 ) -> MapOptions:
     key = types.get(one.key_class, _TYPES.get(one.key_class))

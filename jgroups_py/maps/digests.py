@@ -12,7 +12,7 @@ from itertools import islice
 from typing import Final, NamedTuple, Protocol
 
 from jgroups_py.maps.entry import MapEntry
-from jgroups_py.maps.stamp import Stamp
+from jgroups_py.maps.stamp import MapStamp
 
 BUCKETS: Final = 4096
 BYTES: Final = 16
@@ -32,10 +32,10 @@ class Side(Protocol):
     ) -> Iterator[tuple[bytes, MapEntry]]: ...
 
 
-class Row(NamedTuple):
+class DigestRow(NamedTuple):
     """An entry, with the digest of its value; empty: it was removed. ``stamp``: the last change."""
 
-    stamp: Stamp
+    stamp: MapStamp
     expires: int
     value: bytes
 
@@ -49,8 +49,8 @@ class Difference(NamedTuple):
 
     key: bytes
     why: str
-    here: Row | None
-    there: Row | None
+    here: DigestRow | None
+    there: DigestRow | None
 
 
 def bucket_of(key: bytes) -> int:
@@ -74,18 +74,18 @@ def _hash(key: bytes, entry: MapEntry) -> int:
     return int.from_bytes(data.digest(), "little")
 
 
-def row_of(entry: MapEntry) -> Row:
+def row_of(entry: MapEntry) -> DigestRow:
     value = entry.value
     digest = _NO_VALUE if value is None else blake2b(value, digest_size=BYTES).digest()
-    return Row(entry.stamp, entry.expires, digest)
+    return DigestRow(entry.stamp, entry.expires, digest)
 
 
 def rows(
     side: Side, buckets: Collection[int], *, after: bytes = b"", scan: int | None = None
-) -> tuple[list[tuple[bytes, Row]], bytes | None]:
+) -> tuple[list[tuple[bytes, DigestRow]], bytes | None]:
     """Rows of some buckets, removed ones too, in the order of keys above ``after``, of at most ``scan`` entries that are looked at. And the last key that was, from which one goes
     on; None: that is all."""
-    found: list[tuple[bytes, Row]] = []
+    found: list[tuple[bytes, DigestRow]] = []
     looked, key = 0, after
     for key, entry in islice(side.items(after=after, removed=True), scan):
         looked += 1
@@ -106,7 +106,9 @@ def differences(here: Side, there: Side) -> Iterator[Difference]:
         yield from compared(dict(rows(here, buckets)[0]), dict(rows(there, buckets)[0]))
 
 
-def compared(here: Mapping[bytes, Row], there: Mapping[bytes, Row]) -> Iterator[Difference]:
+def compared(
+    here: Mapping[bytes, DigestRow], there: Mapping[bytes, DigestRow]
+) -> Iterator[Difference]:
     """The keys whose rows differ, in their order. A key that is removed here and not known there is equal."""
     for key in sorted(here.keys() | there.keys()):
         a, b = here.get(key), there.get(key)
@@ -114,7 +116,7 @@ def compared(here: Mapping[bytes, Row], there: Mapping[bytes, Row]) -> Iterator[
             yield Difference(key, _why(a, b), a, b)
 
 
-def _why(here: Row | None, there: Row | None) -> str:
+def _why(here: DigestRow | None, there: DigestRow | None) -> str:
     if here is None or there is None:
         return "only here" if there is None else "only there"
     if here.stamp == there.stamp:

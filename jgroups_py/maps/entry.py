@@ -16,7 +16,7 @@ from typing import Final
 
 import msgspec
 
-from jgroups_py.maps.stamp import Stamp
+from jgroups_py.maps.stamp import MapStamp
 
 Dots = dict[int, int]
 """Numbers by origin."""
@@ -61,7 +61,7 @@ class MapEntry(msgspec.Struct, frozen=True, gc=False):
     last removal that the value comes after; a later life wins over an earlier one."""
 
     value: bytes | None
-    stamp: Stamp
+    stamp: MapStamp
     dots: Dots = {}
     expires: int = 0
     life: int = 0
@@ -111,7 +111,7 @@ def decode_entry(data: bytes) -> MapEntry:
     if time > TIME_MAX:
         raise DamagedEntry(f"an entry of the time {time}, at most {TIME_MAX} is possible")
     return MapEntry(
-        None if flags & _REMOVED else data[end:], Stamp(time, node), dots, expires, life
+        None if flags & _REMOVED else data[end:], MapStamp(time, node), dots, expires, life
     )
 
 

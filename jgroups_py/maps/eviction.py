@@ -37,7 +37,7 @@ TIME: Final = Struct("<Q")
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class MapLimits:
     """0: no limit. ``max_live_bytes``: keys and values of entries that are there."""
 
     max_entries: int = 0
@@ -60,12 +60,12 @@ class Limits:
         return _LIMITS.pack(self.max_entries, self.max_live_bytes, WAYS.index(self.evict))
 
 
-def limits_of(data: bytes | None) -> Limits:
+def limits_of(data: bytes | None) -> MapLimits:
     """``data``: the fact of a file; None: it has none."""
     if data is None:
-        return Limits()
+        return MapLimits()
     entries, size, way = _LIMITS.unpack(data)
-    return Limits(entries, size, WAYS[way])
+    return MapLimits(entries, size, WAYS[way])
 
 
 class Uses:

@@ -11,7 +11,7 @@ import msgspec
 
 from jgroups_py.maps.codecs import JSON, Codec, decoded
 from jgroups_py.maps.errors import MapError, MapTypeError
-from jgroups_py.maps.stamp import Stamp
+from jgroups_py.maps.stamp import MapStamp
 
 _STORED: Final = Codec[Any](
     "per-field",
@@ -42,7 +42,7 @@ class Fields:
         kind = self._codec.kind
         return fields if kind is None else msgspec.convert(fields, kind, str_keys=True)
 
-    def changed(self, before: bytes | None, data: bytes, stamp: Stamp) -> bytes:
+    def changed(self, before: bytes | None, data: bytes, stamp: MapStamp) -> bytes:
         """What is to be stored when a user's value (``data``, by its codec) replaces ``before``, which is as stored.
 
         Fields that are equal keep their writer; the others, and those that are gone, get ``stamp``. MapTypeError: a value without fields, or

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from jgroups_py.maps.errors import MapError
-from jgroups_py.maps.eviction import FORGET, REMOVE, Limits
+from jgroups_py.maps.eviction import FORGET, REMOVE, MapLimits
 from jgroups_py.maps.rules import LAST_WRITER, ConflictRule
 from jgroups_py.maps.stamp import IDENTIFIER_MAX, WIDE_IDENTIFIER_MAX
 
@@ -79,17 +79,17 @@ class FileSettings:
             raise MapError(f"max_bytes must be at least 1 MB, got {self.max_bytes}")
         if self.inbox_bytes < 4096:
             raise MapError(f"inbox_bytes must be at least 4 KB, got {self.inbox_bytes}")
-        self.limits(Limits())
+        self.limits(MapLimits())
         if not self.full_timeout >= 0:
             raise MapError(f"full_timeout must be 0 seconds or more, got {self.full_timeout}")
         for name in ("sync_interval", "merge_interval", "lock_timeout"):
             if not getattr(self, name) > 0:
                 raise MapError(f"{name} must be more than 0 seconds, got {getattr(self, name)}")
 
-    def limits(self, known: Limits) -> Limits:
+    def limits(self, known: MapLimits) -> MapLimits:
         """What is given, on top of what the file has. MapError: it cannot be."""
         default = REMOVE if self.identifier is not None else FORGET
-        return Limits(
+        return MapLimits(
             known.max_entries if self.max_entries is None else self.max_entries,
             known.max_live_bytes if self.max_live_bytes is None else self.max_live_bytes,
             self.evict or (known.evict if known else default),

@@ -14,7 +14,7 @@ import msgspec
 
 from jgroups_py.maps.entry import MapEntry
 from jgroups_py.maps.shared import SharedFile
-from jgroups_py.maps.stamp import WIDE_IDENTIFIER_MAX, Stamp
+from jgroups_py.maps.stamp import WIDE_IDENTIFIER_MAX, MapStamp
 
 CHANGES_AT_ONCE: Final = 1000
 """Changes that are read in one go; nobody waits longer for it."""
@@ -83,7 +83,7 @@ def changes(
             most -= len(found)
 
 
-def stamp_text(stamp: Stamp) -> str:
+def stamp_text(stamp: MapStamp) -> str:
     """A text; of two changes the newer one has the higher."""
     return f"{stamp.time:016x}.{WIDE_IDENTIFIER_MAX - stamp.node:04x}"
 

@@ -29,7 +29,7 @@ MAGIC: Final = b"jgmaps\x01"
 Number = Annotated[int, msgspec.Meta(ge=0, lt=1 << 32)]
 
 
-class Kind(IntEnum):
+class LinkKind(IntEnum):
     HI = 0
     DATA = 1
     ALL = 2
@@ -42,7 +42,7 @@ class Envelope(msgspec.Struct, frozen=True, array_like=True):
     is for one member."""
 
     map: Annotated[str, msgspec.Meta(max_length=255)]
-    kind: Kind
+    kind: LinkKind
     mine: Number = 0
     yours: Number = 0
     to: Annotated[bytes, msgspec.Meta(max_length=64)] = b""
@@ -201,7 +201,7 @@ class GroupLinks:
         if source == self.me or (envelope.to and envelope.to != self.me):
             return
         peer = self._peers.get(source)
-        if envelope.kind is Kind.ALL:
+        if envelope.kind is LinkKind.ALL:
             if peer is not None and peer.up:
                 peer.heard_at = now
                 self._out.append(Incoming(source, envelope.data, True))
@@ -213,11 +213,11 @@ class GroupLinks:
             if peer is None:
                 return
         peer.heard_at = now
-        if envelope.kind is Kind.HI:
+        if envelope.kind is LinkKind.HI:
             self._on_hi(source, peer, envelope, now)
-        elif envelope.kind is Kind.DATA:
+        elif envelope.kind is LinkKind.DATA:
             self._on_data(source, peer, envelope)
-        elif envelope.kind is Kind.BYE:
+        elif envelope.kind is LinkKind.BYE:
             self.close(source, now)
             self._out.append(Down(source))
         elif not peer.up and now >= peer.hi_due:
@@ -232,17 +232,17 @@ class GroupLinks:
                 self._greet(member, peer, now)
         if self.is_first and now >= self._announce_due:
             self._announce_due = now + self.settings.announce_interval
-            self._out.append(Send(None, sealed(Envelope(self.name, Kind.ANNOUNCE))))
+            self._out.append(Send(None, sealed(Envelope(self.name, LinkKind.ANNOUNCE))))
 
     # --- the host's side
 
     def send(self, member: Address, data: bytes) -> None:
         peer = self._peers.get(member)
         if peer is not None and peer.up:
-            self._say(member, peer, Kind.DATA, data)
+            self._say(member, peer, LinkKind.DATA, data)
 
     def send_all(self, data: bytes) -> None:
-        self._out.append(Send(None, sealed(Envelope(self.name, Kind.ALL, data=data))))
+        self._out.append(Send(None, sealed(Envelope(self.name, LinkKind.ALL, data=data))))
 
     def close(self, member: Address, now: float) -> None:
         """The link is over at this side; there may be another one, later."""
@@ -254,15 +254,15 @@ class GroupLinks:
 
     def leave(self) -> None:
         """This member serves the map no more."""
-        self._out.append(Send(None, sealed(Envelope(self.name, Kind.BYE))))
+        self._out.append(Send(None, sealed(Envelope(self.name, LinkKind.BYE))))
         self._peers.clear()
 
     # --- inside
 
     def _met(self, source: Address, envelope: Envelope, now: float) -> _Peer | None:
         """Somebody who is not in the view speaks to us: a member that is ahead of us, or the first one of another site."""
-        remote = bool(envelope.to) or envelope.kind is Kind.ANNOUNCE
-        if envelope.kind is Kind.BYE or (remote and not self.is_first):
+        remote = bool(envelope.to) or envelope.kind is LinkKind.ANNOUNCE
+        if envelope.kind is LinkKind.BYE or (remote and not self.is_first):
             return None
         most = self.settings.remote_max if remote else self.settings.early_max
         others = sum(
@@ -281,7 +281,7 @@ class GroupLinks:
         return peer
 
     def _greet(self, member: Address, peer: _Peer, now: float) -> None:
-        self._say(member, peer, Kind.HI)
+        self._say(member, peer, LinkKind.HI)
         peer.hi_delay = min(max(peer.hi_delay * 2, self.settings.hi_first), self.settings.hi_max)
         peer.hi_due = now + peer.hi_delay
 
@@ -319,7 +319,7 @@ class GroupLinks:
         self._take_down(member, self._peers[member])
         del self._peers[member]
 
-    def _say(self, member: Address, peer: _Peer, kind: Kind, data: bytes = b"") -> None:
+    def _say(self, member: Address, peer: _Peer, kind: LinkKind, data: bytes = b"") -> None:
         to = bytes(member) if peer.remote else b""
         envelope = Envelope(self.name, kind, peer.mine, peer.yours, to, data)
         self._out.append(Send(None if peer.remote else member, sealed(envelope)))

@@ -35,7 +35,7 @@ TAKEOVER_INTERVAL: Final = 0.2
 MapEvent = Told | Arrived | Sent
 
 
-class Network(Protocol):
+class PeerNetwork(Protocol):
     """Connections to peers, as long as ``run`` runs."""
 
     async def run(self, host: MapHost) -> None:
@@ -43,7 +43,7 @@ class Network(Protocol):
         in use)."""
 
 
-class HostFile(Table, Protocol):
+class HostFile(ReplicaTable, Protocol):
     """The table of a host, with the clock that gives its changes their stamps."""
 
     @property
@@ -164,7 +164,7 @@ class MapHost:
     def _carry_out(self) -> None:
         while out := self.replica.take():
             for what in out:
-                if isinstance(what, SendTo):
+                if isinstance(what, SendToPeer):
                     link = self._links.get(what.link)
                     if link is not None:
                         link.send(what.data)
@@ -198,7 +198,7 @@ class MapHost:
 async def replicate(
     file: SharedFile,
     settings: ReplicaSettings,
-    networks: Iterable[Network],
+    networks: Iterable[PeerNetwork],
     *,
     watch: Callable[[MapEvent], None] | None = None,
     started: Callable[[MapHost], None] | None = None,

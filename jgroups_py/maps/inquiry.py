@@ -14,9 +14,9 @@ from typing import Annotated, Final
 
 import msgspec
 
-from jgroups_py.maps.digests import BUCKETS, BYTES, Row, Side, digests, rows
+from jgroups_py.maps.digests import BUCKETS, BYTES, DigestRow, Side, digests, rows
 from jgroups_py.maps.entry import KEY_MAX
-from jgroups_py.maps.stamp import Stamp
+from jgroups_py.maps.stamp import MapStamp
 
 SCAN_MAX: Final = 50_000
 """Entries that one answer looks at."""
@@ -92,7 +92,8 @@ def digests_in(told: Digests) -> list[int]:
     return [int.from_bytes(data[at : at + BYTES], "big") for at in range(0, BUCKETS * BYTES, BYTES)]
 
 
-def rows_in(told: Rows) -> dict[bytes, Row]:
+def rows_in(told: Rows) -> dict[bytes, DigestRow]:
     return {
-        key: Row(Stamp(time, node), expires, value) for key, time, node, expires, value in told.rows
+        key: DigestRow(MapStamp(time, node), expires, value)
+        for key, time, node, expires, value in told.rows
     }

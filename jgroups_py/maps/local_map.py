@@ -22,7 +22,7 @@ from jgroups_py.maps.fields import Fields
 from jgroups_py.maps.host import MapHost
 from jgroups_py.maps.rules import LastWriter, PerField, PnCounter
 from jgroups_py.maps.shared import SharedFile
-from jgroups_py.maps.stamp import TICKS_PER_S, Stamp
+from jgroups_py.maps.stamp import TICKS_PER_S, MapStamp
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -300,7 +300,7 @@ class LocalMap(Mapping[K, V], Generic[K, V]):
         if self._fields is None:
             return data
         file = self._file
-        return self._fields.changed(before, data, Stamp(file.clock.next(), file.identifier))
+        return self._fields.changed(before, data, MapStamp(file.clock.next(), file.identifier))
 
     def _raw(self, key: K) -> bytes:
         return encoded(self._key, key, "key")

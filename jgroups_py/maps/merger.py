@@ -18,13 +18,13 @@ from typing import Final, Protocol
 from jgroups_py.maps.control import SLOTS, Control
 from jgroups_py.maps.entry import decode_entry
 from jgroups_py.maps.errors import MapFull
-from jgroups_py.maps.eviction import EVICTED_AT_ONCE, TIME, Limits
+from jgroups_py.maps.eviction import EVICTED_AT_ONCE, TIME, MapLimits
 from jgroups_py.maps.file_settings import FileSettings
 from jgroups_py.maps.inbox import ADVANCE, ANEW, CHANGE, ENTRY, FORGET, USE, InboxFiles, split_keyed
 from jgroups_py.maps.merging import Merging
 from jgroups_py.maps.rules import ConflictRule
 from jgroups_py.maps.stamp import HybridClock
-from jgroups_py.maps.store import Store
+from jgroups_py.maps.store import MapStore
 
 LOG: Final = logging.getLogger("jgroups_py.maps")
 RECORDS_MAX: Final = 20_000
@@ -46,7 +46,7 @@ class Merged(Protocol):
 
     folder: Path
     settings: FileSettings
-    store: Store
+    store: MapStore
     control: Control
     rule: ConflictRule
     clock: HybridClock
@@ -69,7 +69,7 @@ class Merger:
         self._synced = self._bury_at = time.monotonic()
         self._first = 0
         """The slot with which the next transaction begins."""
-        self._limits = Limits()
+        self._limits = MapLimits()
         """Those that are kept."""
 
     def release(self) -> None:
@@ -148,7 +148,7 @@ class Merger:
         for slot, end in ends.items():
             control.set_merged(slot, end)
         if merging.evicted >= EVICTED_AT_ONCE:
-            self._limits, self._bury_at = Limits(), 0.0  # more must go
+            self._limits, self._bury_at = MapLimits(), 0.0  # more must go
         control.worked()
         control.next_generation()
         self._sync()

@@ -14,7 +14,7 @@ from jgroups_py.maps.file_settings import DEFAULTS, FileSettings
 from jgroups_py.maps.merger import Merged, Merger
 from jgroups_py.maps.rules import RULES
 from jgroups_py.maps.stamp import HybridClock
-from jgroups_py.maps.store import Store
+from jgroups_py.maps.store import MapStore
 
 
 class _File(Merged):
@@ -23,7 +23,7 @@ class _File(Merged):
     def __init__(self, folder: Path, settings: FileSettings) -> None:
         self.folder = folder
         self.settings = settings
-        self.store = Store(
+        self.store = MapStore(
             folder,
             max_bytes=settings.max_bytes,
             settings=dict.fromkeys(DEFAULTS),

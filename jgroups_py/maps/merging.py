@@ -18,12 +18,12 @@ from jgroups_py.maps.eviction import (
     EVICTED_AT_ONCE,
     EVICTION_SLOT,
     FORGET,
-    Limits,
+    MapLimits,
     Uses,
     limits_of,
 )
 from jgroups_py.maps.rules import ConflictRule, LastWriter
-from jgroups_py.maps.stamp import Stamp
+from jgroups_py.maps.stamp import MapStamp
 from jgroups_py.maps.table import numbered, placed, write
 
 DOT: Final = Struct(">QQ")
@@ -233,7 +233,7 @@ class Merging:
 
     # --- limits
 
-    def set_limits(self, limits: Limits) -> None:
+    def set_limits(self, limits: MapLimits) -> None:
         """From now on. Uses are counted from the last write of each entry, if they were not counted before."""
         if limits and not self._limits:
             self._write_entries()
@@ -281,7 +281,7 @@ class Merging:
         """A removal by this host, newer than all that is in the file."""
         self._number += 1
         self._time = (max(self._time >> 8, entry.stamp.time >> 8) + 1) << 8 | EVICTION_SLOT
-        stamp = Stamp(self._time, self._origin >> NODE_SHIFT)
+        stamp = MapStamp(self._time, self._origin >> NODE_SHIFT)
         life = 0 if self._last_writer else self._time
         return numbered(
             self._rule, entry, MapEntry(None, stamp, {}, 0, life), self._origin, self._number

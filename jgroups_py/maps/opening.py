@@ -51,7 +51,7 @@ class MapOptions(TypedDict, total=False):
     key: AnyCodec | None
     value: AnyCodec | None
     identifier: int | None
-    network: Network | Iterable[Network] | None
+    network: PeerNetwork | Iterable[PeerNetwork] | None
     listen: str | None
     peers: Iterable[str]
     tls: TlsSettings | None
@@ -105,7 +105,7 @@ class Opening:
         self.ttl: float | None = given.get("ttl")
         network = given.get("network")
         if network is None:
-            self.networks: list[Network] = []
+            self.networks: list[PeerNetwork] = []
         elif hasattr(network, "run"):
             self.networks = [network]
         else:

@@ -15,7 +15,7 @@ from jgroups_py.maps.entry import MapEntry, decode_entry
 from jgroups_py.maps.inbox import CHANGE, ENTRY, InboxFiles, split_keyed
 from jgroups_py.maps.rules import ConflictRule, LastWriter, merged
 from jgroups_py.maps.stamp import HybridClock
-from jgroups_py.maps.store import Store
+from jgroups_py.maps.store import MapStore
 
 CATCH_UPS: Final = 10
 """How often one call reads the inboxes again because they were merged meanwhile."""
@@ -37,7 +37,7 @@ class Overlay:
 
     def __init__(
         self,
-        store: Store,
+        store: MapStore,
         control: Control,
         inboxes: InboxFiles,
         rule: ConflictRule,

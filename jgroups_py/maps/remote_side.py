@@ -9,7 +9,7 @@ from typing import Final
 import trio
 
 from jgroups_py.errors import ConfigError, JGroupsError
-from jgroups_py.maps.digests import Row
+from jgroups_py.maps.digests import DigestRow
 from jgroups_py.maps.frames import (
     Away,
     BadStream,
@@ -71,8 +71,8 @@ class RemoteSide:
             raise CannotCompare(f"{self._place} does not answer what it was asked")
         return digests_in(told)
 
-    async def rows(self, buckets: Collection[int]) -> dict[bytes, Row]:
-        found: dict[bytes, Row] = {}
+    async def rows(self, buckets: Collection[int]) -> dict[bytes, DigestRow]:
+        found: dict[bytes, DigestRow] = {}
         after: bytes | None = b""
         while after is not None:
             told = await self._ask(AskRows(sorted(buckets), after))

@@ -57,7 +57,7 @@ RESTS_MAX: Final = 9
 """While nothing changes, peers are told what we have only each tenth ``have_interval``."""
 
 
-class Table(Protocol):
+class ReplicaTable(Protocol):
     """What a replica needs of a table. ``apply`` may take effect later, in the order of calls."""
 
     def vector(self) -> Vector: ...
@@ -117,7 +117,7 @@ class Replica:
     """See the module's docstring. ``now`` is in seconds and never goes back."""
 
     def __init__(
-        self, settings: ReplicaSettings, table: Table, clock: HybridClock, now: float = 0.0
+        self, settings: ReplicaSettings, table: ReplicaTable, clock: HybridClock, now: float = 0.0
     ) -> None:
         self.settings = settings
         self._table = table
@@ -668,7 +668,7 @@ class Replica:
         self._out.append(Told(kind, node, text))
 
     def _send(self, link: int, message: Message) -> None:
-        self._out.append(SendTo(link, encode(message)))
+        self._out.append(SendToPeer(link, encode(message)))
 
     def _send_to(self, peer: _Link, message: Message) -> None:
         self._send(peer.number, message)

@@ -19,7 +19,7 @@ from typing import Any, Final
 from jgroups_py.maps.control import Control
 from jgroups_py.maps.errors import MapFull
 from jgroups_py.maps.inbox import Inbox
-from jgroups_py.maps.store import Store
+from jgroups_py.maps.store import MapStore
 
 STALLED_TIMEOUT: Final = 1.0
 """Seconds without any work of a merger after which a put gives up."""
@@ -38,7 +38,7 @@ class Room:
         folder: Path,
         inbox: Inbox,
         control: Control,
-        store: Store,
+        store: MapStore,
         alone: Callable[[], AbstractContextManager[Any]],
         problem: Callable[[], Exception | None],
         timeout: float,

@@ -32,7 +32,7 @@ from jgroups_py.maps.control import SLOTS, Control
 from jgroups_py.maps.entry import KEY_MAX, MapEntry, decode_entry, value_at
 from jgroups_py.maps.errors import InboxFull, MapClosed, MapError, MapFileError
 from jgroups_py.maps.eviction import FORGET as FORGOTTEN
-from jgroups_py.maps.eviction import REMOVE, TIME, Limits, Readings
+from jgroups_py.maps.eviction import REMOVE, TIME, MapLimits, Readings
 from jgroups_py.maps.file_settings import DEFAULTS, FileSettings
 from jgroups_py.maps.inbox import (
     ADVANCE,
@@ -51,8 +51,8 @@ from jgroups_py.maps.merger_child import END_TIMEOUT, MergerChild
 from jgroups_py.maps.overlay import Overlay
 from jgroups_py.maps.room import Room
 from jgroups_py.maps.rules import RULES, LastWriter
-from jgroups_py.maps.stamp import HybridClock, Stamp
-from jgroups_py.maps.store import Store
+from jgroups_py.maps.stamp import HybridClock, MapStamp
+from jgroups_py.maps.store import MapStore
 from jgroups_py.maps.table import ChangedKey, Vector
 
 ITEMS_AT_ONCE: Final = 1000
@@ -79,7 +79,7 @@ class SharedFile:
 
     def _open(self) -> None:
         settings = self.settings
-        self.store = Store(
+        self.store = MapStore(
             self.folder,
             max_bytes=settings.max_bytes,
             settings=settings.agreed(),
@@ -156,7 +156,7 @@ class SharedFile:
             self.settings.full_timeout,
         )
 
-    def _set_limits(self, limits: Limits) -> None:
+    def _set_limits(self, limits: MapLimits) -> None:
         """Those of the file are these from now on. MapError: the map would forget, and it replicates."""
         if limits and limits.evict == FORGOTTEN and self.is_replicated():
             raise MapError(
@@ -351,7 +351,7 @@ class SharedFile:
             raise MapError(f"a key must have 1 to {KEY_MAX} bytes, got {len(key)}")
         with self._lock:
             self._look()
-            stamp = Stamp(self.clock.next(), self.identifier)
+            stamp = MapStamp(self.clock.next(), self.identifier)
             life = 0
             if not self._last_writer:
                 mine = self._entry(key)

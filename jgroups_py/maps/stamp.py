@@ -19,18 +19,18 @@ WIDE_IDENTIFIER_MAX: Final = 65_535
 """With ``wide_identifiers``."""
 
 
-class Stamp(NamedTuple):
+class MapStamp(NamedTuple):
     """Time in ticks, and the identifier of the host."""
 
     time: int
     node: int
 
-    def is_newer(self, other: Stamp) -> bool:
+    def is_newer(self, other: MapStamp) -> bool:
         """At equal times the smaller identifier wins, on every node alike (K11)."""
         return self.time > other.time or (self.time == other.time and self.node < other.node)
 
 
-ZERO: Final = Stamp(0, WIDE_IDENTIFIER_MAX + 1)
+ZERO: Final = MapStamp(0, WIDE_IDENTIFIER_MAX + 1)
 """Older than any change."""
 
 

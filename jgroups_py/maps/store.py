@@ -1,4 +1,4 @@
-"""Store: entries and index of a host in an LMDB file. Exactly one process writes it at a time: the merger.
+"""MapStore: entries and index of a host in an LMDB file. Exactly one process writes it at a time: the merger.
 
 entries: key -> entry. changes: origin and number, big-endian -> key. graves: keys of tombstones. ends: time in ticks, big-endian, and key of entries
 whose time will pass. facts: settings, the vector, how far inboxes are merged, what was
@@ -27,7 +27,7 @@ except ImportError as error:
 
 from jgroups_py.maps.entry import MapEntry, decode_entry, origin_of
 from jgroups_py.maps.errors import MapFileError, MapFull
-from jgroups_py.maps.eviction import Limits, limits_of
+from jgroups_py.maps.eviction import MapLimits, limits_of
 from jgroups_py.maps.merging import DOT, END, NUMBER, Databases, Merging, numbers
 from jgroups_py.maps.rules import ConflictRule
 from jgroups_py.maps.table import Vector
@@ -41,7 +41,7 @@ LOCK_BYTES: Final = 64 * READERS_MAX + 128
 """What LMDB makes of the file with its table of readers."""
 
 
-class Store:
+class MapStore:
     """Opens or makes the file. ``settings``: what all who open it must agree on; None: whatever the file says, and a new one gets the
     default.
 
@@ -285,7 +285,7 @@ class Store:
 
     # --- writing, by the merger only (and limits, by who opens it)
 
-    def set_limits(self, rule: ConflictRule, limits: Limits) -> None:
+    def set_limits(self, rule: ConflictRule, limits: MapLimits) -> None:
         """From the next transaction on."""
         with self.merging(rule) as merging:
             merging.set_limits(limits)

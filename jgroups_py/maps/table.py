@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from jgroups_py.maps.entry import Dots, MapEntry
 from jgroups_py.maps.rules import LAST_WRITER, ConflictRule, LastWriter, join, merged
-from jgroups_py.maps.stamp import Stamp
+from jgroups_py.maps.stamp import MapStamp
 
 Vector = dict[int, int]
 """By origin, the number up to which all its changes are here, or were replaced by newer ones that are here."""
@@ -89,10 +89,10 @@ def placed(
             return new, floor
         floor = max(floor, mine.stamp.time)
     time = ((floor >> 8) + 1) << 8 | (new.stamp.time & 0xFF)
-    return replace(new, stamp=Stamp(time, new.stamp.node)), time
+    return replace(new, stamp=MapStamp(time, new.stamp.node)), time
 
 
-def _was_raised(mine: Stamp, new: Stamp, floor: int) -> bool:
+def _was_raised(mine: MapStamp, new: MapStamp, floor: int) -> bool:
     """Whether ``mine``, later than ``new``, has its time from ``placed``: nothing was raised since, or it is of the same process, whose changes
     are stored in their order."""
     return mine.node == new.node and (mine.time == floor or mine.time & 0xFF == new.time & 0xFF)

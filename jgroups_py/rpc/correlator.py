@@ -47,7 +47,7 @@ class CallOutcome(NamedTuple):
     size: int = 0
 
 
-class Pending:
+class PendingCall:
     """A call under way. ``waiting`` has the members that have not answered. ``wake`` is called once, when there is
     an outcome."""
 
@@ -78,7 +78,7 @@ class _CalledMember:
 
     def __init__(self, next: int) -> None:
         self.next = next
-        self.calls: dict[int, Pending] = {}
+        self.calls: dict[int, PendingCall] = {}
 
 
 class Correlator:
@@ -88,7 +88,7 @@ class Correlator:
         self._limits = limits
         self._counters = counters
         self._peers: dict[Address, _CalledMember] = {}
-        self._groups: dict[int, Pending] = {}
+        self._groups: dict[int, PendingCall] = {}
         self._next_group = GROUP_IDS
         self._floor = (
             1  # the first number for a member that was not called before or that came back
@@ -101,20 +101,20 @@ class Correlator:
     def is_full(self) -> bool:
         return self.pending >= self._limits.pending_max
 
-    def call_one(self, dest: Address) -> Pending:
+    def call_one(self, dest: Address) -> PendingCall:
         """Start a call to one member, which is in the view."""
         peer = self._peers.get(dest)
         if peer is None:
             peer = self._peers[dest] = _CalledMember(self._floor)
-        pending = Pending(peer.next, {dest: None})
+        pending = PendingCall(peer.next, {dest: None})
         peer.calls[peer.next] = pending
         peer.next += 1
         self.pending += 1
         return pending
 
-    def call_many(self, dests: Iterable[Address]) -> Pending:
+    def call_many(self, dests: Iterable[Address]) -> PendingCall:
         """Start a call to members of the view."""
-        pending = Pending(self._next_group, dict.fromkeys(dests))
+        pending = PendingCall(self._next_group, dict.fromkeys(dests))
         self._next_group += 1
         if pending.waiting:
             self._groups[pending.id] = pending
@@ -156,7 +156,7 @@ class Correlator:
                 self.held += size
                 pending.add(CallOutcome(src, kind, payload, type, size))
 
-    def take(self, pending: Pending) -> CallOutcome | None:
+    def take(self, pending: PendingCall) -> CallOutcome | None:
         """Return the next outcome of a call, or None if there is none now."""
         if not pending.outcomes:
             return None
@@ -164,7 +164,7 @@ class Correlator:
         self.held -= outcome.size
         return outcome
 
-    def forget(self, pending: Pending) -> None:
+    def forget(self, pending: PendingCall) -> None:
         """Forget a call that no task waits for."""
         for member in list(pending.waiting):
             self._answered(pending, member)
@@ -196,7 +196,7 @@ class Correlator:
                 self._answered(pending, member)
                 pending.add(CallOutcome(member, OutcomeKind.LOST))
 
-    def _answered(self, pending: Pending, member: Address) -> None:
+    def _answered(self, pending: PendingCall, member: Address) -> None:
         """Stop waiting for ``member``."""
         del pending.waiting[member]
         if pending.waiting:

@@ -35,7 +35,7 @@ from jgroups_py.errors import (
 )
 from jgroups_py.rpc import other_sites
 from jgroups_py.rpc.arrived import ArrivedCalls
-from jgroups_py.rpc.correlator import CallOutcome, Correlator, OutcomeKind, Pending
+from jgroups_py.rpc.correlator import CallOutcome, Correlator, OutcomeKind, PendingCall
 from jgroups_py.rpc.early import EarlyCalls
 from jgroups_py.rpc.form import Encoded, Form, Unreadable
 from jgroups_py.rpc.items import Items
@@ -45,7 +45,7 @@ from jgroups_py.rpc.methods import Method
 from jgroups_py.rpc.ours import Codec, OurForm
 from jgroups_py.rpc.replies import Answer, Raised, Reply
 from jgroups_py.rpc.serving import ID, ServedCall, Server, is_ours
-from jgroups_py.rpc.serving import Reply as Sending
+from jgroups_py.rpc.serving import OutgoingReply as Sending
 from jgroups_py.stack.log_limit import LogLimit
 from jgroups_py.values.address import Address
 from jgroups_py.values.batch import Batch
@@ -323,7 +323,7 @@ class Rpc:
         wanted: tuple[Address, ...] | None,
         exclude: tuple[Address, ...],
         flags: int,
-    ) -> Pending:
+    ) -> PendingCall:
         """Send a call to several members."""
         if wanted is None:
             encoded = await self._request_to_all(method, args)
@@ -348,7 +348,7 @@ class Rpc:
 
     def _send_group(
         self,
-        pending: Pending,
+        pending: PendingCall,
         requests: Mapping[Any, Encoded],
         header: CorrelatorHeader,
         flags: int,
@@ -364,7 +364,7 @@ class Rpc:
             raise
         self._counters.calls += 1
 
-    def _forget(self, pending: Pending) -> None:
+    def _forget(self, pending: PendingCall) -> None:
         self._correlator.forget(pending)
         self._admit()
 
@@ -373,7 +373,7 @@ class Rpc:
         if self._callers and not self._correlator.is_full:
             self._callers.unpark()
 
-    async def _outcome(self, pending: Pending) -> CallOutcome:
+    async def _outcome(self, pending: PendingCall) -> CallOutcome:
         """Wait for and return the next outcome of a call. Only one task may wait for a call."""
         outcome = self._correlator.take(pending)
         others = self._waiting
@@ -700,7 +700,7 @@ class Replies:
     ) -> None:
         self._rpc = rpc
         self._what = (method, args, dests, exclude, flags)
-        self._pending: Pending | None = None
+        self._pending: PendingCall | None = None
         self._closed = False
 
     def __aiter__(self) -> Replies:

@@ -1,8 +1,8 @@
 """Server: makes calls of arriving requests, and replies of their results. No I/O, no tasks.
 
-    read(batch)      returns for each request a ServedCall, or the Reply that refuses it
-    run(call)        calls a method that is not async; returns the Reply, or None where no answer is wanted
-    value, raised    return the Reply for the value or the error of an async method
+    read(batch)      returns for each request a ServedCall, or the OutgoingReply that refuses it
+    run(call)        calls a method that is not async; returns the OutgoingReply, or None where no answer is wanted
+    value, raised    return the OutgoingReply for the value or the error of an async method
 
 An error of a method is logged here with its traceback, at most once in ``LogLimit``'s interval for each method and
 class of exception. Its caller gets the exception's class and text.
@@ -40,7 +40,7 @@ _REPLY_FLAGS: Final = sum(Flag) & ~int(Flag.RSVP | Flag.RSVP_NB | Flag.SERIALIZE
 _log = logging.getLogger("jgroups_py.rpc")
 
 
-class Reply(NamedTuple):
+class OutgoingReply(NamedTuple):
     """A message to send."""
 
     dest: Address
@@ -89,7 +89,7 @@ class Server:
         self._log_limit = log_limit
         self._name_of = name_of
 
-    def read(self, batch: Batch) -> Iterator[ServedCall | Reply]:
+    def read(self, batch: Batch) -> Iterator[ServedCall | OutgoingReply]:
         header, src, counters = batch.headers[ID], batch.src, self._counters
         assert isinstance(header, CorrelatorHeader) and src is not None
         if type(header) is MultiDestinationHeader and self._local in (header.excluded or ()):
@@ -121,7 +121,7 @@ class Server:
             if number:
                 yield self._refusal(src, number, flags, f"there is no method {name!r}")
 
-    def refuse(self, batch: Batch, why: str) -> Iterator[Reply]:
+    def refuse(self, batch: Batch, why: str) -> Iterator[OutgoingReply]:
         """Refuse all requests of a batch unread."""
         header, src = batch.headers[ID], batch.src
         assert isinstance(header, CorrelatorHeader) and src is not None
@@ -130,14 +130,14 @@ class Server:
             for number in range(header.request_id, header.request_id + len(batch)):
                 yield self._refusal(src, number, batch.flags & _REPLY_FLAGS, why)
 
-    def run(self, invocation: ServedCall) -> Reply | None:
+    def run(self, invocation: ServedCall) -> OutgoingReply | None:
         try:
             value = invocation.call()
         except Exception as error:
             return self.raised(invocation, error)
         return self.value(invocation, value) if invocation.id else None
 
-    def value(self, invocation: ServedCall, value: Any) -> Reply | None:
+    def value(self, invocation: ServedCall, value: Any) -> OutgoingReply | None:
         if not invocation.id:
             return None
         form = self._form_for(invocation.caller)
@@ -146,9 +146,9 @@ class Server:
         except Exception as error:  # a codec of the user may raise anything
             return self.raised(invocation, error)
         header = CorrelatorHeader(CorrelatorType.RSP, invocation.id)
-        return Reply(invocation.caller, header, encoded, invocation.flags | encoded.flags)
+        return OutgoingReply(invocation.caller, header, encoded, invocation.flags | encoded.flags)
 
-    def raised(self, invocation: ServedCall, error: Exception) -> Reply | None:
+    def raised(self, invocation: ServedCall, error: Exception) -> OutgoingReply | None:
         self._counters.raised += 1
         kind, text = type(error).__name__, text_of(error)
         self._log(invocation, kind, error)
@@ -173,15 +173,15 @@ class Server:
                 exc_info=loggable(error),
             )
 
-    def _refusal(self, dest: Address, number: int, flags: int, why: str) -> Reply:
+    def _refusal(self, dest: Address, number: int, flags: int, why: str) -> OutgoingReply:
         return self._error(dest, number, flags, "Refused", why, refused=True)
 
     def _error(
         self, dest: Address, number: int, flags: int, kind: str, text: str, *, refused: bool
-    ) -> Reply:
+    ) -> OutgoingReply:
         encoded = self._form_for(dest).write_error(kind, text, refused=refused)
         header = CorrelatorHeader(CorrelatorType.EXC_RSP, number)
-        return Reply(dest, header, encoded, flags | encoded.flags)
+        return OutgoingReply(dest, header, encoded, flags | encoded.flags)
 
     def _form_for(self, member: Address) -> Form:
         return self._forms[MessageType.BYTES if is_ours(member) else MessageType.OBJECT]

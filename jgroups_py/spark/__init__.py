@@ -33,14 +33,14 @@ except ImportError as error:
     ) from None
 
 from jgroups_py.spark.errors import problem_of
-from jgroups_py.spark.kinds import Kind, register_kind
+from jgroups_py.spark.kinds import MapKind, register_kind
 from jgroups_py.spark.maps import map_place
 from jgroups_py.spark.session import open_session
 from jgroups_py.spark.source import JGroupsDataSource, register
 
 __all__ = [
     "JGroupsDataSource",
-    "Kind",
+    "MapKind",
     "map_place",
     "open_session",
     "problem_of",

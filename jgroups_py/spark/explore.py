@@ -96,11 +96,11 @@ def _runner_of(loaded: Drill, settings: Sequence[Setting]) -> Any:
 def row_of(loaded: Drill, seed: int, settings: Sequence[Setting]) -> dict[str, Any]:
     """Run one seed, in this process."""
     from jgroups_py.drill.judged import run, runner_of
-    from jgroups_py.drill.run.runner import Silent
+    from jgroups_py.drill.run.runner import NoProgress
 
     try:
         planned = plan.build(loaded, seed, settings)
-        result = run(planned, runner_of(planned, False), Silent()).result
+        result = run(planned, runner_of(planned, False), NoProgress()).result
     except (JGroupsError, OSError) as error:
         return _row(seed, error=str(error))
     except Exception as error:  # a bug that this seed found

@@ -23,7 +23,7 @@ class Encoder(Protocol):
 
 
 @dataclass(frozen=True)
-class Kind:
+class MapKind:
     """A kind of map. ``state`` and ``changes`` are the default schemas in Spark's notation. ``key`` is the name of the column with
     the key. The functions take Spark's schema and raise ConfigError if it does not fit."""
 
@@ -36,16 +36,16 @@ class Kind:
     encoder: Any
 
 
-_kinds: dict[str, Kind] = {}
+_kinds: dict[str, MapKind] = {}
 
 
-def register_kind(kind: Kind) -> None:
+def register_kind(kind: MapKind) -> None:
     """Register a kind under its name. Do it in a module that workers import, because every process that uses the kind needs
     it."""
     _kinds[kind.name] = kind
 
 
-def kind_of(name: str | None) -> Kind:
+def kind_of(name: str | None) -> MapKind:
     """Return a kind; None means the tree cache. Raise ConfigError for one that was not registered."""
     found = _kinds.get(name or "tree")
     if found is None:

@@ -31,7 +31,7 @@ from jgroups_py.export.client import Address
 from jgroups_py.export.errors import NoMember
 from jgroups_py.export.following import OwnersFollowed, bounded
 from jgroups_py.export.parts import KeptPicture, open_parts
-from jgroups_py.spark.kinds import Kind, kind_of
+from jgroups_py.spark.kinds import MapKind, kind_of
 from jgroups_py.spark.options import SparkOptions
 
 ROWS_EACH = 50_000
@@ -62,7 +62,7 @@ class Range(InputPartition):
     stop: Offset
 
 
-def resolved(options: SparkOptions, client: ExportClient) -> tuple[str, Kind]:
+def resolved(options: SparkOptions, client: ExportClient) -> tuple[str, MapKind]:
     """The map's name and kind, as the member says. ExportError: no such map, or its values are written
     by a codec that readers do not have."""
     said = client.describe(options.map, options.kind)

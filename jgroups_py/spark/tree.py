@@ -24,7 +24,7 @@ from jgroups_py.export.client import Frame
 from jgroups_py.export.columns import CHANGES, STATE, Schema, buffers_of
 from jgroups_py.export.errors import ExportError
 from jgroups_py.spark.encoding import Rows, frames, nodes_of_columns, nodes_of_data, nodes_of_texts
-from jgroups_py.spark.kinds import Kind, register_kind
+from jgroups_py.spark.kinds import MapKind, register_kind
 
 KEY: Final = "path"
 ABOUT: Final = {
@@ -239,7 +239,7 @@ class Encoding:
 
 
 register_kind(
-    Kind(
+    MapKind(
         name="tree",
         key=KEY,
         state=f"{KEY} string, attributes map<string,string>",

@@ -42,7 +42,7 @@ Built = Sequence[tuple[type[Any], Any]]
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class TransportPlace:
     """The address and ports at which the transport may be: ``first`` to ``last``, or any port if ``first`` is 0.
     ``sealed``: how the transport encrypts connections, its own and those of protocols that take part."""
 
@@ -106,13 +106,13 @@ def port_uses(built: Built, host: str = "127.0.0.1") -> tuple[PortUse, ...]:
     )
 
 
-def place_of(built: Built, host: str = "127.0.0.1") -> Place:
+def place_of(built: Built, host: str = "127.0.0.1") -> TransportPlace:
     """Return where the transport of a stack may be."""
     _, config = built[0]
     first = getattr(config, "bind_port", 0)
     last = min(first + getattr(config, "port_range", 0), 65535) if first else 0
     sealed = getattr(config, "sealed", "")
-    return Place(getattr(config, "bind_addr", "") or host, first, last, sealed)
+    return TransportPlace(getattr(config, "bind_addr", "") or host, first, last, sealed)
 
 
 def flows(built: Built, host: str = "127.0.0.1") -> tuple[Flow, ...]:

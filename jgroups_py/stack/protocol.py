@@ -14,7 +14,7 @@ from typing import Any, ClassVar, TypeAlias, TypeVar
 
 from jgroups_py.config.settings import Bytes, ConfigBase, Fraction, HostPorts, Seconds
 from jgroups_py.stack.doorkeeper import Doorkeeper, Source, text_of
-from jgroups_py.stack.exposure import Place, PortUse
+from jgroups_py.stack.exposure import PortUse, TransportPlace
 from jgroups_py.stack.machine import Machine, Timer
 from jgroups_py.stack.ports import Bind, Connect, Consult, Handle, In, JoinGroup, Out, Resolve
 from jgroups_py.stack.protocol_settings import ProtocolSettings
@@ -85,7 +85,7 @@ class Protocol:
     """Settings that may be changed while the stack runs (inspection.py): the protocol reads ``self.config`` each time."""
 
     @classmethod
-    def port_uses(cls, config: Any, place: Place) -> Sequence[PortUse]:
+    def port_uses(cls, config: Any, place: TransportPlace) -> Sequence[PortUse]:
         """The ports that this protocol opens or connects to with such settings (exposure.py). ``place``: where the
         transport is."""
         return ()

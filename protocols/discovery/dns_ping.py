@@ -1,7 +1,7 @@
 """DNS_PING: discovery through the DNS: a name that has the addresses of all members, as a headless service of
 Kubernetes.
 
-Place: above TCP, whose bind_port all members have in common.
+TransportPlace: above TCP, whose bind_port all members have in common.
 
 It asks every address of every name in dns_query, on bind_port and the ports after it. With SRV records the
 record's port is asked (and bind_port as well with probe_transport_ports).
@@ -24,7 +24,7 @@ from typing import ClassVar, Final, Literal
 from jgroups_py.errors import ConfigError
 from jgroups_py.protocols.discovery.by_host import ByHost
 from jgroups_py.stack.directories import DirectoryRequest, QueryDns
-from jgroups_py.stack.exposure import DIRECTORY, Place, PortUse
+from jgroups_py.stack.exposure import DIRECTORY, PortUse, TransportPlace
 from jgroups_py.stack.ports import Consulted, Endpoint
 from jgroups_py.values.address import is_numeric_host
 from jgroups_py.wire.headers import PROTOCOL_IDS
@@ -77,7 +77,7 @@ class DNS_PING(ByHost):
     config: Config
 
     @classmethod
-    def port_uses(cls, config: DNS_PING.Config, place: Place) -> Sequence[PortUse]:
+    def port_uses(cls, config: DNS_PING.Config, place: TransportPlace) -> Sequence[PortUse]:
         found = _SERVER.fullmatch(config.dns_address)
         host = found[1].strip("[]") if found else ""
         port = int(found[2][1:]) if found and found[2] else DNS_PORT

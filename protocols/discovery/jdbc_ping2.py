@@ -1,6 +1,6 @@
 """JDBC_PING2: discovery through a table of a database.
 
-Place: above the transport; with UDP as well as TCP.
+TransportPlace: above the transport; with UDP as well as TCP.
 
 Each member has a row: address, name, cluster, place, is it coordinator. A joiner writes its row, reads those of its cluster
 and asks them (listed.py). The coordinator writes the rows of all members of its view (stored.py).
@@ -34,7 +34,7 @@ from jgroups_py.stack.directories import (
     SqlStatement,
     shown_url,
 )
-from jgroups_py.stack.exposure import DIRECTORY, Place, PortUse
+from jgroups_py.stack.exposure import DIRECTORY, PortUse, TransportPlace
 from jgroups_py.stack.ports import Consulted
 from jgroups_py.values.address import UUID, Address
 from jgroups_py.wire.headers import PROTOCOL_IDS
@@ -110,7 +110,7 @@ class JDBC_PING2(Stored):
     config: Config
 
     @classmethod
-    def port_uses(cls, config: JDBC_PING2.Config, place: Place) -> Sequence[PortUse]:
+    def port_uses(cls, config: JDBC_PING2.Config, place: TransportPlace) -> Sequence[PortUse]:
         if not config.connection_url.startswith("jdbc:postgresql:"):
             return ()  # a file
         url = urlsplit(config.connection_url.removeprefix("jdbc:"))

@@ -1,6 +1,6 @@
 """KUBE_PING: discovery through the API server of Kubernetes: the pods of a namespace, by their labels.
 
-Place: above TCP, whose bind_port all members have in common.
+TransportPlace: above TCP, whose bind_port all members have in common.
 
 The pod's service account must be allowed to get and list pods. Attributes that are not set are taken
 from the environment that Kubernetes gives each container (KUBERNETES_SERVICE_HOST, KUBERNETES_SERVICE_PORT, KUBERNETES_NAMESPACE, KUBERNETES_LABELS).
@@ -23,7 +23,7 @@ from jgroups_py.config.settings import Bytes, Seconds, Secret
 from jgroups_py.errors import ConfigError
 from jgroups_py.protocols.discovery.by_host import ByHost
 from jgroups_py.stack.directories import DirectoryRequest, ListPods
-from jgroups_py.stack.exposure import DIRECTORY, Place, PortUse
+from jgroups_py.stack.exposure import DIRECTORY, PortUse, TransportPlace
 from jgroups_py.stack.ports import Consulted, Endpoint
 from jgroups_py.values.address import is_numeric_host
 from jgroups_py.values.batch import Batch
@@ -139,7 +139,7 @@ class KUBE_PING(ByHost):
     config: Config
 
     @classmethod
-    def port_uses(cls, config: KUBE_PING.Config, place: Place) -> Sequence[PortUse]:
+    def port_uses(cls, config: KUBE_PING.Config, place: TransportPlace) -> Sequence[PortUse]:
         host = config.masterHost or "the API server of Kubernetes"
         port = config.masterPort or 443
         sealed = "TLS" if config.masterProtocol == "https" else ""

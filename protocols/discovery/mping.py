@@ -1,6 +1,6 @@
 """MPING: discovery by IP multicast where the transport is TCP.
 
-Place: above TCP.
+TransportPlace: above TCP.
 
 Requests are datagrams to a group of our own, sent from a socket of our own; each holds one bare
 message. Answers come over the transport.
@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Final
 from jgroups_py.config.settings import Bytes
 from jgroups_py.errors import ConfigError, RemoteProtocolError
 from jgroups_py.protocols.discovery.base import Discovery
-from jgroups_py.stack.exposure import DISCOVERY, Place, PortUse
+from jgroups_py.stack.exposure import DISCOVERY, PortUse, TransportPlace
 from jgroups_py.stack.ports import Bind, BindFailed, Bound, Datagram, In, JoinGroup, SendTo
 from jgroups_py.values.address import is_numeric_host
 from jgroups_py.values.batch import Batch
@@ -79,7 +79,7 @@ class MPING(Discovery):
     config: Config
 
     @classmethod
-    def port_uses(cls, config: MPING.Config, place: Place) -> Sequence[PortUse]:
+    def port_uses(cls, config: MPING.Config, place: TransportPlace) -> Sequence[PortUse]:
         host = config.bind_addr or place.host
         group, port = config.mcast_addr, config.mcast_port
         carried = (DISCOVERY,)

@@ -1,6 +1,6 @@
 """TCPGOSSIP: discovery through gossip routers, which know where the members of each group are.
 
-Place: above TCP. A router is ``jgroups-py router``, or JGroups' GossipRouter.
+TransportPlace: above TCP. A router is ``jgroups-py router``, or JGroups' GossipRouter.
 
     TransportReady                connect to each router of initial_hosts and register there: name, UUID and place
     FindMembers, FindPhysical     GET_MBRS to each router; ask whom they name (listed.py)
@@ -25,7 +25,7 @@ from jgroups_py.config.settings import HostPorts, Seconds
 from jgroups_py.errors import ConfigError, RemoteProtocolError
 from jgroups_py.protocols.discovery.listed import Listed
 from jgroups_py.protocols.transport.frames import FrameReader
-from jgroups_py.stack.exposure import DIRECTORY, Place, PortUse
+from jgroups_py.stack.exposure import DIRECTORY, PortUse, TransportPlace
 from jgroups_py.stack.ports import (
     Close,
     Closed,
@@ -113,7 +113,7 @@ class TCPGOSSIP(Listed):
     config: Config
 
     @classmethod
-    def port_uses(cls, config: TCPGOSSIP.Config, place: Place) -> Sequence[PortUse]:
+    def port_uses(cls, config: TCPGOSSIP.Config, place: TransportPlace) -> Sequence[PortUse]:
         return [
             PortUse("tcp", "out", port, port, "", host, (DIRECTORY,), "to a gossip router")
             for host, port in config.initial_hosts

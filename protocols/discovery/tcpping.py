@@ -1,6 +1,6 @@
 """TCPPING: discovery by asking a list of hosts.
 
-Place: above TCP.
+TransportPlace: above TCP.
 
 Every host of initial_hosts is asked on its port and the port_range ports after it, and so is every
 address learned since. An address that refuses the connection has no member: when all have refused or answered,
@@ -24,7 +24,7 @@ from typing import Final
 from jgroups_py.config.settings import HostPorts, Seconds
 from jgroups_py.protocols.discovery.base import Discovery
 from jgroups_py.protocols.discovery.host_names import HostName
-from jgroups_py.stack.exposure import DISCOVERY, Place, PortUse
+from jgroups_py.stack.exposure import DISCOVERY, PortUse, TransportPlace
 from jgroups_py.stack.log_limit import LogLimit
 from jgroups_py.stack.ports import In, Resolve, Resolved
 from jgroups_py.values.address import IpAddress, is_numeric_host
@@ -67,7 +67,7 @@ class TCPPING(Discovery):
     config: Config
 
     @classmethod
-    def port_uses(cls, config: TCPPING.Config, place: Place) -> Sequence[PortUse]:
+    def port_uses(cls, config: TCPPING.Config, place: TransportPlace) -> Sequence[PortUse]:
         return [
             PortUse(
                 "tcp",

@@ -1,6 +1,6 @@
 """FD_SOCK2: a crashed process is noticed at once, because its connections close.
 
-Place: above discovery, below FD_ALL3, VERIFY_SUSPECT2 and GMS.
+TransportPlace: above discovery, below FD_ALL3, VERIFY_SUSPECT2 and GMS.
 
 Every member listens on the port of the transport + offset (or one of the port_range ports after
 it) and holds a connection to its right-hand neighbour in the view.
@@ -55,11 +55,11 @@ from jgroups_py.protocols.transport.connections import (
     CONNECTION_CAUSES,
     Connection,
     Connections,
+    ConnectionState,
     Limits,
-    State,
 )
 from jgroups_py.protocols.transport.crowd import CrowdLimits
-from jgroups_py.stack.exposure import FAILURES, Place, PortUse
+from jgroups_py.stack.exposure import FAILURES, PortUse, TransportPlace
 from jgroups_py.stack.machine import Timer
 from jgroups_py.stack.ports import Bind, BindFailed, Bound, Handle, In
 from jgroups_py.stack.protocol import Protocol
@@ -109,7 +109,7 @@ class FD_SOCK2(Protocol):
     config: Config
 
     @classmethod
-    def port_uses(cls, config: FD_SOCK2.Config, place: Place) -> Sequence[PortUse]:
+    def port_uses(cls, config: FD_SOCK2.Config, place: TransportPlace) -> Sequence[PortUse]:
         host = config.bind_addr or place.host
         first, last, setting = 0, 0, "the transport's bind_port"
         if place.first:
@@ -317,7 +317,7 @@ class FD_SOCK2(Protocol):
             self._on_try()
 
     def _is_watching(self) -> bool:
-        return self._watching is not None and self._watching.state is State.OPEN
+        return self._watching is not None and self._watching.state is ConnectionState.OPEN
 
     def _stop_watching(self) -> None:
         self._watched = None
@@ -353,7 +353,7 @@ class FD_SOCK2(Protocol):
         if member in self._searches:
             return True
         known = self._of.get(member)
-        open = known is not None and known.state is State.OPEN and known.peer is not None
+        open = known is not None and known.state is ConnectionState.OPEN and known.peer is not None
         physical = None if open else self.ask_down(GetPhysical(member))
         if not open and (not isinstance(physical, IpAddress) or physical.host is None):
             return False
@@ -571,7 +571,7 @@ class FD_SOCK2(Protocol):
             self._on_answer(connection, header)
 
     def _remember(self, member: Address, connection: Connection) -> None:
-        if connection.state is not State.OPEN:
+        if connection.state is not ConnectionState.OPEN:
             return
         former = [m for m, c in self._of.items() if m != member and c.peer == connection.peer]
         for other in former:  # two members do not have one port
@@ -637,7 +637,7 @@ class FD_SOCK2(Protocol):
         self._of = {
             member: connection
             for member, connection in self._of.items()
-            if connection.state is State.OPEN
+            if connection.state is ConnectionState.OPEN
         }
         for member in [m for m in self._of if m not in self._members]:
             connection = self._of.pop(member)
@@ -655,7 +655,7 @@ class FD_SOCK2(Protocol):
         for connection in unknown:
             if connection in self._unknown:
                 self._connections.close(connection)
-        self._unknown = dict.fromkeys(c for c in unknown if c.state is State.OPEN)
+        self._unknown = dict.fromkeys(c for c in unknown if c.state is ConnectionState.OPEN)
         if self._unknown and not self._clean_timer.armed:
             self._clean_timer.start(STRANGER_SECONDS)
 

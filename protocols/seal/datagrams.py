@@ -12,7 +12,7 @@ from typing import Final
 from cryptography.exceptions import InvalidTag
 
 from jgroups_py.protocols.seal.ring import Ring
-from jgroups_py.protocols.seal.senders import Known, Pending, Recent, Senders, Verdict
+from jgroups_py.protocols.seal.senders import AskedSender, Known, Recent, SealSenders, Verdict
 from jgroups_py.protocols.seal.wire import (
     ANSWERS,
     ASKS,
@@ -49,7 +49,7 @@ ANSWERS_PER_SECOND: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class DatagramLimits:
     """Attributes of SEAL that bound what datagrams may fill, and ``freshness`` in seconds."""
 
     max_senders: int
@@ -75,7 +75,7 @@ class Datagrams:
         self,
         ring: Ring,
         suite: int,
-        limits: Limits,
+        limits: DatagramLimits,
         *,
         cluster: Callable[[], bytes],
         secrets: Callable[[int], bytes],
@@ -96,7 +96,7 @@ class Datagrams:
         self._head = b""
         """The head of this member's DATA packets, up to the counter. It fits ``_seal``."""
         self._recent = Recent(limits.freshness)
-        self.senders = Senders(
+        self.senders = SealSenders(
             limits.max_senders, limits.max_pending, limits.max_held, limits.window
         )
         self._answered_until = 0.0
@@ -247,7 +247,7 @@ class Datagrams:
             self.dropped_held += 1
         self._ask(pending, item.source)
 
-    def _pending(self, sender: bytes) -> Pending:
+    def _pending(self, sender: bytes) -> AskedSender:
         found = self.senders.pending.get(sender)
         if found is None:
             nonce = self._secrets(NONCE_LENGTH)
@@ -256,7 +256,7 @@ class Datagrams:
                 self._unproved(gone)
         return found
 
-    def _ask(self, pending: Pending, place: Endpoint) -> None:
+    def _ask(self, pending: AskedSender, place: Endpoint) -> None:
         if place not in pending.places and len(pending.places) < PLACES_MAX:
             pending.places.append(place)
             pending.asked = max(pending.asked, 1)
@@ -280,10 +280,10 @@ class Datagrams:
             )
         return min(due, default=None)
 
-    def _next_ask(self, pending: Pending) -> float:
+    def _next_ask(self, pending: AskedSender) -> float:
         return pending.since + ASK_AGAIN * ((1 << max(pending.asked, 1)) - 1)
 
-    def _unproved(self, pending: Pending) -> None:
+    def _unproved(self, pending: AskedSender) -> None:
         place = pending.places[0] if pending.places else ("", 0)
         self._turn_away("unproved", place, max(1, len(pending.held)))
 

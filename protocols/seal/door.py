@@ -5,7 +5,7 @@
     Write                             in records
     ports of an ``outsider``          as they are: a gossip router is no member and has no key
 
-Limits:  ``max_handshakes`` connections whose peers have not proved themselves yet (the oldest is closed);
+DatagramLimits:  ``max_handshakes`` connections whose peers have not proved themselves yet (the oldest is closed);
          ``handshake_timeout`` for each.
 """
 
@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from jgroups_py.protocols.seal.datagrams import ASK_AGAIN, Datagrams, Limits
+from jgroups_py.protocols.seal.datagrams import ASK_AGAIN, DatagramLimits, Datagrams
 from jgroups_py.protocols.seal.ring import Ring
 from jgroups_py.protocols.seal.streams import Phase, Refused, Stream
 from jgroups_py.stack.doors import Door
@@ -69,7 +69,7 @@ class SealDoor(Door):
         by: Protocol,
         ring: Ring,
         suite: int,
-        limits: Limits,
+        limits: DatagramLimits,
         max_handshakes: int,
         handshake_timeout: float,
         wake: Callable[[float], None],

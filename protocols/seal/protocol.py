@@ -13,7 +13,7 @@ it is there now, before its first packet goes in (senders.py).
 
 Source:  our own; design/seal.md.
 Differs: JGroups has no such protocol. Members that have it and others are not in one group.
-Limits:  ``max_senders``, ``max_pending``, ``max_held``, ``replay_window``, ``max_handshakes``, ``handshake_timeout``.
+DatagramLimits:  ``max_senders``, ``max_pending``, ``max_held``, ``replay_window``, ``max_handshakes``, ``handshake_timeout``.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from typing import Any, ClassVar
 from jgroups_py.config.private_file import PrivateFile, Stamp, read_private
 from jgroups_py.config.settings import Seconds, Secret
 from jgroups_py.errors import ConfigError
-from jgroups_py.protocols.seal.datagrams import Limits
+from jgroups_py.protocols.seal.datagrams import DatagramLimits
 from jgroups_py.protocols.seal.door import SealDoor
 from jgroups_py.protocols.seal.ring import RING_SIZE_MAX, Ring, parse_ring
 from jgroups_py.protocols.seal.wire import SUITES
@@ -138,7 +138,7 @@ class SEAL(Protocol):
     def start(self) -> None:
         config = self.config
         ring, self._stamp = config.ring()
-        limits = Limits(
+        limits = DatagramLimits(
             config.max_senders,
             config.max_pending,
             config.max_held,

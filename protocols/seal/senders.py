@@ -113,7 +113,7 @@ class Held:
 
 
 @dataclass(slots=True, eq=False)
-class Pending:
+class AskedSender:
     """A sender that was asked for ``nonce``. ``places``: where its packets came from. ``asked``: how often it was."""
 
     nonce: bytes
@@ -124,27 +124,29 @@ class Pending:
     ciphers: dict[bytes, Aead] = field(default_factory=dict)
 
 
-class Senders:
+class SealSenders:
     """See the module's docstring."""
 
     def __init__(self, max_senders: int, max_pending: int, max_held: int, window: int) -> None:
         self.known: dict[bytes, Known] = {}
-        self.pending: dict[bytes, Pending] = {}  # the oldest first
+        self.pending: dict[bytes, AskedSender] = {}  # the oldest first
         self.held_bytes = 0
         self._max_senders = max_senders
         self._max_pending = max_pending
         self._max_held = max_held
         self._window = window
 
-    def suspect(self, sender: bytes, nonce: bytes, now: float) -> tuple[Pending, Pending | None]:
+    def suspect(
+        self, sender: bytes, nonce: bytes, now: float
+    ) -> tuple[AskedSender, AskedSender | None]:
         """Make a sender pending. Return it, and the one that made room for it."""
         gone = None
         if len(self.pending) >= self._max_pending:
             gone = self.give_up(next(iter(self.pending)))
-        pending = self.pending[sender] = Pending(nonce, now)
+        pending = self.pending[sender] = AskedSender(nonce, now)
         return pending, gone
 
-    def hold(self, pending: Pending, counter: int, item: Datagram) -> bool:
+    def hold(self, pending: AskedSender, counter: int, item: Datagram) -> bool:
         """Keep a packet of a pending sender. Return False if there is no room."""
         size = len(item.data)
         if len(pending.held) >= self._max_held or self.held_bytes + size > HELD_BYTES:
@@ -153,13 +155,13 @@ class Senders:
         self.held_bytes += size
         return True
 
-    def give_up(self, sender: bytes) -> Pending:
+    def give_up(self, sender: bytes) -> AskedSender:
         """Forget a pending sender, and return it."""
         pending = self.pending.pop(sender)
         self.held_bytes -= sum(len(held.item.data) for held in pending.held)
         return pending
 
-    def trust(self, sender: bytes, floor: int, now: float) -> Pending | None:
+    def trust(self, sender: bytes, floor: int, now: float) -> AskedSender | None:
         """A pending sender has answered: it is known from now on. Return it as it was. None: there is no room for it."""
         if len(self.known) >= self._max_senders:
             idle = [who for who, known in self.known.items() if known.heard_at + IDLE < now]
@@ -173,7 +175,7 @@ class Senders:
 
     def forget_keys(self, kept: frozenset[bytes]) -> None:
         """Forget the ciphers of keys whose ids are not ``kept``. Senders and their windows stay."""
-        tables: list[Known | Pending] = [*self.known.values(), *self.pending.values()]
+        tables: list[Known | AskedSender] = [*self.known.values(), *self.pending.values()]
         for entry in tables:
             for key in [key for key in entry.ciphers if key[1:] not in kept]:
                 del entry.ciphers[key]

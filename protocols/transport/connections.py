@@ -74,7 +74,7 @@ HAS_GRACEFUL_CLOSE: Final = make_version(5, 5)
 """The first version that knows -5."""
 
 
-class State(Enum):
+class ConnectionState(Enum):
     CONNECTING = auto()
     ACCEPTED = auto()
     OPEN = auto()
@@ -82,8 +82,8 @@ class State(Enum):
     GONE = auto()
 
 
-CONNECTING: Final = State.CONNECTING
-OPEN: Final = State.OPEN
+CONNECTING: Final = ConnectionState.CONNECTING
+OPEN: Final = ConnectionState.OPEN
 
 
 @dataclass(slots=True, eq=False)
@@ -91,7 +91,7 @@ class Connection:
     """One connection. ``peer``: where the other side listens. None: its handshake has not come."""
 
     handle: Handle
-    state: State
+    state: ConnectionState
     outgoing: bool
     reader: FrameReader
     timer: Timer
@@ -210,7 +210,7 @@ class Connections:
 
     def open(self) -> list[Connection]:
         """All open connections, also those that are not used for sending."""
-        return [c for c in self._all.values() if c.state is State.OPEN]
+        return [c for c in self._all.values() if c.state is ConnectionState.OPEN]
 
     def peers(self) -> list[IpAddress]:
         return list(self._peers)
@@ -219,7 +219,7 @@ class Connections:
         for peer, connection in self._peers.items():
             assert connection.peer == peer
             assert self._all.get(connection.handle) is connection
-            assert connection.state in (State.CONNECTING, State.OPEN)
+            assert connection.state in (ConnectionState.CONNECTING, ConnectionState.OPEN)
         for connection in self._all.values():
             assert connection.waiting_size <= self._limits.max_send_queue
             assert len(connection.reader) <= self._limits.max_length + 4
@@ -227,7 +227,8 @@ class Connections:
         assert self.incomplete <= self._limits.max_incomplete
         assert len(self._silent) <= self._crowd.silent
         assert all(
-            self._all.get(c.handle) is c and c.state in (State.ACCEPTED, State.CLOSING)
+            self._all.get(c.handle) is c
+            and c.state in (ConnectionState.ACCEPTED, ConnectionState.CLOSING)
             for c in self._silent
         )
 
@@ -240,7 +241,9 @@ class Connections:
             return connection
         if peer.host is None or self._was_refused(peer):
             return None
-        connection = self._make(self._protocol.new_handle(), State.CONNECTING, outgoing=True)
+        connection = self._make(
+            self._protocol.new_handle(), ConnectionState.CONNECTING, outgoing=True
+        )
         connection.peer = peer
         self._peers[peer] = connection
         self._protocol.open_port(
@@ -307,10 +310,10 @@ class Connections:
         Not ``abort``: with -5, and reading until the peer has closed as well.
         """
         self._take_out(connection)
-        if abort or connection.state in (State.CONNECTING, State.ACCEPTED):
+        if abort or connection.state in (ConnectionState.CONNECTING, ConnectionState.ACCEPTED):
             self._drop(connection, abort=abort)
-        elif connection.state is State.OPEN:
-            connection.state = State.CLOSING
+        elif connection.state is ConnectionState.OPEN:
+            connection.state = ConnectionState.CLOSING
             if not connection.outgoing:
                 self._note_silent(connection)
             self._say_goodbye(connection)
@@ -319,21 +322,21 @@ class Connections:
     def close_others(self, keep: set[IpAddress]) -> None:
         """Closes connections to peers that are not in ``keep``."""
         for peer, connection in list(self._peers.items()):
-            if peer not in keep and connection.state is State.OPEN:
+            if peer not in keep and connection.state is ConnectionState.OPEN:
                 self.close(connection)
 
     def stop(self) -> None:
         """Says goodbye to everybody. The owner of the handles closes them."""
         for connection in self._all.values():
             connection.timer.cancel()
-            if connection.state is State.OPEN:
+            if connection.state is ConnectionState.OPEN:
                 self._say_goodbye(connection)
 
     def _say_goodbye(self, connection: Connection) -> None:
         if self._version() >= HAS_GRACEFUL_CLOSE:
             self._write(connection, GRACEFUL_CLOSE)
 
-    def _make(self, handle: Handle, state: State, *, outgoing: bool) -> Connection:
+    def _make(self, handle: Handle, state: ConnectionState, *, outgoing: bool) -> Connection:
         timer = self._protocol.timer(lambda: None, "connection")
         connection = Connection(
             handle, state, outgoing, FrameReader(self._limits.max_length), timer
@@ -352,7 +355,7 @@ class Connections:
     def _forget(self, connection: Connection) -> None:
         connection.timer.cancel()
         self._silent.pop(connection, None)
-        connection.state = State.GONE
+        connection.state = ConnectionState.GONE
         if self._all.pop(connection.handle, None) is not None:
             self.incomplete -= connection.held
         self._protocol.forget_port(connection.handle)
@@ -400,7 +403,7 @@ class Connections:
             self._protocol.put(Close(item.handle, True))
             self._protocol.forget_port(item.handle)
             return
-        connection = self._make(item.handle, State.ACCEPTED, outgoing=False)
+        connection = self._make(item.handle, ConnectionState.ACCEPTED, outgoing=False)
         connection.host = item.peer[0]
         connection.heard_at = self._protocol.now
         self._note_silent(connection)
@@ -427,7 +430,10 @@ class Connections:
         found = [
             c
             for c in self._all.values()
-            if c.state is State.OPEN and not c.outgoing and c is not new and c.peer not in members
+            if c.state is ConnectionState.OPEN
+            and not c.outgoing
+            and c is not new
+            and c.peer not in members
         ]
         return sorted(found, key=lambda c: c.heard_at)
 
@@ -446,7 +452,7 @@ class Connections:
     def _connected(self, connection: Connection) -> None:
         assert self.local is not None
         self.counts["connections_opened"] += 1
-        connection.state = State.OPEN
+        connection.state = ConnectionState.OPEN
         connection.spoken = self._version()
         spare, connection.spare = connection.spare, None
         if spare is not None:
@@ -468,7 +474,7 @@ class Connections:
         assert peer is not None
         self._forget(connection)
         spare = connection.spare
-        if spare is not None and spare.state is State.OPEN:
+        if spare is not None and spare.state is ConnectionState.OPEN:
             self._protocol.trace("spare used", peer=str(peer), problem=problem)
             self._take(spare, peer, connection)
             return
@@ -486,7 +492,7 @@ class Connections:
         connection.heard = True
         connection.heard_at = self._protocol.now
         try:
-            if connection.state is State.ACCEPTED:
+            if connection.state is ConnectionState.ACCEPTED:
                 rest = self._handshake(connection, data)
                 if not rest:
                     return
@@ -549,7 +555,7 @@ class Connections:
             return b""
         connection.timer.cancel()
         connection.peer = peer
-        connection.state = State.OPEN
+        connection.state = ConnectionState.OPEN
         del self._silent[connection]
         if peer not in self._members():
             self._admit_stranger(connection)
@@ -570,7 +576,7 @@ class Connections:
             self.close(old)
             self._take(new, peer, old)
             self._protocol.trace("replaced", peer=str(peer))
-        elif old.state is State.CONNECTING:
+        elif old.state is ConnectionState.CONNECTING:
             former, old.spare = old.spare, new
             if former is not None:
                 self.close(former)
@@ -604,7 +610,7 @@ class Connections:
         moved = taken > connection.taken
         connection.taken = taken
         connection.unsent = unsent
-        if connection.state is not State.OPEN:
+        if connection.state is not ConnectionState.OPEN:
             return
         if unsent == 0:
             connection.timer.cancel()
@@ -614,11 +620,11 @@ class Connections:
     def _on_late(self, connection: Connection) -> None:
         """The handshake, the end, or room for our bytes did not come in time."""
         match connection.state:
-            case State.ACCEPTED:
+            case ConnectionState.ACCEPTED:
                 self.counts["dropped_handshake_late"] += 1
                 self._protocol.turn_away("late", connection.host)
                 self._drop(connection, abort=True)
-            case State.OPEN:
+            case ConnectionState.OPEN:
                 self.counts["dropped_stuck"] += 1
                 self._protocol.trace("stuck", peer=str(connection.peer), unsent=connection.unsent)
                 used = self._take_out(connection)

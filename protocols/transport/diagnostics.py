@@ -1,6 +1,6 @@
 """Diagnostics: a transport answers probes, those of JGroups' Probe and of ``jgroups-py probe``.
 
-Place: a part of TP. It is off unless ``diag.enabled``.
+TransportPlace: a part of TP. It is off unless ``diag.enabled``.
 
     diag.enable_udp     hear requests at diag.mcast_addr:diag.port, answer each from a socket of its own
     diag.enable_tcp     listen on the first free port of diag.port .. diag.port + diag.port_range; one request a connection
@@ -29,7 +29,13 @@ from typing import Any, Final
 from jgroups_py.errors import ConfigError, RemoteProtocolError
 from jgroups_py.protocols.transport.probe_answers import ProbeAnswers
 from jgroups_py.stack.doorkeeper import Doorkeeper, text_of
-from jgroups_py.stack.exposure import DIAGNOSTICS, Place, PortUse, is_loopback, is_multicast
+from jgroups_py.stack.exposure import (
+    DIAGNOSTICS,
+    PortUse,
+    TransportPlace,
+    is_loopback,
+    is_multicast,
+)
 from jgroups_py.stack.machine import Timer
 from jgroups_py.stack.ports import (
     Accepted,
@@ -136,7 +142,7 @@ def settings_from(config: Any) -> DiagnosticsSettings | None:
     return found
 
 
-def probe_ports(config: Any, place: Place) -> list[PortUse]:
+def probe_ports(config: Any, place: TransportPlace) -> list[PortUse]:
     """The ports of diagnostics, for ``port_uses`` of a transport."""
     settings = settings_from(config)
     if settings is None:

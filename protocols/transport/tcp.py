@@ -1,6 +1,6 @@
 """TCP: a connection to each member; a multicast is a copy to each.
 
-Place: bottom of the stack.
+TransportPlace: bottom of the stack.
 
 We listen on the first free port of bind_port .. bind_port + port_range, and others reach us there. The first message
 for a peer opens a connection, which serves both directions (connections.py). A second after a view change,
@@ -42,7 +42,7 @@ from jgroups_py.protocols.transport.frames import framed
 from jgroups_py.protocols.transport.sources import End
 from jgroups_py.protocols.transport.tcp_config import TcpConfig
 from jgroups_py.protocols.transport.tls_door import TlsDoor
-from jgroups_py.stack.exposure import Place, PortUse
+from jgroups_py.stack.exposure import PortUse, TransportPlace
 from jgroups_py.stack.ports import Bind, BindFailed, Bound, Handle, In, Received
 from jgroups_py.values.address import Address, IpAddress
 from jgroups_py.values.batch import Batch

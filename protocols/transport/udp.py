@@ -1,6 +1,6 @@
 """UDP: datagrams to one member, IP multicast to the group.
 
-Place: bottom of the stack.
+TransportPlace: bottom of the stack.
 
 One socket is bound to bind_addr and any port. Others reach us at its address, and all that we send
 leaves through it. A second socket hears the group's multicast address. A multicast is one

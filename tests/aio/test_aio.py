@@ -30,7 +30,7 @@ from jgroups_py import (
 )
 from jgroups_py.aio.cache import CacheBatch
 from jgroups_py.blocking.loop import THREAD_NAME
-from jgroups_py.cache import Kind, NodeChanged
+from jgroups_py.cache import EventKind, NodeChanged
 from jgroups_py.errors import BatchConflict, CacheClosed, CacheRefused, ConfigError
 
 Open = Callable[..., aio.Channel]
@@ -458,8 +458,8 @@ def test_batches_conflict_and_listeners_hear() -> None:
                 assert not await cache.exists("/b") and not await cache.exists("/c")
                 heard = [await anext(changes), await anext(changes)]
                 assert [h.kind for h in heard if isinstance(h, NodeChanged)] == [
-                    Kind.CREATED,
-                    Kind.MODIFIED,
+                    EventKind.CREATED,
+                    EventKind.MODIFIED,
                 ]
                 with pytest.raises(TimeoutError):
                     async with asyncio.timeout(0.02):

@@ -39,7 +39,7 @@ from jgroups_py import (
 from jgroups_py.blocking import call
 from jgroups_py.blocking.cache import CacheBatch
 from jgroups_py.blocking.loop import THREAD_NAME
-from jgroups_py.cache import Kind, NodeChanged
+from jgroups_py.cache import EventKind, NodeChanged
 from jgroups_py.errors import BatchConflict, CacheClosed, CacheRefused
 from jgroups_py.rpc import Replies as AsyncReplies
 from jgroups_py.tools.bench.blocking import measure
@@ -499,7 +499,10 @@ def test_listeners_are_called_and_removed(cache: blocking.TreeCache) -> None:
         cache.put("/a", "k", 1)
         cache.remove_node("/a")
         got = [next(changes), next(changes)]
-        assert [c.kind for c in got if isinstance(c, NodeChanged)] == [Kind.CREATED, Kind.REMOVED]
+        assert [c.kind for c in got if isinstance(c, NodeChanged)] == [
+            EventKind.CREATED,
+            EventKind.REMOVED,
+        ]
         cache.close()
         assert list(changes) == []
     with pytest.raises(CacheClosed):

@@ -12,7 +12,7 @@ from jgroups_py.buckets.plugin import Plugin, Request
 from jgroups_py.buckets.router import Router
 from jgroups_py.buckets.settings import InstanceSettings
 from jgroups_py.testing.explorer.buckets.ledger import ledger
-from jgroups_py.testing.explorer.buckets.world import World, full_member
+from jgroups_py.testing.explorer.buckets.world import BucketWorld, full_member
 
 MASTERS = {"n1": (1, 2, 3), "n2": (4, 5, 6), "n3": (7, 8, 9)}
 SLAVES = {"n1": (5, 7, 9), "n2": (1, 3, 8), "n3": (2, 4, 6)}
@@ -45,7 +45,7 @@ class Instance:
         **settings: Any,
     ) -> None:
         self.settings = seed_settings(**settings)
-        self.world = World(self.settings, seed, latency=latency)
+        self.world = BucketWorld(self.settings, seed, latency=latency)
         self.plugin = plugin or ledger()
         for name in MASTERS:
             self.start(name)

@@ -9,12 +9,12 @@ from seed_instance import seed_settings
 
 from jgroups_py.buckets import Cep
 from jgroups_py.buckets.messages import (
+    BucketRow,
     ComponentInfo,
     Follow,
     Hello,
     IndexState,
     Message,
-    Row,
     Rows,
 )
 from jgroups_py.buckets.mirror import IndexMirror
@@ -48,7 +48,7 @@ def mirror() -> tuple[IndexMirror, FakePort]:
 
 
 def state(version: int, *epochs: int, whole: bool = True) -> IndexState:
-    rows = {bucket: Row(bucket, epoch, A) for bucket, epoch in enumerate(epochs) if epoch}
+    rows = {bucket: BucketRow(bucket, epoch, A) for bucket, epoch in enumerate(epochs) if epoch}
     return IndexState(version, rows, {}, [], whole=whole)
 
 

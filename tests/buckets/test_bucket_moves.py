@@ -15,13 +15,13 @@ from jgroups_py.buckets.machine import Machine
 from jgroups_py.buckets.manager import FIRST_ASKED
 from jgroups_py.buckets.messages import (
     Answer,
+    BucketRow,
     EntryChange,
     IndexState,
     Kept,
     Message,
     Move,
     Placed,
-    Row,
     Save,
 )
 from jgroups_py.buckets.transfer import Transfer
@@ -204,7 +204,7 @@ class Asked:
 
     def row_changes(self) -> None:
         index = self.instance.index("n1")
-        row = Row(4, 2, self.instance.cep("n3"), self.instance.cep("n1"), 73)
+        row = BucketRow(4, 2, self.instance.cep("n3"), self.instance.cep("n1"), 73)
         state = index.state
         index._commit(
             IndexState(state.version + 1, {**state.rows, 4: row}, state.copies, state.managers)
@@ -244,7 +244,7 @@ def test_a_request_is_repeated_at_once_if_the_index_has_a_newer_row() -> None:
     asked = Asked()
     index = asked.instance.index("n1")
     state = index.state
-    row = Row(4, 2, asked.instance.cep("n2"), asked.instance.cep("n3"), 73)
+    row = BucketRow(4, 2, asked.instance.cep("n2"), asked.instance.cep("n3"), 73)
     index._commit(
         IndexState(state.version + 1, {**state.rows, 4: row}, state.copies, state.managers)
     )
@@ -292,7 +292,7 @@ def test_a_slave_takes_no_change_of_an_epoch_that_is_over() -> None:
     """The pair is the same after a move that was rolled back, so only the number tells."""
     slave = Slave()
     row = slave.instance.index("n1").state.rows[3]
-    after = Row(3, row.epoch + 1, row.master, row.slave, row.slave_version)
+    after = BucketRow(3, row.epoch + 1, row.master, row.slave, row.slave_version)
     assert getattr(slave.save(1, 1, "before"), "sequence", 0) == 1
     slave.manager.handle(slave.instance.cep("n1"), Placed([after]))
     late = slave.save(1, 1, "late")
@@ -303,7 +303,7 @@ def test_a_slave_takes_no_change_of_an_epoch_that_is_over() -> None:
 def test_what_a_move_sends_is_in_the_version_that_the_destination_reads() -> None:
     """Also a change that is made while it goes on."""
     bucket = Bucket(3, LedgerProvider(NEW), 10)
-    row, there = Row(3, 1, Cep("a", "m/a")), Cep("b", "m/b")
+    row, there = BucketRow(3, 1, Cep("a", "m/a")), Cep("b", "m/b")
     for token in (b"+x", b"+y"):
         done = bucket.forward_to_entry("k", Request(token), None, modifies=True, now=0.0)
     move = Move(1, row, "slave", there, OLD)
@@ -320,7 +320,7 @@ def test_a_move_lets_requests_in_after_few_entries() -> None:
     for number in range(120):
         bucket.adopt(EntryChange(f"k{number}", {"": b"x"}, True, OLD))
         bucket.remember(Kept(("r", number), []))
-    row, there = Row(3, 1, Cep("a", "m/a")), Cep("b", "m/b")
+    row, there = BucketRow(3, 1, Cep("a", "m/a")), Cep("b", "m/b")
     transfer = Transfer(1, bucket, row, Move(1, row, "slave", there, OLD), there, seed_settings())
     sizes = []
     while parcels := list(transfer.parcels()):

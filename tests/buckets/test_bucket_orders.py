@@ -15,9 +15,9 @@ from jgroups_py.buckets import Cep, Refused, Request
 from jgroups_py.buckets.administration import carry_out, open_administrator, wait_for_instance
 from jgroups_py.buckets.deployed import open_deployed, parts_of
 from jgroups_py.buckets.deployment import Deployment, distribute, parse_deployment
-from jgroups_py.buckets.messages import ComponentInfo, IndexState, KnownManager, Row
+from jgroups_py.buckets.messages import BucketRow, ComponentInfo, IndexState, KnownManager
 from jgroups_py.buckets.node import BucketNode
-from jgroups_py.buckets.orders import Order, evacuation, recreation, restoration
+from jgroups_py.buckets.orders import BucketOrder, evacuation, recreation, restoration
 from jgroups_py.buckets.rows import misplaced
 from jgroups_py.buckets.standing import standing_json, standing_text
 from jgroups_py.errors import ConfigError, WaitTimeout
@@ -53,20 +53,20 @@ def state_of(deployment: Deployment, without: str = "") -> IndexState:
     ceps = {manager.cep.component: manager.cep for manager in managers}
     rows = {}
     for bucket, (master, slave) in distribute(deployment).components.items():
-        row = Row(bucket, 1, ceps[master], ceps[slave])
+        row = BucketRow(bucket, 1, ceps[master], ceps[slave])
         if without and row.master.member == f"{without}.1":
             assert row.slave is not None
-            row = Row(bucket, 2, row.slave)
+            row = BucketRow(bucket, 2, row.slave)
         elif without and row.slave is not None and row.slave.member == f"{without}.1":
-            row = Row(bucket, 2, row.master)
+            row = BucketRow(bucket, 2, row.master)
         rows[bucket] = row
     left = [manager for manager in managers if manager.info.node != without]
     return IndexState(1, rows, {}, left)
 
 
 def carried_out(
-    state: IndexState, orders: list[Order], *, back: IndexState | None = None
-) -> dict[int, Row]:
+    state: IndexState, orders: list[BucketOrder], *, back: IndexState | None = None
+) -> dict[int, BucketRow]:
     """The rows afterwards. Each step is one that the index would take."""
     rows = dict(state.rows)
     managers = (back or state).managers
@@ -75,15 +75,15 @@ def carried_out(
         assert order.frm == {"master": row.master, "slave": row.slave, "recreate": None}[order.kind]
         assert order.kind != "recreate" or row.slave is None
         if order.kind == "master":
-            row = Row(row.bucket, row.epoch + 1, order.to, row.slave)
+            row = BucketRow(row.bucket, row.epoch + 1, order.to, row.slave)
         else:
-            row = Row(row.bucket, row.epoch + 1, row.master, order.to)
+            row = BucketRow(row.bucket, row.epoch + 1, row.master, order.to)
         assert not misplaced(row, managers), order
         rows[order.bucket] = row
     return rows
 
 
-def held(rows: dict[int, Row]) -> dict[str, tuple[int, int]]:
+def held(rows: dict[int, BucketRow]) -> dict[str, tuple[int, int]]:
     """Node -> masters, copies."""
     found: dict[str, tuple[int, int]] = {}
     for row in rows.values():
@@ -157,7 +157,7 @@ def test_any_state_leads_back_to_the_beginning() -> None:
         for bucket in goal.rows:
             while bucket not in rows:
                 slave = r.choice([*ceps, None])
-                row = Row(bucket, 1, r.choice(ceps), slave)
+                row = BucketRow(bucket, 1, r.choice(ceps), slave)
                 if row.master != slave and not misplaced(row, goal.managers):
                     rows[bucket] = row
         state = IndexState(1, rows, {}, goal.managers)
@@ -273,7 +273,7 @@ async def test_an_administrator_looks_empties_a_node_and_restores_the_beginning(
                     assert components[bucket][0] == manager["manager"]
             (reply,) = await group.nodes["n1"].request(Request(b"+seat", "LH400"))
             assert reply == b"0"
-            done: list[Order] = []
+            done: list[BucketOrder] = []
             orders = evacuation(deployment, administrator.state, "n2")
             await carry_out(administrator, orders, done.append, pause=0.5)
             assert done == orders and len(orders) >= 3
@@ -309,7 +309,7 @@ async def test_a_loss_is_shown_and_an_order_that_fails_is_named(autojump_clock: 
             told = standing_json(administrator.state, [str(member) for member in view.members])
             bare = len(told["without_backup"])
             assert bare >= 3 and f"! {bare} without backup: " in standing_text(told)
-            gone = Order("recreate", told["without_backup"][0], Cep("nobody", "m/n9"))
+            gone = BucketOrder("recreate", told["without_backup"][0], Cep("nobody", "m/n9"))
             with pytest.raises(Refused, match=r"bucket \d: recreate the slave at m/n9@nobody: "):
                 await carry_out(administrator, [gone], lambda order: None)
 

@@ -10,7 +10,7 @@ from seed_instance import MASTERS, PAIRS, Instance, key_in
 from jgroups_py.buckets import Request
 from jgroups_py.buckets.bucket import Bucket
 from jgroups_py.buckets.digest import bucket_of, digest_of
-from jgroups_py.buckets.messages import Row
+from jgroups_py.buckets.messages import BucketRow
 from jgroups_py.buckets.rows import find_a_bucket, find_recreatable_buckets
 from jgroups_py.testing.explorer.buckets.ledger import OLD, LedgerProvider
 
@@ -84,12 +84,12 @@ def test_an_index_finds_sets_promotes_disables_and_exempts() -> None:
     index = instance.index("n3")
     rows = index.state.rows
     n1, n2, n3 = (instance.cep(name) for name in ("n1", "n2", "n3"))
-    assert index.get_bucket_location(3) == Row(3, 1, n2, n3, OLD)
+    assert index.get_bucket_location(3) == BucketRow(3, 1, n2, n3, OLD)
     assert find_a_bucket(rows.values(), n2, "master") == [3, 4, 5]
     assert find_a_bucket(rows.values(), n2, "slave") == [0, 2, 7]
     assert find_recreatable_buckets(rows.values()) == []
     ended: list[Any] = []
-    index.set_bucket_location(Row(3, 2, n1, n3, OLD), lambda *end: ended.append(end))
+    index.set_bucket_location(BucketRow(3, 2, n1, n3, OLD), lambda *end: ended.append(end))
     instance.world.flush(instance.member("n3"))
     assert instance.world.run(5.0, lambda: bool(ended)) and ended[0][1] is None
     instance.world.run(0.1)

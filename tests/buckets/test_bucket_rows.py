@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from seed_instance import PAIRS, Instance
 
-from jgroups_py.buckets.messages import Forward, Parcel, Placed, Row
+from jgroups_py.buckets.messages import BucketRow, Forward, Parcel, Placed
 
 
 def test_rows_of_buckets_that_there_are_not_are_counted_and_make_no_copy() -> None:
     instance = Instance()
     manager, index = instance.manager("n1"), instance.cep("n2")
     before = list(manager.copies)
-    rows = [Row(PAIRS + n, 1, manager.cep, index) for n in range(3)]
+    rows = [BucketRow(PAIRS + n, 1, manager.cep, index) for n in range(3)]
     manager.handle(index, Placed(rows))
     manager.handle(index, Forward(("c", 1), rows[0], "key", b"+x", True, None))
     assert list(manager.copies) == before

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from jgroups_py.buckets.deployment import load_deployment, parse_deployment
-from jgroups_py.buckets.deployment.model import Node
+from jgroups_py.buckets.deployment.model import DeployedNode
 from jgroups_py.errors import ConfigError
 
 SEATS = """\
@@ -44,7 +44,7 @@ def test_a_file_says_nodes_components_causes_and_settings() -> None:
     assert found.settings.buckets == 9 and found.attributes == {"FD_ALL3.timeout": "3s"}
     assert found.settings.index_copies == ("i/n1", "i/n2", "i/n3")
     n1, n2, n3, n4 = found.nodes
-    assert n1 == Node(name="n1", causes=("rack-a",), buckets=6, masters=5)
+    assert n1 == DeployedNode(name="n1", causes=("rack-a",), buckets=6, masters=5)
     assert (found.zone_of(n2), n2.address) == ("rack-b,power-2", "127.0.0.1")
     relaxed = parse_deployment(f"separate: nodes\n{SEATS}")
     assert relaxed.zone_of(relaxed.nodes[1]) == "", "a running index would refuse the pairs"

@@ -18,7 +18,7 @@ from jgroups_py.buckets.deployment import (
 from jgroups_py.buckets.deployment.findings import broken_rules
 from jgroups_py.buckets.deployment.picture import as_json, as_text
 from jgroups_py.buckets.ends import Cep
-from jgroups_py.buckets.messages import ComponentInfo, KnownManager, Row
+from jgroups_py.buckets.messages import BucketRow, ComponentInfo, KnownManager
 from jgroups_py.buckets.rows import misplaced
 from jgroups_py.errors import ConfigError
 
@@ -230,7 +230,7 @@ def test_a_running_index_refuses_a_pair_that_shares_one_of_several_causes() -> N
             Cep(node, f"m/{node}"), ComponentInfo(f"m/{node}", "manager", node, zone)
         )
 
-    row = Row(0, 1, Cep("n1", "m/n1"), Cep("n2", "m/n2"))
+    row = BucketRow(0, 1, Cep("n1", "m/n1"), Cep("n2", "m/n2"))
     for one, other, problem in (
         ("rack-a,power-1", "rack-b,power-1", "both copies would be in zone power-1"),
         ("rack-a", "rack-a", "both copies would be in zone rack-a"),

@@ -14,7 +14,7 @@ from jgroups_py.buckets.memcached.commands import (
     Modify,
     Retrieve,
     Serve,
-    Service,
+    ServiceCommand,
     Wrong,
 )
 from jgroups_py.buckets.memcached.limits import TextLimits
@@ -50,12 +50,12 @@ def commands(data: bytes, limits: TextLimits = SMALL, cuts: tuple[int, ...] = ()
         (b"delete noreply", Modify(Remove("noreply"), False)),
         (b"touch a 2000000000", Modify(Touch("a", 2e9), False)),
         (b"touch a -1 noreply", Modify(Touch("a", 1.0), True)),
-        (b"stats", Serve(Service.STATS)),
-        (b"stats items", Serve(Service.STATS, b"items")),
-        (b"version", Serve(Service.VERSION)),
-        (b"verbosity 1 noreply", Serve(Service.VERBOSITY, b"1", noreply=True)),
-        (b"flush_all 10", Serve(Service.FLUSH_ALL, b"10")),
-        (b"quit", Serve(Service.QUIT)),
+        (b"stats", Serve(ServiceCommand.STATS)),
+        (b"stats items", Serve(ServiceCommand.STATS, b"items")),
+        (b"version", Serve(ServiceCommand.VERSION)),
+        (b"verbosity 1 noreply", Serve(ServiceCommand.VERBOSITY, b"1", noreply=True)),
+        (b"flush_all 10", Serve(ServiceCommand.FLUSH_ALL, b"10")),
+        (b"quit", Serve(ServiceCommand.QUIT)),
     ],
 )
 def test_a_line_is_a_command(line: bytes, expected: Command) -> None:

@@ -10,7 +10,7 @@ import pytest
 from jgroups_py.buckets.deployment import parse_deployment
 from jgroups_py.buckets.index import IndexCopy
 from jgroups_py.buckets.manager import BucketManager
-from jgroups_py.testing.explorer.buckets.rehearsal import Scene, rehearse
+from jgroups_py.testing.explorer.buckets.rehearsal import RehearsedEvent, rehearse
 
 THREE = """\
 name: seats
@@ -32,7 +32,7 @@ nodes:
 """
 
 
-def scenes(text: str, **options: Any) -> dict[str, Scene]:
+def scenes(text: str, **options: Any) -> dict[str, RehearsedEvent]:
     return {scene.name: scene for scene in rehearse(parse_deployment(text), **options)}
 
 
@@ -62,7 +62,7 @@ def test_the_loss_of_a_rack_loses_nothing() -> None:
 
 def test_copies_that_fail_together_are_seen() -> None:
     text = RACKS.replace("name: seats", "name: seats\nseparate: nodes").replace("rack-b", "rack-a")
-    found: dict[str, Scene] = {}
+    found: dict[str, RehearsedEvent] = {}
     for scene in rehearse(parse_deployment(text), detection=2.0):
         found[scene.name] = scene
         if scene.name == "loss of rack-a":

@@ -6,7 +6,7 @@ import pytest
 from buddy_script import Script, address
 
 from jgroups_py.buddy.config import BuddyConfig
-from jgroups_py.buddy.locator import BuddyLocator, Member, NextMemberBuddyLocator
+from jgroups_py.buddy.locator import BuddyLocator, MemberFacts, NextMemberBuddyLocator
 from jgroups_py.buddy.machine import BuddyMachine
 from jgroups_py.buddy.messages import Leaving, Pool
 from jgroups_py.buddy.outputs import BuddyEvent, SendMessage
@@ -17,7 +17,7 @@ from jgroups_py.values.view import View, ViewId
 A, B, C, D, E = (address(name) for name in "ABCDE")
 
 
-def located(members: Sequence[Member], **properties: str) -> list[Address]:
+def located(members: Sequence[MemberFacts], **properties: str) -> list[Address]:
     locator = NextMemberBuddyLocator()
     locator.init(properties)
     return locator.get_buddies(members)
@@ -25,7 +25,7 @@ def located(members: Sequence[Member], **properties: str) -> list[Address]:
 
 @pytest.mark.seed("B32")
 def test_next_in_line_as_many_as_there_are() -> None:
-    line = [Member(A), Member(B), Member(C)]
+    line = [MemberFacts(A), MemberFacts(B), MemberFacts(C)]
     assert located(line) == [B]
     assert located(line, numBuddies=" 2 ") == [B, C]
     assert located(line, numBuddies="5") == [B, C]
@@ -35,9 +35,9 @@ def test_next_in_line_as_many_as_there_are() -> None:
 @pytest.mark.seed("B33")
 def test_another_host_is_preferred_by_all_of_its_interfaces() -> None:
     line = [
-        Member(A, hosts=("10.0.0.1", "fe80::1")),
-        Member(B, hosts=("10.0.0.7", "fe80::1")),
-        Member(C, hosts=("10.0.0.2",)),
+        MemberFacts(A, hosts=("10.0.0.1", "fe80::1")),
+        MemberFacts(B, hosts=("10.0.0.7", "fe80::1")),
+        MemberFacts(C, hosts=("10.0.0.2",)),
     ]
     assert located(line) == [C]
     assert located(line, ignoreColocatedBuddies="false") == [B]
@@ -45,12 +45,12 @@ def test_another_host_is_preferred_by_all_of_its_interfaces() -> None:
 
 @pytest.mark.seed("B34", "B35")
 def test_hints_are_broken_one_by_one() -> None:
-    own = Member(A, pool="p", zone="z", hosts=("1",))
+    own = MemberFacts(A, pool="p", zone="z", hosts=("1",))
     others = [
-        Member(B, pool="q", zone="y", hosts=("2",)),
-        Member(C, pool="p", zone="z", hosts=("1",)),
-        Member(D, pool="p", zone="z", hosts=("3",)),
-        Member(E, pool="p", zone="y", hosts=("4",)),
+        MemberFacts(B, pool="q", zone="y", hosts=("2",)),
+        MemberFacts(C, pool="p", zone="z", hosts=("1",)),
+        MemberFacts(D, pool="p", zone="z", hosts=("3",)),
+        MemberFacts(E, pool="p", zone="y", hosts=("4",)),
     ]
     assert located([own, *others], numBuddies="4") == [E, D, C, B]
     locator = NextMemberBuddyLocator()
@@ -60,7 +60,9 @@ def test_hints_are_broken_one_by_one() -> None:
 
 
 def test_a_member_that_leaves_comes_last() -> None:
-    assert located([Member(A), Member(B, leaving=True), Member(C)], numBuddies="2") == [C, B]
+    assert located(
+        [MemberFacts(A), MemberFacts(B, leaving=True), MemberFacts(C)], numBuddies="2"
+    ) == [C, B]
 
 
 @pytest.mark.parametrize("text", ["0", "-1", "x", "", "1000"])
@@ -71,7 +73,7 @@ def test_a_number_of_buddies_that_makes_no_sense_is_refused(text: str) -> None:
 
 def test_a_truth_that_is_none_is_refused() -> None:
     with pytest.raises(ConfigError, match="must be true or false"):
-        located([Member(A)], ignoreColocatedBuddies="yes")
+        located([MemberFacts(A)], ignoreColocatedBuddies="yes")
 
 
 class Saying(BuddyLocator):
@@ -82,7 +84,7 @@ class Saying(BuddyLocator):
     def init(self, properties: Mapping[str, str]) -> None:
         pass
 
-    def get_buddies(self, members: Sequence[Member]) -> Sequence[Address]:
+    def get_buddies(self, members: Sequence[MemberFacts]) -> Sequence[Address]:
         self.asked += 1
         assert members[0].address == B
         if isinstance(self.answer, Exception):

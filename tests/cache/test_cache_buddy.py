@@ -17,8 +17,8 @@ from jgroups_py.buddy.values import BuddyGroup
 from jgroups_py.cache import (
     BuddyReplicationConfig,
     CacheSettings,
+    EventKind,
     Fqn,
-    Kind,
     MsgpackCodec,
     NodeChanged,
     TreeCache,
@@ -179,10 +179,13 @@ async def test_taken_nodes_are_gone_at_the_former_owner_and_its_buddies(
         await a.put("/s", "k", 1)
         await a.put("/s/below", "k", 2)
         await a.put("/t", "k", 3)
-        async with a.listen(kinds=frozenset(Kind)) as left, c.listen(kinds=frozenset(Kind)) as came:
+        async with (
+            a.listen(kinds=frozenset(EventKind)) as left,
+            c.listen(kinds=frozenset(EventKind)) as came,
+        ):
             assert await c.get("/s", "k") == 1
             await g.protected()
-            for listener, kind in ((left, Kind.GIVEN), (came, Kind.TAKEN)):
+            for listener, kind in ((left, EventKind.GIVEN), (came, EventKind.TAKEN)):
                 heard = [await anext(listener), await anext(listener)]
                 assert {(str(i.path), i.kind) for i in heard if isinstance(i, NodeChanged)} == {
                     ("/s", kind),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import trio
 
-from jgroups_py.cache import Kind, Missed, NodeChanged, TreeCache, open_tree_cache
+from jgroups_py.cache import EventKind, Missed, NodeChanged, TreeCache, open_tree_cache
 from jgroups_py.errors import CacheClosed, CacheRefused
 
 
@@ -64,7 +64,7 @@ async def test_the_events_that_a_slow_listener_missed_are_counted_where_the_gap_
 
 async def test_a_stream_ends_with_the_cache_and_after_what_it_holds() -> None:
     async with open_tree_cache("local.xml") as cache:
-        listener = cache.listen(kinds=frozenset({Kind.REMOVED}))
+        listener = cache.listen(kinds=frozenset({EventKind.REMOVED}))
         async with listener:
             await cache.put("/a", "x", 1)
             await cache.remove_node("/a")

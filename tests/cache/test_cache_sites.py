@@ -12,7 +12,7 @@ import trio
 from cache_group import Group, group, settings
 
 from jgroups_py import MemoryNetwork
-from jgroups_py.cache import Fqn, Kind, NodeChanged, TreeCache, open_tree_cache
+from jgroups_py.cache import EventKind, Fqn, NodeChanged, TreeCache, open_tree_cache
 from jgroups_py.channel.relay import RelayControl
 from jgroups_py.errors import CacheClosed, CacheRefused, ConfigError, ReplicationError
 
@@ -215,7 +215,7 @@ async def test_listeners_hear_of_what_another_site_writes(autojump_clock: Any) -
                 async for change in changes:
                     assert isinstance(change, NodeChanged)
                     heard.append((change.kind, change.local))
-        assert heard[0] == (Kind.CREATED, False) and heard[-1] == (Kind.REMOVED, False)
+        assert heard[0] == (EventKind.CREATED, False) and heard[-1] == (EventKind.REMOVED, False)
 
 
 async def test_options_that_sites_exclude_are_refused(autojump_clock: Any) -> None:

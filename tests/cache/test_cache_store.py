@@ -14,8 +14,8 @@ from faulty_store import FaultyStore
 
 from jgroups_py.cache import (
     CacheSettings,
+    EventKind,
     Fqn,
-    Kind,
     LoaderConfig,
     SqliteStore,
     StoreConfig,
@@ -258,13 +258,13 @@ async def test_loading_and_evicting_can_be_listened_to() -> None:
     store = FaultyStore()
     async with (
         open_tree_cache(settings(True), store=store) as cache,
-        cache.listen(kinds=frozenset({Kind.LOADED, Kind.EVICTED})) as seen,
+        cache.listen(kinds=frozenset({EventKind.LOADED, EventKind.EVICTED})) as seen,
     ):
         await cache.put("/a", "x", 1)
         await cache.evict("/a")
         await cache.get("/a", "x")
         kinds = [(await anext(seen)).kind for _ in range(2)]  # type: ignore[union-attr]
-    assert kinds == [Kind.EVICTED, Kind.LOADED]
+    assert kinds == [EventKind.EVICTED, EventKind.LOADED]
 
 
 def test_importing_the_package_does_not_need_the_cache() -> None:

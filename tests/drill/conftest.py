@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from jgroups_py.drill.file.model import Expectation, Place
+from jgroups_py.drill.file.model import Expectation, FilePlace
 from jgroups_py.drill.judge.evidence import Evidence
 from jgroups_py.drill.judge.verdict import Verdict, judge
-from jgroups_py.drill.log import Record
+from jgroups_py.drill.log import DrillRecord
 
 HOME, AWAY = 0.001, 0.05  # seconds to a member of the own and of the other site
 
@@ -19,7 +19,7 @@ class Story:
     """Members are written ``NYC.E``, ``NYC.E#2``."""
 
     def __init__(self, sites: dict[str, Sequence[str]]) -> None:
-        self.records: list[Record] = []
+        self.records: list[DrillRecord] = []
         self.sites = {site: [f"{name}#1" for name in names] for site, names in sites.items()}
         self._views = 0
         self._sent: dict[str, int] = {}
@@ -41,7 +41,7 @@ class Story:
         site, _, name = who.partition(".")
         name, _, incarnation = name.partition("#")
         self.records.append(
-            Record(
+            DrillRecord(
                 t,
                 site or None,
                 name or None,
@@ -116,7 +116,7 @@ class Story:
         for name, text in expect.items():
             compare, _, limit = text.rpartition(" ")
             expectations.append(
-                Expectation(name, compare or "=", float(limit), text, Place("x", 1, 1))
+                Expectation(name, compare or "=", float(limit), text, FilePlace("x", 1, 1))
             )
         return judge(
             self.evidence(),

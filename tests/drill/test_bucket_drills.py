@@ -13,7 +13,7 @@ from jgroups_py.drill.file import loader, plan
 from jgroups_py.drill.file.bucket_keys import BucketWorkload
 from jgroups_py.drill.judge.bucket_judge import BucketVerdict
 from jgroups_py.drill.run.bucket_user import NEW, OLD, DrillEntry, DrillProvider
-from jgroups_py.drill.run.runner import Silent
+from jgroups_py.drill.run.runner import NoProgress
 from jgroups_py.driver import probe_multicast
 from jgroups_py.errors import ConfigError
 from jgroups_py.tools.cli import run
@@ -51,7 +51,7 @@ def played(timeline: str) -> tuple[BucketVerdict, dict[str, Any]]:
     """The verdict and the result of a simulated run."""
     planned = plan.build(loader.loads(text(timeline)))
     judged.check(planned)
-    outcome = judged.run(planned, judged.runner_of(planned, False), Silent())
+    outcome = judged.run(planned, judged.runner_of(planned, False), NoProgress())
     assert isinstance(outcome.verdict, BucketVerdict)
     return outcome.verdict, outcome.result
 

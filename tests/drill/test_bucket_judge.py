@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from jgroups_py.drill.file.model import Expectation, Place
+from jgroups_py.drill.file.model import Expectation, FilePlace
 from jgroups_py.drill.judge.bucket_judge import BucketVerdict, figures, judge
 from jgroups_py.drill.judge.bucket_result import result
 from jgroups_py.drill.judge.evidence import Evidence
-from jgroups_py.drill.log import Record
+from jgroups_py.drill.log import DrillRecord
 from jgroups_py.drill.report.bucket_report import show
 
 
@@ -19,14 +19,14 @@ class Store:
     """Members A, B and C. Additions are written ``A1``."""
 
     def __init__(self) -> None:
-        self.records: list[Record] = []
+        self.records: list[DrillRecord] = []
         for name in "ABC":
             self.add(-2.0, name, "join")
             self.add(-1.5, name, "view", id="A#1|3", members=["A#1", "B#1", "C#1"])
 
     def add(self, t: float, who: str, event: str, entry: str | None = None, **detail: Any) -> None:
         origin, seqno = (None, None) if entry is None else _parted(entry)
-        self.records.append(Record(t, "NYC", who, event, origin, seqno, detail or None))
+        self.records.append(DrillRecord(t, "NYC", who, event, origin, seqno, detail or None))
 
     def write(
         self, t: float, entry: str, place: int, before: str | None, took: float = 0.1, key: int = 7
@@ -61,7 +61,7 @@ def _parted(entry: str) -> tuple[str, int]:
 
 
 def _limit(name: str, limit: float = 0, compare: str = "=") -> Expectation:
-    return Expectation(name, compare, limit, f"{compare} {limit:g}", Place("f", 1, 1))
+    return Expectation(name, compare, limit, f"{compare} {limit:g}", FilePlace("f", 1, 1))
 
 
 def _kinds(verdict: BucketVerdict) -> list[tuple[str, str, int]]:

@@ -6,18 +6,18 @@ from typing import Any
 
 import pytest
 
-from jgroups_py.drill.file.model import Expectation, Place
-from jgroups_py.drill.judge.cache_judge import Key, judge
+from jgroups_py.drill.file.model import Expectation, FilePlace
+from jgroups_py.drill.judge.cache_judge import KeyFate, judge
 from jgroups_py.drill.judge.cache_result import result
 from jgroups_py.drill.judge.evidence import Evidence
-from jgroups_py.drill.log import Record
+from jgroups_py.drill.log import DrillRecord
 
 
 class Caches:
     """Members A, B, C of NYC; one key, 7, unless said otherwise."""
 
     def __init__(self) -> None:
-        self.records: list[Record] = []
+        self.records: list[DrillRecord] = []
         for name in "ABC":
             self.add(-1.0, name, "join")
             self.add(-0.5, name, "view", id="A#1|3", members=["A#1", "B#1", "C#1"])
@@ -30,7 +30,9 @@ class Caches:
         version: tuple[str | None, int | None] = (None, None),
         **detail: Any,
     ) -> None:
-        self.records.append(Record(t, "NYC", who, event, version[0], version[1], detail or None))
+        self.records.append(
+            DrillRecord(t, "NYC", who, event, version[0], version[1], detail or None)
+        )
 
     def write(self, who: str, number: int, began: float, acked: float | None, key: int = 7) -> None:
         version = (f"{who}#1", number)
@@ -48,13 +50,13 @@ class Caches:
         more = {"last": True} if last else {}
         self.add(t, who, "got", _version(found), key=7, took=took, **more)
 
-    def end(self, found: str | None, *owners: str) -> Key:
+    def end(self, found: str | None, *owners: str) -> KeyFate:
         """At 9 s: who owns the key with ``found``, what the last look says; judged."""
         for name in "ABC":
             owned = {"7": list(_version(found))} if name in owners else {}
             self.add(9.0, name, "census", members=["A#1", "B#1", "C#1"], owned=owned)
         self.read("A", 9.5, found, last=True)
-        key: Key
+        key: KeyFate
         (key,) = self.judged().keys
         return key
 
@@ -73,7 +75,7 @@ def test_a_key_whose_last_write_is_found_is_well() -> None:
     caches.write("B", 1, 2.0, 2.1)
     caches.read("C", 2.5, "B1")
     key = caches.end("B1", "B")
-    assert key == Key("NYC", 7, 2, True, found="B#1/1", owners=("B#1",)) and not key.bad
+    assert key == KeyFate("NYC", 7, 2, True, found="B#1/1", owners=("B#1",)) and not key.bad
 
 
 @pytest.mark.parametrize("found", ["A1", None])
@@ -84,7 +86,7 @@ def test_an_acknowledged_write_that_is_not_found_is_lost(found: str | None) -> N
     key = caches.end(found, *(["B"] if found else []))
     assert key.lost == (2 if found else 3) and key.missing == "A#1/3"
     assert key.present is (found is not None) and key.bad
-    verdict = caches.judged(Expectation("lost", "=", 0, "= 0", Place("f", 1, 1)))
+    verdict = caches.judged(Expectation("lost", "=", 0, "= 0", FilePlace("f", 1, 1)))
     assert not verdict.passed
     shown = result(verdict, name="n", mode="m", seed=1, virtual_s=None, wall_s=0)
     assert shown["verdict"] == "fail" and shown["sites"]["NYC"]["lost"] == 1
@@ -218,9 +220,9 @@ def test_unprotected_lasts_until_the_last_survivor_has_its_copies() -> None:
         )
         caches.add(2.2, name, "buddies", protected=False, members=["A#1", "B#1"], gravitations=1)
         caches.add(t, name, "buddies", protected=True, members=["A#1", "B#1"], gravitations=4)
-    verdict = caches.judged(Expectation("unprotected", "<=", 1.0, "<= 1s", Place("f", 1, 1)))
+    verdict = caches.judged(Expectation("unprotected", "<=", 1.0, "<= 1s", FilePlace("f", 1, 1)))
     assert [m.seconds for m in verdict.unprotected] == [1.0] and verdict.passed
     assert verdict.sites["NYC"].gravitations == 8
     caches.records = [r for r in caches.records if not (r.member == "B" and r.t == 2.5)]
-    verdict = caches.judged(Expectation("unprotected", "<=", 1.0, "<= 1s", Place("f", 1, 1)))
+    verdict = caches.judged(Expectation("unprotected", "<=", 1.0, "<= 1s", FilePlace("f", 1, 1)))
     assert [m.seconds for m in verdict.unprotected] == [None] and not verdict.passed

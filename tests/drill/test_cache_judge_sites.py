@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from jgroups_py.drill.judge.cache_judge import CacheVerdict, Key, judge
+from jgroups_py.drill.judge.cache_judge import CacheVerdict, KeyFate, judge
 from jgroups_py.drill.judge.cache_result import result
 from jgroups_py.drill.judge.evidence import Evidence
-from jgroups_py.drill.log import Record
+from jgroups_py.drill.log import DrillRecord
 
 SITES = {"NYC": ("A", "B"), "SFO": ("S", "T")}
 
@@ -18,7 +18,7 @@ class Caches:
     """Two members at each of two sites; one key, 7. Versions: ``NYC.A1``."""
 
     def __init__(self) -> None:
-        self.records: list[Record] = []
+        self.records: list[DrillRecord] = []
         for site, names in SITES.items():
             members = [f"{name}#1" for name in names]
             for name in names:
@@ -34,7 +34,7 @@ class Caches:
             origin, seqno = _parts(version)[:2]
             if _parts(version)[2] != site:
                 detail["from"] = _parts(version)[2]
-        record = Record(t, site, name or None, event, origin, seqno, detail or None)
+        record = DrillRecord(t, site, name or None, event, origin, seqno, detail or None)
         self.records.append(record)
 
     def write(
@@ -85,7 +85,7 @@ def _parts(version: str) -> tuple[str, int, str]:
     return f"{name[0]}#1", int(name[1:]), site
 
 
-def keys(verdict: CacheVerdict) -> dict[str, Key]:
+def keys(verdict: CacheVerdict) -> dict[str, KeyFate]:
     return {key.site: key for key in verdict.keys}
 
 

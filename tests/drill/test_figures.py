@@ -10,7 +10,7 @@ from jgroups_py.drill.judge import cache_figures
 from jgroups_py.drill.judge.evidence import Evidence
 from jgroups_py.drill.judge.figures import Figures, figures, growth
 from jgroups_py.drill.judge.flows import SiteFlow, flow, lags, latencies, percentile
-from jgroups_py.drill.log import Record
+from jgroups_py.drill.log import DrillRecord
 
 
 def of(story: Any, primary: str | None = "NYC") -> Figures:
@@ -217,17 +217,17 @@ def test_the_fullest_buffer_counts_in_parts_of_its_limit(story: Any) -> None:
     assert found.until_full is None
 
 
-def cache_evidence(*more: Record) -> Evidence:
-    records = [Record(-1.0, "NYC", name, "join") for name in "ABC"]
+def cache_evidence(*more: DrillRecord) -> Evidence:
+    records = [DrillRecord(-1.0, "NYC", name, "join") for name in "ABC"]
     for number, (name, t, took) in enumerate(
         [("A", 0.5, 0.01), ("B", 1.2, 0.1), ("C", 1.1, 2.0), ("B", 2.0, 0.01)], 1
     ):
-        records.append(Record(t, "NYC", name, "put", f"{name}#1", number, {"key": 1}))
-        records.append(Record(t + took, "NYC", name, "acked", f"{name}#1", number, {"key": 1}))
+        records.append(DrillRecord(t, "NYC", name, "put", f"{name}#1", number, {"key": 1}))
+        records.append(DrillRecord(t + took, "NYC", name, "acked", f"{name}#1", number, {"key": 1}))
     records += [
-        Record(1.0, "NYC", "A", "crash"),
-        Record(2.5, "NYC", "B", "got", None, None, {"key": 1, "took": 0.3}),
-        Record(9.0, "NYC", "B", "got", None, None, {"key": 1, "took": 5.0, "last": True}),
+        DrillRecord(1.0, "NYC", "A", "crash"),
+        DrillRecord(2.5, "NYC", "B", "got", None, None, {"key": 1, "took": 0.3}),
+        DrillRecord(9.0, "NYC", "B", "got", None, None, {"key": 1, "took": 5.0, "last": True}),
         *more,
     ]
     return Evidence.of(sorted(records, key=lambda record: record.t), ["NYC"])
@@ -244,7 +244,7 @@ def test_rto_of_caches_is_until_every_application_could_write_again() -> None:
 
 
 def test_rto_of_caches_leaves_out_who_fell_before_it_could_write() -> None:
-    evidence = cache_evidence(Record(1.95, "NYC", "C", "crash"))
+    evidence = cache_evidence(DrillRecord(1.95, "NYC", "C", "crash"))
     found = cache_figures.figures(evidence, cache_figures.requests(evidence), [])
     assert [r.seconds for r in found.recoveries] == [pytest.approx(2.0), pytest.approx(0.01)]
 

@@ -14,7 +14,7 @@ from jgroups_py.drill.file import loader, plan
 from jgroups_py.drill.file.live_keys import LiveLoad
 from jgroups_py.drill.judge.live_judge import LiveVerdict
 from jgroups_py.drill.run.live_user import DrillLog
-from jgroups_py.drill.run.runner import Silent
+from jgroups_py.drill.run.runner import NoProgress
 from jgroups_py.driver import probe_multicast
 from jgroups_py.errors import ConfigError
 from jgroups_py.livebackup.applier import Applier
@@ -54,7 +54,7 @@ def played(
     """The verdict and the result of a simulated run."""
     planned = plan.build(loader.loads(change(text(timeline, **more))))
     judged.check(planned)
-    outcome = judged.run(planned, judged.runner_of(planned, False), Silent())
+    outcome = judged.run(planned, judged.runner_of(planned, False), NoProgress())
     assert isinstance(outcome.verdict, LiveVerdict)
     return outcome.verdict, outcome.result
 

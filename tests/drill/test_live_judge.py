@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from jgroups_py.drill.file.model import Expectation, Place
+from jgroups_py.drill.file.model import Expectation, FilePlace
 from jgroups_py.drill.judge.evidence import Evidence
 from jgroups_py.drill.judge.live_judge import LiveVerdict, figures, judge
 from jgroups_py.drill.judge.live_result import result
-from jgroups_py.drill.log import Record
+from jgroups_py.drill.log import DrillRecord
 
 Logs = dict[int, str]
 """Log -> the entries in it, as ``A1 A2``."""
@@ -20,7 +20,7 @@ class Nodes:
     """A is live, B and C are its backups. Entries are written ``A1``."""
 
     def __init__(self) -> None:
-        self.records: list[Record] = []
+        self.records: list[DrillRecord] = []
         for name, role in zip("ABC", ("live", "backup", "backup"), strict=True):
             self.add(-2.0, name, "join")
             self.add(-1.5, name, "view", id="A#1|3", members=["A#1", "B#1", "C#1"])
@@ -28,7 +28,7 @@ class Nodes:
 
     def add(self, t: float, who: str, event: str, entry: str | None = None, **detail: Any) -> None:
         origin, seqno = (None, None) if entry is None else _parted(entry)
-        self.records.append(Record(t, "NYC", who, event, origin, seqno, detail or None))
+        self.records.append(DrillRecord(t, "NYC", who, event, origin, seqno, detail or None))
 
     def run(self, t: float, entry: str, logs: Logs, took: float | None = 0.1) -> None:
         """An operation. ``logs``: what each log has when it is done. ``took`` None: its client does not know."""
@@ -63,7 +63,7 @@ def _parted(entry: str) -> tuple[str, int]:
 
 
 def _limit(name: str, limit: float = 0, compare: str = "=") -> Expectation:
-    return Expectation(name, compare, limit, f"{compare} {limit:g}", Place("f", 1, 1))
+    return Expectation(name, compare, limit, f"{compare} {limit:g}", FilePlace("f", 1, 1))
 
 
 def _kinds(verdict: LiveVerdict) -> list[tuple[str, str, int]]:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from jgroups_py.drill import judged
 from jgroups_py.drill.file import loader, plan, values
 from jgroups_py.drill.file.model import FAULTS, Selector
-from jgroups_py.drill.file.values import Span
+from jgroups_py.drill.file.values import DrawnValue
 from jgroups_py.errors import ConfigError
 
 CONTRACT = """\
@@ -67,20 +67,20 @@ def test_the_example_of_the_contract_is_read() -> None:
     assert drill.seed == 7
     assert drill.primary == "NYC"
     assert drill.site("NYC").members == ("E", "D", "C", "B", "A")
-    assert drill.bridge.network.latency == Span(0.04, 0.04)
+    assert drill.bridge.network.latency == DrawnValue(0.04, 0.04)
     assert drill.bridge.network.reorder is None
-    assert drill.network.loss == Span(0.001, 0.001)
+    assert drill.network.loss == DrawnValue(0.001, 0.001)
     assert [(o.protocol, o.attribute, o.value) for o in drill.overrides] == [
         ("RELAY", "buffering_members", "3")
     ]
     (traffic,) = drill.traffic
-    assert (traffic.rate, traffic.size) == (Span(200, 200), 1000)
+    assert (traffic.rate, traffic.size) == (DrawnValue(200, 200), 1000)
     assert traffic.members == ("E", "D", "C", "B", "A")
     first, second, pause, leave, restart, sites, members, fail, promote = drill.timeline
-    assert first.at == Span(8, 10)
+    assert first.at == DrawnValue(8, 10)
     assert [str(t) for t in second.targets] == ["NYC.relay", "NYC.standby"]
-    assert second.gap == Span(0.3, 0.3)
-    assert (pause.fault, pause.duration) == ("pause", Span(3, 3))
+    assert second.gap == DrawnValue(0.3, 0.3)
+    assert (pause.fault, pause.duration) == ("pause", DrawnValue(3, 3))
     assert (leave.fault, restart.fault) == ("leave", "restart")
     assert [[str(t) for t in g] for g in sites.groups] == [["NYC"], ["SFO"]]
     assert [[str(t) for t in g] for g in members.groups] == [["SFO.S", "SFO.U"], ["SFO.V", "SFO.W"]]
@@ -102,8 +102,8 @@ def test_defaults_hold_where_nothing_is_said() -> None:
     drill = loader.loads(SMALL, "folder/some.yaml")
     assert drill.name == "some"
     assert drill.primary == "NYC"
-    assert drill.settle == Span(10, 10)
-    assert drill.grace == Span(1, 1)
+    assert drill.settle == DrawnValue(10, 10)
+    assert drill.grace == DrawnValue(1, 1)
     assert drill.expect == ()
     assert drill.bridge.stack == "relay-bridge-tcp.xml"
     assert loader.loads(small("primary: all")).primary is None
@@ -250,9 +250,9 @@ def test_units(text: Any, read: Any, value: Any) -> None:
 
 
 def test_ranges_take_the_unit_from_either_side() -> None:
-    assert values.span("8s..10s", values.duration) == Span(8, 10)
-    assert values.span("8..10s", values.duration) == Span(8, 10)
-    assert values.span("200ms..1s", values.duration) == Span(0.2, 1)
+    assert values.span("8s..10s", values.duration) == DrawnValue(8, 10)
+    assert values.span("8..10s", values.duration) == DrawnValue(8, 10)
+    assert values.span("200ms..1s", values.duration) == DrawnValue(0.2, 1)
     with pytest.raises(ValueError):
         values.span("..1s", values.duration)
 
@@ -267,7 +267,7 @@ def test_a_seed_draws_inside_the_range_and_always_the_same() -> None:
 
 def test_one_more_range_does_not_change_what_the_others_draw() -> None:
     drill = loader.loads(CONTRACT)
-    more = dataclasses.replace(drill, settle=Span(1, 9))
+    more = dataclasses.replace(drill, settle=DrawnValue(1, 9))
     assert plan.build(drill).events == plan.build(more).events
 
 

@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 
 from jgroups_py.drill.log import (
     PAYLOAD_MIN,
+    DrillRecord,
     LogWriter,
     Payload,
-    Record,
-    Run,
+    RunOfNumbers,
     expand,
     read_log,
     runs,
@@ -28,14 +28,14 @@ from jgroups_py.drill.log import (
 
 
 def test_a_record_has_the_keys_of_the_contract() -> None:
-    line = Record(1.5, "NYC", "E", "deliver", "D#1", 3, {"from": "SFO"}, 2).to_json()
+    line = DrillRecord(1.5, "NYC", "E", "deliver", "D#1", 3, {"from": "SFO"}, 2).to_json()
     assert list(json.loads(line)) == ["t", "site", "member", "event", "origin", "seqno", "detail"]
     assert json.loads(line)["detail"] == {"incarnation": 2, "from": "SFO"}
 
 
 @given(
     st.builds(
-        Record,
+        DrillRecord,
         st.floats(0, 1e6).map(lambda t: round(t, 6)),
         st.none() | st.text(max_size=3),
         st.none() | st.text(max_size=3),
@@ -47,23 +47,23 @@ def test_a_record_has_the_keys_of_the_contract() -> None:
     )
 )
 def test_records_come_back_as_they_were(record: Any) -> None:
-    assert Record.from_json(record.to_json()) == record
+    assert DrillRecord.from_json(record.to_json()) == record
 
 
 @pytest.mark.parametrize("line", ["", "{", "[]", "{}", '{"t": null}'])
 def test_bytes_that_are_no_record_are_refused(line: Any) -> None:
     with pytest.raises(ValueError):
-        Record.from_json(line)
+        DrillRecord.from_json(line)
 
 
 def test_runs_become_single_messages_in_the_public_log() -> None:
-    run = Record(1.0, "NYC", "E", "deliver", "D#1", 5, {"count": 3, "from": "SFO"})
+    run = DrillRecord(1.0, "NYC", "E", "deliver", "D#1", 5, {"count": 3, "from": "SFO"})
     assert [(r.seqno, r.detail) for r in expand([run])] == [
         (5, {"from": "SFO"}),
         (6, {"from": "SFO"}),
         (7, {"from": "SFO"}),
     ]
-    plain = Record(1.0, "NYC", "E", "view", detail={"id": "1"})
+    plain = DrillRecord(1.0, "NYC", "E", "view", detail={"id": "1"})
     assert list(expand([plain])) == [plain]
 
 
@@ -71,7 +71,7 @@ def test_the_writes_of_a_killed_process_are_there(tmp_path: Path) -> None:
     path = tmp_path / "log"
     script = (
         "import os, signal, sys\n"
-        "from jgroups_py.drill.log import LogWriter, Record\n"
+        "from jgroups_py.drill.log import LogWriter, DrillRecord\n"
         "log = LogWriter(sys.argv[1])\n"
         "log.write(Record(i, 'NYC', 'E', 'send', None, i) for i in range(1, 1001))\n"
         "os.kill(os.getpid(), signal.SIGKILL)\n"
@@ -84,7 +84,7 @@ def test_the_writes_of_a_killed_process_are_there(tmp_path: Path) -> None:
 def test_a_line_cut_short_is_left_out(tmp_path: Path) -> None:
     path = tmp_path / "log"
     writer = LogWriter(path)
-    writer.write([Record(1.0, "NYC", "E", "send", None, 1)])
+    writer.write([DrillRecord(1.0, "NYC", "E", "send", None, 1)])
     writer.close()
     with pytest.raises(ValueError):
         writer.write([])
@@ -120,4 +120,4 @@ def test_runs_hold_every_message_in_order(items: Any) -> None:
 
 def test_consecutive_messages_are_one_run() -> None:
     data = [Payload(0, 1, 1, seqno, 0.0).pack(24) for seqno in (4, 5, 6, 8)]
-    assert runs(data) == [Run(0, 1, 1, 4, 3), Run(0, 1, 1, 8, 1)]
+    assert runs(data) == [RunOfNumbers(0, 1, 1, 4, 3), RunOfNumbers(0, 1, 1, 8, 1)]

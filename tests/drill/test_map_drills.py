@@ -14,7 +14,7 @@ from jgroups_py.drill.file import loader, plan
 from jgroups_py.drill.file.map_keys import MapLoad
 from jgroups_py.drill.judge.map_judge import MapVerdict
 from jgroups_py.drill.run.map_simulated import SimulatedFile
-from jgroups_py.drill.run.runner import Silent
+from jgroups_py.drill.run.runner import NoProgress
 from jgroups_py.driver import probe_multicast
 from jgroups_py.errors import ConfigError
 from jgroups_py.maps import replica as replicas
@@ -62,7 +62,7 @@ def played(timeline: str = CUT, removed: str = "20%") -> tuple[MapVerdict, dict[
     text = DRILL.format(seed=1, timeline=timeline).replace("20%", removed)
     planned = plan.build(loader.loads(text))
     judged.check(planned)
-    outcome = judged.run(planned, judged.runner_of(planned, False), Silent())
+    outcome = judged.run(planned, judged.runner_of(planned, False), NoProgress())
     assert isinstance(outcome.verdict, MapVerdict)
     return outcome.verdict, outcome.result
 

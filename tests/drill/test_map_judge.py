@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from jgroups_py.drill.file.model import Expectation, Place
+from jgroups_py.drill.file.model import Expectation, FilePlace
 from jgroups_py.drill.judge.evidence import Evidence
 from jgroups_py.drill.judge.map_judge import MapKey, MapVerdict, differing, judge, lags_by_time
 from jgroups_py.drill.judge.map_result import result
-from jgroups_py.drill.log import Record
+from jgroups_py.drill.log import DrillRecord
 
 SIDES = [["NYC.A", "NYC.B"], ["SFO.S"]]
 
@@ -19,7 +19,7 @@ class Maps:
     """Hosts NYC.A, NYC.B and SFO.S; one key, 7. Values are written ``A1``, ``S#2-1`` (of its second life)."""
 
     def __init__(self) -> None:
-        self.records: list[Record] = []
+        self.records: list[DrillRecord] = []
         for name in "ABS":
             self.opened(-1.0, name)
 
@@ -31,7 +31,7 @@ class Maps:
         if origin is not None and _site(origin) != _site(name):
             detail["from"] = _site(origin)
         self.records.append(
-            Record(t, _site(name), name, event, origin, seqno, detail or None, int(life or 1))
+            DrillRecord(t, _site(name), name, event, origin, seqno, detail or None, int(life or 1))
         )
 
     def opened(self, t: float, who: str, **owned: str) -> None:
@@ -48,7 +48,7 @@ class Maps:
         self.add(t, who, "seen", version, key=7)
 
     def note(self, t: float, event: str, **detail: Any) -> None:
-        self.records.append(Record(t, None, None, event, None, None, detail))
+        self.records.append(DrillRecord(t, None, None, event, None, None, detail))
 
     def end(self, *expect: Expectation, **found: str | None) -> MapVerdict:
         """At 9 s: what each host has."""
@@ -78,7 +78,7 @@ def _owned(version: str | None) -> dict[str, Any]:
 
 
 def _limit(name: str, limit: float, compare: str = "=") -> Expectation:
-    return Expectation(name, compare, limit, f"{compare} {limit:g}", Place("f", 1, 1))
+    return Expectation(name, compare, limit, f"{compare} {limit:g}", FilePlace("f", 1, 1))
 
 
 def _spread(maps: Maps, t: float, version: str, *hosts: str) -> None:

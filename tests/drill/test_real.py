@@ -18,7 +18,7 @@ import pytest
 from jgroups_py.drill import judged
 from jgroups_py.drill.file import loader, plan
 from jgroups_py.drill.run.resolve import DrillError
-from jgroups_py.drill.run.runner import Silent
+from jgroups_py.drill.run.runner import NoProgress
 from jgroups_py.tools.cli import run
 
 pytestmark = pytest.mark.sockets
@@ -44,7 +44,7 @@ def real(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     def go(timeline: str) -> Any:
         drill = loader.loads(HEAD + "timeline:\n" + timeline, str(tmp_path / "d.yaml"))
         planned = plan.build(drill)
-        outcome = judged.run(planned, judged.runner_of(planned, True), Silent())
+        outcome = judged.run(planned, judged.runner_of(planned, True), NoProgress())
         assert not children()
         return outcome
 

@@ -15,7 +15,7 @@ from rich.console import Console
 from jgroups_py.drill.file import loader, plan
 from jgroups_py.drill.judge import figures, flows
 from jgroups_py.drill.judge import verdict as judge
-from jgroups_py.drill.judge.cache_judge import CacheVerdict, SiteNumbers
+from jgroups_py.drill.judge.cache_judge import CacheSiteNumbers, CacheVerdict
 from jgroups_py.drill.judge.rules import Who
 from jgroups_py.drill.report import curves, happenings, picture, table, tables
 from jgroups_py.drill.report import page as report
@@ -309,7 +309,7 @@ def test_no_heading_is_cut_on_a_narrow_terminal(told: Any) -> None:
     planned, _, verdict, _, _ = told
     for numbers in verdict.sites.values():
         numbers.delivered = 1_234_567
-    many = CacheVerdict(sites={name: SiteNumbers() for name in ("NYC", "SFO", "LON")})
+    many = CacheVerdict(sites={name: CacheSiteNumbers() for name in ("NYC", "SFO", "LON")})
     for width in (80, 200):
         for judged in (verdict, many):
             out = io.StringIO()

@@ -10,7 +10,7 @@ import pytest
 from jgroups_py.drill import judged
 from jgroups_py.drill.file import loader, plan
 from jgroups_py.drill.file.sealing import keys_of
-from jgroups_py.drill.run.runner import Silent
+from jgroups_py.drill.run.runner import NoProgress
 from jgroups_py.protocols.seal.wire import MAGIC
 from jgroups_py.stack.ports import Datagram, Received
 from jgroups_py.testing.sim.host import Host
@@ -63,7 +63,7 @@ def test_every_packet_of_the_sites_and_of_the_bridge_is_sealed(
     tap = Tap(monkeypatch)
     drill = loader.loads(DRILL, str(tmp_path / "d.yaml"))
     planned = plan.build(drill, 1, seal=seal)
-    outcome = judged.run(planned, judged.runner_of(planned, False), Silent())
+    outcome = judged.run(planned, judged.runner_of(planned, False), NoProgress())
     assert outcome.verdict.passed
     assert (tap.sealed > 100, tap.clear > 100) == (seal, not seal)
     assert (tap.sealed == 0, tap.clear == 0) == (not seal, seal)
@@ -74,7 +74,7 @@ def test_a_run_with_seal_repeats(tmp_path: Path) -> None:
     results = []
     for _ in range(2):
         planned = plan.build(drill, 5, seal=True)
-        result = judged.run(planned, judged.runner_of(planned, False), Silent()).result
+        result = judged.run(planned, judged.runner_of(planned, False), NoProgress()).result
         results.append({key: value for key, value in result.items() if key != "wall_s"})
     assert results[0] == results[1]
     assert keys_of(5) == plan.build(drill, 5, seal=True).seal != keys_of(6)

@@ -17,7 +17,7 @@ from jgroups_py.drill import judged
 from jgroups_py.drill.file import loader, plan
 from jgroups_py.drill.judge.verdict import judge
 from jgroups_py.drill.run.resolve import DrillError
-from jgroups_py.drill.run.runner import Silent
+from jgroups_py.drill.run.runner import NoProgress
 from jgroups_py.drill.run.simulated import _link, run_simulated
 from jgroups_py.errors import ConfigError
 from jgroups_py.protocols.relay.protocol import RELAY
@@ -58,7 +58,7 @@ def run(tmp_path: Path) -> Any:
     def go(text: str = DRILL, seed: int = 1, settings: Any = (), check: bool = True) -> Any:
         drill = loader.loads(text, str(tmp_path / "d.yaml"))
         planned = plan.build(drill, seed, [plan.parse_setting(s) for s in settings])
-        return judged.run(planned, partial(run_simulated, check=check), Silent())
+        return judged.run(planned, partial(run_simulated, check=check), NoProgress())
 
     return go
 

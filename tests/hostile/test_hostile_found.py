@@ -9,7 +9,7 @@ import pytest
 
 from jgroups_py.config.file import parse_stack
 from jgroups_py.config.settings import build
-from jgroups_py.drill.log import Record
+from jgroups_py.drill.log import DrillRecord
 from jgroups_py.errors import ConfigError, RemoteProtocolError
 from jgroups_py.protocols.membership.gms import wire as gms_agree_wire
 from jgroups_py.protocols.membership.gms.group import VIEW_REACH
@@ -252,7 +252,7 @@ def test_a_protocol_whose_name_is_no_import_path_is_refused(name: str) -> None:
 )
 def test_a_line_that_is_no_record_of_a_log_is_refused(line: str) -> None:
     with pytest.raises(ValueError):
-        Record.from_json(line)
+        DrillRecord.from_json(line)
 
 
 def forged_view(cluster: Cluster, at: int, view: View) -> None:

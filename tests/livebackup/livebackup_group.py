@@ -11,8 +11,8 @@ from split_network import SplitNetwork
 
 from jgroups_py.livebackup import (
     Every,
+    LiveBackupNode,
     LiveBackupSettings,
-    Node,
     Stateful,
     Work,
     open_livebackup,
@@ -185,7 +185,7 @@ class Group:
     def __init__(self, nursery: trio.Nursery, settings: LiveBackupSettings, **options: Any) -> None:
         self._nursery, self._settings, self._options = nursery, settings, options
         self.network = SplitNetwork()
-        self.nodes: dict[str, Node] = {}
+        self.nodes: dict[str, LiveBackupNode] = {}
         self._scopes: dict[str, trio.CancelScope] = {}
         self.also()
 
@@ -193,12 +193,12 @@ class Group:
         """Nodes that start after this have these, too."""
         self._kinds, self._operations = (*KINDS, *kinds), (*OPERATIONS, *operations)
 
-    async def open(self, name: str) -> Node:
+    async def open(self, name: str) -> LiveBackupNode:
         """Start a node and wait for nothing."""
         await self._nursery.start(self._run, name)
         return self.nodes[name]
 
-    async def start(self, names: str) -> list[Node]:
+    async def start(self, names: str) -> list[LiveBackupNode]:
         """Returns the live node first. On a busy machine two may be alone at first, and any of them stays live."""
         for name in names:
             await self.open(name)
@@ -236,7 +236,7 @@ class Group:
         self._scopes[name].cancel()
 
     @property
-    def live(self) -> Node:
+    def live(self) -> LiveBackupNode:
         (found,) = [node for node in self.nodes.values() if node.role == "live"]
         return found
 
@@ -268,7 +268,7 @@ class Group:
         return first
 
 
-def states(node: Node) -> dict[str, Any]:
+def states(node: LiveBackupNode) -> dict[str, Any]:
     found = sorted(node.space.objects, key=lambda one: one.key)
     return {one.key: dict(one.state.save()) for one in found}
 

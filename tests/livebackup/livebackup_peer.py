@@ -16,13 +16,13 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "shared"))
 
 from livebackup_group import KINDS, OPERATIONS, put_both
 
-from jgroups_py.livebackup import Node, NotLive, OutcomeUnknown, open_livebackup
+from jgroups_py.livebackup import LiveBackupNode, NotLive, OutcomeUnknown, open_livebackup
 
 LIFETIME = 120.0  # seconds
 CLIENTS = 8
 
 
-async def client(node: Node, number: int) -> None:
+async def client(node: LiveBackupNode, number: int) -> None:
     for n in range(1_000_000):
         message = f"{number}-{n}"
         while True:

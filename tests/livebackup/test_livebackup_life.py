@@ -9,11 +9,11 @@ import pytest
 import trio
 from livebackup_group import livebackup_group, put, put_both, slow, slow_put, states
 
-from jgroups_py.livebackup import Node, NotLive, OutcomeUnknown
+from jgroups_py.livebackup import LiveBackupNode, NotLive, OutcomeUnknown
 from jgroups_py.livebackup.messages import Confirm, Gone, Lead, Op, Part, Standing, Whole, encode
 
 
-async def put_until_refused(node: Node, queue: str, answered: list[int]) -> Exception:
+async def put_until_refused(node: LiveBackupNode, queue: str, answered: list[int]) -> Exception:
     """Put numbers; return the error that ends it."""
     for n in range(100_000):
         try:
@@ -25,7 +25,7 @@ async def put_until_refused(node: Node, queue: str, answered: list[int]) -> Exce
     raise AssertionError("nothing refused it")
 
 
-async def role_of(node: Node, *roles: Any) -> None:
+async def role_of(node: LiveBackupNode, *roles: Any) -> None:
     with trio.fail_after(300):
         await node.wait_role(*roles)
 

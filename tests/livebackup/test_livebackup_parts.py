@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from livebackup_group import KINDS, OPERATIONS, Queue, put_both
 
-from jgroups_py.livebackup.confirming import RULES, Confirming, Lag, Rule
+from jgroups_py.livebackup.confirming import RULES, BackupLag, Confirming, Rule
 from jgroups_py.livebackup.errors import BadOperation, OutsideOperation
 from jgroups_py.livebackup.kinds import Catalogue, Stateful, only_reads
 from jgroups_py.livebackup.messages import (
@@ -72,7 +72,7 @@ def test_a_backup_that_joined_confirms_what_its_snapshot_does_not_contain() -> N
     for number in (1, 2, 3):
         confirming.sent(number, 10, 1.0)
     assert confirming.joined("B", 2) == [1, 2]
-    assert confirming.lag(4.0) == Lag(1, 10, 3.0)
+    assert confirming.lag(4.0) == BackupLag(1, 10, 3.0)
     assert confirming.confirmed("B", [3]) == [3]
 
 
@@ -80,10 +80,10 @@ def test_a_backup_that_joined_is_behind_by_what_was_answered_while_its_snapshot_
     confirming: Confirming[str] = Confirming("all")
     confirming.given("B")
     assert confirming.sent(3, 10, 1.0) == [3], "nobody is asked"
-    assert confirming.lag(2.0) == Lag(0, 0, 0.0), "it is no backup yet"
+    assert confirming.lag(2.0) == BackupLag(0, 0, 0.0), "it is no backup yet"
     confirming.joined("B", 2)
-    assert confirming.lag(4.0) == Lag(1, 10, 3.0)
-    assert confirming.confirmed("B", [3]) == [] and confirming.lag(4.0) == Lag(0, 0, 0.0)
+    assert confirming.lag(4.0) == BackupLag(1, 10, 3.0)
+    assert confirming.confirmed("B", [3]) == [] and confirming.lag(4.0) == BackupLag(0, 0, 0.0)
 
 
 def test_no_more_operations_are_noted_for_a_joiner_than_may_be(
@@ -108,8 +108,8 @@ def test_a_confirmation_that_comes_twice_or_from_a_stranger_changes_nothing() ->
     confirming.sent(1, 10, 0.0)
     for _ in range(2):
         assert confirming.confirmed("B", [1, 7]) == confirming.confirmed("X", [1]) == []
-    assert confirming.lag(5.0) == Lag(1, 10, 5.0), "C has not confirmed"
-    assert confirming.confirmed("C", [1]) == [1] and confirming.lag(5.0) == Lag(0, 0, 0.0)
+    assert confirming.lag(5.0) == BackupLag(1, 10, 5.0), "C has not confirmed"
+    assert confirming.confirmed("C", [1]) == [1] and confirming.lag(5.0) == BackupLag(0, 0, 0.0)
 
 
 @settings(max_examples=60)
@@ -132,7 +132,7 @@ def test_lag_and_open_operations_end_when_all_have_confirmed(rule: Rule, events:
     for backup in confirming.backups:
         answered += confirming.confirmed(backup, range(last + 1))
     assert sorted(answered) == list(range(1, last + 1)), "each is answered once"
-    assert not len(confirming) and confirming.lag(99.0) == Lag(0, 0, 0.0)
+    assert not len(confirming) and confirming.lag(99.0) == BackupLag(0, 0, 0.0)
 
 
 # --- who is live

@@ -19,7 +19,7 @@ from jgroups_py.livebackup.errors import BadOperation, WorkerLost
 from jgroups_py.livebackup.kinds import REMOVAL, Catalogue
 from jgroups_py.livebackup.objects import OwnedObject, Space
 from jgroups_py.livebackup.processes import Workers, open_workers
-from jgroups_py.livebackup.worker import Owner, Request
+from jgroups_py.livebackup.worker import Owner, WorkerRequest
 
 
 class Sum(Stateful):
@@ -76,7 +76,7 @@ CATALOGUE = Catalogue.of([Sum], [])
 
 
 def asked(owner: Owner, verb: Any, what: str = "", *arguments: Any, generation: int = 0) -> Any:
-    return owner.answer(Request(generation, verb, "Sum", "Sum/a", what, arguments))
+    return owner.answer(WorkerRequest(generation, verb, "Sum", "Sum/a", what, arguments))
 
 
 def test_a_worker_calls_saves_loads_and_forgets() -> None:
@@ -101,7 +101,9 @@ def test_errors_of_methods_are_replies_with_the_state_before() -> None:
     reply = asked(owner, "undoable", "add", -1)
     assert isinstance(reply.error, ValueError) and reply.before == {"value": 3, "parts": [3]}
     assert isinstance(asked(owner, "load", "", 17).error, TypeError)
-    assert isinstance(owner.answer(Request(0, "save", "None", "None/a", "", ())).error, KeyError)
+    assert isinstance(
+        owner.answer(WorkerRequest(0, "save", "None", "None/a", "", ())).error, KeyError
+    )
 
 
 def test_a_newer_generation_finds_no_objects() -> None:

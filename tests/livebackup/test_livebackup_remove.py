@@ -12,7 +12,15 @@ import pytest
 import trio
 from livebackup_group import Group, Queue, livebackup_group, put, put_both, slow_put, states
 
-from jgroups_py.livebackup import BadOperation, Cut, Node, NotLive, OutcomeUnknown, Work, by_effects
+from jgroups_py.livebackup import (
+    BadOperation,
+    Cut,
+    LiveBackupNode,
+    NotLive,
+    OutcomeUnknown,
+    Work,
+    by_effects,
+)
 from jgroups_py.livebackup.applier import Applier, Step
 from jgroups_py.livebackup.changed import Changed
 from jgroups_py.livebackup.confirming import Confirming
@@ -83,13 +91,13 @@ async def removing_group(**settings: Any) -> AsyncIterator[Group]:
         yield group
 
 
-def live_counters(live: Node) -> dict[str, int]:
+def live_counters(live: LiveBackupNode) -> dict[str, int]:
     leading = live._leading
     assert leading is not None
     return leading.side.counters.vector()
 
 
-def backup_counters(backup: Node) -> dict[str, int]:
+def backup_counters(backup: LiveBackupNode) -> dict[str, int]:
     following = backup._following
     assert following is not None and following.side is not None
     return following.side.applier.vector()

@@ -13,7 +13,7 @@ import trio
 from livebackup_group import KINDS, OPERATIONS, put, states
 
 from jgroups_py.config.settings import load_stack
-from jgroups_py.livebackup import Node, open_livebackup
+from jgroups_py.livebackup import LiveBackupNode, open_livebackup
 from jgroups_py.tools.commands.mperf_ports import private_attributes
 
 pytestmark = [pytest.mark.sockets, pytest.mark.timeout(120)]
@@ -40,7 +40,7 @@ class Lines:
             assert await self.read(), "the process has ended"
 
 
-async def open_backup(opened: AsyncExitStack, attributes: dict[str, str]) -> Node:
+async def open_backup(opened: AsyncExitStack, attributes: dict[str, str]) -> LiveBackupNode:
     """On a busy machine a node may be alone at first, and may then be the one that stays live. It is opened again in that case."""
     while True:
         mine = AsyncExitStack()

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from jgroups_py.drill.soak.samples import Compared, Sample, Samples, compare
+from jgroups_py.drill.soak.samples import Compared, Samples, SoakSample, compare
 
 
-def sample(t: float, length: int, *, who: str = "a1#1", rss: float = 1e6) -> Sample:
+def sample(t: float, length: int, *, who: str = "a1#1", rss: float = 1e6) -> SoakSample:
     tables = {"P.table": (length, 100), "P.small": (1, 50), "P.big": (10_000, 50)}
-    return Sample(t, {who: tables}, {"rss": rss}, {who: {"rss": rss}})
+    return SoakSample(t, {who: tables}, {"rss": rss}, {who: {"rss": rss}})
 
 
 def grown(lengths: list[int], **more: float) -> list[str]:
@@ -45,9 +45,9 @@ def test_a_process_that_was_started_again_is_not_compared_with_itself() -> None:
 
 
 def test_a_stack_that_a_process_had_in_one_window_only_is_compared_in_the_sum_of_all() -> None:
-    def of(t: int, bridge: int) -> Sample:
+    def of(t: int, bridge: int) -> SoakSample:
         tables = {"P.table": (100, 100), **({"global:P.table": (bridge, 50)} if bridge else {})}
-        return Sample(t, {"a1#1": tables}, {"rss": 1e6}, {"a1#1": {"rss": 1e6}})
+        return SoakSample(t, {"a1#1": tables}, {"rss": 1e6}, {"a1#1": {"rss": 1e6}})
 
     late = [of(t, 0 if t < 6 else 50) for t in range(1, 13)]
     assert {c.name for c in compare(late, 12, {}) if not c.holds} == {

@@ -90,7 +90,7 @@ class TableHost:
 
     def _carry_out(self) -> None:
         for out in self.replica.take():
-            if isinstance(out, SendTo):
+            if isinstance(out, SendToPeer):
                 if out.link in self.links or out.link == self.last:
                     self.links[out.link].send(out.data)
             elif isinstance(out, SendAll):
@@ -103,7 +103,7 @@ class TableHost:
 
     def put(self, key: bytes, value: bytes | None) -> None:
         self.table.change(
-            self.origin, key, MapEntry(value, Stamp(self.clock.next(), self.node), {}, 0, 0)
+            self.origin, key, MapEntry(value, MapStamp(self.clock.next(), self.node), {}, 0, 0)
         )
         self.replica.changed()
 

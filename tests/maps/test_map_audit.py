@@ -18,7 +18,7 @@ from jgroups_py.maps.orders import Arrived, Sent, Told
 from jgroups_py.maps.stamp import TICKS_PER_S, Stamp
 
 NOW = 1_000_000_000_000_000_000
-ENTRY = MapEntry(b"value", Stamp((NOW // 10**9 - 2) * TICKS_PER_S, 1), {1: 1})
+ENTRY = MapEntry(b"value", MapStamp((NOW // 10**9 - 2) * TICKS_PER_S, 1), {1: 1})
 SENT = Sent(2, 1, [(b"key", ENTRY.encode())])
 
 
@@ -31,7 +31,7 @@ def test_what_was_sent_and_what_came_is_read_again_with_the_peer_and_its_lag(
     tmp_path: Path,
 ) -> None:
     audit = log(tmp_path / "logs")
-    removed = MapEntry(None, Stamp(5, 3), {3: 1})
+    removed = MapEntry(None, MapStamp(5, 3), {3: 1})
     audit.watch(SENT)
     audit.watch(Arrived(3, 3, [(b"gone", removed)], None))
     audit.watch(Told("skew", 3, "its clock is ahead"))
@@ -124,7 +124,7 @@ class Side:
 
 
 def entries(count: int) -> dict[bytes, MapEntry]:
-    return {b"k%d" % n: MapEntry(b"v%d" % n, Stamp(n + 1, 1), {1: n + 1}) for n in range(count)}
+    return {b"k%d" % n: MapEntry(b"v%d" % n, MapStamp(n + 1, 1), {1: n + 1}) for n in range(count)}
 
 
 def test_digests_do_not_depend_on_the_order_and_change_with_every_part_of_an_entry() -> None:
@@ -135,15 +135,15 @@ def test_digests_do_not_depend_on_the_order_and_change_with_every_part_of_an_ent
     key, entry = items[0]
     for other in (
         MapEntry(b"other", entry.stamp),
-        MapEntry(entry.value, Stamp(entry.stamp.time + 1, 1)),
-        MapEntry(entry.value, Stamp(entry.stamp.time, 2)),
+        MapEntry(entry.value, MapStamp(entry.stamp.time + 1, 1)),
+        MapEntry(entry.value, MapStamp(entry.stamp.time, 2)),
         MapEntry(entry.value, entry.stamp, {}, 5),
     ):
         assert digests([(key, other), *items[1:]]) != expected
 
 
 def test_values_that_are_swapped_between_keys_change_the_digests() -> None:
-    one, other = MapEntry(b"one", Stamp(5, 1)), MapEntry(b"two", Stamp(6, 1))
+    one, other = MapEntry(b"one", MapStamp(5, 1)), MapEntry(b"two", MapStamp(6, 1))
     a, b = [b"%05d" % n for n in range(40_000) if bucket_of(b"%05d" % n) == 0][:2]
     assert digests([(a, one), (b, other)]) != digests([(a, other), (b, one)])
 
@@ -151,8 +151,8 @@ def test_values_that_are_swapped_between_keys_change_the_digests() -> None:
 def test_each_key_that_differs_is_named_with_the_reason() -> None:
     here, there = entries(500), entries(500)
     del here[b"k1"], there[b"k2"]
-    here[b"k3"] = MapEntry(b"new", Stamp(1000, 2))
-    there[b"k4"] = MapEntry(None, Stamp(1000, 3))
+    here[b"k3"] = MapEntry(b"new", MapStamp(1000, 2))
+    there[b"k4"] = MapEntry(None, MapStamp(1000, 3))
     there[b"k5"] = MapEntry(b"twin", here[b"k5"].stamp)
     found = {one.key: one.why for one in differences(Side(here), Side(there))}
     assert found == {

@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 from jgroups_py import blocking
 from jgroups_py.maps import Evicted, MapChange, MapError, PnCounter, eviction, open_map
 from jgroups_py.maps.entry import MapEntry
-from jgroups_py.maps.eviction import Limits, Readings
+from jgroups_py.maps.eviction import MapLimits, Readings
 from jgroups_py.maps.file_settings import FileSettings
 from jgroups_py.maps.shared import SharedFile
-from jgroups_py.maps.stamp import Stamp
+from jgroups_py.maps.stamp import MapStamp
 
 SIZE = 1 << 24
 
@@ -93,9 +93,9 @@ def test_no_change_of_a_forgotten_entry_is_left(tmp_path: Path) -> None:
 
 def test_a_removal_by_a_limit_is_newer_than_what_it_removes_at_any_host(tmp_path: Path) -> None:
     with by_hand(tmp_path, max_entries=1, evict="remove", identifier=5) as (shared, merge):
-        ahead = Stamp(shared.clock.wall_time() + (1 << 40), 2)
+        ahead = MapStamp(shared.clock.wall_time() + (1 << 40), 2)
         shared.apply([(b"theirs", MapEntry(b"v", ahead, {7: 1}))], {7: 1})
-        shared.apply([(b"newer", MapEntry(b"v", Stamp(ahead.time + 1, 2), {7: 2}))], {7: 2})
+        shared.apply([(b"newer", MapEntry(b"v", MapStamp(ahead.time + 1, 2), {7: 2}))], {7: 2})
         merge()
         assert keys(shared) == [b"newer"]
         ((key, tombstone),) = shared.tombstones()
@@ -215,10 +215,10 @@ def test_what_is_known_of_uses_and_bytes_is_what_is_there(evict: str) -> None:
                     shared.write(key, value, shared.clock.wall_time() + 1)
                 elif kind == "theirs":
                     told += 1
-                    stamp = Stamp(shared.clock.wall_time() + number - 4, 2)
+                    stamp = MapStamp(shared.clock.wall_time() + number - 4, 2)
                     shared.apply([(key, MapEntry(value, stamp, {7: told}))], {7: told})
                 elif kind == "limit":
-                    shared._set_limits(Limits(number, (number * 7) % 20, evict))
+                    shared._set_limits(MapLimits(number, (number * 7) % 20, evict))
                 else:
                     merge()
             merge()
@@ -274,7 +274,7 @@ async def test_a_map_that_forgets_does_not_replicate(tmp_path: Path) -> None:
             await trio.sleep(0.01)
         assert m._file.limits.max_entries == 5
         with pytest.raises(MapError, match="replicates, so it cannot forget"):
-            m._file._set_limits(Limits(max_entries=3))
+            m._file._set_limits(MapLimits(max_entries=3))
         assert m._file._replicates
         assert m._file.store.limits().max_entries == 5
     async with open_map(

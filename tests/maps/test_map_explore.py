@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from jgroups_py.errors import ConfigError
-from jgroups_py.maps.stamp import Stamp
+from jgroups_py.maps.stamp import MapStamp
 from jgroups_py.testing.explorer.lab import shrunk
 from jgroups_py.testing.explorer.maps.back_end import MapClusters, Maps
 from jgroups_py.testing.explorer.maps.clusters import explore_cluster
@@ -37,7 +37,7 @@ def test_a_cluster_is_the_same_for_the_same_seed() -> None:
 def test_a_history_that_fails_is_made_smaller_and_can_be_written_and_played_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(Stamp, "is_newer", lambda self, other: True)
+    monkeypatch.setattr(MapStamp, "is_newer", lambda self, other: True)
     back_end = Maps()
     for seed in range(50):
         case, outcome = back_end.explore(seed, "map-links")

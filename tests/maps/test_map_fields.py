@@ -14,7 +14,7 @@ from jgroups_py import blocking
 from jgroups_py.maps import MapChange, MapError, MapTypeError, MemoryLinks, PerField, open_map
 from jgroups_py.maps.codecs import JSON, struct_codec
 from jgroups_py.maps.fields import Fields
-from jgroups_py.maps.stamp import Stamp
+from jgroups_py.maps.stamp import MapStamp
 
 SIZE = 1 << 28
 
@@ -32,7 +32,7 @@ class Listed(msgspec.Struct, array_like=True):
 
 def after(fields: Fields, before: bytes | None, value: Any, time: int, node: int) -> bytes:
     data = (JSON if isinstance(value, dict) else struct_codec(Quote)).encode(value)
-    return fields.changed(before, data, Stamp(time, node))
+    return fields.changed(before, data, MapStamp(time, node))
 
 
 def test_only_what_differs_gets_a_new_writer() -> None:
@@ -87,9 +87,9 @@ class Short(msgspec.Struct, omit_defaults=True):
 def test_a_field_that_goes_back_to_its_default_does_so_at_all_hosts() -> None:
     codec = struct_codec(Short)
     fields, rule = Fields(codec), PerField()
-    first = fields.changed(None, codec.encode(Short(1, 1)), Stamp(1, 1))
-    here = fields.changed(first, codec.encode(Short(0, 1)), Stamp(2, 1))
-    there = fields.changed(first, codec.encode(Short(1, 2)), Stamp(3, 2))
+    first = fields.changed(None, codec.encode(Short(1, 1)), MapStamp(1, 1))
+    here = fields.changed(first, codec.encode(Short(0, 1)), MapStamp(2, 1))
+    there = fields.changed(first, codec.encode(Short(1, 2)), MapStamp(3, 2))
     assert fields.value(rule.merge(here, there)) == Short(0, 2)
 
 
@@ -97,7 +97,7 @@ def test_values_that_have_no_fields_are_refused() -> None:
     fields = Fields(JSON)
     for wrong in ([1], "text", 5, None):
         with pytest.raises(MapTypeError, match="takes objects with fields, got"):
-            fields.changed(None, JSON.encode(wrong), Stamp(1, 1))
+            fields.changed(None, JSON.encode(wrong), MapStamp(1, 1))
     structs = Fields(struct_codec(Quote))
     for number in ("nan", "inf"):
         with pytest.raises(MapTypeError, match=r"cannot be stored by fields, in JSON: .*bid"):

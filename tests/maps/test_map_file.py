@@ -23,7 +23,7 @@ from jgroups_py.maps.errors import MapBusy, MapClosed, MapError, MapFileError, M
 from jgroups_py.maps.file_settings import FileSettings
 from jgroups_py.maps.rules import PnCounter
 from jgroups_py.maps.shared import SharedFile
-from jgroups_py.maps.stamp import Stamp
+from jgroups_py.maps.stamp import MapStamp
 
 SIZE = 1 << 28
 """Of the files of these tests: their processes may have little address space."""
@@ -211,7 +211,7 @@ def test_entries_of_another_host_are_joined_and_raise_the_vector(tmp_path: Path)
     other = origin_of(2, 5)
     with opened(tmp_path) as shared:
         shared.write(b"key", b"ours")
-        stamp = Stamp(shared.clock.next() + 1000, 2)
+        stamp = MapStamp(shared.clock.next() + 1000, 2)
         shared.apply([(b"key", MapEntry(b"theirs", stamp, {other: 3}))], {other: 4})
         assert shared.get(b"key") == b"theirs"
         assert shared.wait_merged()
@@ -315,7 +315,9 @@ def test_an_impossible_value_is_refused_with_the_possible_ones(tmp_path: Path) -
         lambda shared: shared.entry(b"key"),
         lambda shared: list(shared.items()),
         lambda shared: shared.write(b"key", b"value"),
-        lambda shared: shared.apply([(b"key", MapEntry(b"theirs", Stamp(1, 2), {2: 1}))], {2: 1}),
+        lambda shared: shared.apply(
+            [(b"key", MapEntry(b"theirs", MapStamp(1, 2), {2: 1}))], {2: 1}
+        ),
         lambda shared: shared.forget([b"key"]),
         lambda shared: shared.begin_anew({2: 1}, 2),
     ],

@@ -17,7 +17,7 @@ from jgroups_py.maps.entry import MapEntry, origin_of
 from jgroups_py.maps.file_settings import FileSettings
 from jgroups_py.maps.following import Place
 from jgroups_py.maps.shared import SharedFile
-from jgroups_py.maps.stamp import Stamp
+from jgroups_py.maps.stamp import MapStamp
 
 SIZE = 1 << 28
 """Planted faults are looked for with little address space."""
@@ -63,7 +63,7 @@ def test_a_batch_has_at_most_so_many_changes_and_the_next_one_goes_on(
     monkeypatch.setattr(following, "CHANGES_AT_ONCE", 2)
     put(file, *(b"k%d" % n for n in range(7)), b"k0")
     other = origin_of(2, 1)
-    of_other = [(b"o%d" % n, MapEntry(b"v", Stamp(n, 2), {other: n})) for n in (1, 2, 3, 4, 5)]
+    of_other = [(b"o%d" % n, MapEntry(b"v", MapStamp(n, 2), {other: n})) for n in (1, 2, 3, 4, 5)]
     file.apply(of_other, {other: 5})
     assert file.wait_merged()
     place, found = following.beginning(file), []
@@ -109,7 +109,13 @@ def test_cuts_part_the_keys(file: SharedFile) -> None:
 
 
 def test_the_text_of_a_stamp_is_higher_for_the_newer_change() -> None:
-    stamps = [Stamp(255, 1), Stamp(256, 127), Stamp(256, 2), Stamp(256, 1), Stamp(1 << 61, 9)]
+    stamps = [
+        MapStamp(255, 1),
+        MapStamp(256, 127),
+        MapStamp(256, 2),
+        MapStamp(256, 1),
+        MapStamp(1 << 61, 9),
+    ]
     texts = [following.stamp_text(stamp) for stamp in stamps]
     assert texts == sorted(texts)
     assert all(b.is_newer(a) for a, b in pairwise(stamps))

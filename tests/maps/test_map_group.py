@@ -18,7 +18,7 @@ from jgroups_py.maps.group import (
     GroupLinks,
     GroupSettings,
     Incoming,
-    Kind,
+    LinkKind,
     Overheard,
     Send,
     Up,
@@ -182,7 +182,7 @@ def test_few_who_are_in_no_view_are_listened_to() -> None:
     one = group.members[1]
     group.view(1)
     for number in range(10, 30):
-        one.links.received(UUID(bytes([number]) * 16), Envelope("fx", Kind.HI, 5, 0), 0.0)
+        one.links.received(UUID(bytes([number]) * 16), Envelope("fx", LinkKind.HI, 5, 0), 0.0)
     assert sum(isinstance(out, Send) for out in one.links.take()) == 3
     assert one.links.counters["crowded"] == 17
 
@@ -289,7 +289,7 @@ def test_any_bytes_are_an_envelope_or_refused(data: bytes) -> None:
 
 
 def test_an_envelope_comes_back_as_it_was() -> None:
-    envelope = Envelope("fx", Kind.DATA, 1, 2**32 - 1, b"t" * 16, b"data")
+    envelope = Envelope("fx", LinkKind.DATA, 1, 2**32 - 1, b"t" * 16, b"data")
     assert opened(sealed(envelope)) == envelope
 
 

@@ -41,7 +41,9 @@ class Side:
 
 
 def entries(count: int) -> dict[bytes, MapEntry]:
-    return {b"k%04d" % n: MapEntry(b"v%d" % n, Stamp(n + 1, 1), {1: n + 1}) for n in range(count)}
+    return {
+        b"k%04d" % n: MapEntry(b"v%d" % n, MapStamp(n + 1, 1), {1: n + 1}) for n in range(count)
+    }
 
 
 @asynccontextmanager
@@ -70,8 +72,8 @@ async def test_the_map_of_a_host_is_compared_without_its_values(
     monkeypatch.setattr(inquiry, "SCAN_MAX", 100)  # so answers come in parts
     mine, theirs = Side(entries(1000)), Side(entries(1000))
     del mine.entries[b"k0001"]
-    theirs.entries[b"k0500"] = MapEntry(b"newer", Stamp(5000, 2))
-    theirs.entries[b"k0999"] = MapEntry(None, Stamp(5001, 2))
+    theirs.entries[b"k0500"] = MapEntry(b"newer", MapStamp(5000, 2))
+    theirs.entries[b"k0999"] = MapEntry(None, MapStamp(5001, 2))
     async with served(monkeypatch, theirs) as port, open_remote(HERE, "fx") as remote:
         assert (remote.described.key, remote.described.node) == ("str", 2)
         buckets = differing(digests(mine.items()), await remote.digests())
@@ -129,7 +131,7 @@ async def test_strangers_end_no_comparison(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_a_key_that_both_have_removed_is_equal() -> None:
-    one, other = ({b"k": row_of(MapEntry(None, Stamp(time, 1)))} for time in (1, 2))
+    one, other = ({b"k": row_of(MapEntry(None, MapStamp(time, 1)))} for time in (1, 2))
     assert list(compared(one, other)) == list(compared(one, {})) == []
 
 

@@ -11,17 +11,17 @@ from jgroups_py.maps.entry import MapEntry
 from jgroups_py.maps.file_settings import FileSettings
 from jgroups_py.maps.rules import LAST_WRITER
 from jgroups_py.maps.shared import SharedFile
-from jgroups_py.maps.stamp import TICKS_PER_S, Stamp
+from jgroups_py.maps.stamp import TICKS_PER_S, MapStamp
 from jgroups_py.maps.table import MemoryTable
 
 OTHER = 7
 """Origin of the host that removes."""
-REMOVED = MapEntry(None, Stamp(5_000 << 8, 2), {OTHER: 1})
+REMOVED = MapEntry(None, MapStamp(5_000 << 8, 2), {OTHER: 1})
 """Newer than all that is put below."""
 
 
 def late(slot: int, number: int) -> MapEntry:
-    return MapEntry(b"late %d" % number, Stamp((1_000 + number) << 8 | slot, 1))
+    return MapEntry(b"late %d" % number, MapStamp((1_000 + number) << 8 | slot, 1))
 
 
 def table_that_forgot() -> MemoryTable:
@@ -74,21 +74,21 @@ def test_a_late_removal_removes_what_came_late_before_it(slot: int) -> None:
 
 def test_what_this_host_removed_later_stays_removed() -> None:
     table = table_that_forgot()
-    table.change(1, b"key", MapEntry(None, Stamp(6_000 << 8 | 4, 1)))
+    table.change(1, b"key", MapEntry(None, MapStamp(6_000 << 8 | 4, 1)))
     table.change(1, b"key", late(3, 0))
     assert table.entries[b"key"].removed
 
 
 def test_what_another_host_wrote_later_stays() -> None:
     table = table_that_forgot()
-    table.apply([(b"key", MapEntry(b"x", Stamp(4_000 << 8 | 3, 2), {OTHER: 2}))], {OTHER: 2})
+    table.apply([(b"key", MapEntry(b"x", MapStamp(4_000 << 8 | 3, 2), {OTHER: 2}))], {OTHER: 2})
     table.change(1, b"key", late(3, 0))
     assert table.entries[b"key"].value == b"x"
 
 
 def test_a_change_of_a_key_that_is_there_keeps_its_stamp() -> None:
     table = table_that_forgot()
-    table.apply([(b"there", MapEntry(b"x", Stamp(900 << 8, 2), {OTHER: 2}))], {OTHER: 2})
+    table.apply([(b"there", MapEntry(b"x", MapStamp(900 << 8, 2), {OTHER: 2}))], {OTHER: 2})
     table.change(1, b"there", late(3, 0))
     assert table.entries[b"there"].stamp == late(3, 0).stamp
 
@@ -120,7 +120,7 @@ def test_the_file_remembers_what_it_has_forgotten(tmp_path: Path) -> None:
 def test_what_is_written_after_a_late_change_was_merged_is_read_at_once(tmp_path: Path) -> None:
     with closing(SharedFile(tmp_path / "m", FileSettings(max_bytes=1 << 24))) as shared:
         ahead = shared.clock.wall_time() + 3600 * TICKS_PER_S
-        forget_one(shared, MapEntry(None, Stamp(ahead, 2), {OTHER: 1}))
+        forget_one(shared, MapEntry(None, MapStamp(ahead, 2), {OTHER: 1}))
         shared.write(b"key", b"late")  # this process' clock has not seen that time
         assert shared.wait_merged(20)
         assert shared.get(b"key") == b"late"

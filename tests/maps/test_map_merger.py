@@ -19,7 +19,7 @@ from jgroups_py.maps.errors import MapError
 from jgroups_py.maps.file_settings import FileSettings
 from jgroups_py.maps.inbox import CHANGE, Inbox, InboxFiles, keyed
 from jgroups_py.maps.shared import SharedFile
-from jgroups_py.maps.stamp import Stamp
+from jgroups_py.maps.stamp import MapStamp
 
 SIZE = 1 << 28
 PROCESS = FileSettings(max_bytes=SIZE, merger="process")
@@ -149,7 +149,7 @@ def test_a_put_does_not_hide_what_another_process_has_put_just_before_it(
         slot = inboxes.take()
         shared.control.use(slot)
         other, mine = Inbox(inboxes.of(slot), shared.control, slot), shared._inbox.append
-        entry = MapEntry(b"theirs", Stamp(shared.clock.next(), 1))
+        entry = MapEntry(b"theirs", MapStamp(shared.clock.next(), 1))
 
         def append(kind: int, data: bytes) -> int:
             other.append(CHANGE, keyed(b"other", entry.encode()))
@@ -172,7 +172,7 @@ def test_who_comes_later_is_seen_by_those_who_are_there(tmp_path: Path) -> None:
                 slot = inboxes.take()
                 assert shared.get(b"a") == b"1" and shared.get(b"b%d" % number) is None
                 shared.control.use(slot)
-                entry = MapEntry(b"theirs", Stamp(shared.clock.next(), 1))
+                entry = MapEntry(b"theirs", MapStamp(shared.clock.next(), 1))
                 inbox = Inbox(inboxes.of(slot), shared.control, slot)
                 inbox.append(CHANGE, keyed(b"b%d" % number, entry.encode()))
                 assert shared.get(b"b%d" % number) == b"theirs"

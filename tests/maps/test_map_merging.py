@@ -19,8 +19,8 @@ from jgroups_py.maps.file_settings import DEFAULTS, FileSettings
 from jgroups_py.maps.inbox import CHANGE, Inbox, InboxFiles, keyed
 from jgroups_py.maps.rules import LAST_WRITER, ConflictRule, Union
 from jgroups_py.maps.shared import SharedFile
-from jgroups_py.maps.stamp import Stamp
-from jgroups_py.maps.store import Store
+from jgroups_py.maps.stamp import MapStamp
+from jgroups_py.maps.store import MapStore
 from jgroups_py.maps.table import MemoryTable
 
 KEYS = [b"a", b"b", b"c"]
@@ -46,13 +46,15 @@ def merging_by_hand(folder: Path) -> Iterator[SharedFile]:
             yield shared
 
 
-def stored(folder: Path) -> Store:
-    return Store(folder, max_bytes=1 << 22, settings=dict.fromkeys(DEFAULTS), defaults={**DEFAULTS})
+def stored(folder: Path) -> MapStore:
+    return MapStore(
+        folder, max_bytes=1 << 22, settings=dict.fromkeys(DEFAULTS), defaults={**DEFAULTS}
+    )
 
 
 def play(
-    store: Store, rule: ConflictRule, steps: list[tuple[str, bytes, int]]
-) -> tuple[Store, MemoryTable]:
+    store: MapStore, rule: ConflictRule, steps: list[tuple[str, bytes, int]]
+) -> tuple[MapStore, MemoryTable]:
     """Plays it in both. ``end`` is the end of a transaction."""
     table = MemoryTable(rule)
     store_of = store.merging(rule)
@@ -66,7 +68,7 @@ def play(
         elif kind == "join":
             origin = OTHERS[at % 2]
             told = table.vector().get(origin, 0) + 1
-            entry = MapEntry(value, Stamp(at << 8, 2 + at % 2), {origin: told})
+            entry = MapEntry(value, MapStamp(at << 8, 2 + at % 2), {origin: told})
             merging.settle()
             merging.join(key, entry)
             merging.advance(origin, told)
@@ -78,7 +80,7 @@ def play(
             mine = table.entry(key)
             if rule is not LAST_WRITER and not removed and mine is not None:
                 life = mine.life
-            entry = MapEntry(None if removed else value, Stamp(time, 1), {}, 0, life)
+            entry = MapEntry(None if removed else value, MapStamp(time, 1), {}, 0, life)
             merging.change(key, entry.encode())
             table.change(store.origin, key, entry)
     store_of.__exit__(None, None, None)
@@ -124,7 +126,7 @@ def test_nobody_waits_for_a_process_that_writes_more_than_can_be_merged(
         other = Inbox(inboxes.of(slot), shared.control, slot)
         for number in range(1000):
             shared.write(b"k%d" % number, b"v")
-        entry = MapEntry(b"theirs", Stamp(shared.clock.next(), 1))
+        entry = MapEntry(b"theirs", MapStamp(shared.clock.next(), 1))
         end = other.append(CHANGE, keyed(b"other", entry.encode()))
         for _ in range(2):
             shared._merger._merge()

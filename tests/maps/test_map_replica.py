@@ -16,12 +16,12 @@ from jgroups_py.maps.stamp import Stamp
 from jgroups_py.maps.table import MemoryTable
 from jgroups_py.testing.check.violation import Violated
 from jgroups_py.testing.explorer.maps.schedule import draw, judge, play
-from jgroups_py.testing.explorer.maps.world import World
+from jgroups_py.testing.explorer.maps.world import MapWorld
 
 
 @pytest.mark.seed("K1", "K6")
 def test_a_change_of_any_host_is_soon_at_all() -> None:
-    world = World(3)
+    world = MapWorld(3)
     world.connect_all()
     for node, host in world.hosts.items():
         host.write(b"key%d" % node, b"value")
@@ -32,7 +32,7 @@ def test_a_change_of_any_host_is_soon_at_all() -> None:
 
 @pytest.mark.seed("K3")
 def test_a_thousand_updates_of_one_key_between_two_flushes_are_one_entry() -> None:
-    world = World(2)
+    world = MapWorld(2)
     world.connect_all()
     world.run(1)
     one, two = world.hosts.values()
@@ -44,7 +44,7 @@ def test_a_thousand_updates_of_one_key_between_two_flushes_are_one_entry() -> No
 
 
 def test_a_host_that_connects_again_is_sent_only_what_it_lacks() -> None:
-    world = World(2)
+    world = MapWorld(2)
     world.connect_all()
     one, two = world.hosts.values()
     for number in range(20):
@@ -68,13 +68,13 @@ def test_random_histories_end_with_equal_maps(seeds: range) -> None:
         assert not play(draw(seed, "links")).problems
 
 
-def kinds(world: World, node: int) -> list[str]:
+def kinds(world: MapWorld, node: int) -> list[str]:
     return [told.kind for told in world.hosts[node].told]
 
 
 @pytest.mark.seed("K11")
 def test_at_equal_times_the_smaller_identifier_wins_everywhere() -> None:
-    world = World(3, hybrid=False)
+    world = MapWorld(3, hybrid=False)
     for node, host in world.hosts.items():
         host.write(b"key", b"of %d" % node)  # no time passes
     world.connect_all()
@@ -84,7 +84,7 @@ def test_at_equal_times_the_smaller_identifier_wins_everywhere() -> None:
 
 @pytest.mark.seed("K10")
 def test_an_older_change_that_comes_later_is_ignored() -> None:
-    world = World(2)
+    world = MapWorld(2)
     one, two = world.hosts.values()
     one.write(b"key", b"old")
     world.run(0.5)
@@ -95,7 +95,7 @@ def test_an_older_change_that_comes_later_is_ignored() -> None:
 
 
 def test_with_hybrid_clocks_a_change_of_a_value_that_was_seen_wins_whatever_the_clock() -> None:
-    world = World(2)
+    world = MapWorld(2)
     world.connect_all()
     world.hosts[1].offset = 100.0
     world.hosts[1].write(b"key", b"from the future")
@@ -107,7 +107,7 @@ def test_with_hybrid_clocks_a_change_of_a_value_that_was_seen_wins_whatever_the_
 
 
 def test_with_wall_clocks_a_clock_that_is_behind_loses() -> None:
-    world = World(2, hybrid=False)
+    world = MapWorld(2, hybrid=False)
     world.connect_all()
     world.hosts[1].offset = 100.0
     world.hosts[1].write(b"key", b"from the future")
@@ -119,7 +119,7 @@ def test_with_wall_clocks_a_clock_that_is_behind_loses() -> None:
 
 @pytest.mark.seed("K18")
 def test_an_identifier_that_is_given_twice_is_told_at_both_hosts() -> None:
-    world = World(2)
+    world = MapWorld(2)
     second = world.hosts[2]
     second.node, second.origin, second.file = 1, world.hosts[1].origin + 5, b"another"
     second.start()
@@ -132,7 +132,7 @@ def test_an_identifier_that_is_given_twice_is_told_at_both_hosts() -> None:
 
 
 def test_a_tombstone_is_forgotten_when_all_hosts_have_it_and_not_before() -> None:
-    world = World(3, peers=frozenset({1, 2, 3}))
+    world = MapWorld(3, peers=frozenset({1, 2, 3}))
     world.connect_all()
     world.hosts[1].write(b"key", b"value")
     world.run(2)
@@ -149,7 +149,7 @@ def test_a_tombstone_is_forgotten_when_all_hosts_have_it_and_not_before() -> Non
 def test_a_tombstone_that_all_have_is_kept_for_readers_of_changes_as_long_as_they_were_promised() -> (
     None
 ):
-    world = World(2, peers=frozenset({1, 2}), tombstone_min_age=20.0)
+    world = MapWorld(2, peers=frozenset({1, 2}), tombstone_min_age=20.0)
     world.connect_all()
     world.hosts[1].write(b"key", b"value")
     world.run(2)
@@ -161,7 +161,7 @@ def test_a_tombstone_that_all_have_is_kept_for_readers_of_changes_as_long_as_the
 
 
 def test_a_host_that_was_away_longer_than_tombstones_last_begins_anew() -> None:
-    world = World(2, tombstone_age=5.0)
+    world = MapWorld(2, tombstone_age=5.0)
     world.connect_all()
     one, two = world.hosts.values()
     one.write(b"removed", b"value")
@@ -179,7 +179,7 @@ def test_a_host_that_was_away_longer_than_tombstones_last_begins_anew() -> None:
 
 
 def test_a_host_that_is_gone_is_stood_in_for_by_one_that_has_its_changes() -> None:
-    world = World(3)
+    world = MapWorld(3)
     world.connect(1, 2)
     world.hosts[1].write(b"key", b"value")
     world.run(1)
@@ -191,7 +191,7 @@ def test_a_host_that_is_gone_is_stood_in_for_by_one_that_has_its_changes() -> No
 
 @pytest.mark.seed("K4")
 def test_a_slow_link_delays_and_only_the_latest_values_wait() -> None:
-    world = World(2, max_bandwidth=1000.0)
+    world = MapWorld(2, max_bandwidth=1000.0)
     world.connect_all()
     world.run(1)
     one = world.hosts[1]
@@ -208,7 +208,7 @@ def test_a_slow_link_delays_and_only_the_latest_values_wait() -> None:
 
 @pytest.mark.parametrize("window", [1, 500])
 def test_a_window_that_is_full_opens_when_the_peer_has_acknowledged(window: int) -> None:
-    world = World(2, window=window)
+    world = MapWorld(2, window=window)
     world.connect_all()
     world.run(0.5)
     for key in range(10):
@@ -218,7 +218,7 @@ def test_a_window_that_is_full_opens_when_the_peer_has_acknowledged(window: int)
 
 
 def test_changes_behind_a_gap_are_asked_for() -> None:
-    world = World(2)
+    world = MapWorld(2)
     world.connect_all()
     world.run(0.5)
     one, two = world.hosts.values()
@@ -235,7 +235,7 @@ def test_changes_behind_a_gap_are_asked_for() -> None:
 @pytest.mark.seed("K5", "K12")
 @pytest.mark.slow
 def test_127_hosts_have_one_map() -> None:
-    world = World(127, have_interval=1.0, repair_wait=0.2)
+    world = MapWorld(127, have_interval=1.0, repair_wait=0.2)
     for node in range(2, 128):
         world.connect(1, node)
     for other in range(3, 128):
@@ -249,7 +249,7 @@ def test_127_hosts_have_one_map() -> None:
 @settings(max_examples=30)
 @given(data=st.lists(st.binary(max_size=60), min_size=1, max_size=5))
 def test_any_bytes_are_survived(data: list[bytes]) -> None:
-    world = World(2)
+    world = MapWorld(2)
     world.connect_all()
     world.run(0.1)
     host = world.hosts[2]
@@ -264,8 +264,8 @@ def test_any_bytes_are_survived(data: list[bytes]) -> None:
     assert world.hosts[1].values() == {b"key": b"value"}
 
 
-FAR = MapEntry(b"value", Stamp(2**63, 1), {}).encode()
-NOW = MapEntry(b"value", Stamp(2**58, 1), {}).encode()
+FAR = MapEntry(b"value", MapStamp(2**63, 1), {}).encode()
+NOW = MapEntry(b"value", MapStamp(2**58, 1), {}).encode()
 
 
 @pytest.mark.parametrize(
@@ -281,7 +281,7 @@ NOW = MapEntry(b"value", Stamp(2**58, 1), {}).encode()
 def test_a_message_that_would_harm_a_table_or_a_clock_is_refused(
     message: Any, problem: str
 ) -> None:
-    world = World(2)
+    world = MapWorld(2)
     world.connect_all()
     world.run(0.1)
     one, two = world.hosts.values()
@@ -301,7 +301,7 @@ class Planted(MemoryTable):
 
 
 def test_the_judge_finds_a_table_that_loses_changes() -> None:
-    world = World(2)
+    world = MapWorld(2)
     world.hosts[2].table = Planted()
     world.hosts[2].start()
     world.connect_all()
@@ -314,7 +314,7 @@ def test_the_judge_finds_a_table_that_loses_changes() -> None:
 @pytest.mark.seed("K5")
 def test_a_host_has_no_more_links_than_allowed_and_says_so_to_who_comes_then() -> None:
     assert ReplicaSettings(map="m", node=1, origin=1, file=b"").peers_max == 126
-    world = World(5, peers_max=3)
+    world = MapWorld(5, peers_max=3)
     world.connect_all()
     world.run(1)
     assert [len(host.links) for host in world.hosts.values()] == [3, 3, 3, 3, 0]
@@ -324,7 +324,7 @@ def test_a_host_has_no_more_links_than_allowed_and_says_so_to_who_comes_then() -
 
 @pytest.mark.seed("K18")
 def test_a_host_that_is_told_that_its_identifier_is_given_twice_tells_so_itself() -> None:
-    world = World(1)
+    world = MapWorld(1)
     replica = world.hosts[1].replica
     replica.link_opened(1)
     replica.received(1, encode(Refused("identifier 1 is given twice: host 1 has it")), 0.0)

@@ -22,7 +22,7 @@ from jgroups_py.maps.rules import (
     join,
     merged,
 )
-from jgroups_py.maps.stamp import HybridClock, Stamp
+from jgroups_py.maps.stamp import HybridClock, MapStamp
 from jgroups_py.maps.table import MemoryTable
 from jgroups_py.testing import check_rule
 
@@ -67,13 +67,16 @@ def test_bytes_that_are_no_value_give_way_in_any_order(name: str, data: st.DataO
 def test_a_change_of_a_merging_rule_contains_what_its_host_had() -> None:
     table = MemoryTable(Union())
     for number, value in enumerate((b'["a"]', b'["b"]')):
-        table.change(7, b"key", MapEntry(value, Stamp(number, 1)))
+        table.change(7, b"key", MapEntry(value, MapStamp(number, 1)))
     entry = table.entry(b"key")
     assert entry is not None and (entry.value, entry.dots) == (b'["a","b"]', {7: 2})
 
 
 def test_what_a_rule_cannot_merge_is_told_and_stops_nobody() -> None:
-    good, bad = MapEntry(b'["a"]', Stamp(5, 1), {1: 1}), MapEntry(b"\xff", Stamp(6, 2), {2: 1})
+    good, bad = (
+        MapEntry(b'["a"]', MapStamp(5, 1), {1: 1}),
+        MapEntry(b"\xff", MapStamp(6, 2), {2: 1}),
+    )
     for one, other in ((good, bad), (bad, good)):
         joined, told = join(Union(), one, other)
         assert (joined.value, joined.dots, told) == (b'["a"]', {1: 1, 2: 1}, True)
@@ -82,7 +85,7 @@ def test_what_a_rule_cannot_merge_is_told_and_stops_nobody() -> None:
 entries = st.builds(
     MapEntry,
     st.none() | st.binary(max_size=4),
-    st.builds(Stamp, st.integers(0, 2**60), st.integers(1, 127)),
+    st.builds(MapStamp, st.integers(0, 2**60), st.integers(1, 127)),
     st.dictionaries(st.integers(1, 2**63), st.integers(1, 2**63), max_size=3),
     st.integers(0, 2**60),
     st.integers(0, 2**60),
@@ -115,7 +118,7 @@ def test_bytes_that_are_no_entry_are_one_kind_of_error(data: bytes) -> None:
 )
 def test_last_writer_gives_one_entry_in_any_order(changes: list[Any], chance: Any) -> None:
     made = [
-        MapEntry(value, Stamp(time, node), {node: number + 1})
+        MapEntry(value, MapStamp(time, node), {node: number + 1})
         for number, (time, node, value) in enumerate(changes)
     ]
 
@@ -133,7 +136,7 @@ def test_last_writer_gives_one_entry_in_any_order(changes: list[Any], chance: An
 
 
 def test_two_values_of_one_stamp_are_told_and_the_smaller_bytes_win() -> None:
-    stamp = Stamp(5, 1)
+    stamp = MapStamp(5, 1)
     small, large = MapEntry(b"a", stamp, {1: 1}), MapEntry(b"b", stamp, {2: 1})
     assert join(LAST_WRITER, small, large) == (small, True)
     assert join(LAST_WRITER, large, small) == (small, True)
@@ -142,10 +145,10 @@ def test_two_values_of_one_stamp_are_told_and_the_smaller_bytes_win() -> None:
 
 def test_a_removal_wins_over_what_it_has_not_seen_with_merging_rules() -> None:
     rule: ConflictRule = Union()
-    value = MapEntry(b'["a"]', Stamp(9, 2), {2: 1})
-    removal = MapEntry(None, Stamp(5, 1), {1: 2}, 0, 5)
+    value = MapEntry(b'["a"]', MapStamp(9, 2), {2: 1})
+    removal = MapEntry(None, MapStamp(5, 1), {1: 2}, 0, 5)
     assert join(rule, value, removal)[0] == join(rule, removal, value)[0] == removal
-    after = MapEntry(b'["b"]', Stamp(10, 2), {2: 2}, 0, 5)
+    after = MapEntry(b'["b"]', MapStamp(10, 2), {2: 2}, 0, 5)
     assert join(rule, removal, after)[0].value == b'["b"]'
 
 
@@ -191,7 +194,7 @@ def test_an_origin_is_a_host_in_one_life_of_its_file() -> None:
 
 
 def test_an_entry_that_one_host_has_buried_and_another_has_not_is_no_divergence() -> None:
-    entry = MapEntry(b"value", Stamp(5, 1), {7: 1}, 1000)
+    entry = MapEntry(b"value", MapStamp(5, 1), {7: 1}, 1000)
     buried = replace(entry, value=None)
     assert join(LAST_WRITER, entry, buried) == (buried, False)
     assert join(LAST_WRITER, buried, entry) == (buried, False)

@@ -9,7 +9,7 @@ import pytest
 from jgroups_py.maps.messages import Have, OriginChanges, encode
 from jgroups_py.maps.table import MemoryTable
 from jgroups_py.testing.explorer.maps.schedule import draw, play
-from jgroups_py.testing.explorer.maps.world import World
+from jgroups_py.testing.explorer.maps.world import MapWorld
 
 
 @pytest.mark.seed("K6")
@@ -21,7 +21,7 @@ def test_random_histories_over_a_shared_medium_that_loses_end_with_equal_maps(se
 
 @pytest.mark.seed("K2")
 def test_a_change_leaves_once_for_all_who_share_a_medium() -> None:
-    world = World(10, shared=True)
+    world = MapWorld(10, shared=True)
     world.connect_all()
     world.run(1)
     before, one = world.messages, world.hosts[1]
@@ -33,7 +33,7 @@ def test_a_change_leaves_once_for_all_who_share_a_medium() -> None:
 
 
 def test_a_quiet_medium_hears_seldom_what_everybody_has() -> None:
-    world = World(5, shared=True)
+    world = MapWorld(5, shared=True)
     world.connect_all()
     world.hosts[1].write(b"key", b"value")
     world.run(5)
@@ -43,7 +43,7 @@ def test_a_quiet_medium_hears_seldom_what_everybody_has() -> None:
 
 
 def test_a_peer_that_lags_gets_its_changes_alone_until_it_has_caught_up() -> None:
-    world = World(4, shared=True)
+    world = MapWorld(4, shared=True)
     for a, b in ((1, 2), (1, 3), (2, 3)):
         world.connect(a, b)
     one = world.hosts[1]
@@ -63,7 +63,7 @@ def test_a_peer_that_lags_gets_its_changes_alone_until_it_has_caught_up() -> Non
 
 
 def test_a_peer_whose_window_is_full_holds_up_nobody_else() -> None:
-    world = World(4, shared=True, window=2000)
+    world = MapWorld(4, shared=True, window=2000)
     world.connect_all()
     world.run(1)
     one, slow = world.hosts[1], world.hosts[4]
@@ -76,7 +76,7 @@ def test_a_peer_whose_window_is_full_holds_up_nobody_else() -> None:
 
 
 def test_what_was_said_to_all_before_a_greeting_came_is_passed_by() -> None:
-    world = World(2, shared=True)
+    world = MapWorld(2, shared=True)
     one, two = world.hosts.values()
     two.replica.link_opened(7, shared=True)
     two.replica.take()
@@ -85,7 +85,7 @@ def test_what_was_said_to_all_before_a_greeting_came_is_passed_by() -> None:
 
 
 def test_an_old_word_to_all_does_not_take_back_what_a_peer_has_acknowledged() -> None:
-    world = World(3, shared=True)
+    world = MapWorld(3, shared=True)
     world.connect_all()
     world.run(0.5)
     one = world.hosts[1]
@@ -119,7 +119,7 @@ class Later(MemoryTable):
 
 @pytest.mark.parametrize("shared", [False, True])
 def test_what_a_table_applies_later_is_acknowledged_soon_after_that(shared: bool) -> None:
-    world = World(3, shared=shared, have_interval=5.0)
+    world = MapWorld(3, shared=shared, have_interval=5.0)
     table = world.hosts[2].table = Later()
     world.hosts[2].start()
     world.connect_all()
@@ -134,7 +134,7 @@ def test_what_a_table_applies_later_is_acknowledged_soon_after_that(shared: bool
 
 
 def test_what_is_overheard_is_taken_if_nothing_is_missing_before_it() -> None:
-    world = World(2)
+    world = MapWorld(2)
     one, two = world.hosts.values()
     for key in (b"a", b"b", b"c"):
         one.write(key, b"value")
@@ -151,7 +151,7 @@ def test_what_is_overheard_is_taken_if_nothing_is_missing_before_it() -> None:
     "data", [b"", b"\xc1", b"x" * 100, encode(OriginChanges(5, 0, 1, [(b"k", b"")]))]
 )
 def test_bytes_that_are_overheard_harm_nothing(data: bytes) -> None:
-    world = World(1)
+    world = MapWorld(1)
     replica = world.hosts[1].replica
     replica.overheard(data, 0.0)
     assert world.hosts[1].values() == {} and replica.counters["garbage"] == 1

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, multiple, rule
 
 from jgroups_py import UUID
-from jgroups_py.rpc.correlator import GROUP_IDS, Correlator, OutcomeKind, Pending
+from jgroups_py.rpc.correlator import GROUP_IDS, Correlator, OutcomeKind, PendingCall
 from jgroups_py.rpc.limits import RpcCounters, RpcLimits
 
 A, B, C = (UUID.make(random.Random(n)) for n in range(3))
@@ -28,7 +28,7 @@ def answer(
     c.replied(src, kind, first, payloads, 0, sum(map(len, payloads)))
 
 
-def taken(c: Correlator, pending: Pending) -> list[tuple[UUID, OutcomeKind, Any]]:
+def taken(c: Correlator, pending: PendingCall) -> list[tuple[UUID, OutcomeKind, Any]]:
     found = []
     while (outcome := c.take(pending)) is not None:
         found.append((outcome.member, outcome.kind, outcome.payload))
@@ -174,9 +174,9 @@ class Calls(RuleBasedStateMachine):
         super().__init__()
         self.c, self.counters = correlator(replies_max=50)
         self.view = [A, B, C]
-        self.open: dict[int, tuple[Pending, list[UUID]]] = {}
+        self.open: dict[int, tuple[PendingCall, list[UUID]]] = {}
 
-    def new(self, pending: Pending, members: list[UUID]) -> Pending:
+    def new(self, pending: PendingCall, members: list[UUID]) -> PendingCall:
         self.open[id(pending)] = (pending, members)
         return pending
 
@@ -187,11 +187,11 @@ class Calls(RuleBasedStateMachine):
         return self.new(self.c.call_one(member), [member])
 
     @rule(target=calls)
-    def call_many(self) -> Pending:
+    def call_many(self) -> PendingCall:
         return self.new(self.c.call_many(self.view), list(self.view))
 
     @rule(call=calls, member=MEMBERS, size=st.sampled_from([0, 10, 60]))
-    def reply(self, call: Pending, member: UUID, size: int) -> None:
+    def reply(self, call: PendingCall, member: UUID, size: int) -> None:
         answer(self.c, member, call.id, bytes(size))
 
     @rule(view=st.lists(MEMBERS, min_size=1, unique=True))
@@ -200,12 +200,12 @@ class Calls(RuleBasedStateMachine):
         self.c.view_changed(view)
 
     @rule(call=calls)
-    def forget(self, call: Pending) -> None:
+    def forget(self, call: PendingCall) -> None:
         self.open.pop(id(call), None)
         self.c.forget(call)
 
     @rule(call=calls)
-    def take(self, call: Pending) -> None:
+    def take(self, call: PendingCall) -> None:
         outcome = self.c.take(call)
         if outcome is not None:
             self.open[id(call)][1].remove(outcome.member)  # type: ignore[arg-type]

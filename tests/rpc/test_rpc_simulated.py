@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 
 from jgroups_py import UUID, View
-from jgroups_py.rpc.correlator import Correlator, OutcomeKind, Pending
+from jgroups_py.rpc.correlator import Correlator, OutcomeKind, PendingCall
 from jgroups_py.rpc.form import Form
 from jgroups_py.rpc.java import JavaForm
 from jgroups_py.rpc.limits import RpcCounters, RpcLimits
 from jgroups_py.rpc.methods import methods_of
 from jgroups_py.rpc.ours import Msgpack, OurForm
-from jgroups_py.rpc.serving import ID, Reply, Server
+from jgroups_py.rpc.serving import ID, OutgoingReply, Server
 from jgroups_py.stack.log_limit import LogLimit
 from jgroups_py.testing.sim import LinkSettings, Member, World
 from jgroups_py.values.batch import Batch
@@ -35,7 +35,7 @@ class Peer:
 
     member: Member
     ran: list[int] = field(default_factory=list)
-    calls: list[tuple[int, Pending, tuple[UUID, ...]]] = field(default_factory=list)
+    calls: list[tuple[int, PendingCall, tuple[UUID, ...]]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.counters = RpcCounters()
@@ -85,12 +85,12 @@ class Peer:
             )
             return
         for one in self.server.read(batch):
-            assert not isinstance(one, Reply), "nothing here is refused"
+            assert not isinstance(one, OutgoingReply), "nothing here is refused"
             reply = self.server.run(one)
             assert reply is not None
             self.member.world.at(self.member.world.now, self.answer, reply)
 
-    def answer(self, reply: Reply) -> None:
+    def answer(self, reply: OutgoingReply) -> None:
         payload = reply.encoded.payload
         if self.member.alive:
             self.member.send_batch(

@@ -17,8 +17,8 @@ from jgroups_py.protocols.seal.datagrams import (
     ASKS_MAX,
     MAX_DATAGRAM,
     PROVE_TIME,
+    DatagramLimits,
     Datagrams,
-    Limits,
 )
 from jgroups_py.protocols.seal.ring import NO_KEYS, Ring
 from jgroups_py.protocols.seal.senders import HELD_BYTES, IDLE, Recent, Verdict, Window
@@ -34,7 +34,7 @@ def ring_of(count: int = 1, seed: int = 0) -> Ring:
 
 
 RING = ring_of()
-LIMITS = Limits(max_senders=4, max_pending=3, max_held=5, window=64, freshness=5.0)
+LIMITS = DatagramLimits(max_senders=4, max_pending=3, max_held=5, window=64, freshness=5.0)
 
 
 class End:
@@ -45,7 +45,7 @@ class End:
         name: str,
         ring: Ring = RING,
         cluster: bytes = b"demo",
-        limits: Limits = LIMITS,
+        limits: DatagramLimits = LIMITS,
         suite: str = "AES-256-GCM",
     ) -> None:
         self.place: Endpoint = (f"10.0.0.{ord(name[0]) - 64}", 7000)
@@ -361,7 +361,7 @@ def test_packets_that_wait_for_a_proof_are_bounded() -> None:
 
 
 def test_bytes_that_wait_for_a_proof_are_bounded() -> None:
-    many = Limits(max_senders=4, max_pending=3, max_held=1000, window=64, freshness=5.0)
+    many = DatagramLimits(max_senders=4, max_pending=3, max_held=1000, window=64, freshness=5.0)
     a, b = End("A"), End("B", limits=many)
     for _ in range(80):
         b.take(a.seal(bytes(60_000)), a)
@@ -397,7 +397,7 @@ def test_known_senders_are_bounded_and_the_silent_make_room() -> None:
 
 
 def test_a_sender_that_made_room_cannot_be_replayed_when_it_is_known_again() -> None:
-    b = End("B", limits=Limits(1, 3, 5, 64, 5.0))
+    b = End("B", limits=DatagramLimits(1, 3, 5, 64, 5.0))
     c, d = End("C"), End("D")
     sealed = c.seal(b"x")
     b.take(sealed, c)

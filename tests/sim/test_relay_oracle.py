@@ -12,7 +12,7 @@ import pytest
 
 from jgroups_py.drill import judged
 from jgroups_py.drill.file import loader, plan
-from jgroups_py.drill.run.runner import Silent
+from jgroups_py.drill.run.runner import NoProgress
 from jgroups_py.drill.run.simulated import BrokenInvariant, run_simulated
 from jgroups_py.protocols.relay.bridge.link import RelayBridge
 from jgroups_py.protocols.relay.bridge.session import RelaySession
@@ -56,7 +56,7 @@ def run(tmp_path: Path) -> Any:
     def go(text: str = DRILL, settings: Any = ()) -> Any:
         drill = loader.loads(text, str(tmp_path / "d.yaml"))
         planned = plan.build(drill, None, [plan.parse_setting(s) for s in settings])
-        return judged.run(planned, run_simulated, Silent())
+        return judged.run(planned, run_simulated, NoProgress())
 
     return go
 

@@ -10,7 +10,7 @@ from relay_scenarios import LOSING, SCENARIOS
 
 from jgroups_py.drill import judged
 from jgroups_py.drill.file import loader, plan
-from jgroups_py.drill.run.runner import Silent
+from jgroups_py.drill.run.runner import NoProgress
 from jgroups_py.drill.run.simulated import run_simulated
 
 EVERY = {**SCENARIOS, **LOSING}
@@ -35,7 +35,7 @@ def _quiet() -> Iterator[None]:
 
 def check(name: str, seed: int) -> None:
     planned = plan.build(loader.loads(EVERY[name], f"{name}.yaml"), seed, [])
-    outcome = judged.run(planned, run_simulated, Silent())
+    outcome = judged.run(planned, run_simulated, NoProgress())
     failed = [e for e in outcome.result["expectations"] if not e["holds"]]
     assert not failed, f"seed {seed}: {failed}"
 

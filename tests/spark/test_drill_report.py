@@ -16,7 +16,7 @@ pytest.importorskip("pyspark")
 from jgroups_py.drill.file import loader, plan
 from jgroups_py.drill.judge import verdict as judge
 from jgroups_py.drill.judge.evidence import Evidence
-from jgroups_py.drill.log import Record, read_log
+from jgroups_py.drill.log import DrillRecord, read_log
 
 pytestmark = [
     pytest.mark.spark,
@@ -42,10 +42,10 @@ grace: 1s
 expect: {lost: 0, lost_inside: 0, duplicated: 0, out_of_order: 0, detection: <= 10s, takeover: <= 30s,
          unrelayed_at_site_failure: <= 1s}
 """
-Change = Callable[[list[Record], random.Random], list[Record]]
+Change = Callable[[list[DrillRecord], random.Random], list[DrillRecord]]
 
 
-def lose(records: list[Record], chance: random.Random) -> list[Record]:
+def lose(records: list[DrillRecord], chance: random.Random) -> list[DrillRecord]:
     """Deliveries, of all members or of one."""
     who = chance.choice("TSUCBA")
     return [
@@ -55,7 +55,7 @@ def lose(records: list[Record], chance: random.Random) -> list[Record]:
     ]
 
 
-def lose_abroad(records: list[Record], chance: random.Random) -> list[Record]:
+def lose_abroad(records: list[DrillRecord], chance: random.Random) -> list[DrillRecord]:
     """Some messages everywhere but at home, and some everywhere."""
     gone = {n: chance.random() < 0.5 for n in chance.sample(range(1, 140), 12)}
     return [
@@ -65,10 +65,10 @@ def lose_abroad(records: list[Record], chance: random.Random) -> list[Record]:
     ]
 
 
-def repeat(records: list[Record], chance: random.Random) -> list[Record]:
+def repeat(records: list[DrillRecord], chance: random.Random) -> list[DrillRecord]:
     """And deliver late."""
-    found: list[Record] = []
-    held: list[Record] = []
+    found: list[DrillRecord] = []
+    held: list[DrillRecord] = []
     for record in records:
         if record.event == "deliver" and chance.random() < 0.02:
             held.append(record)
@@ -82,26 +82,26 @@ def repeat(records: list[Record], chance: random.Random) -> list[Record]:
     return found
 
 
-def promote(records: list[Record], chance: random.Random) -> list[Record]:
+def promote(records: list[DrillRecord], chance: random.Random) -> list[DrillRecord]:
     """Another site becomes the primary in the middle; a member is paused, a view comes late."""
     at = chance.randrange(len(records) // 2, len(records))
     t = records[at].t
     more = [
-        Record(t, "SFO", None, "promote", incarnation=0),
-        Record(t, "SFO", "S", "pause"),
-        Record(t, None, None, "partition", detail={"groups": [["NYC.A"], ["SFO.U", "SFO.S"]]}),
+        DrillRecord(t, "SFO", None, "promote", incarnation=0),
+        DrillRecord(t, "SFO", "S", "pause"),
+        DrillRecord(t, None, None, "partition", detail={"groups": [["NYC.A"], ["SFO.U", "SFO.S"]]}),
     ]
     return [*records[:at], *more[: chance.randrange(1, 4)], *records[at:]]
 
 
-def vanish(records: list[Record], chance: random.Random) -> list[Record]:
+def vanish(records: list[DrillRecord], chance: random.Random) -> list[DrillRecord]:
     """A member is gone, though its log goes on."""
     at = chance.randrange(len(records) // 3, len(records))
-    record = Record(records[at].t, "NYC", chance.choice("AB"), "vanish")
+    record = DrillRecord(records[at].t, "NYC", chance.choice("AB"), "vanish")
     return lose([*records[:at], record, *records[at:]], chance)
 
 
-def no_first_view(records: list[Record], chance: random.Random) -> list[Record]:
+def no_first_view(records: list[DrillRecord], chance: random.Random) -> list[DrillRecord]:
     """Of some views a member is not told."""
     return [
         r

@@ -13,8 +13,8 @@ from jgroups_py.stack.exposure import (
     MESSAGES,
     TRAFFIC,
     Flow,
-    Place,
     PortUse,
+    TransportPlace,
     flows,
     port_uses,
 )
@@ -33,7 +33,7 @@ class Carries(Protocol):
     """A carrier whose connections to members are encrypted, and whose multicasts are not."""
 
     @classmethod
-    def port_uses(cls, config: Any, place: Place) -> list[PortUse]:
+    def port_uses(cls, config: Any, place: TransportPlace) -> list[PortUse]:
         both = (MESSAGES, DISCOVERY)
         return [
             PortUse("tcp", "in", 1, 1, place.host, place.host, (HEADERS, MESSAGES), "", "", "TLS"),

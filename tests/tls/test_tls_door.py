@@ -15,7 +15,7 @@ from jgroups_py.driver.directories.in_memory import MemoryDirectories
 from jgroups_py.errors import ConfigError
 from jgroups_py.protocols.failure.fd_sock2 import FD_SOCK2
 from jgroups_py.protocols.transport.tcp import TCP
-from jgroups_py.stack.exposure import Place, flows
+from jgroups_py.stack.exposure import TransportPlace, flows
 from jgroups_py.stack.ports import (
     Accepted,
     Bind,
@@ -523,7 +523,7 @@ def test_fd_sock2_takes_part_unless_told_otherwise(
     assert {flow.sealed for flow in flows(built)} == {("TCP (TLS)",), ("FD_SOCK2 (TLS)",)}
     built[1] = (FD_SOCK2, FD_SOCK2.Config(use_tls=False))
     assert {f.protocol: f.sealed for f in flows(built)} == {"TCP": ("TCP (TLS)",), "FD_SOCK2": ()}
-    assert Place("x").sealed == ""
+    assert TransportPlace("x").sealed == ""
     open_door = TCP.Config(**attributes(authority, issued["A"], tls_client_auth="NONE"))
     assert open_door.sealed == "TLS, anybody may connect" and not TCP.Config().sealed
 

@@ -9,12 +9,14 @@ from pathlib import Path
 import pytest
 
 from jgroups_py.tools.bench import buckets_load
-from jgroups_py.tools.bench.buckets_caller import Memcached, Plan, Redis
+from jgroups_py.tools.bench.buckets_caller import CallPlan, Memcached, Redis
 from jgroups_py.tools.bench.latencies import PERCENTILES
 
 
-def plan(**changes: object) -> Plan:
-    return Plan(**{"protocol": "", "ports": [], "rate": 1.0, "seconds": 1.0, "size": 3, **changes})  # type: ignore[arg-type]
+def plan(**changes: object) -> CallPlan:
+    return CallPlan(
+        **{"protocol": "", "ports": [], "rate": 1.0, "seconds": 1.0, "size": 3, **changes}
+    )  # type: ignore[arg-type]
 
 
 def test_answers_of_memcached_are_whole_at_their_end() -> None:

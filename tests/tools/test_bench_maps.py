@@ -20,7 +20,7 @@ def test_times_are_as_many_as_calls_and_their_quantiles_are_of_the_slow_end() ->
 
 
 def test_what_is_not_installed_is_named() -> None:
-    store = maps_stores.Store()
+    store = maps_stores.BenchStore()
     store.modules = ("no_such_module",)
     assert store.missing() == "no_such_module is not installed (pip install 'jgroups_py[bench]')"
 

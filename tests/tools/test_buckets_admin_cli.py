@@ -21,12 +21,12 @@ from jgroups_py.buckets import Cep, Refused
 from jgroups_py.buckets.deployment import Deployment, distribute, parse_deployment
 from jgroups_py.buckets.messages import (
     BucketLoad,
+    BucketRow,
     ComponentCounts,
     ComponentInfo,
     IndexState,
     KnownManager,
     NodeStatistics,
-    Row,
 )
 from jgroups_py.buckets.statistics import InstanceStatistics
 from jgroups_py.tools.commands import buckets_meeting
@@ -50,7 +50,7 @@ class FakeNode:
         ]
         nodes = distribute(deployment).nodes
         rows = {
-            bucket: Row(bucket, 1, Cep(f"member-{m}", f"m/{m}"), Cep(f"member-{s}", f"m/{s}"))
+            bucket: BucketRow(bucket, 1, Cep(f"member-{m}", f"m/{m}"), Cep(f"member-{s}", f"m/{s}"))
             for bucket, (m, s) in nodes.items()
         }
         self.state = IndexState(1, rows, {"i/n1": Cep("member-n1", "i/n1")}, known)
@@ -76,23 +76,27 @@ class FakeNode:
             raise Refused(f"there is no bucket manager {where!r}")
         return self.ceps[where.removeprefix("m/")]
 
-    def _set(self, what: str, bucket: int, master: Cep, slave: Cep | None) -> Row:
-        row = Row(bucket, self.state.rows[bucket].epoch + 1, master, slave)
+    def _set(self, what: str, bucket: int, master: Cep, slave: Cep | None) -> BucketRow:
+        row = BucketRow(bucket, self.state.rows[bucket].epoch + 1, master, slave)
         self.state.rows[bucket] = row
         self.moves.append(what)
         return row
 
-    async def migrate_master_bucket(self, frm: Cep, to: Cep, *, bucket: int | None = None) -> Row:
+    async def migrate_master_bucket(
+        self, frm: Cep, to: Cep, *, bucket: int | None = None
+    ) -> BucketRow:
         bucket = 0 if bucket is None else bucket
         assert self.state.rows[bucket].master == frm
         return self._set("master", bucket, to, self.state.rows[bucket].slave)
 
-    async def migrate_slave_bucket(self, frm: Cep, to: Cep, *, bucket: int | None = None) -> Row:
+    async def migrate_slave_bucket(
+        self, frm: Cep, to: Cep, *, bucket: int | None = None
+    ) -> BucketRow:
         bucket = 0 if bucket is None else bucket
         assert self.state.rows[bucket].slave == frm
         return self._set("slave", bucket, self.state.rows[bucket].master, to)
 
-    async def recreate_bucket(self, at: Cep, *, bucket: int | None = None) -> Row:
+    async def recreate_bucket(self, at: Cep, *, bucket: int | None = None) -> BucketRow:
         assert bucket is not None and self.state.rows[bucket].slave is None
         return self._set("recreate", bucket, self.state.rows[bucket].master, at)
 
@@ -125,7 +129,7 @@ def test_top_shows_where_buckets_are_and_what_is_missing(
     code, out, _ = run(*once)
     assert code == 0 and out.splitlines()[0] == "8 buckets; index copies: i/n1; change 1"
     assert len(out.splitlines()) == 7
-    node.state.rows[3] = Row(3, 2, node.ceps["n1"])
+    node.state.rows[3] = BucketRow(3, 2, node.ceps["n1"])
     code, out, _ = run("top", file, "--json", "--interval", "1ms")
     told = json.loads(out)
     assert code == 1 and told["without_backup"] == [3] and told["lost"] == []
@@ -157,7 +161,7 @@ def test_slaves_are_recreated_and_a_node_is_emptied_and_filled_again(
 ) -> None:
     before = dict(node.state.rows)
     for bucket in (2, 5):
-        node.state.rows[bucket] = Row(bucket, 2, node.state.rows[bucket].master)
+        node.state.rows[bucket] = BucketRow(bucket, 2, node.state.rows[bucket].master)
     code, out, _ = run("recreate", file, "--dry-run")
     assert code == 0 and out.endswith("2 moves would be made\n") and not node.moves
     code, out, _ = run("recreate", file)

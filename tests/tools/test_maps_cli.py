@@ -17,7 +17,7 @@ import pytest
 from jgroups_py import blocking
 from jgroups_py.maps import Arrived, AuditLog, MapChange, PnCounter, Sent
 from jgroups_py.maps.entry import MapEntry, origin_of
-from jgroups_py.maps.stamp import Stamp
+from jgroups_py.maps.stamp import MapStamp
 from jgroups_py.tools import cli
 from jgroups_py.tools.commands.maps import changes_of_hosts
 from jgroups_py.tools.commands.mperf_ports import free_block
@@ -182,7 +182,7 @@ def test_diff_compares_with_the_map_of_a_host_that_listens(tmp_path: Path, run: 
 
 
 def test_audit_prints_what_was_sent_to_a_peer_and_came_from_it(tmp_path: Path, run: Any) -> None:
-    entry = MapEntry(b"value", Stamp(5, 1), {1: 1})
+    entry = MapEntry(b"value", MapStamp(5, 1), {1: 1})
     log = AuditLog(tmp_path / "logs")
     log.watch(Sent(2, 1, [(b"key", entry.encode())]))
     log.watch(Arrived(3, 3, [(b"other", entry)], None))

@@ -13,7 +13,7 @@ from jgroups_py.protocols.failure.fd_all3 import FD_ALL3
 from jgroups_py.protocols.transport import diagnostics
 from jgroups_py.protocols.transport.tcp import TCP
 from jgroups_py.protocols.transport.udp import UDP
-from jgroups_py.stack.exposure import Place
+from jgroups_py.stack.exposure import TransportPlace
 from jgroups_py.stack.ports import (
     Accepted,
     Bind,
@@ -99,7 +99,7 @@ def test_diagnostics_are_off_by_default() -> None:
     stack = FakeStack(UDP(), address=A)
     stack.event_down(Connect("test"))
     assert [type(out) for out in stack.take_outgoing()] == [Bind, JoinGroup]
-    assert list(UDP.port_uses(UDP.Config(), Place("127.0.0.1")))[4:] == []
+    assert list(UDP.port_uses(UDP.Config(), TransportPlace("127.0.0.1")))[4:] == []
 
 
 def test_only_loopback_is_opened_by_default() -> None:
@@ -313,7 +313,7 @@ def test_settings_that_do_not_fit_are_refused_with_their_place(
 
 def test_validate_sees_the_ports_of_probes() -> None:
     config = UDP.Config(diag_enabled=True, diag_enable_tcp=True)
-    group, listener = list(UDP.port_uses(config, Place("127.0.0.1")))[4:]
+    group, listener = list(UDP.port_uses(config, TransportPlace("127.0.0.1")))[4:]
     assert (group.proto, group.first, group.address) == ("udp", 7500, "224.0.75.75")
     assert (listener.proto, listener.first, listener.last) == ("tcp", 7500, 7550)
     assert group.local and listener.local

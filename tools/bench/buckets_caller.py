@@ -1,6 +1,6 @@
 """A client process of the bucket store's load bench: requests at fixed times, over the text protocol of memcached or that of Redis.
 
-    python -m jgroups_py.tools.bench.buckets_caller PLAN    PLAN is a JSON object with the fields of ``Plan``; prints the figures as JSON
+    python -m jgroups_py.tools.bench.buckets_caller PLAN    PLAN is a JSON object with the fields of ``CallPlan``; prints the figures as JSON
 
 A request begins when it is due, whether earlier ones have ended or not, and is measured from the time at which it was due. Half of them read a value, half
 store one of ``size`` bytes.
@@ -25,7 +25,7 @@ WAIT_MS: Final = 1_000
 
 
 @dataclass(frozen=True)
-class Plan:
+class CallPlan:
     """``ports``: a server each; connections go round. ``rate``: requests a second. ``confirmed``: a stored value is answered when a replica has it (Redis)."""
 
     protocol: str
@@ -42,7 +42,7 @@ class Plan:
 class Memcached:
     """Requests and their whole answers."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: CallPlan) -> None:
         self._value = b"x" * plan.size
         self._found = plan.size
 
@@ -67,7 +67,7 @@ class Memcached:
 class Redis:
     """As above. SET and WAIT 1 leave together."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: CallPlan) -> None:
         self._value = b"x" * plan.size
         self._waits = plan.confirmed
         self._lines = 2 if plan.confirmed else 1
@@ -95,7 +95,7 @@ class Redis:
         return answer.count(b"\r\n") >= lines
 
 
-PROTOCOLS: Final[dict[str, Callable[[Plan], Memcached | Redis]]] = {
+PROTOCOLS: Final[dict[str, Callable[[CallPlan], Memcached | Redis]]] = {
     "memcached": Memcached,
     "redis": Redis,
 }
@@ -104,7 +104,7 @@ PROTOCOLS: Final[dict[str, Callable[[Plan], Memcached | Redis]]] = {
 class DueCaller:
     """Connections that take requests when they are due."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: CallPlan) -> None:
         self._plan, self._chance = plan, random.Random(plan.seed)
         self._speaks = PROTOCOLS[plan.protocol](plan)
         self.took: dict[str, list[float]] = {"reads": [], "changes": []}
@@ -173,7 +173,7 @@ class DueCaller:
 
 
 def main() -> None:
-    plan = Plan(**json.loads(sys.argv[1]))
+    plan = CallPlan(**json.loads(sys.argv[1]))
     print(json.dumps(trio.run(DueCaller(plan).run)))
 
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 import trio
 
 from jgroups_py.cache import BuddyReplicationConfig, CacheSettings, TreeCache, open_tree_cache
-from jgroups_py.drill.run.requests import Load, Request, Requests, home
+from jgroups_py.drill.run.requests import DrillRequest, Load, Requests, home
 from jgroups_py.driver import MemoryNetwork
 from jgroups_py.driver.memory import MemoryDriver
 from jgroups_py.stack.machine import Machine
@@ -243,7 +243,7 @@ async def stickiness(found: CountedCluster, load: Load, requests: int, seed: int
     await found.protected()
     sources = [Requests(load, name, random.Random(f"{seed}/{name}")) for name in names]
     moved = _gravitations(found)
-    drawn: list[Request] = []
+    drawn: list[DrillRequest] = []
 
     async def one(number: int) -> None:
         at = number % len(names)

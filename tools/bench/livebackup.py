@@ -39,7 +39,13 @@ import trio
 
 from jgroups_py import MemoryNetwork
 from jgroups_py.config.settings import load_stack
-from jgroups_py.livebackup import LiveBackupSettings, Node, Stateful, Work, open_livebackup
+from jgroups_py.livebackup import (
+    LiveBackupNode,
+    LiveBackupSettings,
+    Stateful,
+    Work,
+    open_livebackup,
+)
 from jgroups_py.livebackup.applier import Applier
 from jgroups_py.livebackup.tickets import Ticket
 from jgroups_py.tools.bench.waits import Waits, bare
@@ -142,7 +148,7 @@ async def rate(mode: Any, load: Load, *, backup: bool) -> Rate:
             return await run_load(live, load)
 
 
-async def run_load(live: Node, load: Load) -> Rate:
+async def run_load(live: LiveBackupNode, load: Load) -> Rate:
     """On the live node."""
     numbers = iter(range(load.operations))
     operation = turn if load.cpu else write

@@ -25,7 +25,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, Any, Final
 
-from jgroups_py.tools.bench.maps_stores import STORES, Plan
+from jgroups_py.tools.bench.maps_stores import STORES, StorePlan
 
 SHARES: Final = (("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999))
 BLOCKED_AFTER: Final = 2.0
@@ -59,11 +59,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for size in _numbers(given.sizes):
         for processes in _numbers(given.processes):
             for name in stores:
-                row = measured(name, processes, Plan(size, given.seconds))
+                row = measured(name, processes, StorePlan(size, given.seconds))
                 result["rows"].append(row)
                 print(line(row), flush=True)
     for name in stores:
-        row = stopped(name, Plan(100, given.seconds), given.stops)
+        row = stopped(name, StorePlan(100, given.seconds), given.stops)
         result["stopped"].append(row)
         print(line(row), flush=True)
     result["load after"] = os.getloadavg()[0]
@@ -76,10 +76,12 @@ def _numbers(text: str) -> list[int]:
     return [int(part) for part in text.split(",")]
 
 
-def measured(store: str, processes: int, plan: Plan) -> dict[str, Any]:
+def measured(store: str, processes: int, plan: StorePlan) -> dict[str, Any]:
     """Rates of all processes together, and how long calls took."""
     with tempfile.TemporaryDirectory() as name, STORES[store].server(Path(name), processes) as at:
-        workers = [Worker(store, at, number, plan, Path(name)) for number in range(processes)]
+        workers = [
+            MeasuringWorker(store, at, number, plan, Path(name)) for number in range(processes)
+        ]
         try:
             row: dict[str, Any] = {"store": store, "processes": processes, "bytes": plan.size}
             for worker in workers:
@@ -97,13 +99,13 @@ def measured(store: str, processes: int, plan: Plan) -> dict[str, Any]:
                 worker.end()
 
 
-def stopped(store: str, plan: Plan, stops: int) -> dict[str, Any]:
+def stopped(store: str, plan: StorePlan, stops: int) -> dict[str, Any]:
     """How long puts take when another process was stopped while it put, and how often none returned."""
     took, blocked = array("d"), 0
     for _ in range(stops):
         with tempfile.TemporaryDirectory() as name, STORES[store].server(Path(name), 3) as at:
             # The third one does nothing: PySyncObj needs two of three.
-            workers = [Worker(store, at, number, plan, Path(name)) for number in range(3)]
+            workers = [MeasuringWorker(store, at, number, plan, Path(name)) for number in range(3)]
             other, worker, _ = workers
             try:
                 for one in workers:
@@ -123,10 +125,10 @@ def stopped(store: str, plan: Plan, stops: int) -> dict[str, Any]:
     return {"store": store, "stops": stops, "blocked": blocked, "put": quantiles(took)}
 
 
-class Worker:
+class MeasuringWorker:
     """A process that has the store open, and measures when it is told to."""
 
-    def __init__(self, store: str, at: Any, number: int, plan: Plan, folder: Path) -> None:
+    def __init__(self, store: str, at: Any, number: int, plan: StorePlan, folder: Path) -> None:
         self._file = folder / f"took.{number}"
         self.process = subprocess.Popen(
             [sys.executable, "-m", "jgroups_py.tools.bench.maps_stores", store]

@@ -35,12 +35,12 @@ Calls = tuple[Callable[[str, bytes], object], Callable[[str], object]]
 
 
 @dataclass(frozen=True)
-class Plan:
+class StorePlan:
     size: int
     seconds: float
 
 
-class Store:
+class BenchStore:
     """``server`` gives what ``opened`` needs, in JSON; ``opened`` runs in each process."""
 
     modules: tuple[str, ...] = ()
@@ -66,7 +66,7 @@ class Store:
         yield  # pragma: no cover
 
 
-class OfMap(Store):
+class OfMap(BenchStore):
     modules = ("lmdb",)
 
     def __init__(self, **options: Any) -> None:
@@ -85,7 +85,7 @@ class OfMap(Store):
         return isinstance(error, MapFull)
 
 
-class OfRedis(Store):
+class OfRedis(BenchStore):
     modules = ("redis", "hiredis")
 
     def missing(self) -> str | None:
@@ -113,7 +113,7 @@ class OfRedis(Store):
         yield client.set, client.get
 
 
-class OfDiskcache(Store):
+class OfDiskcache(BenchStore):
     modules = ("diskcache",)
 
     @contextmanager
@@ -126,7 +126,7 @@ class _Manager(BaseManager):
     pass
 
 
-class OfManager(Store):
+class OfManager(BenchStore):
     @contextmanager
     def server(self, folder: Path, processes: int) -> Iterator[Any]:
         place = str(folder / "socket")
@@ -147,7 +147,7 @@ class OfManager(Store):
         yield values.__setitem__, values.get
 
 
-class OfPysyncobj(Store):
+class OfPysyncobj(BenchStore):
     modules = ("pysyncobj",)
 
     @contextmanager
@@ -169,7 +169,7 @@ class OfPysyncobj(Store):
         yield lambda key, value: values.set(key, value, sync=True, timeout=10), values.get
 
 
-class OfLmdb(Store):
+class OfLmdb(BenchStore):
     modules = ("lmdb",)
 
     @contextmanager
@@ -187,7 +187,7 @@ class OfLmdb(Store):
         yield put, get
 
 
-STORES: Final[dict[str, Store]] = {
+STORES: Final[dict[str, BenchStore]] = {
     "map": OfMap(),
     "map-process": OfMap(merger="process"),
     "redis": OfRedis(),
@@ -231,7 +231,7 @@ def times(
     return took
 
 
-def measure(store: str, at: Any, number: int, plan: Plan, file: Path) -> None:
+def measure(store: str, at: Any, number: int, plan: StorePlan, file: Path) -> None:
     """Does what standard input says: ``put`` and ``get`` write their times to ``file``; ``on`` puts until this process is stopped."""
     value = bytes(plan.size)
     with STORES[store].opened(at, number) as (put, get):
@@ -260,7 +260,7 @@ def main(arguments: list[str]) -> None:
         _serve_manager(arguments[1])
         return
     at, number, size, seconds, file = (json.loads(part) for part in arguments[1:])
-    measure(arguments[0], at, number, Plan(size, seconds), Path(file))
+    measure(arguments[0], at, number, StorePlan(size, seconds), Path(file))
 
 
 if __name__ == "__main__":

@@ -42,7 +42,7 @@ END_SECONDS: Final = 15.0
 # --- a host
 
 
-class Host:
+class StressHost:
     """What the process of a host does."""
 
     def __init__(self, m: Any) -> None:
@@ -99,7 +99,7 @@ def serve(argument: dict[str, Any]) -> None:
         ],
         replication=Replication(peers=frozenset(range(1, HOSTS + 1))),
     ) as m:
-        host = Host(m)
+        host = StressHost(m)
         while len(m.statistics().peers) < HOSTS - 1:
             time.sleep(0.02)
         _say(event="ready")

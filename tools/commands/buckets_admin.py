@@ -27,7 +27,7 @@ from jgroups_py.buckets.deployment import Deployment, distribute, load_deploymen
 from jgroups_py.buckets.deployment.application import load_application
 from jgroups_py.buckets.messages import EntryChange, IndexState
 from jgroups_py.buckets.node import BucketNode
-from jgroups_py.buckets.orders import Order, evacuation, recreation, restoration
+from jgroups_py.buckets.orders import BucketOrder, evacuation, recreation, restoration
 from jgroups_py.buckets.plugin import Plugin
 from jgroups_py.buckets.rates import rates
 from jgroups_py.buckets.serving import serve_items
@@ -333,7 +333,7 @@ def exempt(file: str, name: str, **options: Any) -> int:
     The others need room by the file's capacities; else nothing is moved.
     """
 
-    def plan(deployment: Deployment, state: IndexState) -> list[Order]:
+    def plan(deployment: Deployment, state: IndexState) -> list[BucketOrder]:
         return evacuation(deployment, state, name)
 
     return _carry_out(file, plan, **options)
@@ -352,7 +352,7 @@ def restore(file: str, **options: Any) -> int:
     Missing slaves are made again. jgroups-py buckets init shows the goal.
     """
 
-    def plan(deployment: Deployment, state: IndexState) -> list[Order]:
+    def plan(deployment: Deployment, state: IndexState) -> list[BucketOrder]:
         return restoration(deployment, state, distribute(deployment).components)
 
     return _carry_out(file, plan, **options)
@@ -360,7 +360,7 @@ def restore(file: str, **options: Any) -> int:
 
 def _carry_out(
     file: str,
-    plan: Callable[[Deployment, IndexState], list[Order]],
+    plan: Callable[[Deployment, IndexState], list[BucketOrder]],
     *,
     dry_run: bool,
     pause: float | None,

@@ -26,7 +26,7 @@ DAMAGES_SHOWN = 20
 """Damages of one archive that are told in full."""
 
 
-class Size(click.ParamType[int]):
+class SizeParameter(click.ParamType[int]):
     """A size such as 500gb, in bytes."""
 
     name = "SIZE"
@@ -151,7 +151,9 @@ def _text(result: dict[str, Any]) -> str:
 @click.option(
     "--out", "folder", metavar="FOLDER", help="Write NODE.jgb for each node; else only count."
 )
-@click.option("--project", type=Size(), help="Exit 1 if this size needs longer than --within.")
+@click.option(
+    "--project", type=SizeParameter(), help="Exit 1 if this size needs longer than --within."
+)
 @click.option(
     "--within", type=Time(), default=OUTAGE, show_default="3h", help="The outage that is planned."
 )

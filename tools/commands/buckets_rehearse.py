@@ -7,7 +7,7 @@ import json
 import click
 
 from jgroups_py.buckets.deployment import load_deployment
-from jgroups_py.testing.explorer.buckets.rehearsal import BUCKETS_MAX, Scene
+from jgroups_py.testing.explorer.buckets.rehearsal import BUCKETS_MAX, RehearsedEvent
 from jgroups_py.testing.explorer.buckets.rehearsal import rehearse as play
 from jgroups_py.tools.options import JsonCommand, Time, examples, json_option
 from jgroups_py.tools.outputs import show
@@ -47,7 +47,7 @@ def rehearse(file: str, detection: float, within: float, seed: int, json_out: st
     Exit 1: an answered change was lost, a key had no answer for longer than --within, or an operation failed.
     """
     deployment = load_deployment(file)
-    scenes: list[Scene] = []
+    scenes: list[RehearsedEvent] = []
     with status_line("rehearse") as tell:
         for scene in play(deployment, seed=seed, detection=detection):
             scenes.append(scene)
@@ -71,7 +71,7 @@ def rehearse(file: str, detection: float, within: float, seed: int, json_out: st
     return int(bool(bad))
 
 
-def _verdict(scene: Scene, within: float) -> list[str]:
+def _verdict(scene: RehearsedEvent, within: float) -> list[str]:
     """Why a scene is not as it should be."""
     found = list(scene.problems)
     if scene.lost:
@@ -81,7 +81,7 @@ def _verdict(scene: Scene, within: float) -> list[str]:
     return found
 
 
-def _text(scenes: list[Scene], within: float, buckets: int) -> str:
+def _text(scenes: list[RehearsedEvent], within: float, buckets: int) -> str:
     width = max(len(scene.name) for scene in scenes)
     lines = [f"{'event':{width}}  interruption  requests  lost  without backup"]
     for scene in scenes:

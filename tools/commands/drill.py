@@ -24,12 +24,12 @@ from jgroups_py.drill.file import loader as drill_loader
 from jgroups_py.drill.file import plan as plans
 from jgroups_py.drill.file import stacks, workloads
 from jgroups_py.drill.file.model import Drill
-from jgroups_py.drill.file.plan import Plan, Setting
+from jgroups_py.drill.file.plan import DrillPlan, Setting
 from jgroups_py.drill.judged import check, run, runner_of
 from jgroups_py.drill.report import table
 from jgroups_py.drill.report.progress import TerminalProgress
 from jgroups_py.drill.run.resolve import DrillError
-from jgroups_py.drill.run.runner import Silent
+from jgroups_py.drill.run.runner import NoProgress
 from jgroups_py.errors import ConfigError, JGroupsError
 from jgroups_py.testing.explorer.pool import cores, each
 from jgroups_py.tools.options import JsonCommand, examples, json_option, seeds_option
@@ -137,7 +137,7 @@ def drill(
 
 
 def _one(
-    plan: Plan,
+    plan: DrillPlan,
     real: bool,
     command: str,
     json_out: str | None,
@@ -195,7 +195,7 @@ def _run_seed(
     """Run a drill in a process of its own. Return its result, or the text of the error that kept it from running."""
     try:
         plan = plans.build(loaded, seed, settings, seal=seal)
-        return seed, run(plan, runner_of(plan, real), Silent()).result
+        return seed, run(plan, runner_of(plan, real), NoProgress()).result
     except (JGroupsError, OSError) as error:
         return seed, str(error)
     except Exception as error:

@@ -11,7 +11,7 @@ from typing import Any, Final, Protocol
 import trio
 
 from jgroups_py.errors import ConfigError
-from jgroups_py.maps.digests import Difference, Row, compared, differing, digests, rows
+from jgroups_py.maps.digests import Difference, DigestRow, compared, differing, digests, rows
 from jgroups_py.maps.remote_side import open_remote
 from jgroups_py.tls import TlsSettings
 
@@ -24,7 +24,7 @@ class DiffSide(Protocol):
     key_codec: str
 
     async def digests(self) -> list[int]: ...
-    async def rows(self, buckets: Collection[int]) -> dict[bytes, Row]: ...
+    async def rows(self, buckets: Collection[int]) -> dict[bytes, DigestRow]: ...
 
 
 class Local:
@@ -37,7 +37,7 @@ class Local:
     async def digests(self) -> list[int]:
         return await trio.to_thread.run_sync(digests, self._file.items())
 
-    async def rows(self, buckets: Collection[int]) -> dict[bytes, Row]:
+    async def rows(self, buckets: Collection[int]) -> dict[bytes, DigestRow]:
         return dict((await trio.to_thread.run_sync(rows, self._file, buckets))[0])
 
 
@@ -54,7 +54,7 @@ class Remote:
             self.key_codec = remote.described.key
             return await remote.digests()
 
-    async def rows(self, buckets: Collection[int]) -> dict[bytes, Row]:
+    async def rows(self, buckets: Collection[int]) -> dict[bytes, DigestRow]:
         async with open_remote(self._place, self._name, **self._how) as remote:
             return await remote.rows(buckets)
 

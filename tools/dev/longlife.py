@@ -12,8 +12,8 @@ import click
 from jgroups_py.drill.report.charts import Chart, between, standalone
 from jgroups_py.drill.report.progress import TerminalProgress
 from jgroups_py.drill.soak import plan as plans
-from jgroups_py.drill.soak.plan import HOURS_MAX, Pace, Plan
-from jgroups_py.drill.soak.samples import TOLERANCE, Compared, Run, Sample, compare
+from jgroups_py.drill.soak.plan import HOURS_MAX, Pace, SoakPlan
+from jgroups_py.drill.soak.samples import TOLERANCE, Compared, SoakRun, SoakSample, compare
 from jgroups_py.tools.options import JsonCommand, Time, examples, json_option
 from jgroups_py.tools.outputs import OutFile, write
 
@@ -115,7 +115,7 @@ def _plan(
     sites: int | None,
     members: int,
     cycle: float | None,
-) -> Plan:
+) -> SoakPlan:
     pace: Pace = plans.SIMULATED if simulated else plans.REAL
     settings = plans.SIMULATED_SETTINGS if simulated else plans.REAL_SETTINGS
     if cycle is not None:
@@ -130,7 +130,7 @@ def _plan(
     )
 
 
-def _result(plan: Plan, kind: str, run: Run, compared: list[Compared]) -> dict[str, Any]:
+def _result(plan: SoakPlan, kind: str, run: SoakRun, compared: list[Compared]) -> dict[str, Any]:
     grown = [c for c in compared if not c.holds]
     return {
         "mode": kind,
@@ -153,7 +153,7 @@ def _result(plan: Plan, kind: str, run: Run, compared: list[Compared]) -> dict[s
     }
 
 
-def _sums(sample: Sample) -> dict[str, Any]:
+def _sums(sample: SoakSample) -> dict[str, Any]:
     total = sample.total()
     return {
         "t": sample.t,
@@ -165,7 +165,7 @@ def _sums(sample: Sample) -> dict[str, Any]:
     }
 
 
-def _plot(plan: Plan, kind: str, samples: list[Sample]) -> str:
+def _plot(plan: SoakPlan, kind: str, samples: list[SoakSample]) -> str:
     rows = [_sums(sample) for sample in samples]
     names = ["entries", "bytes", *samples[-1].figures]
     shown = {"entries": "entries of all tables", "bytes": "bytes of all tables"}

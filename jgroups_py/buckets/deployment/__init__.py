@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from jgroups_py.buckets.deployment.distribution import Distribution, distribute
 from jgroups_py.buckets.deployment.findings import findings
-from jgroups_py.buckets.deployment.model import Deployment, Node
+from jgroups_py.buckets.deployment.model import DeployedNode, Deployment
 from jgroups_py.buckets.deployment.reader import load_deployment, parse_deployment
 
 __all__ = [
     "Deployment",
     "Distribution",
-    "Node",
+    "DeployedNode",
     "distribute",
     "findings",
     "load_deployment",

@@ -20,7 +20,7 @@ Separate = Literal["causes", "nodes"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Node:
+class DeployedNode:
     """A node. ``causes``: what fails all nodes that name it, such as a rack. ``buckets``: copies it can hold; ``masters``: how many of
     these can be masters. The other numbers are components of each kind."""
 
@@ -48,7 +48,7 @@ class Deployment:
 
     name: str
     buckets: int
-    nodes: tuple[Node, ...]
+    nodes: tuple[DeployedNode, ...]
     settings: InstanceSettings
     separate: Separate = "causes"
     stack: str = "udp.xml"
@@ -59,7 +59,7 @@ class Deployment:
     places: Mapping[str, Place] = field(default_factory=dict, repr=False)
 
     @cached_property
-    def by_name(self) -> dict[str, Node]:
+    def by_name(self) -> dict[str, DeployedNode]:
         return {node.name: node for node in self.nodes}
 
     @cached_property
@@ -74,7 +74,7 @@ class Deployment:
             cause: tuple(names) for cause, names in found.items() if len(names) > 1
         }
 
-    def zone_of(self, node: Node) -> str:
+    def zone_of(self, node: DeployedNode) -> str:
         """The node's causes as its components tell them: names with commas between them. A running index refuses pairs that share one, so it hears of
         none where they may."""
         return ",".join(node.causes) if self.separate == "causes" else ""

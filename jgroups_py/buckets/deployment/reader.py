@@ -29,7 +29,7 @@ from typing import Any, Final
 import yaml
 
 from jgroups_py.buckets.deployment.distribution import check_pinned
-from jgroups_py.buckets.deployment.model import COMPONENTS_MAX, NODES_MAX, Deployment, Node
+from jgroups_py.buckets.deployment.model import COMPONENTS_MAX, NODES_MAX, DeployedNode, Deployment
 from jgroups_py.buckets.deployment.rules import check
 from jgroups_py.buckets.digest import BUCKETS_MAX
 from jgroups_py.buckets.settings import InstanceSettings
@@ -126,7 +126,7 @@ class _DeploymentReader(YamlReader):
             )
         return text
 
-    def _node(self, name: str, node: yaml.Node, buckets: int) -> Node:
+    def _node(self, name: str, node: yaml.Node, buckets: int) -> DeployedNode:
         where = f"nodes.{name}"
         if not _NAME.fullmatch(name) or len(name) > NAME_MAX:
             raise self.wrong(
@@ -135,7 +135,7 @@ class _DeploymentReader(YamlReader):
                 f"{name[:80]!r} is no name (letters, digits, _ - ., at most {NAME_MAX})",
             )
         if isinstance(node, yaml.ScalarNode) and not node.value:
-            return Node(name=name, buckets=buckets, masters=buckets)
+            return DeployedNode(name=name, buckets=buckets, masters=buckets)
         found = self.keys(node, where, _NODE_KEYS)
         holds = masters = buckets
         if "buckets" in found:
@@ -158,7 +158,7 @@ class _DeploymentReader(YamlReader):
                 else 0
                 for kind in _KINDS
             }
-        return Node(
+        return DeployedNode(
             name=name,
             causes=self._causes(found["fails_with"], f"{where}.fails_with")
             if "fails_with" in found

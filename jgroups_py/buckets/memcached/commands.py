@@ -26,7 +26,7 @@ class Modify:
     noreply: bool
 
 
-class Service(StrEnum):
+class ServiceCommand(StrEnum):
     """What is not about an item."""
 
     STATS = "stats"
@@ -40,7 +40,7 @@ class Service(StrEnum):
 class Serve:
     """A question to the server itself."""
 
-    service: Service
+    service: ServiceCommand
     argument: bytes = b""
     noreply: bool = False
 

@@ -25,7 +25,14 @@ from jgroups_py.buckets.items.requests import (
     Remove,
     Touch,
 )
-from jgroups_py.buckets.memcached.commands import Command, Modify, Retrieve, Serve, Service, Wrong
+from jgroups_py.buckets.memcached.commands import (
+    Command,
+    Modify,
+    Retrieve,
+    Serve,
+    ServiceCommand,
+    Wrong,
+)
 from jgroups_py.buckets.memcached.limits import TextLimits
 
 TEXT_CAUSES: Final[Mapping[str, str]] = {
@@ -213,13 +220,13 @@ class CommandParser:
         return Modify(Touch(key, expires), noreply)
 
     def _serve(self, name: bytes, words: list[bytes], now: float) -> Command:
-        service = Service(name.decode())
+        service = ServiceCommand(name.decode())
         noreply = words[-1:] == [b"noreply"] and service in _MAY_BE_SILENT
         words = words[:-1] if noreply else words
         wrong = len(words) > _WORDS_MAX[service] or b"noreply" in words
-        if service is not Service.STATS:
+        if service is not ServiceCommand.STATS:
             wrong = wrong or not all(word.isdigit() for word in words)
-        if wrong or (service is Service.VERBOSITY and not words and not noreply):
+        if wrong or (service is ServiceCommand.VERBOSITY and not words and not noreply):
             return Wrong("bad_line", _ERROR)
         return Serve(service, b" ".join(words[:8])[:250], noreply)
 
@@ -240,13 +247,13 @@ class CommandParser:
         return Wrong(cause, reply, ends=True)
 
 
-_MAY_BE_SILENT: Final = (Service.FLUSH_ALL, Service.VERBOSITY)
+_MAY_BE_SILENT: Final = (ServiceCommand.FLUSH_ALL, ServiceCommand.VERBOSITY)
 _WORDS_MAX: Final = {
-    Service.STATS: 8,
-    Service.VERSION: 0,
-    Service.QUIT: 0,
-    Service.VERBOSITY: 1,
-    Service.FLUSH_ALL: 1,
+    ServiceCommand.STATS: 8,
+    ServiceCommand.VERSION: 0,
+    ServiceCommand.QUIT: 0,
+    ServiceCommand.VERBOSITY: 1,
+    ServiceCommand.FLUSH_ALL: 1,
 }
 """Arguments of a service: numbers, of stats words."""
 _KEY_BYTES: Final = bytes(code for code in range(1, 256) if code not in b"\t\n\v\f\r ")
@@ -258,7 +265,7 @@ _READERS: Final[
     **dict.fromkeys((b"incr", b"decr"), CommandParser._count),
     b"delete": CommandParser._delete,
     b"touch": CommandParser._touch,
-    **dict.fromkeys((service.value.encode() for service in Service), CommandParser._serve),
+    **dict.fromkeys((service.value.encode() for service in ServiceCommand), CommandParser._serve),
 }
 
 

@@ -22,7 +22,7 @@ from jgroups_py.buckets.memcached.commands import (
     Modify,
     Retrieve,
     Serve,
-    Service,
+    ServiceCommand,
     Wrong,
 )
 from jgroups_py.buckets.memcached.limits import TextLimits
@@ -128,7 +128,7 @@ class MemcachedServer:
                     await self._flush(guest, answers)
                     raise EndOfClient(cause)
                 self._door.turn_away(cause, guest.host)
-            case Serve(service=Service.QUIT):
+            case Serve(service=ServiceCommand.QUIT):
                 await self._flush(guest, answers)
                 raise EndOfClient
             case Modify() | Serve():
@@ -186,14 +186,14 @@ class MemcachedServer:
 
     def _answer(self, command: Serve) -> bytes:
         match command.service:
-            case Service.VERSION:
+            case ServiceCommand.VERSION:
                 return f"VERSION {COMMANDS_OF}\r\n".encode()
-            case Service.FLUSH_ALL:
+            case ServiceCommand.FLUSH_ALL:
                 self._counters["refused_flush_all"] += 1
                 return replies.server_error(REFUSED)
-            case Service.STATS if not command.argument:
+            case ServiceCommand.STATS if not command.argument:
                 return replies.of_statistics(self.statistics())
-            case Service.STATS:
+            case ServiceCommand.STATS:
                 return replies.END  # memcached's kinds of statistics are about its slabs
             case _:
                 return replies.OK  # verbosity

@@ -7,7 +7,7 @@ from typing import Any, Final
 import msgspec
 
 from jgroups_py.buckets.errors import BadKey, EntryFailed
-from jgroups_py.buckets.objects.kinds import Kind, Method
+from jgroups_py.buckets.objects.kinds import Kind, ObjectMethod
 from jgroups_py.buckets.plugin import ReadAt, Request
 
 
@@ -40,7 +40,7 @@ UNREADABLE: Final = (msgspec.MsgspecError, ValueError, RecursionError)
 def request_for(
     kind: Kind[Any],
     key: str,
-    method: Method,
+    method: ObjectMethod,
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
     read_at: ReadAt | None,
@@ -67,7 +67,7 @@ def call_from(body: bytes) -> ObjectCall | None:
         return None
 
 
-def arguments_of(method: Method, call: ObjectCall) -> dict[str, Any]:
+def arguments_of(method: ObjectMethod, call: ObjectCall) -> dict[str, Any]:
     """The arguments as the method's types. Raises TypeError."""
     found = {}
     for name, value in call.arguments.items():
@@ -88,7 +88,7 @@ def raised(error: Exception) -> bytes:
     return _encode(ObjectRaised(type(error).__name__, list(error.args)))
 
 
-def value_of(kind: Kind[Any], method: Method, replies: list[bytes]) -> Any:
+def value_of(kind: Kind[Any], method: ObjectMethod, replies: list[bytes]) -> Any:
     """What the method has returned. Raises what it has raised; EntryFailed: the answer is none of this kind."""
     try:
         end = _end.decode(replies[0])

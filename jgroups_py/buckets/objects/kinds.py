@@ -110,7 +110,7 @@ class StateCodec(Generic[T]):
 
 
 @dataclass(frozen=True)
-class Method:
+class ObjectMethod:
     """A method that can be called from afar. ``arguments``: name -> type; ``result``: the type that it returns."""
 
     name: str
@@ -134,7 +134,7 @@ class Kind(Generic[T]):
     earlier: Mapping[int, Earlier[T]] = field(default_factory=dict)
     errors: tuple[type[Exception], ...] = ()
     """What methods raise for callers: they get it with its ``args``, and nothing was changed. Other errors become EntryFailed."""
-    methods: Mapping[str, Method] = field(init=False)
+    methods: Mapping[str, ObjectMethod] = field(init=False)
 
     def __post_init__(self) -> None:
         name = self.name or self.cls.__name__
@@ -157,7 +157,7 @@ class Kind(Generic[T]):
         return self.codec
 
 
-def _methods(cls: type) -> dict[str, Method]:
+def _methods(cls: type) -> dict[str, ObjectMethod]:
     found = {}
     for name, function in inspect.getmembers(cls, inspect.isfunction):
         if name.startswith("_"):
@@ -177,7 +177,7 @@ def _methods(cls: type) -> dict[str, Method]:
         arguments = {parameter.name: hints.get(parameter.name, Any) for parameter in named}
         marked = getattr(function, _MARK, False)
         result = hints.get("return", Any)
-        found[name] = Method(name, function, signature, marked, arguments, result)
+        found[name] = ObjectMethod(name, function, signature, marked, arguments, result)
     if not found:
         raise BadPlugin(f"{cls.__name__}: it has no public method")
     return found

@@ -7,17 +7,17 @@ from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, cast
 
 from jgroups_py.buckets.errors import BadPlugin
 from jgroups_py.buckets.objects.calls import request_for, value_of
-from jgroups_py.buckets.objects.kinds import Kind, Method
+from jgroups_py.buckets.objects.kinds import Kind, ObjectMethod
 from jgroups_py.buckets.objects.plugin import kind_of
 from jgroups_py.buckets.plugin import Plugin, ReadAt, Request
 
 T = TypeVar("T")
 R = TypeVar("R")
 P = ParamSpec("P")
-Perform = Callable[[Kind[Any], str, Method, tuple[Any, ...], dict[str, Any]], Any]
+Perform = Callable[[Kind[Any], str, ObjectMethod, tuple[Any, ...], dict[str, Any]], Any]
 
 
-class Requests(Protocol):
+class RequestingNode(Protocol):
     """A node: of trio, or of asyncio."""
 
     @property
@@ -26,7 +26,7 @@ class Requests(Protocol):
     async def request(self, request: Request, /) -> list[bytes]: ...
 
 
-class Remote:
+class EntryStub:
     """Stands for one entry. Its methods are those of the class."""
 
     def __init__(self, kind: Kind[Any], key: str, perform: Perform) -> None:
@@ -47,7 +47,7 @@ class Remote:
         return f"<{self._kind.name} {self._key!r}>"
 
 
-def method_of(kind: Kind[Any], function: Callable[..., Any]) -> Method:
+def method_of(kind: Kind[Any], function: Callable[..., Any]) -> ObjectMethod:
     """The method that this function is. Raises BadPlugin."""
     for method in kind.methods.values():
         if method.function is function:
@@ -69,12 +69,14 @@ class Objects(Generic[T]):
     be carried out or not.
     """
 
-    def __init__(self, node: Requests, cls: type[T], *, read_at: ReadAt | None = None) -> None:
+    def __init__(
+        self, node: RequestingNode, cls: type[T], *, read_at: ReadAt | None = None
+    ) -> None:
         self._node, self._read_at = node, read_at
         self._kind: Kind[T] = kind_of(node.plugin, cls)
 
     def __getitem__(self, key: str) -> T:
-        return cast(T, Remote(self._kind, key, self._perform))
+        return cast(T, EntryStub(self._kind, key, self._perform))
 
     @overload
     async def call(
@@ -98,7 +100,7 @@ class Objects(Generic[T]):
         self,
         kind: Kind[Any],
         key: str,
-        method: Method,
+        method: ObjectMethod,
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
     ) -> Any:

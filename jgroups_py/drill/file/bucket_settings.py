@@ -9,7 +9,7 @@ from jgroups_py.buckets.opening import FAST_DETECTION
 from jgroups_py.buckets.parts import Placement
 from jgroups_py.buckets.settings import InstanceSettings
 from jgroups_py.drill.file import bucket_keys
-from jgroups_py.drill.file.plan import Plan
+from jgroups_py.drill.file.plan import DrillPlan
 from jgroups_py.errors import ConfigError
 
 _OF_THE_DRILL: Final = ("moves", "repair", "versions")
@@ -37,7 +37,7 @@ def attributes(given: Mapping[str, str]) -> dict[str, str]:
     return {**FAST_DETECTION, **given}
 
 
-def check(plan: Plan) -> None:
+def check(plan: DrillPlan) -> None:
     """Raises ``ConfigError``."""
     members = plan.sites[0].members
     if len(members) < 2:

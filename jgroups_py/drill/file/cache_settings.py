@@ -11,12 +11,12 @@ from jgroups_py.config.file import load_stack
 from jgroups_py.config.model import with_attributes
 from jgroups_py.config.write import to_xml
 from jgroups_py.drill.file import stacks
-from jgroups_py.drill.file.plan import Plan
+from jgroups_py.drill.file.plan import DrillPlan
 from jgroups_py.drill.file.stacks import Settings
 from jgroups_py.errors import ConfigError
 
 
-def settings_of(plan: Plan, site: str, stack: Settings, file: Path) -> CacheSettings:
+def settings_of(plan: DrillPlan, site: str, stack: Settings, file: Path) -> CacheSettings:
     """The cache's settings; its stack is written to ``file``, with everything resolved.
 
     Raises ``ConfigError``.
@@ -31,7 +31,7 @@ def on_stack(settings: CacheSettings, stack: Settings, file: Path) -> CacheSetti
     return replace(settings, stack=str(file))
 
 
-def load(plan: Plan, site: str) -> CacheSettings:
+def load(plan: DrillPlan, site: str) -> CacheSettings:
     """The site's cache file. ``ConfigError`` where it has no buddies, or does not search."""
     planned = plan.site(site)
     settings = load_cache_settings(planned.cache, properties=dict(planned.properties))
@@ -44,13 +44,13 @@ def load(plan: Plan, site: str) -> CacheSettings:
     return settings
 
 
-def check(plan: Plan) -> None:
+def check(plan: DrillPlan) -> None:
     """Raises ``ConfigError`` for files with which no member could start, or reach another site."""
     for site in plan.sites:
         load(plan, site.name)
     stacks.need_relay(plan, "caches")
 
 
-def keys_of(plan: Plan) -> int:
+def keys_of(plan: DrillPlan) -> int:
     """How many keys are asked for at most."""
     return max((load.asks.keys for load in plan.loads if load.asks is not None), default=0)

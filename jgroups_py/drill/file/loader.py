@@ -29,15 +29,15 @@ from jgroups_py.drill.file.model import (
     Bridge,
     Drill,
     DrillEvent,
+    DrillSite,
+    DrillTraffic,
     Expectation,
-    Network,
+    FilePlace,
+    NetworkFaults,
     Override,
-    Place,
     Selector,
-    Site,
-    Traffic,
 )
-from jgroups_py.drill.file.values import Span
+from jgroups_py.drill.file.values import DrawnValue
 from jgroups_py.drill.file.workloads import DEFAULT, WORKLOADS, Workload
 from jgroups_py.drill.log import PAYLOAD_MIN
 from jgroups_py.errors import ConfigError
@@ -48,8 +48,8 @@ SIZE_MAX = 10_000_000
 
 DEFAULT_CACHE = "buddy.xml"
 DEFAULT_BRIDGE_STACK = "relay-bridge-tcp.xml"
-DEFAULT_SETTLE = Span(10.0, 10.0)
-DEFAULT_GRACE = Span(1.0, 1.0)
+DEFAULT_SETTLE = DrawnValue(10.0, 10.0)
+DEFAULT_GRACE = DrawnValue(1.0, 1.0)
 
 _T = TypeVar("_T")
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*")
@@ -146,8 +146,8 @@ class _Reader:
 
     # what every kind of value needs
 
-    def _place(self, node: yaml.Node) -> Place:
-        return Place(self._file, node.start_mark.line + 1, node.start_mark.column + 1)
+    def _place(self, node: yaml.Node) -> FilePlace:
+        return FilePlace(self._file, node.start_mark.line + 1, node.start_mark.column + 1)
 
     def _error(self, node: yaml.Node, where: str, problem: str) -> ConfigError:
         place = self._place(node)
@@ -207,7 +207,7 @@ class _Reader:
         except ValueError as error:
             raise self._error(node, where, str(error)) from None
 
-    def _span(self, node: yaml.Node, where: str, read: Callable[[str], float]) -> Span:
+    def _span(self, node: yaml.Node, where: str, read: Callable[[str], float]) -> DrawnValue:
         return self._value(node, where, lambda text: values.span(text, read))
 
     def _name(self, node: yaml.Node, where: str) -> str:
@@ -258,7 +258,7 @@ class _Reader:
             else (None if workload.all_relay else sites[0].name),
             sites=sites,
             bridge=self._read_bridge(top["bridge"][1] if "bridge" in top else None, node),
-            network=self._network(top["network"][1]) if "network" in top else Network(),
+            network=self._network(top["network"][1]) if "network" in top else NetworkFaults(),
             overrides=self._overrides(top["set"][1], "set") if "set" in top else (),
             traffic=traffic,
             timeline=timeline,
@@ -327,7 +327,7 @@ class _Reader:
             raise self._error(node, "relay", f"{PRIMARY_ONLY!r}, but 'primary: all' lets all relay")
         return True
 
-    def _read_sites(self, node: yaml.Node) -> tuple[Site, ...]:
+    def _read_sites(self, node: yaml.Node) -> tuple[DrillSite, ...]:
         sites = []
         named = self._mapping(node, "sites", None)
         workload = self._workload
@@ -360,7 +360,7 @@ class _Reader:
                 problem = f"more than {workload.sites_max} site: {workload.why}"
                 raise self._error(key, where, problem)
             sites.append(
-                Site(
+                DrillSite(
                     name,
                     tuple(members),
                     self._text(found["stack"][1], f"{where}.stack")
@@ -389,10 +389,10 @@ class _Reader:
 
     _NETWORK = ("latency", "jitter", "loss", "duplicate", "reorder")
 
-    def _network(self, node: yaml.Node) -> Network:
+    def _network(self, node: yaml.Node) -> NetworkFaults:
         return self._figures(self._mapping(node, "network", self._NETWORK), "network")
 
-    def _figures(self, found: dict[str, tuple[yaml.Node, yaml.Node]], where: str) -> Network:
+    def _figures(self, found: dict[str, tuple[yaml.Node, yaml.Node]], where: str) -> NetworkFaults:
         spans = {
             name: self._span(
                 found[name][1],
@@ -402,11 +402,11 @@ class _Reader:
             for name in self._NETWORK
             if name in found
         }
-        return Network(**spans)
+        return NetworkFaults(**spans)
 
     def _read_bridge(self, node: yaml.Node | None, top: yaml.Node) -> Bridge:
         if node is None:
-            return Bridge(DEFAULT_BRIDGE_STACK, Network(), (), self._place(top))
+            return Bridge(DEFAULT_BRIDGE_STACK, NetworkFaults(), (), self._place(top))
         found = self._mapping(node, "bridge", ("stack", *self._NETWORK, "set"))
         return Bridge(
             self._text(found["stack"][1], "bridge.stack")
@@ -427,7 +427,7 @@ class _Reader:
             overrides.append(Override(protocol, attribute, text, self._place(key)))
         return tuple(overrides)
 
-    def _read_traffic(self, node: yaml.Node) -> tuple[Traffic, ...]:
+    def _read_traffic(self, node: yaml.Node) -> tuple[DrillTraffic, ...]:
         lines = []
         for index, item in enumerate(self._list(node, "traffic")):
             where = f"traffic[{index}]"
@@ -441,7 +441,7 @@ class _Reader:
             if not 0 <= rate.low <= rate.high <= RATE_MAX:
                 raise self._error(found["rate"][1], f"{where}.rate", f"at most {RATE_MAX:.0f}/s")
             lines.append(
-                Traffic(
+                DrillTraffic(
                     site,
                     self._members(found["members"][1], site, f"{where}.members")
                     if "members" in found
@@ -450,7 +450,7 @@ class _Reader:
                     self._size(found["size"][1], f"{where}.size") if "size" in found else 1000,
                     self._span(found["start"][1], f"{where}.start", values.duration)
                     if "start" in found
-                    else Span(0.0, 0.0),
+                    else DrawnValue(0.0, 0.0),
                     self._span(found["stop"][1], f"{where}.stop", values.duration)
                     if "stop" in found
                     else None,
@@ -462,7 +462,7 @@ class _Reader:
 
     def _asks(
         self, found: dict[str, tuple[yaml.Node, yaml.Node]], where: str
-    ) -> tuple[object, tuple[tuple[str, Span], ...]]:
+    ) -> tuple[object, tuple[tuple[str, DrawnValue], ...]]:
         workload = self._workload
         if workload.asks is None:
             return None, ()
@@ -559,7 +559,7 @@ class _Reader:
             groups=groups,
             gap=self._span(found["gap"][1], f"{where}.gap", values.duration)
             if "gap" in found
-            else Span(0.0, 0.0),
+            else DrawnValue(0.0, 0.0),
             shuffled="order" in found and self._choice(found["order"][1], where, "order"),
             duration=self._span(found["for"][1], f"{where}.for", values.duration)
             if "for" in found

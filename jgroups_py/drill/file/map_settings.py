@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from jgroups_py.drill.file import stacks
-from jgroups_py.drill.file.plan import Plan
+from jgroups_py.drill.file.plan import DrillPlan
 from jgroups_py.errors import ConfigError
 
 
-def check(plan: Plan) -> None:
+def check(plan: DrillPlan) -> None:
     """Raises ``ConfigError``."""
     stacks.need_relay(plan, "maps")
     if plan.primary is not None and len(plan.sites) > 1:

@@ -1,6 +1,6 @@
 """A drill file as frozen values, each with the place it was read from.
 
-Nothing is drawn here: what may vary is a ``Span``. ``plan`` turns this and a seed into a ``Plan``.
+Nothing is drawn here: what may vary is a ``DrawnValue``. ``plan`` turns this and a seed into a ``Plan``.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from jgroups_py.drill.file.values import Span
+from jgroups_py.drill.file.values import DrawnValue
 
 MEMBERS_MAX = 1_000
 """Of all sites together."""
@@ -33,7 +33,7 @@ CACHE_TIMES = ("detection", "unprotected", "bootstrap", "unrelayed_at_site_failu
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class FilePlace:
     """Where something stands in a drill file; line and column count from 1."""
 
     file: str
@@ -51,28 +51,28 @@ class Override:
     protocol: str
     attribute: str
     value: str
-    place: Place
+    place: FilePlace
 
 
 @dataclass(frozen=True, slots=True)
-class Network:
+class NetworkFaults:
     """The faults of packets; ``None``: nothing is injected. Fractions and seconds, one way."""
 
-    latency: Span | None = None
-    jitter: Span | None = None
-    loss: Span | None = None
-    duplicate: Span | None = None
-    reorder: Span | None = None
+    latency: DrawnValue | None = None
+    jitter: DrawnValue | None = None
+    loss: DrawnValue | None = None
+    duplicate: DrawnValue | None = None
+    reorder: DrawnValue | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Site:
+class DrillSite:
     name: str
     members: tuple[str, ...]
     """In the order of joining: the first becomes coordinator and relay."""
     stack: str
     overrides: tuple[Override, ...]
-    place: Place
+    place: FilePlace
     cache: str = ""
     """The cache file, of caches."""
     properties: tuple[tuple[str, str], ...] = ()
@@ -82,25 +82,25 @@ class Site:
 @dataclass(frozen=True, slots=True)
 class Bridge:
     stack: str
-    network: Network
+    network: NetworkFaults
     overrides: tuple[Override, ...]
-    place: Place
+    place: FilePlace
 
 
 @dataclass(frozen=True, slots=True)
-class Traffic:
+class DrillTraffic:
     site: str
     members: tuple[str, ...]
-    rate: Span
+    rate: DrawnValue
     """Messages, or requests, a second and member."""
     size: int
-    start: Span
-    stop: Span | None
+    start: DrawnValue
+    stop: DrawnValue | None
     """``None``: until the last event is over."""
-    place: Place
+    place: FilePlace
     asks: Any = None
     """Of other workloads than messages: what is asked for (``Workload.asks``); ``size`` means nothing then."""
-    drawn: tuple[tuple[str, Span], ...] = ()
+    drawn: tuple[tuple[str, DrawnValue], ...] = ()
     """Parts of ``asks`` that were given, by name."""
 
 
@@ -110,7 +110,7 @@ class Selector:
 
     site: str
     what: str | None
-    place: Place
+    place: FilePlace
 
     @property
     def is_role(self) -> bool:
@@ -122,18 +122,18 @@ class Selector:
 
 @dataclass(frozen=True, slots=True)
 class DrillEvent:
-    at: Span
+    at: DrawnValue
     fault: str
     """One of the workload's faults."""
     targets: tuple[Selector, ...]
     groups: tuple[tuple[Selector, ...], ...]
     """Of a partition; ``targets`` is empty then."""
-    gap: Span
+    gap: DrawnValue
     shuffled: bool
-    duration: Span | None
+    duration: DrawnValue | None
     how: str
     """Of ``fail_site``: ``vanish`` or ``crash``."""
-    place: Place
+    place: FilePlace
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +144,7 @@ class Expectation:
     limit: float
     text: str
     """As the file has it, for people."""
-    place: Place
+    place: FilePlace
 
     def holds(self, measured: float | None) -> bool:
         """A figure that was not measured does not hold."""
@@ -168,14 +168,14 @@ class Drill:
     seed: int
     primary: str | None
     """``None``: every site relays to every other."""
-    sites: tuple[Site, ...]
+    sites: tuple[DrillSite, ...]
     bridge: Bridge
-    network: Network
+    network: NetworkFaults
     overrides: tuple[Override, ...]
-    traffic: tuple[Traffic, ...]
+    traffic: tuple[DrillTraffic, ...]
     timeline: tuple[DrillEvent, ...]
-    settle: Span
-    grace: Span
+    settle: DrawnValue
+    grace: DrawnValue
     expect: tuple[Expectation, ...]
     workload: str = "messages"
     """The name of one of ``workloads.WORKLOADS``."""
@@ -184,5 +184,5 @@ class Drill:
     settings: tuple[tuple[str, Any], ...] = ()
     """Of the workload, by name."""
 
-    def site(self, name: str) -> Site:
+    def site(self, name: str) -> DrillSite:
         return next(site for site in self.sites if site.name == name)

@@ -17,15 +17,15 @@ from jgroups_py.config.file import shipped_stacks
 from jgroups_py.drill.file.model import (
     Drill,
     DrillEvent,
+    DrillTraffic,
     Expectation,
-    Network,
+    FilePlace,
+    NetworkFaults,
     Override,
-    Place,
     Selector,
-    Traffic,
 )
 from jgroups_py.drill.file.sealing import keys_of
-from jgroups_py.drill.file.values import Span, seconds_text
+from jgroups_py.drill.file.values import DrawnValue, seconds_text
 from jgroups_py.errors import ConfigError
 
 START_SECONDS_MAX = 30.0
@@ -92,7 +92,7 @@ class PlannedEvent:
     shuffled: bool
     duration: float | None
     how: str
-    place: Place
+    place: FilePlace
     stream: str
     """Name of the random stream of this event: ``random.Random(stream)``."""
 
@@ -109,7 +109,7 @@ class PlannedEvent:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class DrillPlan:
     name: str
     file: str
     seed: int
@@ -157,11 +157,11 @@ def parse_setting(text: str) -> Setting:
     protocol, dot, attribute = name.rpartition(".")
     if not (equals and dot and protocol and attribute and value) or (colon and not scope):
         raise ConfigError(f"{text!r} is not [SITE:|bridge:]PROTOCOL.attribute=value", where="--set")
-    override = Override(protocol, attribute, value, Place("--set", 1, 1))
+    override = Override(protocol, attribute, value, FilePlace("--set", 1, 1))
     return Setting(scope or None, override, text)
 
 
-def find_stack(drill_file: str, name: str, place: Place) -> str:
+def find_stack(drill_file: str, name: str, place: FilePlace) -> str:
     """The stack file: relative to the drill file, then among the shipped stacks."""
     import jgroups_py.stacks
 
@@ -191,7 +191,7 @@ def build(
     settings: Sequence[Setting] = (),
     *,
     seal: bool = False,
-) -> Plan:
+) -> DrillPlan:
     """Draw what is to be drawn. Raises ``ConfigError`` for what is known to be impossible.
 
     ``seal``: all stacks have SEAL, the bridge's, too."""
@@ -220,7 +220,7 @@ def build(
     def settings_for(*scopes: str | None) -> tuple[Override, ...]:
         return tuple(s.override for scope in scopes for s in settings if s.scope == scope)
 
-    return Plan(
+    return DrillPlan(
         name=drill.name,
         file=drill.file,
         seed=seed,
@@ -274,7 +274,7 @@ def _primary(drill: Drill, settings: Sequence[Override]) -> str | None:
     return primary
 
 
-def unrelayed_senders(plan: Plan) -> list[str]:
+def unrelayed_senders(plan: DrillPlan) -> list[str]:
     """Sites that send, or write, at a time when they do not relay, as far as the plan tells."""
     if plan.primary is None or len(plan.sites) == 1:
         return []
@@ -307,14 +307,14 @@ class _Draws:
     def __init__(self, seed: int) -> None:
         self._seed = seed
 
-    def __call__(self, span: Span, where: str) -> float:
+    def __call__(self, span: DrawnValue, where: str) -> float:
         if span.fixed:
             return span.low
         return random.Random(f"{self._seed}:{where}").uniform(span.low, span.high)
 
 
-def _figures(network: Network, where: str, draw: _Draws) -> FaultFigures:
-    def value(span: Span | None, name: str) -> float:
+def _figures(network: NetworkFaults, where: str, draw: _Draws) -> FaultFigures:
+    def value(span: DrawnValue | None, name: str) -> float:
         return 0.0 if span is None else draw(span, f"{where}.{name}")
 
     return FaultFigures(
@@ -341,7 +341,7 @@ def _event(event: DrillEvent, where: str, draw: _Draws, seed: int) -> PlannedEve
     )
 
 
-def _loads(line: Traffic, where: str, draw: _Draws, last_event: float) -> list[Load]:
+def _loads(line: DrillTraffic, where: str, draw: _Draws, last_event: float) -> list[Load]:
     start = draw(line.start, f"{where}.start")
     stop = last_event if line.stop is None else draw(line.stop, f"{where}.stop")
     if line.stop is not None and stop < start:

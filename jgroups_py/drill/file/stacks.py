@@ -17,7 +17,7 @@ from jgroups_py.config.model import StackConfig, with_attributes
 from jgroups_py.config.settings import build
 from jgroups_py.config.write import to_xml
 from jgroups_py.drill.file.model import Override
-from jgroups_py.drill.file.plan import Plan
+from jgroups_py.drill.file.plan import DrillPlan
 from jgroups_py.drill.file.sealing import sealed, write_sealed
 from jgroups_py.errors import ConfigError
 from jgroups_py.stack.protocol import Protocol
@@ -59,7 +59,7 @@ def overridden(config: StackConfig, overrides: Sequence[Override]) -> StackConfi
 
 
 def site_settings(
-    plan: Plan,
+    plan: DrillPlan,
     site: str,
     *,
     stack: str | None = None,
@@ -98,7 +98,7 @@ def site_settings(
 
 
 def write_bridge(
-    plan: Plan, file: Path, *, bind_addr: str, hosts: Iterable[str], port: int
+    plan: DrillPlan, file: Path, *, bind_addr: str, hosts: Iterable[str], port: int
 ) -> None:
     """The bridge's stack as one member opens it, on ``port`` and no other. ``hosts``: where relays
     can be, ``address[port]``. Raises ``ConfigError``."""
@@ -117,7 +117,7 @@ def write_bridge(
     file.write_text(to_xml(config))
 
 
-def check(plan: Plan) -> None:
+def check(plan: DrillPlan) -> None:
     """Raises ``ConfigError`` for stack files and overrides with which no member could start."""
     with tempfile.TemporaryDirectory(prefix="jgroups-drill-") as folder:
         bridge = Path(folder, "bridge.xml")
@@ -126,7 +126,7 @@ def check(plan: Plan) -> None:
             site_settings(plan, site.name, bind_addr=LOOPBACK, bridge_file=bridge)
 
 
-def need_relay(plan: Plan, what: str) -> None:
+def need_relay(plan: DrillPlan, what: str) -> None:
     """Raises ``ConfigError`` for a stack without RELAY, if there are several sites. ``what``: of them."""
     if len(plan.sites) == 1:
         return
@@ -138,7 +138,7 @@ def need_relay(plan: Plan, what: str) -> None:
             )
 
 
-def relay_limits(plan: Plan) -> str:
+def relay_limits(plan: DrillPlan) -> str:
     """How much RELAY keeps, and what it does then, as text; of the first site that has it, or empty."""
     with tempfile.TemporaryDirectory(prefix="jgroups-drill-") as folder:
         for site in plan.sites:

@@ -23,7 +23,7 @@ PERCENT = {"%": 0.01}
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class DrawnValue:
     """A value, or the range it is drawn from: ``low <= drawn <= high``."""
 
     low: float
@@ -79,18 +79,18 @@ def percentage(text: str) -> float:
     return value
 
 
-def span(text: str, read: Callable[[str], float]) -> Span:
+def span(text: str, read: Callable[[str], float]) -> DrawnValue:
     """One value, or ``A..B``; the unit may stand once, at the end (``8..10s``)."""
     low, dots, high = text.partition("..")
     if not dots:
         value = read(text)
-        return Span(value, value)
+        return DrawnValue(value, value)
     match = _NUMBER.fullmatch(high)
     if match is None or not low.strip():
         raise ValueError(f"{text!r} is not a range A..B")
     if re.fullmatch(r"\s*[0-9.]+\s*", low):
         low = low.strip() + match[2]
-    bounds = Span(read(low), read(high))
+    bounds = DrawnValue(read(low), read(high))
     if bounds.low > bounds.high:
         raise ValueError(f"{text!r}: the range ends before it begins")
     return bounds

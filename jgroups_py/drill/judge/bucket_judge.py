@@ -27,8 +27,8 @@ from jgroups_py.drill.judge.flows import Wait, longest_wait, percentile
 from jgroups_py.drill.judge.live_judge import (
     Entry,
     LiveFinding,
+    LiveOperation,
     Logs,
-    Operation,
     OperationsVerdict,
     entry_of,
     halves,
@@ -36,7 +36,7 @@ from jgroups_py.drill.judge.live_judge import (
     twice,
 )
 from jgroups_py.drill.judge.rules import NEVER, Fault, Rules, Who, held, largest
-from jgroups_py.drill.log import Record
+from jgroups_py.drill.log import DrillRecord
 
 
 class Read(NamedTuple):
@@ -148,7 +148,7 @@ class _Seen:
     """The log, sorted."""
 
     def __init__(self, evidence: Evidence) -> None:
-        self.operations: dict[Entry, Operation] = {}
+        self.operations: dict[Entry, LiveOperation] = {}
         self.reads: list[Read] = []
         self.failed: list[tuple[Who, bool]] = []
         """Of requests without an answer: was it certain that nothing was done?"""
@@ -161,11 +161,13 @@ class _Seen:
                 who = Who(str(record.site), str(record.member), record.incarnation)
                 self._add(record, record.detail or {}, who, evidence)
 
-    def _add(self, record: Record, detail: dict[str, Any], who: Who, evidence: Evidence) -> None:
+    def _add(
+        self, record: DrillRecord, detail: dict[str, Any], who: Who, evidence: Evidence
+    ) -> None:
         match record.event:
             case "put":
                 assert record.seqno is not None
-                one = Operation(who, record.seqno, record.t, list(detail["keys"]))
+                one = LiveOperation(who, record.seqno, record.t, list(detail["keys"]))
                 self.operations[one.entry] = one
             case "acked":
                 one = self._operation(record)
@@ -190,7 +192,7 @@ class _Seen:
                 self.missing.update(dict.fromkeys(detail["missing"]))
                 self.alone = max(self.alone or 0, detail["alone"])
 
-    def _operation(self, record: Record) -> Operation:
+    def _operation(self, record: DrillRecord) -> LiveOperation:
         assert record.origin is not None and record.seqno is not None
         return self.operations[record.origin, record.seqno]
 

@@ -16,10 +16,10 @@ from jgroups_py.drill.judge.evidence import Evidence
 from jgroups_py.drill.judge.figures import INTERRUPTIONS, Figures, Recovery, buffers
 from jgroups_py.drill.judge.flows import Wait, longest_wait, percentile
 from jgroups_py.drill.judge.rules import Fault, Who
-from jgroups_py.drill.log import Record
+from jgroups_py.drill.log import DrillRecord
 
 
-class Request(NamedTuple):
+class AnsweredRequest(NamedTuple):
     """A request that was answered."""
 
     began: float
@@ -28,9 +28,9 @@ class Request(NamedTuple):
     write: bool
 
 
-def requests(evidence: Evidence) -> list[Request]:
+def requests(evidence: Evidence) -> list[AnsweredRequest]:
     """Answered reads and acknowledged writes, by their end. Reads at the end are left out."""
-    found: list[Request] = []
+    found: list[AnsweredRequest] = []
     begun: dict[tuple[str | None, int | None, Who], float] = {}
     for record in evidence.marks:
         detail = record.detail or {}
@@ -40,16 +40,16 @@ def requests(evidence: Evidence) -> list[Request]:
             case "acked":
                 began = begun.pop((record.origin, record.seqno, _who(record)), None)
                 if began is not None:
-                    found.append(Request(began, record.t, _who(record), True))
+                    found.append(AnsweredRequest(began, record.t, _who(record), True))
             case "got" if not detail.get("last"):
                 found.append(
-                    Request(record.t - float(detail["took"]), record.t, _who(record), False)
+                    AnsweredRequest(record.t - float(detail["took"]), record.t, _who(record), False)
                 )
     return found
 
 
 def figures(
-    evidence: Evidence, asked: Sequence[Request], reigns: Sequence[tuple[str, float, float]]
+    evidence: Evidence, asked: Sequence[AnsweredRequest], reigns: Sequence[tuple[str, float, float]]
 ) -> Figures:
     """``asked``: ``requests(evidence)``. ``reigns``: which site relayed when, none where there is one."""
     took = sorted(request.ended - request.began for request in asked)
@@ -71,7 +71,7 @@ def figures(
 def _recovery(
     fault: Fault,
     evidence: Evidence,
-    writes: Sequence[Request],
+    writes: Sequence[AnsweredRequest],
     reigns: Sequence[tuple[str, float, float]],
 ) -> Recovery:
     site, since = str(fault.site), fault.t
@@ -105,7 +105,7 @@ def _recovery(
 
 
 def _waits(
-    evidence: Evidence, site: str, since: float, fault: Fault, writes: Sequence[Request]
+    evidence: Evidence, site: str, since: float, fault: Fault, writes: Sequence[AnsweredRequest]
 ) -> list[Wait]:
     """Of each member that was there and had a write acknowledged which it began after ``since``."""
     found = []
@@ -118,5 +118,5 @@ def _waits(
     return found
 
 
-def _who(record: Record) -> Who:
+def _who(record: DrillRecord) -> Who:
     return Who(str(record.site), str(record.member), record.incarnation)

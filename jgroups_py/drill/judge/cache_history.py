@@ -21,7 +21,7 @@ Version = tuple[str, str, int]
 
 
 @dataclass
-class Write:
+class HistoryWrite:
     began: float
     acked: float = NEVER
     refused: bool = False
@@ -50,7 +50,7 @@ class History:
     """``writes`` are all there; then ``Order`` can tell."""
 
     def __init__(self) -> None:
-        self.writes: dict[Version, Write] = {}
+        self.writes: dict[Version, HistoryWrite] = {}
         self.reads: dict[str, list[Read]] = {}
         """By site."""
         self.owners: dict[str, dict[str, Version]] = {}

@@ -35,15 +35,15 @@ from typing import Any
 
 from jgroups_py.drill.file.model import Expectation
 from jgroups_py.drill.judge import cache_sites
-from jgroups_py.drill.judge.cache_history import History, Order, Read, Version, Write
-from jgroups_py.drill.judge.cache_sites import Sites, Unrelayed, version_of
+from jgroups_py.drill.judge.cache_history import History, HistoryWrite, Order, Read, Version
+from jgroups_py.drill.judge.cache_sites import SitesOfHistory, Unrelayed, version_of
 from jgroups_py.drill.judge.evidence import Evidence
 from jgroups_py.drill.judge.rules import NEVER, Judged, Measured, Rules, Who, held, largest
-from jgroups_py.drill.log import Record
+from jgroups_py.drill.log import DrillRecord
 
 
 @dataclass
-class Key:
+class KeyFate:
     """The fate of one key of a site."""
 
     site: str
@@ -74,7 +74,7 @@ class Key:
 
 
 @dataclass
-class SiteNumbers:
+class CacheSiteNumbers:
     reads: int = 0
     misses: int = 0
     writes: int = 0
@@ -93,8 +93,8 @@ class SiteNumbers:
 
 @dataclass
 class CacheVerdict:
-    sites: dict[str, SiteNumbers] = field(default_factory=dict)
-    keys: list[Key] = field(default_factory=list)
+    sites: dict[str, CacheSiteNumbers] = field(default_factory=dict)
+    keys: list[KeyFate] = field(default_factory=list)
     detections: list[Measured] = field(default_factory=list)
     unprotected: list[Measured] = field(default_factory=list)
     bootstraps: list[Measured] = field(default_factory=list)
@@ -110,8 +110,8 @@ class CacheVerdict:
 
 def judge(evidence: Evidence, *, expect: Sequence[Expectation] = ()) -> CacheVerdict:
     """Everything a drill of caches reports."""
-    verdict = CacheVerdict(sites={site: SiteNumbers() for site in evidence.sites})
-    sites = Sites(evidence)
+    verdict = CacheVerdict(sites={site: CacheSiteNumbers() for site in evidence.sites})
+    sites = SitesOfHistory(evidence)
     for key, history in sorted(_histories(evidence).items()):
         order = Order(history, sites.failures)
         found = [_judged(site, key, history, order, sites) for site in evidence.sites]
@@ -140,13 +140,15 @@ def judge(evidence: Evidence, *, expect: Sequence[Expectation] = ()) -> CacheVer
     return verdict
 
 
-def _judged(site: str, key: int, history: History, order: Order, sites: Sites) -> Key | None:
+def _judged(
+    site: str, key: int, history: History, order: Order, sites: SitesOfHistory
+) -> KeyFate | None:
     """None: the site has ended, or never had to do with it."""
     owners, reads = history.owners.get(site, {}), history.reads.get(site, [])
     own = order.done(site, NEVER)
     if not sites.there(site) or not (own or reads or owners or sites.several):
         return None
-    found = Key(site, key, owners=tuple(owners))
+    found = KeyFate(site, key, owners=tuple(owners))
     found.acknowledged = sum(w.acked < NEVER for v, w in history.writes.items() if v[0] == site)
 
     def outdated(version: Version | None, by: float, among: Sequence[Version]) -> list[Version]:
@@ -183,7 +185,7 @@ def _judged(site: str, key: int, history: History, order: Order, sites: Sites) -
     return found
 
 
-def _compare(keys: Sequence[Key], sites: Sites) -> None:
+def _compare(keys: Sequence[KeyFate], sites: SitesOfHistory) -> None:
     """Of one key."""
     for one in keys:
         one.diverged = tuple(
@@ -195,7 +197,7 @@ def _compare(keys: Sequence[Key], sites: Sites) -> None:
         )
 
 
-def _whole(key: Key) -> str | None:
+def _whole(key: KeyFate) -> str | None:
     """The values that were found, with their site."""
     found = key.found
     return found if found is None or "." in found else f"{key.site}.{found}"
@@ -229,7 +231,7 @@ _EVENTS = ("put", "acked", "failed", "got", "over", "discarded")
 
 
 def _add(
-    history: History, record: Record, detail: dict[str, Any], main: tuple[str, ...] | None
+    history: History, record: DrillRecord, detail: dict[str, Any], main: tuple[str, ...] | None
 ) -> None:
     site, who, version = str(record.site), _origin(record), None
     if record.origin is not None and record.seqno is not None:
@@ -237,7 +239,7 @@ def _add(
     match record.event:
         case "put":
             assert version is not None
-            history.writes[version] = Write(record.t, removed=bool(detail.get("removed")))
+            history.writes[version] = HistoryWrite(record.t, removed=bool(detail.get("removed")))
         case "acked":
             assert version is not None
             if detail.get("nothing"):  # it changed nothing, but it has looked
@@ -275,7 +277,7 @@ def _main_views(evidence: Evidence) -> dict[str, tuple[str, ...]]:
     return {site: max(counts, key=lambda view: counts[view]) for site, counts in held.items()}
 
 
-def _origin(record: Record) -> str:
+def _origin(record: DrillRecord) -> str:
     return f"{record.member}#{record.incarnation}"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from jgroups_py.drill.judge.cache_judge import CacheVerdict, Key
+from jgroups_py.drill.judge.cache_judge import CacheVerdict, KeyFate
 from jgroups_py.drill.judge.results import durations, rounded, said, times_of
 
 
@@ -76,7 +76,7 @@ def _findings(verdict: CacheVerdict) -> dict[str, Any]:
     }
 
 
-def _shown(key: Key) -> dict[str, Any]:
+def _shown(key: KeyFate) -> dict[str, Any]:
     return {
         "site": key.site,
         "key": key.key,

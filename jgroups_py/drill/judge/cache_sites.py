@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from jgroups_py.drill.judge.cache_history import History, Order, Version
 from jgroups_py.drill.judge.evidence import Evidence
 from jgroups_py.drill.judge.rules import NEVER, Measured, Who, failures, unhealed
-from jgroups_py.drill.log import Record
+from jgroups_py.drill.log import DrillRecord
 
 Said = Sequence[tuple[float, bool, list[str]]]
 """When somebody was protected or not, and in which view."""
@@ -43,7 +43,7 @@ class _Named(NamedTuple):
     keys: frozenset[int]
 
 
-class Sites:
+class SitesOfHistory:
     """The failures and their times, the sites that are there at the end, the keys that were named."""
 
     def __init__(self, evidence: Evidence) -> None:
@@ -228,7 +228,7 @@ class Sites:
         return found
 
 
-def version_of(said: Sequence[Any], record: Record) -> Version:
+def version_of(said: Sequence[Any], record: DrillRecord) -> Version:
     """``[origin, seqno]`` of the record's site, or with another one's."""
     return (said[2] if len(said) > 2 else str(record.site), said[0], said[1])
 

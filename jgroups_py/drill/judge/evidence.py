@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from jgroups_py.drill.judge.rules import NEVER, Fault, Lives, ViewSeen, Who
-from jgroups_py.drill.log import Record
+from jgroups_py.drill.log import DrillRecord
 
 SEQNO_MAX = 100_000_000
 """Of one origin; a larger one is a broken log, not a reason to fill memory."""
@@ -101,19 +101,19 @@ class Evidence(Lives):
         self._silent: dict[Who, None] = {}
         self.told: dict[str, Told] = {}
         self.samples: dict[Who, list[tuple[float, dict[str, Any]]]] = {}
-        self.marks: list[Record] = []
+        self.marks: list[DrillRecord] = []
         """suspect, trim and overflow records, for the report."""
         self.end = 0.0
 
     @classmethod
-    def of(cls, records: Iterable[Record], sites: Sequence[str] = ()) -> Evidence:
+    def of(cls, records: Iterable[DrillRecord], sites: Sequence[str] = ()) -> Evidence:
         evidence = cls(sites)
         add = evidence.add
         for record in records:
             add(record)
         return evidence
 
-    def add(self, record: Record) -> None:
+    def add(self, record: DrillRecord) -> None:
         """Raises ``ValueError`` for a record that cannot be."""
         t, site, member, event, origin, seqno, detail, incarnation = record
         self.end = max(self.end, t)

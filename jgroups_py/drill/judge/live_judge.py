@@ -38,7 +38,7 @@ from jgroups_py.drill.judge.rules import (
     held,
     largest,
 )
-from jgroups_py.drill.log import Record
+from jgroups_py.drill.log import DrillRecord
 
 KINDS: Final = ("lost", "undone", "half", "duplicated")
 """Of findings."""
@@ -51,7 +51,7 @@ Logs = dict[int, list[Entry]]
 
 
 @dataclass
-class Operation:
+class LiveOperation:
     """``at``: of each log, where the client was told that its entry stands, and the entry before it."""
 
     who: Who
@@ -110,7 +110,7 @@ class OperationsVerdict:
     findings: list[LiveFinding] = field(default_factory=list)
     judged: list[Who] = field(default_factory=list)
     """The members whose entries were compared at the end."""
-    operations: list[Operation] = field(default_factory=list)
+    operations: list[LiveOperation] = field(default_factory=list)
     detections: list[Measured] = field(default_factory=list)
     recoveries: list[Recovery] = field(default_factory=list)
     expectations: list[Judged] = field(default_factory=list)
@@ -187,11 +187,11 @@ class _Seen:
     """The log, sorted."""
 
     def __init__(self, evidence: Evidence) -> None:
-        self.operations: dict[Entry, Operation] = {}
+        self.operations: dict[Entry, LiveOperation] = {}
         self.asked: list[tuple[float, Who]] = []
         """Each request, also those that were turned away."""
         self.turned_away: list[Who] = []
-        self.unknown: list[Operation] = []
+        self.unknown: list[LiveOperation] = []
         self.roles: list[Role] = []
         self.ends: dict[Who, Logs] = {}
         self.begins: list[tuple[Who, Logs]] = []
@@ -199,7 +199,7 @@ class _Seen:
         for record in evidence.marks:
             self._add(record, evidence)
 
-    def _add(self, record: Record, evidence: Evidence) -> None:
+    def _add(self, record: DrillRecord, evidence: Evidence) -> None:
         detail = record.detail or {}
         match record.event:
             case "census":
@@ -215,7 +215,7 @@ class _Seen:
             case "put":
                 who = _who(record)
                 assert record.seqno is not None
-                one = Operation(who, record.seqno, record.t, list(detail["keys"]))
+                one = LiveOperation(who, record.seqno, record.t, list(detail["keys"]))
                 self.operations[one.entry] = one
                 self.asked.append((record.t, who))
             case "acked":
@@ -234,7 +234,7 @@ class _Seen:
                 if not one.refused:
                     self.unknown.append(one)
 
-    def _operation(self, record: Record) -> Operation:
+    def _operation(self, record: DrillRecord) -> LiveOperation:
         assert record.origin is not None and record.seqno is not None
         return self.operations[record.origin, record.seqno]
 
@@ -242,7 +242,7 @@ class _Seen:
         last = [role.role for role in self.roles if role.who == who and role.t <= t]
         return last[-1:] == ["live"]
 
-    def served(self, t: float) -> Operation | None:
+    def served(self, t: float) -> LiveOperation | None:
         """The first confirmed operation, by its confirmation, that began after ``t``."""
         later = [one for one in self.operations.values() if one.began > t and one.acked < NEVER]
         return min(later, key=lambda one: one.acked, default=None)
@@ -274,7 +274,7 @@ def _findings(seen: _Seen) -> list[LiveFinding]:
     ]
 
 
-def told_wrongly(one: Operation, logs: Logs) -> tuple[str, str] | None:
+def told_wrongly(one: LiveOperation, logs: Logs) -> tuple[str, str] | None:
     """Whether a node has what the client of a confirmed operation was told."""
     for log, (place, before) in zip(one.logs, one.at, strict=True):
         entries = logs.get(log, [])
@@ -298,7 +298,7 @@ def twice(logs: Logs) -> list[Entry]:
     )
 
 
-def halves(operations: Mapping[Entry, Operation], logs: Logs) -> list[tuple[Entry, str]]:
+def halves(operations: Mapping[Entry, LiveOperation], logs: Logs) -> list[tuple[Entry, str]]:
     has: dict[Entry, list[int]] = {}
     for log, entries in logs.items():
         for entry in dict.fromkeys(entries):
@@ -378,7 +378,7 @@ def _count(evidence: Evidence, seen: _Seen, verdict: LiveVerdict) -> None:
         numbers.views = len(seen_views)
 
 
-def _who(record: Record) -> Who:
+def _who(record: DrillRecord) -> Who:
     return Who(str(record.site), str(record.member), record.incarnation)
 
 

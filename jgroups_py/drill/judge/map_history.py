@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 
 from jgroups_py.drill.judge.evidence import Evidence
 from jgroups_py.drill.judge.rules import NEVER, Who
-from jgroups_py.drill.log import Record
+from jgroups_py.drill.log import DrillRecord
 
 CLOCK_MARGIN: Final = 0.002
 """Seconds between a put's stamp and the times that are logged around it, at most, as clocks go."""
@@ -60,7 +60,7 @@ class Read(NamedTuple):
 
 
 @dataclass
-class Key:
+class KeyHistory:
     """``steps``: of each incarnation, by time. ``reads``: of each host (``SITE.NAME``), in the order of its log, with what it put and
     saw."""
 
@@ -110,7 +110,7 @@ class Histories:
     """Of all keys."""
 
     def __init__(self, evidence: Evidence) -> None:
-        self.keys: dict[int, Key] = {}
+        self.keys: dict[int, KeyHistory] = {}
         self.began: dict[Who, float] = {}
         """When an incarnation had opened its map, and said what it has."""
         self.asked: dict[Who, None] = {}
@@ -119,10 +119,10 @@ class Histories:
             if record.event == "census":
                 self._census(record)
             elif record.event in ("put", "acked", "failed", "got", "seen"):
-                key = self.keys.setdefault((record.detail or {})["key"], Key())
+                key = self.keys.setdefault((record.detail or {})["key"], KeyHistory())
                 _add(key, record, record.detail or {})
 
-    def _census(self, record: Record) -> None:
+    def _census(self, record: DrillRecord) -> None:
         detail, who = record.detail or {}, who_of(record)
         if detail.get("first"):
             self.began[who] = record.t
@@ -130,7 +130,7 @@ class Histories:
             self.asked[who] = None
         owned = {int(key): version_of(value) for key, value in detail["owned"].items()}
         for number in owned:
-            self.keys.setdefault(number, Key())
+            self.keys.setdefault(number, KeyHistory())
         for number, key in self.keys.items():
             version = owned.get(number)
             if number in owned or not detail.get("first"):
@@ -139,7 +139,7 @@ class Histories:
                 key.ends[who] = version
 
 
-def _add(key: Key, record: Record, detail: dict[str, Any]) -> None:
+def _add(key: KeyHistory, record: DrillRecord, detail: dict[str, Any]) -> None:
     who, version = who_of(record), None
     if record.origin is not None and record.seqno is not None:
         version = (detail.get("from", who.site), record.origin, record.seqno)
@@ -167,7 +167,7 @@ def _add(key: Key, record: Record, detail: dict[str, Any]) -> None:
 
 
 def _step(
-    key: Key, who: Who, t: float, version: Version | None, *, put: Version | None = None
+    key: KeyHistory, who: Who, t: float, version: Version | None, *, put: Version | None = None
 ) -> None:
     """``put``: the own one that has made it, which may be a removal."""
     steps = key.steps.setdefault(who, [])
@@ -177,7 +177,7 @@ def _step(
         steps.append(Step(t, version))
 
 
-def who_of(record: Record) -> Who:
+def who_of(record: DrillRecord) -> Who:
     return Who(str(record.site), str(record.member), record.incarnation)
 
 

@@ -1,7 +1,7 @@
 """The verdict on a drill of maps, from what applications put, and what they saw of each other.
 
     lost        keys of which a host, at the end, has not what it had to have: it has nothing, or a value that is surely older than a put
-                that returned (``map_history.Key.before``), or one that nobody put
+                that returned (``map_history.KeyHistory.before``), or one that nobody put
     owed        to a host: the puts that returned at hosts that are there at the end and not cut off from it, whatever became of them
                 meanwhile; and those of other hosts that one of these has seen
     diverged    keys that two hosts, which are not cut off from each other, have differently at the end
@@ -29,8 +29,8 @@ from jgroups_py.drill.judge.figures import Figures, buffers
 from jgroups_py.drill.judge.flows import percentile
 from jgroups_py.drill.judge.map_history import (
     Histories,
-    Key,
     KeyDifference,
+    KeyHistory,
     Put,
     Version,
     differences,
@@ -90,7 +90,7 @@ class MapNumbers:
     views: int = 0
 
 
-class Lag(NamedTuple):
+class PutLag(NamedTuple):
     """A put that reached another host."""
 
     put: float
@@ -105,7 +105,7 @@ class MapVerdict:
     sites: dict[str, MapNumbers] = field(default_factory=dict)
     keys: list[MapKey] = field(default_factory=list)
     detections: list[Measured] = field(default_factory=list)
-    lags: list[Lag] = field(default_factory=list)
+    lags: list[PutLag] = field(default_factory=list)
     differences: list[KeyDifference] = field(default_factory=list)
     healings: list[Measured] = field(default_factory=list)
     unsent: list[Put] = field(default_factory=list)
@@ -171,7 +171,7 @@ class _Ends:
                 return False
         return True
 
-    def owed(self, key: Key, to: Who) -> list[Version]:
+    def owed(self, key: KeyHistory, to: Who) -> list[Version]:
         """The puts that a host must have, or something later."""
         near = [who for who in self.hosts if self.reach(who.place, to.place)]
         places = {who.place for who in near}
@@ -182,7 +182,7 @@ class _Ends:
             if put.acked < NEVER and (put.who.place in places or version in known)
         ]
 
-    def unsent(self, key: Key) -> list[Put]:
+    def unsent(self, key: KeyHistory) -> list[Put]:
         known = {step.version for who in self.hosts for step in key.steps.get(who, ())}
         return [
             put
@@ -194,7 +194,7 @@ class _Ends:
         ]
 
 
-def _judged(number: int, key: Key, ends: _Ends) -> MapKey:
+def _judged(number: int, key: KeyHistory, ends: _Ends) -> MapKey:
     found = MapKey(number, sum(put.acked < NEVER for put in key.puts.values()))
     for who in ends.hosts:
         version = key.ends.get(who)
@@ -217,7 +217,7 @@ def _judged(number: int, key: Key, ends: _Ends) -> MapKey:
     return found
 
 
-def _stale(key: Key, place: str) -> int:
+def _stale(key: KeyHistory, place: str) -> int:
     """How often a host went back."""
     known: list[Version] = []
     times = 0
@@ -230,7 +230,7 @@ def _stale(key: Key, place: str) -> int:
     return times
 
 
-def _lags(key: Key, histories: Histories, evidence: Evidence) -> list[Lag]:
+def _lags(key: KeyHistory, histories: Histories, evidence: Evidence) -> list[PutLag]:
     found = []
     for put in key.puts.values():
         if put.acked == NEVER:
@@ -240,7 +240,7 @@ def _lags(key: Key, histories: Histories, evidence: Evidence) -> list[Lag]:
                 continue
             t = key.reached(who, put)
             if t is not None:
-                found.append(Lag(put.acked, max(0.0, t - put.acked), put.who, who))
+                found.append(PutLag(put.acked, max(0.0, t - put.acked), put.who, who))
     return found
 
 
@@ -312,7 +312,7 @@ def differing(verdict: MapVerdict, edges: Sequence[float]) -> list[float]:
     return found
 
 
-def lags_by_time(lags: Sequence[Lag], edges: Sequence[float], part: float) -> list[float | None]:
+def lags_by_time(lags: Sequence[PutLag], edges: Sequence[float], part: float) -> list[float | None]:
     """A percentile of each bin, by the time of the put. ``lags`` are sorted."""
     times = [lag.put for lag in lags]
     cuts = [bisect_right(times, edge) for edge in edges]

@@ -7,7 +7,7 @@ from typing import Final
 
 from rich.console import Console
 
-from jgroups_py.drill.file.plan import Plan
+from jgroups_py.drill.file.plan import DrillPlan
 from jgroups_py.drill.judge.bucket_judge import BucketVerdict
 from jgroups_py.drill.judge.evidence import Evidence
 from jgroups_py.drill.judge.figures import Figures
@@ -58,7 +58,9 @@ def _events(verdict: BucketVerdict) -> list[tuple[str, str, str, str]]:
     ]
 
 
-def subject(plan: Plan, evidence: Evidence, verdict: BucketVerdict, figures: Figures) -> Subject:
+def subject(
+    plan: DrillPlan, evidence: Evidence, verdict: BucketVerdict, figures: Figures
+) -> Subject:
     """The page's part."""
     requests = verdict.requests
     edges = picture.bins(picture.span(evidence, plan.end), len(requests))

@@ -6,7 +6,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from itertools import pairwise
 
-from jgroups_py.drill.judge.cache_figures import Request
+from jgroups_py.drill.judge.cache_figures import AnsweredRequest
 from jgroups_py.drill.judge.evidence import Evidence
 from jgroups_py.drill.judge.figures import Figures, fills
 from jgroups_py.drill.judge.flows import lags, latencies, percentile, rates
@@ -64,7 +64,7 @@ def of_messages(
 
 def of_caches(
     evidence: Evidence,
-    asked: Sequence[Request],
+    asked: Sequence[AnsweredRequest],
     edges: Sequence[float],
     limit: str,
 ) -> list[Panel]:

@@ -8,7 +8,7 @@ from itertools import pairwise
 from rich.console import Console
 from rich.table import Table
 
-from jgroups_py.drill.file.plan import Plan
+from jgroups_py.drill.file.plan import DrillPlan
 from jgroups_py.drill.judge.evidence import Evidence
 from jgroups_py.drill.judge.figures import Figures
 from jgroups_py.drill.judge.flows import percentile, rates
@@ -74,7 +74,7 @@ def _events(verdict: LiveVerdict) -> list[tuple[str, str, str, str]]:
     return rows
 
 
-def subject(plan: Plan, evidence: Evidence, verdict: LiveVerdict, figures: Figures) -> Subject:
+def subject(plan: DrillPlan, evidence: Evidence, verdict: LiveVerdict, figures: Figures) -> Subject:
     """The page's part."""
     edges = picture.bins(picture.span(evidence, plan.end), len(verdict.operations))
     roles = [

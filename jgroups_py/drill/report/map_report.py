@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.table import Table
 
-from jgroups_py.drill.file.plan import Plan
+from jgroups_py.drill.file.plan import DrillPlan
 from jgroups_py.drill.judge.evidence import Evidence
 from jgroups_py.drill.judge.figures import Figures
 from jgroups_py.drill.judge.flows import rates
@@ -72,7 +72,7 @@ def _row(key: MapKey) -> tuple[str, str, str, str, str, str]:
 
 
 def subject(
-    plan: Plan, evidence: Evidence, verdict: MapVerdict, figures: Figures, limit: str
+    plan: DrillPlan, evidence: Evidence, verdict: MapVerdict, figures: Figures, limit: str
 ) -> Subject:
     """The page's part. ``limit``: of RELAY's buffer, as text."""
     several = len(plan.sites) > 1

@@ -9,7 +9,7 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
-from jgroups_py.drill.file.plan import Plan
+from jgroups_py.drill.file.plan import DrillPlan
 from jgroups_py.drill.judge import cache_figures
 from jgroups_py.drill.judge.bucket_judge import BucketVerdict
 from jgroups_py.drill.judge.cache_judge import CacheVerdict
@@ -54,7 +54,7 @@ def embedded(value: Any) -> Markup:
 
 
 def page(
-    plan: Plan,
+    plan: DrillPlan,
     evidence: Evidence,
     verdict: Verdicts,
     figures: Figures,
@@ -111,7 +111,7 @@ def page(
 
 
 def _subject(
-    plan: Plan,
+    plan: DrillPlan,
     evidence: Evidence,
     verdict: Verdicts,
     figures: Figures,
@@ -167,7 +167,7 @@ def _subject(
 
 
 def headlines(
-    plan: Plan, verdict: Verdict | CacheVerdict, figures: Figures, limit: str
+    plan: DrillPlan, verdict: Verdict | CacheVerdict, figures: Figures, limit: str
 ) -> list[Headline]:
     """The figures that an operator wants first."""
     cache = isinstance(verdict, CacheVerdict)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from jgroups_py.drill.judge.cache_judge import Key
+from jgroups_py.drill.judge.cache_judge import KeyFate
 from jgroups_py.drill.judge.verdict import Verdict
 from jgroups_py.drill.report.panels import Panel
 
@@ -49,6 +49,6 @@ class Subject:
     measured: list[tuple[str, str, str, str]] = field(default_factory=list)
     """Of each fault: the fault, detected after, that, the service goes on after."""
     grids: list[Grid] = field(default_factory=list)
-    keys: list[Key] = field(default_factory=list)
+    keys: list[KeyFate] = field(default_factory=list)
     findings: list[tuple[str, str, int, str]] = field(default_factory=list)
     unrelayed: list[tuple[str, ...]] = field(default_factory=list)

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from jgroups_py.drill.file import workloads
-from jgroups_py.drill.file.plan import Plan, unrelayed_senders
+from jgroups_py.drill.file.plan import DrillPlan, unrelayed_senders
 from jgroups_py.drill.judge.bucket_judge import BucketVerdict
 from jgroups_py.drill.judge.cache_judge import CacheVerdict
 from jgroups_py.drill.judge.cache_sites import Unrelayed
@@ -137,7 +137,7 @@ def unrelayed_text(entry: Unrelayed) -> tuple[str, str, str, str, str]:
     return f"{entry.site} {entry.key}", entry.at, str(entry.writes), last, seconds(entry.age)
 
 
-def direction_notes(plan: Plan) -> list[str]:
+def direction_notes(plan: DrillPlan) -> list[str]:
     """Which sites send although they do not relay, as far as the plan tells."""
     meant = "the drill file says so: relay: primary only"
     mend = "primary: all lets every site relay, relay: primary only says that this is meant"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from jgroups_py.drill.file.plan import Plan
+from jgroups_py.drill.file.plan import DrillPlan
 from jgroups_py.drill.run.real import AskedDrill, Process, run_drill
 from jgroups_py.drill.run.runner import Progress, RunLog
 
 
-def run_bucket_real(plan: Plan, progress: Progress) -> RunLog:
+def run_bucket_real(plan: DrillPlan, progress: Progress) -> RunLog:
     """A ``Runner``. Raises ``DrillError``, ``ConfigError``."""
     return run_drill(plan, progress, BucketRealDrill)
 

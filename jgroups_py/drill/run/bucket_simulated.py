@@ -10,19 +10,19 @@ import trio
 from jgroups_py.buckets.opening import open_buckets
 from jgroups_py.buckets.parts import NodeParts
 from jgroups_py.drill.file.bucket_settings import attributes, instance, placement
-from jgroups_py.drill.file.plan import Plan
+from jgroups_py.drill.file.plan import DrillPlan
 from jgroups_py.drill.run.bucket_user import BucketUser, plugin
 from jgroups_py.drill.run.faulty_network import MemberNetwork
 from jgroups_py.drill.run.runner import Progress, RunLog
-from jgroups_py.drill.run.trio_simulated import EPOCH, Member, TrioSimulation, run_on_trio
+from jgroups_py.drill.run.trio_simulated import EPOCH, SimulatedMember, TrioSimulation, run_on_trio
 
 
-def run_bucket_simulated(plan: Plan, progress: Progress) -> RunLog:
+def run_bucket_simulated(plan: DrillPlan, progress: Progress) -> RunLog:
     """A ``Runner``. Raises ``DrillError``, ``ConfigError``."""
     return run_on_trio(plan, progress, BucketSimulation)
 
 
-class BucketMember(Member):
+class BucketMember(SimulatedMember):
     """One incarnation of a node of the store."""
 
     @property

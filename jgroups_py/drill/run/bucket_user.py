@@ -28,7 +28,7 @@ from jgroups_py.buckets import (
     RequestClassifier,
 )
 from jgroups_py.buckets.errors import BucketsClosed
-from jgroups_py.buckets.messages import Row
+from jgroups_py.buckets.messages import BucketRow
 from jgroups_py.buckets.node import BucketNode
 from jgroups_py.buckets.plugin import NOT_SENSIBLE
 from jgroups_py.drill.file.bucket_keys import BucketWorkload
@@ -195,7 +195,7 @@ class BucketUser(User[BucketWorkload, SentRequest]):
             if whole:
                 nursery.start_soon(self._move, self._orders.choice(whole))
 
-    async def _repair(self, bucket: int, row: Row) -> None:
+    async def _repair(self, bucket: int, row: BucketRow) -> None:
         others = [m.cep for m in self._node.managers if m.cep != row.master]
         if others:
             cep = others[bucket % len(others)]

@@ -7,7 +7,7 @@ from typing import Any
 import trio
 
 from jgroups_py.drill.file.cache_settings import keys_of
-from jgroups_py.drill.file.plan import Plan
+from jgroups_py.drill.file.plan import DrillPlan
 from jgroups_py.drill.run.real import AskedDrill, Process, run_drill
 from jgroups_py.drill.run.runner import Progress, RunLog
 
@@ -15,7 +15,7 @@ LAST_WORDS_SECONDS = 0.5
 """For one that is about to be killed, to say what other sites have not acknowledged."""
 
 
-def run_cache_real(plan: Plan, progress: Progress) -> RunLog:
+def run_cache_real(plan: DrillPlan, progress: Progress) -> RunLog:
     """A ``Runner``. Raises ``DrillError``, ``ConfigError``."""
     return run_drill(plan, progress, CacheRealDrill)
 

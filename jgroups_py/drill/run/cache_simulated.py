@@ -10,25 +10,25 @@ from pathlib import Path
 
 from jgroups_py.cache import TreeCache, open_tree_cache
 from jgroups_py.drill.file.cache_settings import keys_of, settings_of
-from jgroups_py.drill.file.plan import Plan
+from jgroups_py.drill.file.plan import DrillPlan
 from jgroups_py.drill.run.cache_user import CacheUser
 from jgroups_py.drill.run.faulty_network import MemberNetwork
 from jgroups_py.drill.run.runner import Progress, RunLog
-from jgroups_py.drill.run.trio_simulated import Member, TrioSimulation, run_on_trio
+from jgroups_py.drill.run.trio_simulated import SimulatedMember, TrioSimulation, run_on_trio
 
 
-def run_cache_simulated(plan: Plan, progress: Progress) -> RunLog:
+def run_cache_simulated(plan: DrillPlan, progress: Progress) -> RunLog:
     """A ``Runner``. Raises ``DrillError``, ``ConfigError``."""
     return run_on_trio(plan, progress, CacheSimulation)
 
 
 @dataclass(eq=False)
-class CacheMember(Member):
+class CacheMember(SimulatedMember):
     """One incarnation of a member with its cache."""
 
     cache: TreeCache | None = None
 
-    def linked(self, plan: Plan) -> bool:
+    def linked(self, plan: DrillPlan) -> bool:
         """Can the site's relay reach all other sites, as far as this member knows?"""
         if self.cache is None or len(plan.sites) == 1:
             return self.cache is not None
@@ -51,7 +51,7 @@ class CacheSimulation(TrioSimulation[CacheMember]):
     looks_after_failures = True
     unready = "not every member has its full view, its buddies and its way to the other sites"
 
-    def __init__(self, plan: Plan, progress: Progress, folder: Path) -> None:
+    def __init__(self, plan: DrillPlan, progress: Progress, folder: Path) -> None:
         super().__init__(plan, progress, folder)
         self._settings = {
             (site, name): settings_of(plan, site, stack, folder / f"{site}.{name}.xml")

@@ -15,7 +15,7 @@ from typing import Any
 import trio
 
 from jgroups_py.cache import TreeCache
-from jgroups_py.drill.run.requests import Load, Request, Requests
+from jgroups_py.drill.run.requests import DrillRequest, Load, Requests
 from jgroups_py.drill.run.user import Log, User
 from jgroups_py.errors import CacheError
 
@@ -30,7 +30,7 @@ Version = tuple[str, str, int]
 """Site, ``NAME#incarnation`` and number of who wrote a value."""
 
 
-class CacheUser(User[Load, Request]):
+class CacheUser(User[Load, DrillRequest]):
     """One member's requests. ``others``: other sites."""
 
     def __init__(
@@ -53,14 +53,14 @@ class CacheUser(User[Load, Request]):
         cache = self._cache
         return [cache.name_of(m).partition("#")[0] for m in cache.buddies.members]
 
-    def source(self, load: Load) -> Callable[[], Request]:
+    def source(self, load: Load) -> Callable[[], DrillRequest]:
         requests = Requests(load, self._name, self._chance)
         return lambda: requests.next(self.members)
 
-    def refuse(self, request: Request, why: str) -> None:
+    def refuse(self, request: DrillRequest, why: str) -> None:
         self._log("failed", key=request.key, why=why)
 
-    async def do(self, request: Request, load: Load) -> None:
+    async def do(self, request: DrillRequest, load: Load) -> None:
         if request.read:
             await self.read(request.key)
         else:

@@ -12,7 +12,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import trio
 
-from jgroups_py.drill.file.plan import Plan, PlannedEvent
+from jgroups_py.drill.file.plan import DrillPlan, PlannedEvent
 from jgroups_py.drill.run.resolve import DrillError, groups, resolve
 from jgroups_py.drill.run.runner import Progress
 
@@ -36,7 +36,7 @@ class Course(ABC, Generic[M]):
     looks_after_failures = False
     """When a site has failed, the others are looked at."""
 
-    def __init__(self, plan: Plan, progress: Progress) -> None:
+    def __init__(self, plan: DrillPlan, progress: Progress) -> None:
         self.plan = plan
         self.progress = progress
         self.notes: list[str] = []
@@ -265,7 +265,7 @@ L = TypeVar("L", bound=Lasting)
 class TrioCourse(Course[L]):
     """``_members``: the newest incarnation of each."""
 
-    def __init__(self, plan: Plan, progress: Progress) -> None:
+    def __init__(self, plan: DrillPlan, progress: Progress) -> None:
         super().__init__(plan, progress)
         self._members: dict[tuple[str, str], L] = {}
         self._nursery: trio.Nursery

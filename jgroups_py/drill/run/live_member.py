@@ -14,7 +14,7 @@ import trio
 from jgroups_py.drill.file.live_keys import LiveLoad
 from jgroups_py.drill.run.live_user import KINDS, OPERATIONS, LiveUser
 from jgroups_py.drill.run.member import DrillMember, main
-from jgroups_py.livebackup import LiveBackupSettings, Node, open_livebackup
+from jgroups_py.livebackup import LiveBackupNode, LiveBackupSettings, open_livebackup
 
 
 class LiveDrillMember(DrillMember):
@@ -34,7 +34,7 @@ class LiveDrillMember(DrillMember):
         ) as node:
             await self._use(node)
 
-    async def _use(self, node: Node) -> None:
+    async def _use(self, node: LiveBackupNode) -> None:
         task = self.task
         self._has_joined(node.channel)
         self._on_view(node.channel.view)

@@ -9,24 +9,24 @@ from functools import partial
 
 import trio
 
-from jgroups_py.drill.file.plan import Plan
+from jgroups_py.drill.file.plan import DrillPlan
 from jgroups_py.drill.run.faulty_network import MemberNetwork
 from jgroups_py.drill.run.live_user import KINDS, OPERATIONS, LiveUser
 from jgroups_py.drill.run.runner import Progress, RunLog
-from jgroups_py.drill.run.trio_simulated import EPOCH, Member, TrioSimulation, run_on_trio
-from jgroups_py.livebackup import LiveBackupSettings, Node, open_livebackup
+from jgroups_py.drill.run.trio_simulated import EPOCH, SimulatedMember, TrioSimulation, run_on_trio
+from jgroups_py.livebackup import LiveBackupNode, LiveBackupSettings, open_livebackup
 
 
-def run_live_simulated(plan: Plan, progress: Progress) -> RunLog:
+def run_live_simulated(plan: DrillPlan, progress: Progress) -> RunLog:
     """A ``Runner``. Raises ``DrillError``, ``ConfigError``."""
     return run_on_trio(plan, progress, LiveSimulation)
 
 
 @dataclass(eq=False)
-class LiveMember(Member):
+class LiveMember(SimulatedMember):
     """One incarnation of a live node or backup."""
 
-    node: Node | None = None
+    node: LiveBackupNode | None = None
 
     @property
     def asked(self) -> LiveUser:

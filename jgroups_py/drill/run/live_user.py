@@ -17,7 +17,7 @@ from jgroups_py.drill.file.live_keys import LiveLoad
 from jgroups_py.drill.run.user import Log, User
 from jgroups_py.livebackup import (
     LiveBackupError,
-    Node,
+    LiveBackupNode,
     NotLive,
     OutcomeUnknown,
     Stateful,
@@ -66,7 +66,9 @@ class LiveUser(User[LiveLoad, Append]):
 
     settled: ClassVar[tuple[str, ...]] = ("live", "backup")
 
-    def __init__(self, node: Node, site: str, origin: str, chance: random.Random, log: Log) -> None:
+    def __init__(
+        self, node: LiveBackupNode, site: str, origin: str, chance: random.Random, log: Log
+    ) -> None:
         super().__init__(site, origin, chance, log)
         self._node = node
         self.role = "joining"

@@ -16,11 +16,11 @@ from typing import Any, Final
 import trio
 
 from jgroups_py.channel.open import open_channel
-from jgroups_py.drill.file.plan import Plan
+from jgroups_py.drill.file.plan import DrillPlan
 from jgroups_py.drill.run.faulty_network import MemberNetwork
 from jgroups_py.drill.run.map_user import MapUser
 from jgroups_py.drill.run.runner import Progress, RunLog
-from jgroups_py.drill.run.trio_simulated import EPOCH, Member, TrioSimulation, run_on_trio
+from jgroups_py.drill.run.trio_simulated import EPOCH, SimulatedMember, TrioSimulation, run_on_trio
 from jgroups_py.maps.channel import open_map_channel
 from jgroups_py.maps.entry import MapEntry, origin_of
 from jgroups_py.maps.host import MapHost
@@ -31,7 +31,7 @@ from jgroups_py.maps.table import MemoryTable
 MAP: Final = "drill"
 
 
-def run_map_simulated(plan: Plan, progress: Progress) -> RunLog:
+def run_map_simulated(plan: DrillPlan, progress: Progress) -> RunLog:
     """A ``Runner``. Raises ``DrillError``, ``ConfigError``."""
     return run_on_trio(plan, progress, MapSimulation)
 
@@ -63,7 +63,9 @@ class SimulatedFile(MemoryTable):
         if value is None and self.read(key) is None:
             return False
         data = None if value is None else json.dumps(value).encode()
-        self.change(self.origin, key.encode(), MapEntry(data, Stamp(self.clock.next(), self.node)))
+        self.change(
+            self.origin, key.encode(), MapEntry(data, MapStamp(self.clock.next(), self.node))
+        )
         return True
 
     def all_keys(self) -> Iterable[str]:
@@ -71,7 +73,7 @@ class SimulatedFile(MemoryTable):
 
 
 @dataclass(eq=False)
-class MapMember(Member):
+class MapMember(SimulatedMember):
     """One incarnation of a host."""
 
     host: MapHost | None = None
@@ -89,7 +91,7 @@ class MapSimulation(TrioSimulation[MapMember]):
         "not every host is linked with those of its site, and first hosts with those of other sites"
     )
 
-    def __init__(self, plan: Plan, progress: Progress, folder: Path) -> None:
+    def __init__(self, plan: DrillPlan, progress: Progress, folder: Path) -> None:
         super().__init__(plan, progress, folder)
         self._files = {who: SimulatedFile(n) for n, who in enumerate(plan.members, 1)}
 

@@ -28,7 +28,7 @@ from jgroups_py.channel.open import open_channel
 from jgroups_py.drill import log
 from jgroups_py.drill.file import stacks
 from jgroups_py.drill.file.plan import FaultFigures
-from jgroups_py.drill.log import LogWriter, Payload, Record
+from jgroups_py.drill.log import DrillRecord, LogWriter, Payload
 from jgroups_py.drill.run.port_faults import PortFaults
 from jgroups_py.drill.run.user import User
 from jgroups_py.driver import SocketTransport
@@ -43,7 +43,7 @@ SEND_RUN_MAX = 100
 """Messages a load generator that fell behind sends at once."""
 
 
-class Traffic(msgspec.Struct):
+class MemberTraffic(msgspec.Struct):
     """``Load`` of the plan, for this member."""
 
     rate: float
@@ -72,7 +72,7 @@ class Task(msgspec.Struct):
     properties: dict[str, str]
     cluster: str
     seed: str
-    traffic: list[Traffic]
+    traffic: list[MemberTraffic]
     inject: bool
     inside: list[float]
     between: list[float]
@@ -133,9 +133,9 @@ class DrillMember:
 
     def record(
         self, event: str, origin: str | None = None, seqno: int | None = None, **detail: Any
-    ) -> Record:
+    ) -> DrillRecord:
         task = self.task
-        return Record(
+        return DrillRecord(
             time.monotonic(),
             task.site,
             task.name,
@@ -213,7 +213,7 @@ class DrillMember:
                 inner.start_soon(self._requests, user, asks(**traffic.asks), traffic)
             inner.start_soon(self._wait_leave, inner.cancel_scope)
 
-    async def _requests(self, user: User[Any, Any], load: Any, traffic: Traffic) -> None:
+    async def _requests(self, user: User[Any, Any], load: Any, traffic: MemberTraffic) -> None:
         """The requests of a line of traffic, once the drill has begun."""
         await self._started.wait()
         assert self.zero is not None
@@ -284,7 +284,7 @@ class DrillMember:
         self.log.write([self.record("view", id=f"{creator}|{view.view_id.id}", members=members)])
         self.tell("view", members=members)
 
-    def _delivered(self, batch: Batch) -> Iterator[Record]:
+    def _delivered(self, batch: Batch) -> Iterator[DrillRecord]:
         task = self.task
         for run in log.runs(p for p in batch.payloads if p is not None):
             detail: dict[str, Any] = {"count": run.length} if run.length > 1 else {}
@@ -295,7 +295,7 @@ class DrillMember:
 
     # sending
 
-    async def _load(self, channel: Channel, traffic: Traffic) -> None:
+    async def _load(self, channel: Channel, traffic: MemberTraffic) -> None:
         await self._started.wait()
         assert self.zero is not None
         if traffic.rate <= 0:

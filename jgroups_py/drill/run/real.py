@@ -27,10 +27,10 @@ import trio
 
 from jgroups_py.config.file import load_stack
 from jgroups_py.drill.file import stacks
-from jgroups_py.drill.file.plan import START_SECONDS_MAX, Plan
-from jgroups_py.drill.log import Record, read_log
+from jgroups_py.drill.file.plan import START_SECONDS_MAX, DrillPlan
+from jgroups_py.drill.log import DrillRecord, read_log
 from jgroups_py.drill.run.course import TrioCourse
-from jgroups_py.drill.run.member import JOIN_SECONDS_MAX, SAMPLE_SECONDS, Task, Traffic
+from jgroups_py.drill.run.member import JOIN_SECONDS_MAX, SAMPLE_SECONDS, MemberTraffic, Task
 from jgroups_py.drill.run.patience import busy_text, patient
 from jgroups_py.drill.run.port_block import BRIDGE_OFFSET, FD_OFFSET, HOST, MEMBERS_MAX, port_block
 from jgroups_py.drill.run.resolve import DrillError
@@ -44,12 +44,12 @@ CLOSE_SECONDS = 5.0
 STDERR_LINES = 3
 
 
-def run_real(plan: Plan, progress: Progress) -> RunLog:
+def run_real(plan: DrillPlan, progress: Progress) -> RunLog:
     """A ``Runner``. Raises ``DrillError``, ``ConfigError``."""
     return run_drill(plan, progress, RealDrill)
 
 
-def run_drill(plan: Plan, progress: Progress, kind: type[RealDrill]) -> RunLog:
+def run_drill(plan: DrillPlan, progress: Progress, kind: type[RealDrill]) -> RunLog:
     """``run_real`` with members of another kind."""
     begun = time.monotonic()
     if len(plan.members) > MEMBERS_MAX:
@@ -120,11 +120,11 @@ class RealDrill(TrioCourse[Process]):
     module = "jgroups_py.drill.run.member"
     """The command of a member's process."""
 
-    def __init__(self, plan: Plan, progress: Progress, folder: Path, base: int) -> None:
+    def __init__(self, plan: DrillPlan, progress: Progress, folder: Path, base: int) -> None:
         super().__init__(plan, progress)
         self._folder = folder
         self._zero = 0.0
-        self._records: list[Record] = []
+        self._records: list[DrillRecord] = []
         self._bridge_records: list[tuple[float, Process, str, list[str]]] = []
         self._everybody: list[Process] = []
         self._address: dict[str, Process] = {}
@@ -256,7 +256,7 @@ class RealDrill(TrioCourse[Process]):
             cluster=f"drill-{member.site}",
             seed=f"{plan.seed}/{member.site}/{member.origin}",
             traffic=[
-                Traffic(
+                MemberTraffic(
                     load.rate,
                     load.size,
                     load.start,
@@ -431,7 +431,7 @@ class RealDrill(TrioCourse[Process]):
 
     def _fault(self, event: str, member: Process, **detail: Any) -> None:
         self._records.append(
-            Record(
+            DrillRecord(
                 time.monotonic(),
                 member.site,
                 member.name,
@@ -445,7 +445,7 @@ class RealDrill(TrioCourse[Process]):
 
     def _note(self, event: str, site: str | None = None, **detail: Any) -> None:
         self._records.append(
-            Record(time.monotonic(), site, None, event, None, None, detail or None)
+            DrillRecord(time.monotonic(), site, None, event, None, None, detail or None)
         )
 
     async def _end(self, member: Process, how: str, **detail: Any) -> None:
@@ -519,21 +519,21 @@ class RealDrill(TrioCourse[Process]):
 
     # what is logged
 
-    def merged(self) -> Iterator[Record]:
+    def merged(self) -> Iterator[DrillRecord]:
         """All records by time, from the drill's zero."""
-        sources: list[Iterator[Record]] = [
+        sources: list[Iterator[DrillRecord]] = [
             self._shifted(read_log(member.log)) for member in self._everybody if member.log.exists()
         ]
         sources.append(self._shifted(iter(sorted(self._records, key=lambda r: r.t))))
         sources.append(self._shifted(iter(self._bridge_views())))
         return heapq.merge(*sources, key=lambda record: record.t)
 
-    def _shifted(self, records: Iterator[Record]) -> Iterator[Record]:
+    def _shifted(self, records: Iterator[DrillRecord]) -> Iterator[DrillRecord]:
         for record in records:
             record = self._named(record)
             yield record._replace(t=record.t - self._zero)
 
-    def _named(self, record: Record) -> Record:
+    def _named(self, record: DrillRecord) -> DrillRecord:
         """Addresses become names; names of origins get their incarnation."""
         if record.event in ("view", "suspect") and record.detail is not None:
             if record.detail.get("bridge"):
@@ -550,7 +550,7 @@ class RealDrill(TrioCourse[Process]):
         member = self._address.get(address) or self._bridge_address.get(address)
         return address if member is None else member.origin
 
-    def _bridge_views(self) -> Iterator[Record]:
+    def _bridge_views(self) -> Iterator[DrillRecord]:
         for t, member, number, addresses in sorted(self._bridge_records, key=lambda r: r[0]):
             known = [self._bridge_address[a] for a in addresses if a in self._bridge_address]
             detail = {
@@ -559,7 +559,7 @@ class RealDrill(TrioCourse[Process]):
                 "bridge": True,
                 "sites": [peer.site for peer in known],
             }
-            yield Record(
+            yield DrillRecord(
                 t, member.site, member.name, "view", None, None, detail, member.incarnation
             )
 

@@ -31,7 +31,7 @@ class Load:
     remove_ratio: float = 0.0
 
 
-class Request(NamedTuple):
+class DrillRequest(NamedTuple):
     key: int
     read: bool
     at_home: bool
@@ -59,7 +59,7 @@ class Requests:
         self._me = me
         self._chance = chance
 
-    def next(self, members: Sequence[str]) -> Request:
+    def next(self, members: Sequence[str]) -> DrillRequest:
         """The next one, with these members in the cluster."""
         load, chance = self._load, self._chance
         read = chance.random() < load.read_ratio
@@ -68,12 +68,12 @@ class Requests:
         if sticky == bool(mine):
             # Sticky and at home here, or astray and nothing is at home here: every key is another's.
             key = chance.choice(mine) if mine else chance.randrange(load.keys)
-            return Request(key, read, bool(mine))
+            return DrillRequest(key, read, bool(mine))
         if len(mine) == load.keys:  # nobody else has any
-            return Request(chance.choice(mine), read, True)
+            return DrillRequest(chance.choice(mine), read, True)
         if not mine:
-            return Request(chance.randrange(load.keys), read, False)
+            return DrillRequest(chance.randrange(load.keys), read, False)
         while True:
             key = chance.randrange(load.keys)
             if home(key, members) != self._me:
-                return Request(key, read, False)
+                return DrillRequest(key, read, False)

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from jgroups_py.drill.file.plan import Plan
-from jgroups_py.drill.log import Record
+from jgroups_py.drill.file.plan import DrillPlan
+from jgroups_py.drill.log import DrillRecord
 
 
 class Progress(Protocol):
@@ -24,7 +24,7 @@ class Progress(Protocol):
         """Something happened that people want to read."""
 
 
-class Silent:
+class NoProgress:
     """A ``Progress`` for tests and for many runs at once."""
 
     def at(self, t: float) -> None:
@@ -40,7 +40,7 @@ class RunLog:
 
     mode: str
     """``simulated`` or ``real``."""
-    records: Callable[[], Iterator[Record]]
+    records: Callable[[], Iterator[DrillRecord]]
     """The records in the order of time; may be asked for more than once."""
     wall_s: float
     virtual_s: float | None = None
@@ -48,4 +48,4 @@ class RunLog:
     """Remarks for people about the run: another stack was taken, and why."""
 
 
-Runner = Callable[[Plan, Progress], RunLog]
+Runner = Callable[[DrillPlan, Progress], RunLog]

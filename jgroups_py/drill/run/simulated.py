@@ -12,8 +12,8 @@ from typing import Any
 
 from jgroups_py.drill import log
 from jgroups_py.drill.file import stacks
-from jgroups_py.drill.file.plan import START_SECONDS_MAX, FaultFigures, Load, Plan
-from jgroups_py.drill.log import Payload, Record
+from jgroups_py.drill.file.plan import START_SECONDS_MAX, DrillPlan, FaultFigures, Load
+from jgroups_py.drill.log import DrillRecord, Payload
 from jgroups_py.drill.run.course import Course, Sides
 from jgroups_py.drill.run.resolve import DrillError
 from jgroups_py.drill.run.runner import Progress, RunLog
@@ -46,7 +46,7 @@ class BrokenInvariant(DrillError):
     """A check after a step does not hold: a bug in the stack, whatever the judge says."""
 
 
-def run_simulated(plan: Plan, progress: Progress, *, check: bool = True) -> RunLog:
+def run_simulated(plan: DrillPlan, progress: Progress, *, check: bool = True) -> RunLog:
     """A ``Runner``. Raises ``DrillError``, ``ConfigError``; ``BrokenInvariant`` if ``check``."""
     begun = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="jgroups-drill-") as folder:
@@ -74,9 +74,11 @@ def _until(t: float) -> Generator[float, None, None]:
 class Simulation(Course[Member]):
     """One run. ``world`` is there for tests that want to plant a fault."""
 
-    def __init__(self, plan: Plan, progress: Progress, folder: Path, check: bool = True) -> None:
+    def __init__(
+        self, plan: DrillPlan, progress: Progress, folder: Path, check: bool = True
+    ) -> None:
         super().__init__(plan, progress)
-        self.records: list[Record] = []
+        self.records: list[DrillRecord] = []
         self.world = World(
             plan.seed,
             inside=_link(plan.network, INSIDE_LATENCY),
@@ -235,7 +237,7 @@ class Simulation(Course[Member]):
         if self._over:
             return
         self.records.append(
-            Record(
+            DrillRecord(
                 self.now,
                 member.site,
                 member.name,
@@ -248,7 +250,7 @@ class Simulation(Course[Member]):
         )
 
     def _note(self, event: str, site: str | None = None, **detail: Any) -> None:
-        self.records.append(Record(self.now, site, None, event, None, None, detail or None))
+        self.records.append(DrillRecord(self.now, site, None, event, None, None, detail or None))
 
     def _name(self, address: Address) -> str:
         who = self._who.get(address)
@@ -430,7 +432,7 @@ class Simulation(Course[Member]):
         self._leaving.pop(former, None)
         self.progress.say(self.now, f"restart {site}.{name}")
         self.records.append(
-            Record(self.now, site, name, "restart", incarnation=former.incarnation + 1)
+            DrillRecord(self.now, site, name, "restart", incarnation=former.incarnation + 1)
         )
         self._start(site, name)
 

@@ -20,8 +20,8 @@ import trio
 
 from jgroups_py.channel.channel import Channel
 from jgroups_py.drill.file import stacks
-from jgroups_py.drill.file.plan import START_SECONDS_MAX, FaultFigures, Plan
-from jgroups_py.drill.log import Record
+from jgroups_py.drill.file.plan import START_SECONDS_MAX, DrillPlan, FaultFigures
+from jgroups_py.drill.log import DrillRecord
 from jgroups_py.drill.run import virtual_trio
 from jgroups_py.drill.run.course import TrioCourse
 from jgroups_py.drill.run.faulty_network import FaultyDriver, FaultyNetwork, MemberNetwork
@@ -44,7 +44,7 @@ SLICE_SECONDS: Final = 0.25
 
 
 @dataclass(eq=False)
-class Member:
+class SimulatedMember:
     """One incarnation of a member."""
 
     site: str
@@ -76,11 +76,13 @@ class Member:
         return tuple(channel.name_of(m).partition("#")[0] for m in channel.view.members)
 
 
-M = TypeVar("M", bound=Member)
+M = TypeVar("M", bound=SimulatedMember)
 
 
 def run_on_trio(
-    plan: Plan, progress: Progress, kind: Callable[[Plan, Progress, Path], TrioSimulation[Any]]
+    plan: DrillPlan,
+    progress: Progress,
+    kind: Callable[[DrillPlan, Progress, Path], TrioSimulation[Any]],
 ) -> RunLog:
     """Run a plan with members of a kind. Raises ``DrillError``, ``ConfigError``."""
     begun = time.monotonic()
@@ -102,9 +104,9 @@ class TrioSimulation(TrioCourse[M]):
     unready = "not every member has its full view"
     """The problem, when ``_ready`` does not become true."""
 
-    def __init__(self, plan: Plan, progress: Progress, folder: Path) -> None:
+    def __init__(self, plan: DrillPlan, progress: Progress, folder: Path) -> None:
         super().__init__(plan, progress)
-        self.records: list[Record] = []
+        self.records: list[DrillRecord] = []
         self.ended = 0.0
         self.folder = folder
         self._zero = 0.0
@@ -301,7 +303,7 @@ class TrioSimulation(TrioCourse[M]):
         if member.gone and event not in ("crash", "vanish", "leave"):
             return
         self.records.append(
-            Record(
+            DrillRecord(
                 self.now,
                 member.site,
                 member.name,
@@ -314,7 +316,7 @@ class TrioSimulation(TrioCourse[M]):
         )
 
     def _note(self, event: str, site: str | None = None, **detail: Any) -> None:
-        self.records.append(Record(self.now, site, None, event, None, None, detail or None))
+        self.records.append(DrillRecord(self.now, site, None, event, None, None, detail or None))
 
     def _on_view(self, member: M, view: View) -> None:
         assert member.channel is not None
@@ -419,14 +421,14 @@ class TrioSimulation(TrioCourse[M]):
             driver.unbind()
         self.progress.say(self.now, f"restart {site}.{name}")
         number = former.incarnation + 1
-        self.records.append(Record(self.now, site, name, "restart", incarnation=number))
+        self.records.append(DrillRecord(self.now, site, name, "restart", incarnation=number))
         self._begin(await self._start(site, name, number))
 
     async def _tell_relay(self, relay: M, what: str, site: str) -> None:
         raise AssertionError(f"{what} is no fault of this workload")
 
 
-def _forget_group(member: Member) -> None:
+def _forget_group(member: SimulatedMember) -> None:
     """It ends without a goodbye: nobody would answer."""
     if member.channel is not None:
         member.channel.driver_ended()

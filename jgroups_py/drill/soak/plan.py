@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from jgroups_py.drill.file import loader
-from jgroups_py.drill.file.model import Place, Selector
+from jgroups_py.drill.file.model import FilePlace, Selector
+from jgroups_py.drill.file.plan import DrillPlan as DrillPlan
 from jgroups_py.drill.file.plan import Load, PlannedEvent, build
-from jgroups_py.drill.file.plan import Plan as DrillPlan
 from jgroups_py.errors import ConfigError
 
 SITES_MAX: Final = 20
@@ -45,7 +45,7 @@ DECK: Final = (
 HAND: Final = 3
 """Events of a cycle. The deck is shuffled and dealt, so that each six cycles have the same kinds. relay, standby: who has that role crashes; split: a site falls into two;
 wan: a site is cut off from the others; site: all of it crashes, and returns."""
-_PLACE: Final = Place("long life", 1, 1)
+_PLACE: Final = FilePlace("long life", 1, 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +116,7 @@ class Cycle:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class SoakPlan:
     hours: float
     seed: int
     sites: int
@@ -166,7 +166,7 @@ def make(
     settings: Mapping[str, float],
     *,
     stack: str = "relay-udp.xml",
-) -> Plan:
+) -> SoakPlan:
     """``settings``: times (``PROTOCOL.attribute``, seconds) of the sites' stacks and the bridge's.
 
     Raises:
@@ -194,7 +194,7 @@ def make(
     lines += ["traffic:", "  - {site: AAA, rate: 0/s, size: 100B, start: 0s, stop: 1s}"]
     lines += ["timeline: []", "settle: 1s", "expect: {}"]
     drill = loader.loads("\n".join(lines) + "\n", "long-life.yaml")
-    return Plan(hours, seed, sites, members, pace, build(drill))
+    return SoakPlan(hours, seed, sites, members, pace, build(drill))
 
 
 def _set(settings: Mapping[str, str], indent: str) -> list[str]:
@@ -204,7 +204,7 @@ def _set(settings: Mapping[str, str], indent: str) -> list[str]:
 class _Draw:
     """One cycle."""
 
-    def __init__(self, plan: Plan, number: int) -> None:
+    def __init__(self, plan: SoakPlan, number: int) -> None:
         self.plan = plan
         self.number = number
         self.start = number * plan.pace.cycle

@@ -25,8 +25,8 @@ from jgroups_py.drill.run.port_block import port_block
 from jgroups_py.drill.run.real import Process, RealDrill, _single
 from jgroups_py.drill.run.resolve import DrillError
 from jgroups_py.drill.run.runner import Progress
-from jgroups_py.drill.soak.plan import Cycle, Plan
-from jgroups_py.drill.soak.samples import Run, Sample
+from jgroups_py.drill.soak.plan import Cycle, SoakPlan
+from jgroups_py.drill.soak.samples import SoakRun, SoakSample
 
 ANSWER_SECONDS: Final = 10.0
 """How long a process may take to tell its tables."""
@@ -36,7 +36,7 @@ SLACKS: Final = {"rss": 1_000_000.0, "uss": 1_000_000.0, "fds": 3.0, "threads": 
 """Of one process: what it may grow by beside the tolerance."""
 
 
-def run_real(plan: Plan, progress: Progress) -> Run:
+def run_real(plan: SoakPlan, progress: Progress) -> SoakRun:
     """Raises ``DrillError``, ``ConfigError`` when it could not be run."""
     begun = time.monotonic()
     with (
@@ -69,7 +69,7 @@ class LongDrill(RealDrill):
     start_seconds = 120.0
     sample_seconds = 60.0
 
-    def __init__(self, plan: Plan, progress: Progress, folder: Path, base: int) -> None:
+    def __init__(self, plan: SoakPlan, progress: Progress, folder: Path, base: int) -> None:
         self.course = plan
         self.cycles = [plan.cycle(number) for number in range(plan.cycles)]
         drill = replace(
@@ -80,7 +80,7 @@ class LongDrill(RealDrill):
         )
         super().__init__(drill, progress, folder, base)
         self._inject = True
-        self.result = Run()
+        self.result = SoakRun()
         self._returning: dict[tuple[str, str], None] = {}
         self._told: dict[Process, dict[str, Any]] = {}
 
@@ -179,7 +179,7 @@ class LongDrill(RealDrill):
             _who(member): {name: (entry[0], entry[1]) for name, entry in tables.items()}
             for member, tables in told.items()
         }
-        self.result.samples.add(Sample(t, members, figures, each))
+        self.result.samples.add(SoakSample(t, members, figures, each))
         if len(told) < len(living):
             silent = ", ".join(str(m) for m in living if m not in told)
             self.result.problems.append(f"{t:.0f} s: {silent} did not tell its tables")

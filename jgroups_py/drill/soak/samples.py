@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from jgroups_py.drill.soak.tables import Table, Tables
+from jgroups_py.drill.soak.tables import Tables, TableSize
 
 TOLERANCE: Final = 0.05
 SLACK_ENTRIES: Final = 8
@@ -32,7 +32,7 @@ PROCESS: Final = "process"
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class SoakSample:
     """Seconds since the start, member (name#incarnation) -> table -> (entries, bytes), figures."""
 
     t: float
@@ -42,16 +42,16 @@ class Sample:
     each: dict[str, dict[str, float]] = field(default_factory=dict)
     """Of each process (real runs)."""
 
-    def total(self) -> dict[str, Table]:
+    def total(self) -> dict[str, TableSize]:
         """All members' tables by name."""
-        total: dict[str, Table] = {}
+        total: dict[str, TableSize] = {}
         for tables in self.members.values():
             for name, (length, size) in tables.items():
-                total.setdefault(name, Table()).add(Table(length, size))
+                total.setdefault(name, TableSize()).add(TableSize(length, size))
         return total
 
-    def tables(self, who: str) -> dict[str, Table]:
-        return {name: Table(*entry) for name, entry in self.members[who].items()}
+    def tables(self, who: str) -> dict[str, TableSize]:
+        return {name: TableSize(*entry) for name, entry in self.members[who].items()}
 
 
 def plain(tables: Tables) -> dict[str, tuple[int, int]]:
@@ -65,23 +65,23 @@ class Samples:
         self._file = tempfile.TemporaryFile("w+", prefix="jgroups-longlife-")  # noqa: SIM115
         self.count = 0
 
-    def add(self, sample: Sample) -> None:
+    def add(self, sample: SoakSample) -> None:
         json.dump([sample.t, sample.members, sample.figures, sample.each], self._file)
         self._file.write("\n")
         self.count += 1
 
-    def __iter__(self) -> Iterator[Sample]:
+    def __iter__(self) -> Iterator[SoakSample]:
         self._file.seek(0)
         for line in self._file:
             t, members, figures, each = json.loads(line)
-            yield Sample(t, members, figures, each)
+            yield SoakSample(t, members, figures, each)
 
     def close(self) -> None:
         self._file.close()
 
 
 @dataclass
-class Run:
+class SoakRun:
     """The result of a run."""
 
     samples: Samples = field(default_factory=Samples)
@@ -133,7 +133,7 @@ class Compared:
         return f"{self.name}: {self.early:,.0f} -> {self.late:,.0f} ({self.growth:+.1%})"
 
 
-def compare(samples: list[Sample], end: float, slacks: Mapping[str, float]) -> list[Compared]:
+def compare(samples: list[SoakSample], end: float, slacks: Mapping[str, float]) -> list[Compared]:
     """Everything at a quarter of ``end`` and at ``end``. ``slacks``: of figures of one process, by
     name."""
     early, late = window(samples, end / 4), window(samples, end)
@@ -158,7 +158,7 @@ def compare(samples: list[Sample], end: float, slacks: Mapping[str, float]) -> l
         tables = [sample.tables(who) for sample in early], [sample.tables(who) for sample in late]
         # A split may make another member relay for a while: then the bridge's stack is elsewhere.
         always = set.intersection(*[set(map(_stack, t)) for part in tables for t in part])
-        parts: list[list[dict[str, Table]]] = [
+        parts: list[list[dict[str, TableSize]]] = [
             [{n: t[n] for n in t if _stack(n) in always} for t in part] for part in tables
         ]
         found += _tables("elder's table", f"{who} ", parts, 1.0)
@@ -170,17 +170,17 @@ def _stack(table: str) -> str:
     return table.rpartition(":")[0]
 
 
-def window(samples: list[Sample], end: float) -> list[Sample]:
+def window(samples: list[SoakSample], end: float) -> list[SoakSample]:
     """The samples that count for ``end``."""
     before = [s for s in samples if s.t <= end + 1e-6]
     return before[-max(3, len(samples) // WINDOW) :]
 
 
-def _length(table: Table) -> int:
+def _length(table: TableSize) -> int:
     return table.length
 
 
-def _size(table: Table) -> int:
+def _size(table: TableSize) -> int:
     return table.size
 
 
@@ -192,9 +192,9 @@ def _between(
 
 
 def _tables(
-    kind: str, prefix: str, parts: Sequence[Sequence[dict[str, Table]]], slack: float
+    kind: str, prefix: str, parts: Sequence[Sequence[dict[str, TableSize]]], slack: float
 ) -> Iterator[Compared]:
-    none = Table()
+    none = TableSize()
     for name in dict.fromkeys(name for part in parts for tables in part for name in tables):
         values = [[tables.get(name, none).length for tables in part] for part in parts]
         entries = SLACK_INNER if "[]" in name else SLACK_ENTRIES

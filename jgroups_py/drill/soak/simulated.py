@@ -21,8 +21,8 @@ from jgroups_py.drill.file.plan import PlannedEvent
 from jgroups_py.drill.run.resolve import DrillError
 from jgroups_py.drill.run.runner import Progress
 from jgroups_py.drill.run.simulated import Simulation
-from jgroups_py.drill.soak.plan import Cycle, Plan
-from jgroups_py.drill.soak.samples import PROCESS, Run, Sample, plain
+from jgroups_py.drill.soak.plan import Cycle, SoakPlan
+from jgroups_py.drill.soak.samples import PROCESS, SoakRun, SoakSample, plain
 from jgroups_py.drill.soak.tables import counted, of_process, roots_of, walk
 from jgroups_py.testing.check.relay_oracle import RelayOracle
 from jgroups_py.testing.sim import Member, World
@@ -35,13 +35,13 @@ PROBE: Final = b"probe"
 
 
 def run_simulated(
-    plan: Plan,
+    plan: SoakPlan,
     progress: Progress,
     *,
     check: bool = True,
     memory: str = "counted",
     prepare: Callable[[World], None] | None = None,
-) -> Run:
+) -> SoakRun:
     """``check``: RELAY's invariants across members after every step, every protocol's own ones every
     few virtual seconds. ``memory``: "traced", "counted" or "none". ``prepare``: is given the world before
     the start."""
@@ -76,7 +76,7 @@ class LongSimulation(Simulation):
     """A simulated drill without end and without records."""
 
     def __init__(
-        self, plan: Plan, progress: Progress, folder: Path, check: bool, memory: str
+        self, plan: SoakPlan, progress: Progress, folder: Path, check: bool, memory: str
     ) -> None:
         super().__init__(plan.drill, progress, folder, check=False)
         self.check = check
@@ -84,7 +84,7 @@ class LongSimulation(Simulation):
         if check:
             self.world.oracle = RelayOracle(self.world)
         self.soak = plan
-        self.result = Run()
+        self.result = SoakRun()
         self._relays = False  # nobody samples RELAY's buffers
         self.world.after_each_step.remove(self._watch_bridge)
         self._probed: dict[tuple[str, Member], int] = {}
@@ -248,7 +248,7 @@ class LongSimulation(Simulation):
             found[f"{member.name}#{member.incarnation}"] = plain(tables)
         if self.memory == "counted":
             figures["counted bytes"] = float(counted())
-        self.result.samples.add(Sample(self.now, found, figures))
+        self.result.samples.add(SoakSample(self.now, found, figures))
 
 
-__all__ = ["LongSimulation", "Run", "run_simulated"]
+__all__ = ["LongSimulation", "SoakRun", "run_simulated"]

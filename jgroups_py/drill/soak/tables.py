@@ -44,13 +44,13 @@ _STRANGERS: Final = ("trio", "outcome", "socket", "ssl", "_io", "threading", "cl
 
 
 @dataclass(slots=True)
-class Table:
+class TableSize:
     """Entries and bytes of one table, or of all tables of one name."""
 
     length: int = 0
     size: int = 0
 
-    def add(self, other: Table) -> None:
+    def add(self, other: TableSize) -> None:
         self.length += other.length
         self.size += other.size
 
@@ -59,11 +59,11 @@ class Table:
 class Tables:
     """Name -> table; ``cut``: ways that were longer than ``DEPTH_MAX``."""
 
-    found: dict[str, Table] = field(default_factory=dict)
+    found: dict[str, TableSize] = field(default_factory=dict)
     cut: list[str] = field(default_factory=list)
 
-    def at(self, name: str) -> Table:
-        return self.found.setdefault(name, Table())
+    def at(self, name: str) -> TableSize:
+        return self.found.setdefault(name, TableSize())
 
     @property
     def lengths(self) -> dict[str, int]:
@@ -111,7 +111,7 @@ def _visit(roots: Mapping[str, Any], outside: Iterable[Any]) -> Iterator[tuple[s
                 todo.append((way, inner, depth + 1))
 
 
-def _owner(tables: Tables, name: str) -> Table:
+def _owner(tables: Tables, name: str) -> TableSize:
     """The table that an object on the way ``name`` counts for: the table it is an entry of."""
     end = name.rfind("[]")
     return tables.at(name[:end] if end >= 0 else name.partition(".")[0])

@@ -24,7 +24,7 @@ from jgroups_py.buckets.plugin import (
 OLD, NEW = 73, 81
 
 
-class Ledger(Entry):
+class TokenLedger(Entry):
     def __init__(self, version: int) -> None:
         self.version = version
         self.tokens: list[str] = []
@@ -64,7 +64,7 @@ class LedgerProvider(EntryBehaviourProvider):
         self.reads = self.writes = (OLD,) if version == NEW else ()
 
     def create_entry(self, key: str) -> Entry:
-        return Ledger(self.version)
+        return TokenLedger(self.version)
 
 
 class LedgerClassifier(RequestClassifier):

@@ -14,15 +14,15 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from jgroups_py.buckets.deployment.distribution import distribute, masters_after
-from jgroups_py.buckets.deployment.model import Deployment, Node
+from jgroups_py.buckets.deployment.model import DeployedNode, Deployment
 from jgroups_py.buckets.digest import bucket_of, digest_of
 from jgroups_py.buckets.ends import Cep
 from jgroups_py.buckets.errors import BucketError, OutcomeUnknown, Refused
-from jgroups_py.buckets.machine import Machine
-from jgroups_py.buckets.messages import Row
+from jgroups_py.buckets.machine import BucketMachine
+from jgroups_py.buckets.messages import BucketRow
 from jgroups_py.buckets.plugin import Request
 from jgroups_py.testing.explorer.buckets.ledger import NEW, OLD, ledger
-from jgroups_py.testing.explorer.buckets.world import World
+from jgroups_py.testing.explorer.buckets.world import BucketWorld
 
 BUCKETS_MAX: Final = 256
 """Buckets that are rehearsed; of a larger deployment the first ones, which are on all nodes in turns."""
@@ -51,7 +51,7 @@ class RehearsalClient:
 
 
 @dataclass(frozen=True)
-class Scene:
+class RehearsedEvent:
     """What one event has shown. ``interruption``: longest time without an answer of any client, seconds; ``lost``: answered tokens that are
     gone or not in their place; ``problems``: what else is wrong."""
 
@@ -67,18 +67,20 @@ class Scene:
         return dataclasses.asdict(self)
 
 
-def rehearse(deployment: Deployment, *, seed: int = 1, detection: float = 10.0) -> Iterator[Scene]:
+def rehearse(
+    deployment: Deployment, *, seed: int = 1, detection: float = 10.0
+) -> Iterator[RehearsedEvent]:
     """Play all events, each on an instance of its own: the loss of each cause and the way back; an upgrade.
 
     Args:
         detection: seconds until a loss is noticed, at most; ``jgroups-py validate`` says it for a stack.
     """
     for cause in deployment.causes:
-        yield from _loss(Stage(deployment, seed, detection), cause)
-    yield _upgrade(Stage(deployment, seed, detection))
+        yield from _loss(RehearsalStage(deployment, seed, detection), cause)
+    yield _upgrade(RehearsalStage(deployment, seed, detection))
 
 
-def _loss(stage: Stage, cause: str) -> Iterator[Scene]:
+def _loss(stage: RehearsalStage, cause: str) -> Iterator[RehearsedEvent]:
     lost = stage.deployment.causes[cause]
     stage.begin()
     for name in lost:
@@ -94,7 +96,7 @@ def _loss(stage: Stage, cause: str) -> Iterator[Scene]:
     yield stage.scene(f"return of {cause}", problems)
 
 
-def _upgrade(stage: Stage) -> Scene:
+def _upgrade(stage: RehearsalStage) -> RehearsedEvent:
     stage.begin()
     problems: list[str] = []
     for node in stage.deployment.nodes:
@@ -104,7 +106,7 @@ def _upgrade(stage: Stage) -> Scene:
     return stage.scene("upgrade of all nodes", problems)
 
 
-class Stage:
+class RehearsalStage:
     """One instance of the deployment, and its clients."""
 
     def __init__(self, deployment: Deployment, seed: int, detection: float) -> None:
@@ -115,7 +117,7 @@ class Stage:
         self.nodes = {b: whole.nodes[b] for b in range(self.buckets)}
         self.placement = {b: whole.components[b] for b in range(self.buckets)}
         self.pairs = whole.pairs()
-        self.world = World(self.settings, seed, detection=(detection / 2, detection))
+        self.world = BucketWorld(self.settings, seed, detection=(detection / 2, detection))
         self.clients = [RehearsalClient(key) for key in _keys(self.buckets)]
         self.doors = [node.name for node in deployment.nodes if node.routers]
         self.old, self.new = ledger(OLD), ledger(NEW)
@@ -134,10 +136,10 @@ class Stage:
             self._ask(client)
         self.world.run(BEFORE)
 
-    def start(self, node: Node, name: str = "", kinds: str = "mirp") -> None:
+    def start(self, node: DeployedNode, name: str = "", kinds: str = "mirp") -> None:
         """A process of this node with these kinds of components."""
 
-        def build(machine: Machine) -> None:
+        def build(machine: BucketMachine) -> None:
             for manager in node.components("m") if "m" in kinds else ():
                 machine.add_manager(manager, self.old)
             for index in node.components("i") if "i" in kinds else ():
@@ -209,9 +211,9 @@ class Stage:
 
     # --- the administrator
 
-    def rows(self) -> list[Row]:
+    def rows(self) -> list[BucketRow]:
         """As the index has decided."""
-        best: list[Row] = []
+        best: list[BucketRow] = []
         version = -1
         for machine in self.world.machines.values():
             for index in machine.indices.values():
@@ -219,10 +221,10 @@ class Stage:
                     version, best = index.state.version, list(index.state.rows.values())
         return best
 
-    def do(self, what: str, *arguments: Any, **options: Any) -> Row | BucketError:
+    def do(self, what: str, *arguments: Any, **options: Any) -> BucketRow | BucketError:
         """An administrator's operation at a router that lives. A refusal is tried again: the router's index copy may not have heard of
         the operation before."""
-        answer: Row | BucketError = BucketError("nobody is there to ask")
+        answer: BucketRow | BucketError = BucketError("nobody is there to ask")
         for _ in range(TRIES):
             answer = self._do(what, *arguments, **options)
             if not isinstance(answer, Refused):
@@ -230,9 +232,9 @@ class Stage:
             self.world.run(1.0)
         return answer
 
-    def _do(self, what: str, *arguments: Any, **options: Any) -> Row | BucketError:
+    def _do(self, what: str, *arguments: Any, **options: Any) -> BucketRow | BucketError:
         machine = self.world.machines[self._door()]
-        found: list[Row | BucketError] = []
+        found: list[BucketRow | BucketError] = []
         machine.advance(self.world.now)
         getattr(next(iter(machine.routers.values())), what)(*arguments, found.append, **options)
         self.world.flush(machine.member)
@@ -271,7 +273,7 @@ class Stage:
         row = next((row for row in self.rows() if row.bucket == bucket), None)
         if row is None:
             return [f"bucket {bucket}: the index has no row"]
-        steps: list[Callable[[], Row | BucketError]] = []
+        steps: list[Callable[[], BucketRow | BucketError]] = []
         if row.master == slave:
             steps.append(lambda: self.do("migrate_master_bucket", slave, master, bucket=bucket))
             steps.append(lambda: self.do("recreate_bucket", slave, bucket=bucket))
@@ -283,12 +285,12 @@ class Stage:
             if isinstance(answer, BucketError)
         ]
 
-    def upgrade(self, node: Node) -> list[str]:
+    def upgrade(self, node: DeployedNode) -> list[str]:
         """Start new managers beside the old ones, move a bucket there and back and there again, move the others, stop the old process (A39)."""
         problems: list[str] = []
         old = {name: self.cep(name) for name in node.components("m")}
 
-        def build(machine: Machine) -> None:
+        def build(machine: BucketMachine) -> None:
             for name in node.components("m"):
                 machine.add_manager(f"{name}/new", self.new)
 
@@ -335,7 +337,7 @@ class Stage:
         problems: Sequence[str],
         without_backup: int = 0,
         overloaded: tuple[str, ...] = (),
-    ) -> Scene:
+    ) -> RehearsedEvent:
         answered = {
             c.key: list(c.answered.items()) for c in self.clients
         }  # answers go on meanwhile
@@ -347,7 +349,7 @@ class Stage:
         )
         unread = len(self.clients) - len(read)
         more = [f"{unread} keys cannot be read"] if unread else []
-        return Scene(
+        return RehearsedEvent(
             name,
             round(max(max(c.gap, self.world.now - c.last) for c in self.clients), 3),
             sum(client.asked for client in self.clients),

@@ -24,12 +24,12 @@ from jgroups_py.buckets.digest import bucket_of, digest_of
 from jgroups_py.buckets.ends import Cep
 from jgroups_py.buckets.errors import BucketError, OutcomeUnknown
 from jgroups_py.buckets.index import IndexCopy
-from jgroups_py.buckets.messages import Row
+from jgroups_py.buckets.messages import BucketRow
 from jgroups_py.buckets.plugin import Request
 from jgroups_py.buckets.settings import InstanceSettings
 from jgroups_py.testing.check.violation import Violation
-from jgroups_py.testing.explorer.buckets.ledger import NEW, OLD, Ledger, ledger
-from jgroups_py.testing.explorer.buckets.world import World, full_member
+from jgroups_py.testing.explorer.buckets.ledger import NEW, OLD, TokenLedger, ledger
+from jgroups_py.testing.explorer.buckets.world import BucketWorld, full_member
 
 NODES = ("n1", "n2", "n3", "n4")
 BESIDE = ("n1+", "n2+")
@@ -134,7 +134,7 @@ class Stage:
             buckets=BUCKETS, index_copies=tuple(f"i/{n}" for n in NODES[:3]), lease=1.0
         )
         self.placement = placement
-        self.world = World(self.settings, case.seed)
+        self.world = BucketWorld(self.settings, case.seed)
         self.run = Run(case.seed, story=self.world.story)
         self.busy = False
         """A node is away."""
@@ -164,7 +164,7 @@ class Stage:
                     return index
         return None
 
-    def rows(self) -> list[Row]:
+    def rows(self) -> list[BucketRow]:
         index = self.index()
         return [] if index is None else list(index.state.rows.values())
 
@@ -368,7 +368,9 @@ class Stage:
 def tokens_of(bucket: Bucket) -> dict[str, list[str]]:
     """What a copy has, in whatever version it was written."""
     entries = {key: bucket.entry(key) for key in sorted(bucket.all_keys())}
-    return {key: list(entry.tokens) for key, entry in entries.items() if isinstance(entry, Ledger)}
+    return {
+        key: list(entry.tokens) for key, entry in entries.items() if isinstance(entry, TokenLedger)
+    }
 
 
 def play(case: BucketCase) -> Run:

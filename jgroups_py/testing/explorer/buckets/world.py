@@ -1,4 +1,4 @@
-"""World: members of an instance as machines in virtual time. Between two members messages keep their order; kills and cuts lose them."""
+"""BucketWorld: members of an instance as machines in virtual time. Between two members messages keep their order; kills and cuts lose them."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ import random
 from collections.abc import Callable, Iterable
 
 from jgroups_py.buckets.errors import BucketError
-from jgroups_py.buckets.machine import Machine
+from jgroups_py.buckets.machine import BucketMachine
 from jgroups_py.buckets.messages import Replies
 from jgroups_py.buckets.plugin import Plugin, Request
 from jgroups_py.buckets.settings import InstanceSettings
 
-Build = Callable[[Machine], None]
+Build = Callable[[BucketMachine], None]
 """Adds the components of a member."""
 
 
-class World:
+class BucketWorld:
     """``latency``: least and most of a message. ``detection``: least and most until the others have a view without a lost member."""
 
     def __init__(
@@ -30,7 +30,7 @@ class World:
         self.settings, self.random = settings, random.Random(seed)
         self.latency, self.detection = latency, detection
         self.now = 0.0
-        self.machines: dict[str, Machine] = {}
+        self.machines: dict[str, BucketMachine] = {}
         self.builds: dict[str, tuple[str, str, Build]] = {}
         self.story: list[str] = []
         self.messages = 0
@@ -72,7 +72,7 @@ class World:
         self._incarnations[name] = self._incarnations.get(name, 0) + 1
         member = f"{name}.{self._incarnations[name]}"
         self.builds[member] = (node or name, zone, build)
-        machine = Machine(
+        machine = BucketMachine(
             member,
             self.settings,
             node=node or name,
@@ -200,7 +200,7 @@ def full_member(
 ) -> Build:
     """A member with a manager ``m/NAME``, and, where the static set has ``i/NAME``, an index copy and a router; and proxies."""
 
-    def build(machine: Machine) -> None:
+    def build(machine: BucketMachine) -> None:
         machine.add_manager(f"m/{name}", plugin)
         if f"i/{name}" in settings.index_copies:
             index = machine.add_index(f"i/{name}", placement)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from importlib import resources
 from typing import Any, Final
 
-from jgroups_py.drill.log import Record
+from jgroups_py.drill.log import DrillRecord
 from jgroups_py.errors import LocalProtocolError
 from jgroups_py.protocols.relay import wire as relay_wire
 from jgroups_py.testing.explorer.bytes.stacks import SCENES, honest_packets
@@ -214,7 +214,7 @@ def gossip(values: FuzzValues) -> bytes:
 
 def log_line(values: FuzzValues) -> bytes:
     detail = values.rng.choice((None, {"count": 5}, {"from": "SFO"}, {"members": ["A#1"]}))
-    record = Record(1.5, "NYC", "A", "deliver", "A#1", 7, detail, values.rng.choice((1, 2)))
+    record = DrillRecord(1.5, "NYC", "A", "deliver", "A#1", 7, detail, values.rng.choice((1, 2)))
     return record.to_json().encode() + b"\n"
 
 

@@ -15,7 +15,7 @@ from jgroups_py import units
 from jgroups_py.config.file import parse_stack, substitute
 from jgroups_py.config.settings import build
 from jgroups_py.drill.file import loader
-from jgroups_py.drill.log import Record
+from jgroups_py.drill.log import DrillRecord
 from jgroups_py.errors import ConfigError, LocalProtocolError, RemoteProtocolError
 from jgroups_py.protocols.membership.gms.wire import read_fetch, read_freeze, read_report
 from jgroups_py.protocols.relay import wire as relay_wire
@@ -161,7 +161,7 @@ def _drill(data: bytes) -> None:
 
 def _log(data: bytes) -> None:
     for line in data.splitlines():
-        record = Record.from_json(line)
+        record = DrillRecord.from_json(line)
         record.to_json()
         if record.messages < 0:
             raise Broken(f"a record of {record.messages} messages")

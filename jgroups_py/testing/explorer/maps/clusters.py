@@ -51,7 +51,7 @@ def explore_cluster(seed: int) -> RunOutcome:
     return _Cluster(seed).run()
 
 
-class MapMember:
+class ClusterHost:
     """A host: its table stays when it crashes; its replica and links belong to one member of the group."""
 
     def __init__(self, world: World, node: int, **settings: Any) -> None:
@@ -97,7 +97,7 @@ class MapMember:
         self.member = None
 
     def write(self, key: bytes, value: bytes | None) -> None:
-        entry = MapEntry(value, Stamp(self.clock.next(), self.node), {}, 0, 0)
+        entry = MapEntry(value, MapStamp(self.clock.next(), self.node), {}, 0, 0)
         self.table.change(self.origin, key, entry)
         self.replica.changed()
 
@@ -125,7 +125,7 @@ class MapMember:
             if not outs and not links:
                 return
             for out in outs:
-                if isinstance(out, SendTo):
+                if isinstance(out, SendToPeer):
                     if out.link in self._members:
                         self.links.send(self._members[out.link], out.data)
                 elif isinstance(out, SendAll):
@@ -165,7 +165,7 @@ class MapMember:
         return {k: e.value for k, e in self.table.entries.items() if e.value is not None}
 
 
-def are_equal(hosts: list[MapMember]) -> bool:
+def are_equal(hosts: list[ClusterHost]) -> bool:
     first = hosts[0]
     return all(
         host.values() == first.values() and host.table.vector() == first.table.vector()
@@ -185,7 +185,7 @@ class _Cluster:
             "max_bandwidth": chance.choice([0.0, 0.0, 5000.0]),
             "ack_delay": chance.choice([0.0, 0.1]),
         }
-        self.hosts = [MapMember(self.world, node, **settings) for node in range(1, count + 1)]
+        self.hosts = [ClusterHost(self.world, node, **settings) for node in range(1, count + 1)]
         self.fault_rate = chance.choice([0.01, 0.03, 0.06])
         self.split = False
         self.faults = 0

@@ -11,7 +11,7 @@ from jgroups_py.errors import ConfigError
 from jgroups_py.maps.rules import LAST_WRITER, ConflictRule, Maximum, PnCounter, Union
 from jgroups_py.testing.check.violation import Violated, violations_in
 from jgroups_py.testing.explorer.lab import RunOutcome
-from jgroups_py.testing.explorer.maps.world import Host, World
+from jgroups_py.testing.explorer.maps.world import ExploredHost, MapWorld
 
 PROFILES: Final = ("links", "shared")
 """links: each host has links of its own with the others. shared: links share a medium, which loses a part of what is sent to all."""
@@ -93,7 +93,7 @@ def _draw_step(chance: random.Random, hosts: int) -> Step:
 def play(schedule: MapSchedule) -> RunOutcome:
     """One run, judged."""
     setting = schedule.setting
-    world = World(
+    world = MapWorld(
         setting.hosts,
         setting.seed,
         peers=frozenset(range(1, setting.hosts + 1) if setting.peers_known else ()),
@@ -123,7 +123,7 @@ def play(schedule: MapSchedule) -> RunOutcome:
     return outcome
 
 
-def _play_step(world: World, step: Step) -> bool:
+def _play_step(world: MapWorld, step: Step) -> bool:
     """Whether it could be taken."""
     what, number, other, value = step
     if what == "run":
@@ -151,7 +151,7 @@ def _play_step(world: World, step: Step) -> bool:
     return True
 
 
-def write(host: Host, key: bytes, value: int | None) -> None:
+def write(host: ExploredHost, key: bytes, value: int | None) -> None:
     """A change as its rule wants values; None removes."""
     rule = host.world.rule
     if value is None:
@@ -167,7 +167,7 @@ def write(host: Host, key: bytes, value: int | None) -> None:
         host.write(key, b"%d" % value)
 
 
-def judge(hosts: list[Host]) -> None:
+def judge(hosts: list[ExploredHost]) -> None:
     """Raises Violated unless all hosts have the same values and the same changes, and understood each other."""
     first = hosts[0]
     for host in hosts[1:]:

@@ -37,7 +37,7 @@ def measure(hosts: int, *, puts: int = 3, value_bytes: int = 100) -> dict[str, A
 
 
 def _over_links(hosts: int, puts: int, value: bytes) -> dict[str, float]:
-    world = links.World(hosts)
+    world = links.MapWorld(hosts)
     world.connect_all()
     world.run(SETTLE_SECONDS)
     first = world.hosts[1]
@@ -55,7 +55,7 @@ def _over_links(hosts: int, puts: int, value: bytes) -> dict[str, float]:
 
 def _over_a_group(hosts: int, puts: int, value: bytes) -> dict[str, float]:
     world = World(1, check=False)
-    members = [clusters.MapMember(world, node, ack_delay=0.05) for node in range(1, hosts + 1)]
+    members = [clusters.ClusterHost(world, node, ack_delay=0.05) for node in range(1, hosts + 1)]
     for member in members:
         member.start({})
 

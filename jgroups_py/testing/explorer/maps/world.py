@@ -12,7 +12,7 @@ from jgroups_py.maps.orders import CloseLink, SendAll, SendTo, Told
 from jgroups_py.maps.replica import Replica
 from jgroups_py.maps.replica_settings import ReplicaSettings
 from jgroups_py.maps.rules import LAST_WRITER, ConflictRule, LastWriter
-from jgroups_py.maps.stamp import HybridClock, Stamp
+from jgroups_py.maps.stamp import HybridClock, MapStamp
 from jgroups_py.maps.table import MemoryTable
 
 STEP: Final = 0.01
@@ -21,7 +21,7 @@ HEAL_SECONDS: Final = 8.0
 
 
 @dataclass
-class Pipe:
+class LinkDirection:
     """One direction of a link."""
 
     to: int
@@ -31,15 +31,15 @@ class Pipe:
     """What was sent to all; it may overtake what was sent to one."""
 
 
-class Host:
+class ExploredHost:
     """A table, and its replica while the host runs. ``told``: what it had to tell."""
 
-    def __init__(self, world: World, node: int, life: int = 1) -> None:
+    def __init__(self, world: MapWorld, node: int, life: int = 1) -> None:
         self.world, self.node = world, node
         self.origin = origin_of(node, life)
         self.table = MemoryTable(world.rule)
         self.offset = 0.0
-        self.links: dict[int, Pipe] = {}
+        self.links: dict[int, LinkDirection] = {}
         self.told: list[Told] = []
         self.up = False
         self.file = bytes([node, life])
@@ -70,7 +70,7 @@ class Host:
         if not isinstance(self.world.rule, LastWriter):
             mine = self.table.entry(key)
             life = time if value is None else (mine.life if mine else 0)
-        entry = MapEntry(value, Stamp(time, self.node), {}, 0, life)
+        entry = MapEntry(value, MapStamp(time, self.node), {}, 0, life)
         self.table.change(self.origin, key, entry)
         self.replica.changed()
 
@@ -78,7 +78,7 @@ class Host:
         return {k: e.value for k, e in self.table.entries.items() if e.value is not None}
 
 
-class World:
+class MapWorld:
     """Hosts 1 to ``nodes`` and their links."""
 
     def __init__(
@@ -101,7 +101,7 @@ class World:
         self._links = 0
         self.messages = 0
         self.bytes = 0
-        self.hosts = {node: Host(self, node) for node in range(1, nodes + 1)}
+        self.hosts = {node: ExploredHost(self, node) for node in range(1, nodes + 1)}
 
     def connect(self, one: int, other: int) -> None:
         a, b = self.hosts[one], self.hosts[other]
@@ -109,8 +109,8 @@ class World:
             return
         self._links += 2
         link_a, link_b = self._links - 1, self._links
-        a.links[link_a] = Pipe(other, link_b)
-        b.links[link_b] = Pipe(one, link_a)
+        a.links[link_a] = LinkDirection(other, link_b)
+        b.links[link_b] = LinkDirection(one, link_a)
         a.replica.link_opened(link_a, shared=self.shared)
         b.replica.link_opened(link_b, shared=self.shared)
         self.drain(a)
@@ -136,7 +136,7 @@ class World:
             self._close(host, link)
         host.up = False
 
-    def _close(self, host: Host, link: int) -> None:
+    def _close(self, host: ExploredHost, link: int) -> None:
         pipe = host.links.pop(link, None)
         if pipe is None:
             return
@@ -147,9 +147,9 @@ class World:
         self.drain(host)
         self.drain(other)
 
-    def drain(self, host: Host) -> None:
+    def drain(self, host: ExploredHost) -> None:
         for out in host.replica.take():
-            if isinstance(out, SendTo):
+            if isinstance(out, SendToPeer):
                 pipe = host.links.get(out.link)
                 if pipe is not None:
                     last = pipe.waiting[-1][0] if pipe.waiting else 0.0
@@ -173,14 +173,16 @@ class World:
             elif isinstance(out, Told):
                 host.told.append(out)
 
-    def _deliver_shared(self, host: Host, link: int, pipe: Pipe) -> None:
+    def _deliver_shared(self, host: ExploredHost, link: int, pipe: LinkDirection) -> None:
         while pipe.shared and pipe.shared[0][0] <= self.now and host.links.get(link) is pipe:
             _, data = pipe.shared.popleft()
             other = self.hosts[pipe.to]
             other.replica.received(pipe.link, data, self.now, shared=True)
             self.drain(other)
 
-    def _deliver(self, host: Host, link: int, pipe: Pipe, all_of_it: bool = False) -> None:
+    def _deliver(
+        self, host: ExploredHost, link: int, pipe: LinkDirection, all_of_it: bool = False
+    ) -> None:
         while pipe.waiting and (all_of_it or pipe.waiting[0][0] <= self.now):
             if host.links.get(link) is not pipe:
                 return
