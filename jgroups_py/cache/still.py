@@ -9,7 +9,7 @@ from jgroups_py.cache.buddy_replication import BuddyReplication
 from jgroups_py.cache.container import Container
 from jgroups_py.cache.fqn import ROOT
 from jgroups_py.cache.locks import PathLocks, Scope
-from jgroups_py.cache.picture import Picture
+from jgroups_py.cache.picture import CachePicture
 from jgroups_py.cache.replication import MemberReplication
 from jgroups_py.cache.saving import Keeper
 
@@ -21,7 +21,7 @@ async def still(
     replication: MemberReplication,
     locks: PathLocks,
     lock_timeout: float,
-) -> AsyncIterator[Picture]:
+) -> AsyncIterator[CachePicture]:
     """With a store and alone, calls wait while the block runs. Else the block must not wait for anything.
 
     Raises:
@@ -29,7 +29,7 @@ async def still(
         StoreError: the store cannot be read.
     """
     if keeper is None:
-        yield Picture(container.nodes())
+        yield CachePicture(container.nodes())
         return
     if isinstance(replication, BuddyReplication):
         passive = replication.passive
@@ -40,6 +40,6 @@ async def still(
     held = await locks.acquire((Scope(ROOT, deep=True),), lock_timeout)
     try:
         stored, gone = await keeper.picture()
-        yield Picture(container.nodes(), stored, gone)
+        yield CachePicture(container.nodes(), stored, gone)
     finally:
         locks.release(held)

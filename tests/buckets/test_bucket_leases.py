@@ -6,19 +6,19 @@ from typing import Any
 
 from seed_instance import MASTERS, PLACEMENT, Instance, key_in, seed_settings
 
-from jgroups_py.buckets.machine import WITHOUT_LEASE, Machine
+from jgroups_py.buckets.machine import WITHOUT_LEASE, BucketMachine
 from jgroups_py.buckets.messages import Ping
 from jgroups_py.buckets.plugin import Request
 from jgroups_py.testing.explorer.buckets.ledger import ledger
-from jgroups_py.testing.explorer.buckets.world import World, full_member
+from jgroups_py.testing.explorer.buckets.world import BucketWorld, full_member
 
 LATENCY = 0.001
 
 
-def new_instance(lease: float) -> World:
+def new_instance(lease: float) -> BucketWorld:
     """Three nodes, at the moment at which each of them has decided where the buckets are."""
     settings = seed_settings(lease=lease)
-    world = World(settings, seed=1, latency=(LATENCY, LATENCY))
+    world = BucketWorld(settings, seed=1, latency=(LATENCY, LATENCY))
     for name in MASTERS:
         world.start(name, full_member(ledger(), name, settings, PLACEMENT))
     machines = list(world.machines.values())
@@ -80,10 +80,10 @@ def test_an_index_copy_that_begins_does_not_wait_for_leases_that_are_known_to_be
 def test_who_finishes_the_update_of_a_lost_copy_waits_for_its_leases_too() -> None:
     """n1 has proposed to replace the master on n4, which is cut off and has a lease, and is killed before that is decided."""
     settings = seed_settings(buckets=1, lease=10.0)
-    world = World(settings, seed=1)
+    world = BucketWorld(settings, seed=1)
     placement = {0: ("m/n4", "m/n2")}
 
-    def only_an_index(machine: Machine) -> None:
+    def only_an_index(machine: BucketMachine) -> None:
         name = machine.node
         machine.add_index(f"i/{name}", placement)
 

@@ -14,9 +14,8 @@ from jgroups_py.tools.bench.latencies import PERCENTILES
 
 
 def plan(**changes: object) -> CallPlan:
-    return CallPlan(
-        **{"protocol": "", "ports": [], "rate": 1.0, "seconds": 1.0, "size": 3, **changes}
-    )  # type: ignore[arg-type]
+    given = {"protocol": "", "ports": [], "rate": 1.0, "seconds": 1.0, "size": 3, **changes}
+    return CallPlan(**given)  # type: ignore[arg-type]
 
 
 def test_answers_of_memcached_are_whole_at_their_end() -> None:

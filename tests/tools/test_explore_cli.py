@@ -9,7 +9,7 @@ import pytest
 from jgroups_py.protocols.discovery.base import Discovery
 from jgroups_py.testing.explorer.back_ends import load
 from jgroups_py.testing.explorer.buckets.back_end import Buckets
-from jgroups_py.testing.explorer.buckets.ledger import Ledger
+from jgroups_py.testing.explorer.buckets.ledger import TokenLedger
 from jgroups_py.testing.explorer.many import Job, run_seed
 from jgroups_py.tools import cli
 
@@ -47,7 +47,7 @@ def test_a_plan_that_fails_is_made_smaller_and_played_again(
 def test_a_schedule_of_buckets_loses_what_the_fault_does_not_need(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(Ledger, "serialise", lambda self, version: b"")
+    monkeypatch.setattr(TokenLedger, "serialise", lambda self, version: b"")
     back_end = Buckets()
     result = run_seed(Job("buckets", shrink_runs=6, folder=tmp_path), 1)
     assert result.shrunk is not None and result.violations[0].check == "kept"
