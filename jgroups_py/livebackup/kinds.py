@@ -182,12 +182,12 @@ class OperationOutcome:
         return self.value
 
 
-async def outcome_of(running: Awaitable[Any]) -> Outcome:
+async def outcome_of(running: Awaitable[Any]) -> OperationOutcome:
     """Errors become an outcome; a cancellation goes on, without the errors that came along with it from a nursery."""
     try:
         return OperationOutcome(await running, None)
     except Exception as error:
-        return Outcome(None, error)
+        return OperationOutcome(None, error)
     except BaseExceptionGroup as group:
         cancelled, others = group.split(trio.Cancelled)
         if cancelled is None or (others is not None and not isinstance(others, Exception)):

@@ -37,7 +37,7 @@ class _Answer:
     def __init__(self) -> None:
         self.event = trio.Event()
         self.is_confirmed = False
-        self.outcome: Outcome | None = None
+        self.outcome: OperationOutcome | None = None
 
 
 class LiveSide:

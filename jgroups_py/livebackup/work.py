@@ -18,7 +18,7 @@ import trio
 
 from jgroups_py.livebackup.applier import RECORD_MAX
 from jgroups_py.livebackup.errors import BadOperation, OutsideOperation
-from jgroups_py.livebackup.kinds import REMOVAL, Outcome, Stateful, key_of, outcome_of
+from jgroups_py.livebackup.kinds import REMOVAL, OperationOutcome, Stateful, key_of, outcome_of
 from jgroups_py.livebackup.locks import MayBegin
 from jgroups_py.livebackup.messages import plain
 from jgroups_py.livebackup.objects import Space

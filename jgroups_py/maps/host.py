@@ -22,8 +22,8 @@ from jgroups_py.maps.digests import Side
 from jgroups_py.maps.errors import InboxFull, MapFull
 from jgroups_py.maps.held import HeldMessages
 from jgroups_py.maps.links import Link, Medium
-from jgroups_py.maps.orders import Arrived, CloseLink, SendAll, SendTo, Sent, Told
-from jgroups_py.maps.replica import Replica, Table
+from jgroups_py.maps.orders import Arrived, CloseLink, SendAll, SendToPeer, Sent, Told
+from jgroups_py.maps.replica import Replica, ReplicaTable
 from jgroups_py.maps.replica_settings import ReplicaSettings
 from jgroups_py.maps.shared import SharedFile
 from jgroups_py.maps.stamp import HybridClock

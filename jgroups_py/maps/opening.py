@@ -13,7 +13,7 @@ from jgroups_py.maps.codecs import CODECS, AnyCodec, Codec, codec_of
 from jgroups_py.maps.errors import MapError, MapFileError
 from jgroups_py.maps.fields import Fields
 from jgroups_py.maps.file_settings import FileSettings
-from jgroups_py.maps.host import MapEvent, MapHost, Network, replicate
+from jgroups_py.maps.host import MapEvent, MapHost, PeerNetwork, replicate
 from jgroups_py.maps.replica_settings import ReplicaSettings
 from jgroups_py.maps.rules import ConflictRule, LastWriter, PerField
 from jgroups_py.maps.shared import SharedFile

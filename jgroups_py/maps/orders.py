@@ -10,7 +10,7 @@ from jgroups_py.maps.table import ChangedKey
 
 
 @dataclass(frozen=True, slots=True)
-class SendTo:
+class SendToPeer:
     link: int
     data: bytes
 
@@ -57,4 +57,4 @@ class Sent:
     entries: Sequence[tuple[bytes, bytes]]
 
 
-Out = SendTo | SendAll | CloseLink | Told | Arrived | Sent
+Out = SendToPeer | SendAll | CloseLink | Told | Arrived | Sent

@@ -42,7 +42,7 @@ from jgroups_py.maps.messages import (
     decode,
     encode,
 )
-from jgroups_py.maps.orders import Arrived, CloseLink, Out, SendAll, SendTo, Sent, Told
+from jgroups_py.maps.orders import Arrived, CloseLink, Out, SendAll, SendToPeer, Sent, Told
 from jgroups_py.maps.replica_settings import ReplicaSettings
 from jgroups_py.maps.stamp import TICKS_PER_S, HybridClock
 from jgroups_py.maps.table import ChangedKey, Vector

@@ -264,7 +264,7 @@ class MapStore:
         with self._env.begin() as txn:
             return int(txn.stat(self._dbs.graves)["entries"])
 
-    def limits(self) -> Limits:
+    def limits(self) -> MapLimits:
         with self._lock, self._env.begin() as txn:
             return limits_of(txn.get(b"limits", db=self._facts))
 

@@ -75,7 +75,7 @@ class TCP(TP):
     config: TcpConfig
 
     @classmethod
-    def port_uses(cls, config: TcpConfig, place: Place) -> Sequence[PortUse]:
+    def port_uses(cls, config: TcpConfig, place: TransportPlace) -> Sequence[PortUse]:
         host, first, last, sealed = place.host, place.first, place.last, place.sealed
         setting = "" if first else "TCP.bind_port"
         theirs = config.external_port or first, config.external_port or last

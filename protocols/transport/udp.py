@@ -22,7 +22,7 @@ from typing import Any, TypeAlias
 from jgroups_py.protocols.transport.base import CARRIED, TP
 from jgroups_py.protocols.transport.diagnostics import probe_ports
 from jgroups_py.protocols.transport.udp_config import UdpConfig
-from jgroups_py.stack.exposure import Place, PortUse
+from jgroups_py.stack.exposure import PortUse, TransportPlace
 from jgroups_py.stack.ports import (
     Bind,
     BindFailed,
@@ -60,7 +60,7 @@ class UDP(TP):
     config: UdpConfig
 
     @classmethod
-    def port_uses(cls, config: UdpConfig, place: Place) -> Sequence[PortUse]:
+    def port_uses(cls, config: UdpConfig, place: TransportPlace) -> Sequence[PortUse]:
         host, first, last = place.host, place.first, place.last
         setting = "" if first else "UDP.bind_port"
         theirs = config.external_port or first, config.external_port or last

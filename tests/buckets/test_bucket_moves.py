@@ -11,7 +11,7 @@ from seed_instance import MASTERS, PLACEMENT, Instance, key_in, seed_settings
 from jgroups_py.buckets import Cep, Request
 from jgroups_py.buckets.bucket import Bucket
 from jgroups_py.buckets.errors import BucketError
-from jgroups_py.buckets.machine import Machine
+from jgroups_py.buckets.machine import BucketMachine
 from jgroups_py.buckets.manager import FIRST_ASKED
 from jgroups_py.buckets.messages import (
     Answer,
@@ -26,7 +26,7 @@ from jgroups_py.buckets.messages import (
 )
 from jgroups_py.buckets.transfer import Transfer
 from jgroups_py.testing.explorer.buckets.ledger import NEW, OLD, LedgerProvider, ledger
-from jgroups_py.testing.explorer.buckets.world import World, full_member
+from jgroups_py.testing.explorer.buckets.world import BucketWorld, full_member
 
 KEY = key_in(4)
 """Of bucket 3, whose master is on node 2 and whose slave is on node 3."""
@@ -146,7 +146,7 @@ def test_a_move_asks_one_index_copy_after_the_other_and_that_of_its_own_process_
 def test_a_move_asks_another_index_copy_as_soon_as_the_one_it_asked_is_lost() -> None:
     """The bucket is locked until there is an answer. The index copy that was asked is alone on its node."""
     settings = seed_settings(index_copies=("i/x", "i/n1", "i/n2"), ask_timeout=60.0)
-    world = World(settings, seed=1)
+    world = BucketWorld(settings, seed=1)
     world.start("x", _only_an_index)
     for name in MASTERS:
         world.start(name, full_member(ledger(), name, settings, PLACEMENT))
@@ -164,10 +164,10 @@ def test_a_move_asks_another_index_copy_as_soon_as_the_one_it_asked_is_lost() ->
 
     assert world.run(1.0, asked)
     world.kill("x.1")
-    assert world.run(10.0, lambda: bool(moves)) and isinstance(moves[0], Row)
+    assert world.run(10.0, lambda: bool(moves)) and isinstance(moves[0], BucketRow)
 
 
-def _only_an_index(machine: Machine) -> None:
+def _only_an_index(machine: BucketMachine) -> None:
     machine.add_index("i/x", PLACEMENT)
 
 
@@ -181,7 +181,7 @@ def test_updates_of_all_index_copies_end_where_messages_are_slow(seed: int) -> N
     world.run(5.0)
     for name, bucket in zip(MASTERS, (0, 1, 2), strict=True):
         row = instance.index(name).state.rows[bucket]
-        again = Row(bucket, row.epoch + 1, row.master, row.slave, row.slave_version)
+        again = BucketRow(bucket, row.epoch + 1, row.master, row.slave, row.slave_version)
         instance.index(name).set_bucket_location(again, lambda *end: ended.append(end))
         world.flush(instance.member(name))
     assert world.run(20.0, lambda: len(ended) == 3)

@@ -11,10 +11,10 @@ import trio.testing
 from jgroups_py.maps.digests import Side
 from jgroups_py.maps.entry import MapEntry, origin_of
 from jgroups_py.maps.links import Link, Medium
-from jgroups_py.maps.orders import CloseLink, SendAll, SendTo, Told
+from jgroups_py.maps.orders import CloseLink, SendAll, SendToPeer, Told
 from jgroups_py.maps.replica import Replica
 from jgroups_py.maps.replica_settings import ReplicaSettings
-from jgroups_py.maps.stamp import HybridClock, Stamp
+from jgroups_py.maps.stamp import HybridClock, MapStamp
 from jgroups_py.maps.table import MemoryTable
 from jgroups_py.maps.tcp import TcpPort
 

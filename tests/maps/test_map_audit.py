@@ -15,7 +15,7 @@ from jgroups_py.maps.digests import BUCKETS, bucket_of, differences, digests
 from jgroups_py.maps.entry import MapEntry
 from jgroups_py.maps.errors import MapError, MapFileError
 from jgroups_py.maps.orders import Arrived, Sent, Told
-from jgroups_py.maps.stamp import TICKS_PER_S, Stamp
+from jgroups_py.maps.stamp import TICKS_PER_S, MapStamp
 
 NOW = 1_000_000_000_000_000_000
 ENTRY = MapEntry(b"value", MapStamp((NOW // 10**9 - 2) * TICKS_PER_S, 1), {1: 1})

@@ -19,7 +19,7 @@ from jgroups_py.maps.file_settings import FileSettings
 from jgroups_py.maps.inquiry import AskDigests, AskRows, BadInquiry, answer, answered, encode
 from jgroups_py.maps.remote_side import CannotCompare, open_remote
 from jgroups_py.maps.shared import SharedFile
-from jgroups_py.maps.stamp import Stamp
+from jgroups_py.maps.stamp import MapStamp
 from jgroups_py.maps.tcp import TcpPort
 from jgroups_py.maps.tcp_settings import TcpSettings
 

@@ -12,7 +12,7 @@ from jgroups_py.maps.entry import MapEntry
 from jgroups_py.maps.messages import Have, OriginChanges, Refused, Want, encode
 from jgroups_py.maps.orders import Told
 from jgroups_py.maps.replica_settings import ReplicaSettings
-from jgroups_py.maps.stamp import Stamp
+from jgroups_py.maps.stamp import MapStamp
 from jgroups_py.maps.table import MemoryTable
 from jgroups_py.testing.check.violation import Violated
 from jgroups_py.testing.explorer.maps.schedule import draw, judge, play

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from jgroups_py.maps.entry import MapEntry
 from jgroups_py.maps.replica import TOMBSTONES_AT_ONCE, Replica
 from jgroups_py.maps.replica_settings import ReplicaSettings
-from jgroups_py.maps.stamp import TICKS_PER_S, HybridClock, Stamp
+from jgroups_py.maps.stamp import TICKS_PER_S, HybridClock, MapStamp
 from jgroups_py.maps.table import MemoryTable
 
 NOW = 1_000_000
@@ -32,7 +32,7 @@ def test_old_tombstones_are_found_behind_many_that_must_stay() -> None:
     many = 2 * TOMBSTONES_AT_ONCE + 10
     for number in range(1, many + 1):
         seconds = NOW - (1 if number < many else 100)
-        stamp = Stamp(seconds * TICKS_PER_S, 1)
+        stamp = MapStamp(seconds * TICKS_PER_S, 1)
         table.apply([(b"%05d" % number, MapEntry(None, stamp, {1: number}))], {1: number})
     clock = HybridClock(lambda: NOW * 10**9)
     settings = ReplicaSettings(map="m", node=1, origin=1, file=b"", tombstone_age=50.0)

@@ -18,7 +18,7 @@ def test_a_half_is_equal_only_with_the_same_keys_values_and_stamps(tmp_path: Pat
         blocking.open_map(tmp_path / "1", key=str, value=bytes, identifier=1) as m,
         blocking.open_map(tmp_path / "2", key=str, value=bytes, identifier=2) as other,
     ):
-        one, two = maps_stress.Host(m), maps_stress.Host(other)
+        one, two = maps_stress.StressHost(m), maps_stress.StressHost(other)
         now = time.monotonic()
         assert one.write(0, 20_000, now, now + 0.1) > 0
         m["100000"] = b"of the other half"
@@ -43,7 +43,7 @@ def test_a_writer_that_is_late_makes_that_good(monkeypatch: pytest.MonkeyPatch) 
 
     clock = Clock()
     monkeypatch.setattr(maps_stress, "time", clock)
-    host = maps_stress.Host({})
+    host = maps_stress.StressHost({})
     assert host.write(0, 10_000, 0.0, 1.0) == 10_000
     clock.now = 1.04  # the digest took its time
     assert host.write(1, 10_000, 0.0, 2.0) == 10_000

@@ -14,7 +14,7 @@ from jgroups_py.tools.bench.peers.relay_member import (
     HEAD,
     PACED,
     PROBE,
-    Listener,
+    ArrivalListener,
     RelayPlan,
 )
 from jgroups_py.tools.bench.peers.summary import OURS
@@ -39,7 +39,7 @@ def test_what_is_added_is_the_difference_between_the_other_site_and_the_sender_s
 
 
 def test_a_listener_counts_what_is_missing_or_comes_twice() -> None:
-    listener = Listener()
+    listener = ArrivalListener()
     listener.take(HEAD.pack(PROBE, 0, 0.0), 1.0)
     assert listener.heard.is_set() and not listener.took
     for number, at in ((0, 1.0), (1, 1.5), (1, 1.5), (3, 2.0)):

@@ -25,7 +25,7 @@ from jgroups_py.maps.channel import open_map_channel
 from jgroups_py.maps.entry import MapEntry, origin_of
 from jgroups_py.maps.host import MapHost
 from jgroups_py.maps.replica_settings import ReplicaSettings
-from jgroups_py.maps.stamp import HybridClock, Stamp
+from jgroups_py.maps.stamp import HybridClock, MapStamp
 from jgroups_py.maps.table import MemoryTable
 
 MAP: Final = "drill"

@@ -50,7 +50,7 @@ class RelayPlan:
     """Site -> attributes."""
 
 
-class Listener:
+class ArrivalListener:
     """Notes what comes from the sender."""
 
     def __init__(self) -> None:
@@ -84,7 +84,7 @@ async def _member(plan: RelayPlan, number: int) -> None:
             attributes=plan.attributes[site],
             properties={**plan.properties, "relay.site": site},
         ) as channel:
-            listener = Listener()
+            listener = ArrivalListener()
             nursery.start_soon(_read, channel, listener)
             say(event="joined")
             if number == plan.sender:
@@ -122,7 +122,7 @@ async def _send(
 
 
 async def _measure(
-    plan: RelayPlan, listener: Listener, words: trio.MemoryReceiveChannel[dict[str, Any]]
+    plan: RelayPlan, listener: ArrivalListener, words: trio.MemoryReceiveChannel[dict[str, Any]]
 ) -> None:
     begin = (await words.receive())["begin"]
     window = begin + plan.seconds + plan.warm_up
@@ -147,7 +147,7 @@ async def _measure(
     )
 
 
-async def _read(channel: Channel, listener: Listener) -> None:
+async def _read(channel: Channel, listener: ArrivalListener) -> None:
     async for item in channel.batches():
         if isinstance(item, Batch):
             now = time.monotonic()

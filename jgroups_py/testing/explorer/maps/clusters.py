@@ -19,10 +19,10 @@ from jgroups_py.maps.group import (
     Up,
     opened,
 )
-from jgroups_py.maps.orders import CloseLink, SendAll, SendTo
+from jgroups_py.maps.orders import CloseLink, SendAll, SendToPeer
 from jgroups_py.maps.replica import Replica
 from jgroups_py.maps.replica_settings import ReplicaSettings
-from jgroups_py.maps.stamp import HybridClock, Stamp
+from jgroups_py.maps.stamp import HybridClock, MapStamp
 from jgroups_py.maps.table import MemoryTable
 from jgroups_py.testing.check.violation import Violated, violations_in
 from jgroups_py.testing.explorer.lab import RunOutcome

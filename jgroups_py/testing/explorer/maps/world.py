@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from jgroups_py.maps.entry import MapEntry, origin_of
-from jgroups_py.maps.orders import CloseLink, SendAll, SendTo, Told
+from jgroups_py.maps.orders import CloseLink, SendAll, SendToPeer, Told
 from jgroups_py.maps.replica import Replica
 from jgroups_py.maps.replica_settings import ReplicaSettings
 from jgroups_py.maps.rules import LAST_WRITER, ConflictRule, LastWriter
