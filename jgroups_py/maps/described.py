@@ -23,12 +23,12 @@ _FORMS: Final[dict[str, Form]] = {"str": "text", "int": "number", "json": "json"
 
 class DescribedMap:
     """``key_form`` and ``value_form``: what ``key`` and ``value`` give. A Struct is "json": its fields by name, or a list. What has functions of its
-    program is "bytes"."""
+    program is "bytes". ``counter`` and ``fields``: what reads and writes values of these rules; None: the map has another one."""
 
     def __init__(self, file: SharedFile) -> None:
         self.file = file
         self.counter = file.rule if isinstance(file.rule, PnCounter) else None
-        self._fields = Fields(JSON) if isinstance(file.rule, PerField) else None
+        self.fields = Fields(JSON) if isinstance(file.rule, PerField) else None
         self.key_form: Form = _form_of(file.key_codec)
         self.value_form: Form = "number" if self.counter else _form_of(file.value_codec)
 
@@ -40,8 +40,8 @@ class DescribedMap:
         """The value as users see it. MapError: the codec cannot read it."""
         if self.counter is not None:
             return self.counter.total(data)
-        if self._fields is not None:
-            return decoded(self._fields.codec, data, "value")
+        if self.fields is not None:
+            return decoded(self.fields.codec, data, "value")
         return _read(self.file.value_codec, data, "value")
 
 

@@ -15,7 +15,7 @@ import msgspec
 import pytest
 
 from jgroups_py import blocking
-from jgroups_py.maps import Arrived, AuditLog, MapChange, PnCounter, Sent
+from jgroups_py.maps import Arrived, AuditLog, MapChange, PerField, PnCounter, Sent
 from jgroups_py.maps.entry import MapEntry, origin_of
 from jgroups_py.maps.stamp import MapStamp
 from jgroups_py.tools import cli
@@ -79,6 +79,19 @@ def test_values_are_shown_as_their_codecs_have_them(tmp_path: Path, run: Any) ->
     assert run("get", str(counter), "n") == (0, "5")
     code, out = run("put", str(counter), "n", "6")
     assert code == 2 and "they change by increment only" in out
+
+
+def test_values_by_fields_are_shown_and_put_as_users_see_them(tmp_path: Path, run: Any) -> None:
+    folder = str(tmp_path / "f")
+    with blocking.open_map(folder, key=str, value=Quote, rule=PerField()) as m:
+        m["EUR"] = Quote("LXN", 1.5)
+    assert run("get", folder, "EUR") == (0, '{"price":1.5,"venue":"LXN"}')
+    assert run("put", folder, "EUR", '{"venue": "LXN", "price": 2.5}') == (0, "")
+    assert run("ls", folder) == (0, 'EUR  {"price":2.5,"venue":"LXN"}')
+    code, out = run("put", folder, "EUR", "7")
+    assert code == 2 and "takes objects with fields, got int" in out
+    with blocking.open_map(folder, key=str, value=Quote, rule=PerField()) as m:
+        assert m["EUR"] == Quote("LXN", 2.5)
 
 
 def test_stats_say_what_a_map_is(tmp_path: Path, run: Any) -> None:

@@ -92,7 +92,7 @@ def get(folder: str, key: str) -> int:
 def put(folder: str, key: str, value: str) -> None:
     """Write VALUE for KEY. It replicates like any other change, if a process of this host replicates."""
     with _opened(folder) as found:
-        found.file.write(found.key(key), found.value(value))
+        found.put(found.key(key), value)
 
 
 @maps.command(epilog=examples("jgroups-py maps rm data/fx EUR/USD"))
@@ -294,22 +294,38 @@ class _Found:
     """A map as its file says."""
 
     def __init__(self, file: Any) -> None:
+        from jgroups_py.maps.described import DescribedMap
+
         self.file = file
+        self._described = DescribedMap(file)
 
     def key(self, text: str) -> bytes:
         return self._bytes(self.file.key_codec, text, "key")
 
-    def value(self, text: str) -> bytes:
-        if self.file.rule.name == "pn-counter":
+    def put(self, key: bytes, text: str) -> None:
+        from jgroups_py.maps.stamp import Stamp
+
+        file, fields = self.file, self._described.fields
+        if self._described.counter is not None:
             raise ConfigError("values of this map are counters: they change by increment only")
-        return self._bytes(self.file.value_codec, text, "value")
+        if fields is None:
+            file.write(key, self._bytes(file.value_codec, text, "value"))
+            return
+        data = self._bytes("json", text, "value")
+
+        def write() -> None:
+            stamp = Stamp(file.clock.next(), file.identifier)
+            file.write_now(key, fields.changed(file.get(key), data, stamp))
+
+        file.alone(write)
 
     def shown_key(self, data: bytes) -> Any:
         return _shown(self.file.key_codec, data)
 
     def shown(self, data: bytes) -> Any:
-        if self.file.rule.name == "pn-counter":
-            return self.file.rule.total(data)
+        described = self._described
+        if described.counter is not None or described.fields is not None:
+            return described.value(data)
         return _shown(self.file.value_codec, data)
 
     def _bytes(self, codec: str, text: str, what: str) -> bytes:
