@@ -83,14 +83,14 @@ def test_values_are_shown_as_their_codecs_have_them(tmp_path: Path, run: Any) ->
 
 def test_values_by_fields_are_shown_and_put_as_users_see_them(tmp_path: Path, run: Any) -> None:
     folder = str(tmp_path / "f")
-    with blocking.open_map(folder, key=str, value=Quote, rule=PerField()) as m:
+    with blocking.open_map(folder, key=str, value=Quote, rule=PerField(), max_bytes=1 << 28) as m:
         m["EUR"] = Quote("LXN", 1.5)
     assert run("get", folder, "EUR") == (0, '{"price":1.5,"venue":"LXN"}')
     assert run("put", folder, "EUR", '{"venue": "LXN", "price": 2.5}') == (0, "")
     assert run("ls", folder) == (0, 'EUR  {"price":2.5,"venue":"LXN"}')
     code, out = run("put", folder, "EUR", "7")
     assert code == 2 and "takes objects with fields, got int" in out
-    with blocking.open_map(folder, key=str, value=Quote, rule=PerField()) as m:
+    with blocking.open_map(folder, key=str, value=Quote, rule=PerField(), max_bytes=1 << 28) as m:
         assert m["EUR"] == Quote("LXN", 2.5)
 
 
