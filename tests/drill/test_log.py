@@ -73,7 +73,7 @@ def test_the_writes_of_a_killed_process_are_there(tmp_path: Path) -> None:
         "import os, signal, sys\n"
         "from jgroups_py.drill.log import LogWriter, DrillRecord\n"
         "log = LogWriter(sys.argv[1])\n"
-        "log.write(Record(i, 'NYC', 'E', 'send', None, i) for i in range(1, 1001))\n"
+        "log.write(DrillRecord(i, 'NYC', 'E', 'send', None, i) for i in range(1, 1001))\n"
         "os.kill(os.getpid(), signal.SIGKILL)\n"
     )
     ended = subprocess.run([sys.executable, "-c", script, str(path)], check=False)

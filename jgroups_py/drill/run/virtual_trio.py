@@ -1,7 +1,7 @@
 """trio under a clock that jumps, its tasks in an order that comes from a seed.
 
 trio draws the order of its tasks. It lets Hypothesis seed that chance, by a plug-in that hands it to
-``hypothesis.register_random``; here we stand in for Hypothesis.
+``hypothesis.register_random``; here we stand in for Hypothesis. The same plug-in makes trio sort the tasks that may run.
 """
 
 from __future__ import annotations
@@ -25,16 +25,14 @@ def run(
     main: Callable[[], Awaitable[object]],
     seed: int,
     clock: MockClock | None = None,
-    *,
-    shuffled: bool = False,
 ) -> None:
-    """Runs ``main`` to its end. Groups of errors are unwrapped.
+    """Runs ``main`` to its end, its tasks in any order, the same one for the same seed. Groups of errors are unwrapped.
 
-    ``shuffled``: any order of the tasks that may run; else they run in the order in which they became able to,
-    or in the opposite one.
+    From now on trio sorts the tasks of this process before it draws their order. Without that, tasks that wait for one thing
+    become able to run in the order of their places in memory, so a seed would not give the same run again.
     """
     clock = clock or MockClock(autojump_threshold=0)
-    with _ordered(seed, shuffled):
+    with _ordered(seed):
         try:
             trio.run(main, clock=clock)
         except BaseExceptionGroup as group:
@@ -42,9 +40,7 @@ def run(
 
 
 @contextmanager
-def _ordered(seed: int, shuffled: bool) -> Iterator[None]:
-    if shuffled:
-        _let_shuffle()
+def _ordered(seed: int) -> Iterator[None]:
     chance = _chance()
     former = chance.getstate()
     chance.seed(seed)
@@ -56,14 +52,7 @@ def _ordered(seed: int, shuffled: bool) -> Iterator[None]:
 
 @functools.cache
 def _chance() -> random.Random:
-    """The random numbers that trio draws from. The plug-in has the globals of a copy: it would make trio shuffle."""
-    plugin = _plugin()
-    return _told_by(types.FunctionType(plugin.__code__, dict(plugin.__globals__)))
-
-
-@functools.cache
-def _let_shuffle() -> random.Random:
-    """From now on trio sorts the tasks of this process and shuffles them, so that any order can come."""
+    """The random numbers that trio draws from."""
     return _told_by(_plugin())
 
 

@@ -40,7 +40,7 @@ def play_history(schedule: CacheSchedule) -> tuple[RunOutcome, list[Operation]]:
         with tempfile.TemporaryDirectory(prefix="jgroups-caches-") as folder:
             stage = CacheStage(schedule, Path(folder))
             try:
-                virtual_trio.run(stage.run, schedule.seed, clock, shuffled=True)
+                virtual_trio.run(stage.run, schedule.seed, clock)
                 history = _history(stage)
                 problems += _judge(stage, history, clock.current_time())
             except Exception as error:  # a bug, whatever it is: that is what is looked for
