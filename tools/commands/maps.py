@@ -303,7 +303,7 @@ class _Found:
         return self._bytes(self.file.key_codec, text, "key")
 
     def put(self, key: bytes, text: str) -> None:
-        from jgroups_py.maps.stamp import Stamp
+        from jgroups_py.maps.stamp import MapStamp
 
         file, fields = self.file, self._described.fields
         if self._described.counter is not None:
@@ -314,7 +314,7 @@ class _Found:
         data = self._bytes("json", text, "value")
 
         def write() -> None:
-            stamp = Stamp(file.clock.next(), file.identifier)
+            stamp = MapStamp(file.clock.next(), file.identifier)
             file.write_now(key, fields.changed(file.get(key), data, stamp))
 
         file.alone(write)
