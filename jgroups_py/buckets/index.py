@@ -99,6 +99,7 @@ class IndexCopy:
         self._granted: dict[Cep, float] = {}
         self._granted_floor = port.now + settings.lease
         self._refused_leases: set[Cep] = set()
+        self._returned: set[Cep] = set()
         self._followers: dict[Cep, None] = {}
         self._last: Unlock | None = None
 
@@ -162,6 +163,9 @@ class IndexCopy:
             self.counts["leases_refused"] += 1
             return
         self._granted[manager] = self.port.now + self.settings.lease
+        if manager in self._returned:
+            self._returned.discard(manager)
+            self.port.post(manager, Placed([r for r in self.state.rows.values() if r.epoch > 1]))
         self.port.post(manager, Pong(ping.sent))
 
     def _leases_end(self, managers: list[Cep]) -> float:
@@ -540,6 +544,10 @@ class IndexCopy:
         if self.proposed is not None and self.proposed.version <= state.version:
             self.proposed = None
         known = {manager.cep for manager in state.managers}
+        # One that was replaced may hold buckets for its own. What the deciding copy tells it may come after a quorum of leases, so rows go before the next lease.
+        missed = state.version > before.version + 1
+        stayed = set() if missed else {manager.cep for manager in before.managers}
+        self._returned = (self._returned | known - stayed) & known
         self._refused_leases -= known
         for cep in [cep for cep in self._granted if cep not in known]:
             if self._granted[cep] < self.port.now:

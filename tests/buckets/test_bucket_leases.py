@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+from msgspec.structs import replace
 from seed_instance import MASTERS, PLACEMENT, Instance, key_in, seed_settings
 
 from jgroups_py.buckets.machine import WITHOUT_LEASE, BucketMachine
-from jgroups_py.buckets.messages import Ping
+from jgroups_py.buckets.messages import Lock, Ping, Placed, Pong, Propose, Unlock
 from jgroups_py.buckets.plugin import Request
 from jgroups_py.testing.explorer.buckets.ledger import ledger
 from jgroups_py.testing.explorer.buckets.world import BucketWorld, full_member
@@ -101,3 +103,32 @@ def test_who_finishes_the_update_of_a_lost_copy_waits_for_its_leases_too() -> No
     assert world.run(20.0, lambda: index.state.rows[0].master.member == "n2.1")
     world.machines["n4.1"].advance(world.now)
     assert not master.lease.holds(), "two masters"
+
+
+@pytest.mark.parametrize("missed", [False, True])
+def test_a_manager_that_was_replaced_learns_what_it_lost_before_it_has_a_lease_again(
+    missed: bool,
+) -> None:
+    """What the deciding copy tells it may come after the leases of the others. Seeds 357 and 925 of the explorer read what was old so."""
+    instance = Instance()
+    index, manager = instance.index("n2"), instance.cep("n3")
+    posted: list[tuple[Any, Any]] = []
+    index.port.post = lambda to, message: posted.append((to, message))  # type: ignore[method-assign]
+    state = index.state
+    rows = {b: replace(row, epoch=row.epoch + 1) for b, row in state.rows.items() if b < 3}
+    others = [known for known in state.managers if known.cep != manager]
+    without = replace(
+        state, version=state.version + 1, managers=others, rows={**state.rows, **rows}
+    )
+    returned = replace(without, version=state.version + 2, managers=state.managers)
+    for one in [returned] if missed else [without, returned]:
+        index.handle(index.port.cep, Lock(txn := (index.port.cep, one.version), state.version))
+        index.handle(index.port.cep, Propose(txn, one))
+        index.handle(index.port.cep, Unlock(txn, one.version))
+    assert index.state == returned
+    posted.clear()
+    for _ in range(2):
+        index.handle(manager, Ping(instance.world.now))
+    told = [message for to, message in posted if to == manager]
+    assert [type(message) for message in told] == [Placed, Pong, Pong]
+    assert {row.bucket for row in told[0].rows} == set(rows), "none makes a bucket anew"
