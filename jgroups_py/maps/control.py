@@ -17,6 +17,7 @@ from pathlib import Path
 from struct import Struct
 from typing import Final
 
+from jgroups_py.maps.disk import reserve
 from jgroups_py.maps.errors import MapFileError
 
 SLOTS: Final = 126
@@ -43,8 +44,8 @@ class Control:
             raise MapFileError(f"{file} cannot be opened: {error}") from None
         fcntl.flock(self._handle, fcntl.LOCK_EX)  # two processes may make it at once
         if os.fstat(self._handle).st_size < _SIZE:
-            try:  # writing to a mapped page without a place on the disk would end the process
-                os.posix_fallocate(self._handle, 0, _SIZE)
+            try:
+                reserve(self._handle, _SIZE)
             except OSError as error:
                 os.close(self._handle)
                 raise MapFileError(f"{file} cannot be made: {error}") from None

@@ -17,6 +17,7 @@ from typing import Final
 from zlib import crc32
 
 from jgroups_py.maps.control import SLOTS, Control
+from jgroups_py.maps.disk import reserve
 from jgroups_py.maps.errors import InboxFull, MapFileError, MapFull
 
 SKIP: Final = 0
@@ -54,12 +55,12 @@ class InboxFile:
         self._reserved = 0
 
     def reserve(self, end: int) -> None:
-        """The first ``end`` bytes have a place on the disk afterwards: writing to a mapped page that finds none would end the process. MapFull: there is none."""
+        """The first ``end`` bytes have a place on the disk afterwards. MapFull: there is none."""
         if end <= self._reserved:
             return
         end = min(self.size, -(-end // RESERVED_AT_ONCE) * RESERVED_AT_ONCE)
         try:
-            os.posix_fallocate(self._handle, 0, end)
+            reserve(self._handle, end)
         except OSError as error:
             raise MapFull(
                 f"the inbox of this process has no place on the disk: {error.strerror}"

@@ -25,6 +25,7 @@ try:
 except ImportError as error:
     raise ConfigError("maps need lmdb: pip install 'jgroups_py[maps]'") from error
 
+from jgroups_py.maps.disk import reserve
 from jgroups_py.maps.entry import MapEntry, decode_entry, origin_of
 from jgroups_py.maps.errors import MapFileError, MapFull
 from jgroups_py.maps.eviction import MapLimits, limits_of
@@ -300,10 +301,10 @@ class MapStore:
 
 
 def _reserve(file: Path) -> None:
-    """LMDB maps its table of readers: a page of it without a place on the disk would end the process that writes to it. OSError: there is none."""
+    """LMDB maps its table of readers and writes to it. OSError: the disk has no place for it."""
     handle = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        os.posix_fallocate(handle, 0, LOCK_BYTES)
+        reserve(handle, LOCK_BYTES)
     finally:
         os.close(handle)
 

@@ -78,3 +78,16 @@ def test_a_map_that_cannot_be_made_says_why(
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(MapFileError, match=r"file cannot be opened: .*"):
         SharedFile(tmp_path / "file", FileSettings(max_bytes=1 << 28))
+
+
+def test_a_system_that_cannot_reserve_a_place_has_maps_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """macOS has no posix_fallocate."""
+    monkeypatch.delattr(os, "posix_fallocate")
+    shared = SharedFile(tmp_path / "m", FileSettings(max_bytes=1 << 28))
+    try:
+        shared.write(b"key", b"value")
+        assert shared.get(b"key") == b"value"
+    finally:
+        shared.close()
