@@ -290,8 +290,7 @@ def _find(name: str, directory: Path | None) -> MarkupSource:
 
 
 def _parse_yaml(source: MarkupSource) -> MarkupNode:
-    from jgroups_py.config.stack_yaml import (
-        parse_yaml,  # with PyYAML, a megabyte that XML does not need
-    )
+    # PyYAML takes more than a megabyte, and members whose stack is XML do without it.
+    from jgroups_py.config.stack_yaml import parse_yaml
 
     return parse_yaml(source)

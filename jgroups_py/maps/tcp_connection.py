@@ -175,8 +175,7 @@ class PeerConnection:
             if not limit.cancelled_caught:
                 deadline = now + within if renewed else deadline
             elif now > deadline + within / 2:
-                deadline = (
-                    now + within
-                )  # this process stood still; what came meanwhile was not read yet
+                # This process stood still. What came meanwhile was not read yet.
+                deadline = now + within
             else:
                 raise BadStream("silent", f"nothing came for {within:g} s")
