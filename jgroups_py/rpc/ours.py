@@ -9,7 +9,7 @@ Nothing that arrives is unpickled. All members must have the same codec.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 from typing import Protocol as Interface
 
@@ -56,7 +56,7 @@ class OurForm:
     """See the module's docstring and form.py."""
 
     def __init__(self, codec: Codec) -> None:
-        self._encode = codec.encode
+        self._encode: Callable[[Any], Any] = codec.encode  # a user's may give anything
         self._decode = codec.decode
         self._heads: dict[str, bytes] = {}  # length and name, by name
         self._names: dict[bytes, str] = {}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 
 import pytest
@@ -15,13 +15,23 @@ from jgroups_py.stack.machine import Machine
 from jgroups_py.stack.ports import In, Out, Received
 
 
+class Handled(Machine):
+    """``to`` takes what it is handed: a compiled machine lets nobody replace its method."""
+
+    to: Callable[[Sequence[In], float], None]
+
+    def handle(self, inputs: Sequence[In], now: float) -> None:  # type: ignore[override]
+        self.to(inputs, now)
+
+
 class Idle(Driver):
     """Does nothing; what it is handed wakes it, as a message does whose credit is given back."""
 
     def __init__(self) -> None:
-        super().__init__(Machine("A", random=random.Random(1)))
+        self.handled = Handled("A", random=random.Random(1))
+        super().__init__(self.handled)
         self.handed: list[In] = []
-        self.machine.handle = self._handle  # type: ignore[method-assign, assignment]
+        self.handled.to = self._handle
 
     def _handle(self, inputs: Sequence[In], now: float) -> None:
         self.handed += inputs
@@ -63,16 +73,16 @@ async def test_a_wake_in_a_turn_makes_another_turn() -> None:
 
 async def test_a_step_that_fails_leaves_the_driver_wakeable() -> None:
     async with running() as driver:
-        machine_handle = driver.machine.handle
+        to = driver.handled.to
 
         def fail(inputs: Sequence[In], now: float) -> None:
             raise KeyError
 
-        driver.machine.handle = fail  # type: ignore[method-assign, assignment]
+        driver.handled.to = fail
         try:
             driver.take([Received(1, b"x")])
         except KeyError:
-            driver.machine.handle = machine_handle  # type: ignore[method-assign]
+            driver.handled.to = to
         driver.wake()
         await wait_all_tasks_blocked()
         assert driver.turns == 1
