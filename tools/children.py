@@ -1,7 +1,7 @@
 """Members in processes of their own, for commands that measure: JSON lines in and out.
 
 The parent starts ``python -m MODULE ARGUMENT`` per member, tells it what to do and hears what it
-says. A child whose standard input ends leaves the group.
+says. A child whose standard input ends leaves the group. child_side.py is what the child does.
 """
 
 from __future__ import annotations
@@ -11,12 +11,14 @@ import json
 import logging
 import subprocess
 import sys
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 from typing import Any
 
 import trio
 
 from jgroups_py.errors import JGroupsError
+from jgroups_py.tools.child_side import lines_of
 
 _log = logging.getLogger(__name__)
 _WORDS_KEPT = 4096
@@ -80,6 +82,51 @@ async def start_process(module: str, argument: Any) -> trio.Process:
     )
 
 
+@asynccontextmanager
+async def ready_children(
+    names: Sequence[str],
+    start: Callable[[int], Awaitable[trio.Process]],
+    seconds: float,
+    *,
+    missing: str,
+    lead: float = 0.0,
+    patience: float = 8.0,
+    joined: Callable[[int], None] = lambda _: None,
+) -> AsyncIterator[list[Child]]:
+    """Start a child for each name, wait until all have said ``ready``, and let them leave at the end.
+
+    Args:
+        start: starts the process of the child with this number.
+        seconds: how long the children have until all are ready.
+        missing: what there is not when they are late, for the error.
+        lead: seconds between the first child and the second. Others join faster to a member that is there.
+        patience: seconds that children have to leave; then they are killed.
+        joined: hears how many children are ready.
+
+    Raises:
+        ChildError: in a group of exceptions: a child died, or was not ready in time.
+    """
+    children: list[Child] = []
+    async with trio.open_nursery() as nursery:
+        try:
+            for number, name in enumerate(names):
+                children.append(Child(await start(number), name))
+                nursery.start_soon(children[-1].collect_problem)
+                if number == 0:
+                    await trio.sleep(lead)
+            with trio.move_on_after(seconds) as scope:
+                for count, child in enumerate(children, 1):
+                    await child.hear("ready")
+                    joined(count)
+            if scope.cancelled_caught:
+                raise ChildError(f"{missing} within {seconds:g} s")
+            yield children
+        finally:
+            with trio.CancelScope(shield=True):
+                await end_all(children, patience)
+            nursery.cancel_scope.cancel()
+
+
 async def end_all(children: Sequence[Child], patience: float) -> None:
     """Lets them leave; who does not within ``patience`` seconds is killed."""
     for child in children:
@@ -93,12 +140,3 @@ async def end_all(children: Sequence[Child], patience: float) -> None:
             await child.process.wait()
         with contextlib.suppress(RuntimeError):  # a task that still reads it ends with it
             await child.lines.aclose()
-
-
-async def lines_of(stream: trio.abc.ReceiveStream) -> AsyncGenerator[bytes, None]:
-    """Lines without their ends."""
-    buffer = b""
-    async for data in stream:
-        *lines, buffer = (buffer + data).split(b"\n")
-        for line in lines:
-            yield line

@@ -42,7 +42,8 @@ from jgroups_py.buckets.upgrade import move_all
 from jgroups_py.config.settings import load_stack
 from jgroups_py.tools.bench.buckets import NEW, OLD, PHASES, Account, Load
 from jgroups_py.tools.bench.latencies import figures, phases_text, write_json
-from jgroups_py.tools.children import Child, end_all, lines_of, start_process
+from jgroups_py.tools.child_side import heard_lines, say
+from jgroups_py.tools.children import Child, end_all, start_process
 from jgroups_py.tools.commands.mperf_ports import private_attributes
 from jgroups_py.tools.progress import status_line
 
@@ -114,14 +115,15 @@ async def child(which: dict[str, Any]) -> None:
         await node.wait_ready()
         settle()
         say(event="ready")
-        async for _ in lines_of(trio.lowlevel.FdStream(sys.stdin.fileno())):
-            say(
-                event="is",
-                bytes=resident(),
-                collections=pauses.number,
-                longest_ms=pauses.longest_ms,
-            )
-            pauses.begin()
+        async with heard_lines() as lines:
+            async for _ in lines:
+                say(
+                    event="is",
+                    bytes=resident(),
+                    collections=pauses.number,
+                    longest_ms=pauses.longest_ms,
+                )
+                pauses.begin()
 
 
 class Pauses:
@@ -142,10 +144,6 @@ class Pauses:
             return
         self.number += 1
         self.longest_ms = max(self.longest_ms, round(1000 * (time.thread_time() - self._began), 1))
-
-
-def say(**what: Any) -> None:
-    print(json.dumps(what), flush=True)
 
 
 def resident() -> int:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import gc
 import json
 import os
-import signal
 import sys
 import time
 from collections.abc import Awaitable, Callable
@@ -23,8 +22,8 @@ import trio
 from jgroups_py.cache import BuddyReplicationConfig, CacheSettings, TreeCache, open_tree_cache
 from jgroups_py.config.settings import load_stack, with_attributes
 from jgroups_py.config.write import to_xml
-from jgroups_py.errors import JGroupsError
-from jgroups_py.tools.children import Child, ChildError, end_all, lines_of, start_process
+from jgroups_py.tools.child_side import run_child, say, set_at_first_line
+from jgroups_py.tools.children import ready_children, start_process
 from jgroups_py.tools.commands.mperf_ports import private_attributes
 
 NAMES = ("A", "B", "C")
@@ -81,9 +80,9 @@ async def _member(plan: CachePerfPlan, number: int) -> None:
         open_tree_cache(settings, name=NAMES[number]) as cache,
     ):
         begin = trio.Event()
-        nursery.start_soon(_listen, begin, nursery.cancel_scope)
+        nursery.start_soon(set_at_first_line, begin, nursery.cancel_scope)
         await cache.wait_protected(len(NAMES))
-        _say(event="ready")
+        say(event="ready")
         await begin.wait()
         if number == 1:
             await _measure(cache, plan)
@@ -111,8 +110,8 @@ async def _measure(cache: TreeCache, plan: CachePerfPlan) -> None:
                 for path in paths:
                     await put(path)
             for callers in plan.callers:
-                _say(event="measured", **await _window(kind, size, callers, plan, paths, call))
-    _say(event="done")
+                say(event="measured", **await _window(kind, size, callers, plan, paths, call))
+    say(event="done")
 
 
 async def _window(
@@ -149,27 +148,10 @@ async def _window(
     }
 
 
-def _say(**what: Any) -> None:
-    os.write(1, json.dumps(what).encode() + b"\n")
-
-
-async def _listen(begin: trio.Event, leave: trio.CancelScope) -> None:
-    """The parent's one word; the end of its words means that we are to leave."""
-    async with trio.lowlevel.FdStream(os.dup(0)) as stream:
-        async for _ in lines_of(stream):
-            begin.set()
-    leave.cancel()
-
-
 def member_main(text: str) -> None:
     """Entry point of a member's process; ``text`` is JSON."""
     arguments = json.loads(text)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent hears it and tells us
-    try:
-        trio.run(_member, CachePerfPlan(**arguments["plan"]), arguments["number"])
-    except JGroupsError as error:
-        print(error, file=sys.stderr)
-        sys.exit(2)
+    run_child(_member, CachePerfPlan(**arguments["plan"]), arguments["number"])
 
 
 # --- the parent
@@ -190,28 +172,19 @@ def _private(plan: CachePerfPlan, folder: str) -> CachePerfPlan:
 
 
 async def _with_children(plan: CachePerfPlan) -> list[dict[str, Any]]:
-    children: list[Child] = []
+    def start(number: int) -> Awaitable[trio.Process]:
+        return start_process(
+            "jgroups_py.tools.bench.cache_perf", {"plan": asdict(plan), "number": number}
+        )
+
     measured: list[dict[str, Any]] = []
-    async with trio.open_nursery() as nursery:
-        try:
-            for number, name in enumerate(NAMES):
-                argument = {"plan": asdict(plan), "number": number}
-                process = await start_process("jgroups_py.tools.bench.cache_perf", argument)
-                children.append(Child(process, name))
-                nursery.start_soon(children[-1].collect_problem)
-            with trio.move_on_after(START_SECONDS) as scope:
-                for child in children:
-                    await child.hear("ready")
-            if scope.cancelled_caught:
-                raise ChildError(f"no caches with their buddies within {START_SECONDS:g} s")
-            await children[1].tell(begin=True)
-            for _ in range(2 * len(plan.sizes) * len(plan.callers)):
-                told = await children[1].hear("measured")
-                measured.append({k: v for k, v in told.items() if k != "event"})
-        finally:
-            with trio.CancelScope(shield=True):
-                await end_all(children, 3)
-            nursery.cancel_scope.cancel()
+    async with ready_children(
+        NAMES, start, START_SECONDS, missing="no caches with their buddies", patience=3
+    ) as children:
+        await children[1].tell(begin=True)
+        for _ in range(2 * len(plan.sizes) * len(plan.callers)):
+            told = await children[1].hear("measured")
+            measured.append({k: v for k, v in told.items() if k != "event"})
     return measured
 
 

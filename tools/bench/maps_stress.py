@@ -24,6 +24,7 @@ from typing import Any, Final
 
 import trio
 
+from jgroups_py.tools.child_side import say
 from jgroups_py.tools.children import Child, end_all, start_process
 from jgroups_py.tools.commands.mperf_ports import free_block
 
@@ -102,15 +103,11 @@ def serve(argument: dict[str, Any]) -> None:
         host = StressHost(m)
         while len(m.statistics().peers) < HOSTS - 1:
             time.sleep(0.02)
-        _say(event="ready")
+        say(event="ready")
         for line in sys.stdin:
             asked = json.loads(line)
             call = asked.pop("call")
-            _say(event=call, result=getattr(host, call)(**asked))
-
-
-def _say(**what: Any) -> None:
-    print(json.dumps(what), flush=True)
+            say(event=call, result=getattr(host, call)(**asked))
 
 
 # --- the parent

@@ -21,7 +21,8 @@ from typing import Any
 import trio
 
 from jgroups_py import View, open_channel
-from jgroups_py.tools.children import Child, ChildError, end_all, lines_of, start_process
+from jgroups_py.tools.child_side import heard_lines, say
+from jgroups_py.tools.children import Child, ChildError, end_all, start_process
 
 SETTLE = 0.5  # seconds between the complete view and the kill: neighbours connect meanwhile
 
@@ -44,10 +45,6 @@ class DetectPlan:
 # --- a member
 
 
-def _say(**what: Any) -> None:
-    print(json.dumps(what), flush=True)
-
-
 async def _member(plan: DetectPlan, name: str) -> None:
     async with (
         open_channel(
@@ -63,19 +60,20 @@ async def _member(plan: DetectPlan, name: str) -> None:
     ):
 
         async def obey() -> None:
-            async for line in lines_of(trio.lowlevel.FdStream(sys.stdin.fileno())):
-                if "block" in (told := json.loads(line)):
-                    time.sleep(told["block"])  # noqa: ASYNC251 (a loop that stands still is meant)
-                now = channel.statistics()
-                counters = {"driver": now.driver, **now.protocols}
-                _say(event="statistics", **{key: dict(value) for key, value in counters.items()})
+            async with heard_lines() as lines:
+                async for line in lines:
+                    if "block" in (told := json.loads(line)):
+                        time.sleep(told["block"])  # noqa: ASYNC251 (a loop that stands still is meant)
+                    now = channel.statistics()
+                    counters = {"driver": now.driver, **now.protocols}
+                    say(event="statistics", **{key: dict(value) for key, value in counters.items()})
             nursery.cancel_scope.cancel()
 
         nursery.start_soon(obey)
         async for item in channel:
             if isinstance(item, View):
                 names = [channel.name_of(m) for m in item.members]
-                _say(event="view", id=item.id, members=names, at=time.monotonic())
+                say(event="view", id=item.id, members=names, at=time.monotonic())
 
 
 # --- the parent

@@ -14,13 +14,10 @@ from __future__ import annotations
 import gc
 import json
 import logging
-import os
-import signal
 import statistics
 import struct
 import sys
 import time
-import traceback
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -28,9 +25,8 @@ from typing import Any
 import trio
 
 from jgroups_py import Batch, Channel, View, open_channel
-from jgroups_py.driver.unwrap import leaves
-from jgroups_py.errors import JGroupsError
-from jgroups_py.tools.children import Child, ChildError, end_all, lines_of, start_process
+from jgroups_py.tools.child_side import forward_lines, run_child, say
+from jgroups_py.tools.children import Child, ChildError, ready_children, start_process
 
 WINDOWS = 3
 HEAD = struct.Struct(">Q")  # sender << 40 | seqno
@@ -40,6 +36,7 @@ CHUNK_BYTES = 120_000  # payloads made and sent before the clock is looked at
 CHUNK_MAX = 1_000
 LAST_WAIT = 10.0  # seconds without progress after which what is missing counts as lost
 WORDS_MAX = 3  # of the parent: start, totals, leave
+LEAD = 0.2  # seconds between the first member and the second
 START_DELAY = 0.3  # seconds from "everybody is there" to the first message
 
 
@@ -130,7 +127,7 @@ class MeasuredMember:
         plan = self.plan
         told, words = trio.open_memory_channel[dict[str, Any]](WORDS_MAX)
         async with trio.open_nursery() as listening:
-            listening.start_soon(_listen, told, listening.cancel_scope)
+            listening.start_soon(forward_lines, told, listening.cancel_scope)
             async with (
                 open_channel(
                     plan.stack,
@@ -145,7 +142,7 @@ class MeasuredMember:
             ):
                 nursery.start_soon(self._read, channel)
                 await self.complete.wait()
-                _say(event="ready")
+                say(event="ready")
                 start = (await words.receive())["start"]
                 gc.freeze()
                 self.cpu_begin = time.process_time()
@@ -153,7 +150,7 @@ class MeasuredMember:
                     nursery.start_soon(self._send, channel, start)
                 await self._sample(start)
                 await self._sent_all()
-                _say(event="sent", sent=self.sent)
+                say(event="sent", sent=self.sent)
                 totals = (await words.receive())["totals"]
                 await self._wait_for(totals)
                 self._report(channel, totals)
@@ -213,7 +210,7 @@ class MeasuredMember:
             (after - before) / (end - begin)
             for (begin, before), (end, after) in zip(self.samples, self.samples[1:], strict=False)
         ]
-        _say(
+        say(
             event="done",
             name=channel.name,
             sent=self.sent,
@@ -234,33 +231,10 @@ def _counters(channel: Channel) -> dict[str, dict[str, int | float]]:
     return {name: {k: v for k, v in group.items() if v} for name, group in groups.items()}
 
 
-def _say(**what: Any) -> None:
-    os.write(1, json.dumps(what).encode() + b"\n")
-
-
-async def _listen(told: trio.MemorySendChannel[dict[str, Any]], leave: trio.CancelScope) -> None:
-    """Read the parent's messages. Their end means that this member must leave, whatever is under way."""
-    async with trio.lowlevel.FdStream(os.dup(0)) as stream:
-        async for line in lines_of(stream):
-            await told.send(json.loads(line))
-    leave.cancel()
-
-
 def member_main(text: str) -> None:
     """Entry point of a member's process; ``text`` is JSON."""
     arguments = json.loads(text)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent hears it and tells us
-    member = MeasuredMember(MperfPlan(**arguments["plan"]), arguments["number"])
-    try:
-        trio.run(member.run)
-    except JGroupsError as error:
-        print(error, file=sys.stderr)
-        sys.exit(2)
-    except BaseExceptionGroup as group:
-        traceback.print_exc()
-        first = leaves(group)[0]  # the parent shows the last line
-        print(f"{type(first).__name__}: {first}", file=sys.stderr)
-        sys.exit(2)
+    run_child(MeasuredMember(MperfPlan(**arguments["plan"]), arguments["number"]).run)
 
 
 # --- the parent
@@ -286,25 +260,15 @@ async def measure(
     Raises:
         ChildError: a member did not join or died.
     """
-    members: list[Child] = []
-    async with trio.open_nursery() as nursery:
-        try:
-            for number in range(plan.members):
-                members.append(Child(await start(plan, number), f"M{number + 1}"))
-                nursery.start_soon(members[-1].collect_problem)
-                if number == 0:
-                    await trio.sleep(0.2)  # joins of the others go faster to a member that is there
-            with trio.move_on_after(plan.join_timeout) as scope:
-                for count, member in enumerate(members, 1):
-                    await member.hear("ready")
-                    progress(f"joined: {count} of {plan.members}")
-            if scope.cancelled_caught:
-                raise ChildError(f"no view of {plan.members} within {plan.join_timeout:g} s")
-            done = await _conduct(plan, members, progress)
-        finally:
-            with trio.CancelScope(shield=True):
-                await end_all(members, 8)
-            nursery.cancel_scope.cancel()
+    async with ready_children(
+        [f"M{number + 1}" for number in range(plan.members)],
+        lambda number: start(plan, number),
+        plan.join_timeout,
+        missing=f"no view of {plan.members}",
+        lead=LEAD,
+        joined=lambda count: progress(f"joined: {count} of {plan.members}"),
+    ) as members:
+        done = await _conduct(plan, members, progress)
     return summary(plan, done)
 
 

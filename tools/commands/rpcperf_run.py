@@ -11,11 +11,9 @@ import gc
 import json
 import math
 import os
-import signal
 import statistics
 import sys
 import time
-import traceback
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -23,12 +21,12 @@ from typing import Any
 import trio
 
 from jgroups_py import Address, Rpc, open_channel, open_rpc
-from jgroups_py.driver.unwrap import leaves
-from jgroups_py.errors import JGroupsError
-from jgroups_py.tools.children import Child, ChildError, end_all, lines_of, start_process
+from jgroups_py.tools.child_side import run_child, say, set_at_first_line
+from jgroups_py.tools.children import ready_children, start_process
 
 WINDOWS = 3
 NAMES = ("caller", "called")
+LEAD = 0.2  # seconds between the first member and the second
 
 
 @dataclass(frozen=True)
@@ -84,18 +82,18 @@ async def _member(plan: RpcperfPlan, number: int) -> None:
         open_rpc(channel, Echo()) as rpc,
     ):
         begin = trio.Event()
-        listening.start_soon(_listen, begin, listening.cancel_scope)
+        listening.start_soon(set_at_first_line, begin, listening.cancel_scope)
         async for _ in rpc:
             if len(channel.view) == len(NAMES):
                 break
-        _say(event="ready")
+        say(event="ready")
         await begin.wait()
         if number:
             await trio.sleep_forever()
         (dest,) = [member for member in channel.view if member != channel.address]
         gc.freeze()
         for callers in plan.callers:
-            _say(event="measured", **await _measure(rpc, dest, plan, callers))
+            say(event="measured", **await _measure(rpc, dest, plan, callers))
         await trio.sleep_forever()
 
 
@@ -146,33 +144,11 @@ def _part(sorted_values: list[float], part: float) -> float:
     return sorted_values[min(len(sorted_values) - 1, int(part * len(sorted_values)))]
 
 
-def _say(**what: Any) -> None:
-    os.write(1, json.dumps(what).encode() + b"\n")
-
-
-async def _listen(begin: trio.Event, leave: trio.CancelScope) -> None:
-    """Read the parent's only message. The end of its messages means that this member must leave."""
-    async with trio.lowlevel.FdStream(os.dup(0)) as stream:
-        async for _ in lines_of(stream):
-            begin.set()
-    leave.cancel()
-
-
 def member_main(text: str) -> None:
     """Entry point of a member's process; ``text`` is JSON."""
     arguments = json.loads(text)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent hears it and tells us
     arguments["plan"]["callers"] = tuple(arguments["plan"]["callers"])
-    try:
-        trio.run(_member, RpcperfPlan(**arguments["plan"]), arguments["number"])
-    except JGroupsError as error:
-        print(error, file=sys.stderr)
-        sys.exit(2)
-    except BaseExceptionGroup as group:
-        traceback.print_exc()
-        first = leaves(group)[0]  # the parent shows the last line
-        print(f"{type(first).__name__}: {first}", file=sys.stderr)
-        sys.exit(2)
+    run_child(_member, RpcperfPlan(**arguments["plan"]), arguments["number"])
 
 
 # --- the parent
@@ -197,30 +173,20 @@ async def measure(
     Raises:
         ChildError: a member did not join or died.
     """
-    children: list[Child] = []
     measured: list[dict[str, Any]] = []
-    async with trio.open_nursery() as nursery:
-        try:
-            for number, name in enumerate(NAMES):
-                children.append(Child(await start(plan, number), name))
-                nursery.start_soon(children[-1].collect_problem)
-                if number == 0:
-                    await trio.sleep(0.2)  # the other joins faster to a member that is there
-            with trio.move_on_after(plan.join_timeout) as scope:
-                for child in children:
-                    await child.hear("ready")
-            if scope.cancelled_caught:
-                raise ChildError(f"no view of 2 within {plan.join_timeout:g} s")
-            for child in children:
-                await child.tell(begin=True)
-            for callers in plan.callers:
-                progress(f"{callers} caller{'s' * (callers > 1)}")
-                told = await children[0].hear("measured")
-                measured.append({k: v for k, v in told.items() if k != "event"})
-        finally:
-            with trio.CancelScope(shield=True):
-                await end_all(children, 8)
-            nursery.cancel_scope.cancel()
+    async with ready_children(
+        NAMES,
+        lambda number: start(plan, number),
+        plan.join_timeout,
+        missing=f"no view of {len(NAMES)}",
+        lead=LEAD,
+    ) as children:
+        for child in children:
+            await child.tell(begin=True)
+        for callers in plan.callers:
+            progress(f"{callers} caller{'s' * (callers > 1)}")
+            told = await children[0].hear("measured")
+            measured.append({k: v for k, v in told.items() if k != "event"})
     return {
         "stack": plan.stack,
         "size": plan.size,

@@ -15,13 +15,10 @@ import gc
 import json
 import math
 import os
-import signal
 import statistics
 import sys
 import time
-import traceback
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
@@ -32,9 +29,8 @@ from jgroups_py import Channel, ChannelLimits, View, open_channel
 from jgroups_py.channel.limits import memory_limits
 from jgroups_py.channel.open import configure
 from jgroups_py.config.settings import build
-from jgroups_py.driver.unwrap import leaves
-from jgroups_py.errors import JGroupsError
-from jgroups_py.tools.children import Child, ChildError, end_all, lines_of, start_process
+from jgroups_py.tools.child_side import heard_lines, run_child, say
+from jgroups_py.tools.children import Child, ChildError, end_all, start_process
 from jgroups_py.tools.commands.mperf_ports import free_block, private_attributes
 
 MEMBERS: Final = 3
@@ -130,7 +126,7 @@ class MemoryMember:
     async def run(self) -> None:
         plan = self.plan
         async with (
-            _lines(0) as lines,
+            heard_lines() as lines,
             open_channel(
                 plan.stack,
                 cluster=plan.cluster,
@@ -145,18 +141,18 @@ class MemoryMember:
             reading = trio.CancelScope()
             nursery.start_soon(self._read, channel, reading)
             await self.joined.wait()
-            _say(event="joined")
+            say(event="joined")
             await _next(lines)
             await self._warm_up(channel)
             if self.is_mute:
                 reading.cancel()
             gc.collect()
             limits = memory_limits(channel.stack, self.limits)
-            _say(event="idle", limits=[asdict(limit) for limit in limits])
+            say(event="idle", limits=[asdict(limit) for limit in limits])
             await _next(lines)
             await self._go(channel, nursery)
             await _next(lines)
-            _say(event="done", **self._report(channel))
+            say(event="done", **self._report(channel))
             await _next(lines)
             nursery.cancel_scope.cancel()
 
@@ -166,7 +162,7 @@ class MemoryMember:
                 if isinstance(item, View):
                     if not self.is_in:
                         self.is_in = True
-                        _say(event="in")
+                        say(event="in")
                     if len(item) == MEMBERS:
                         self.joined.set()
                 else:
@@ -225,16 +221,6 @@ class MemoryMember:
         return report
 
 
-def _say(**what: Any) -> None:
-    os.write(1, json.dumps(what).encode() + b"\n")
-
-
-@asynccontextmanager
-async def _lines(number: int) -> AsyncIterator[AsyncIterator[bytes]]:
-    async with trio.lowlevel.FdStream(os.dup(number)) as stream:
-        yield lines_of(stream)
-
-
 async def _next(lines: AsyncIterator[bytes]) -> None:
     """The parent's next word; its end means that we are to leave."""
     async for _ in lines:
@@ -245,17 +231,7 @@ async def _next(lines: AsyncIterator[bytes]) -> None:
 def member_main(text: str) -> None:
     """Entry point of a member's process; ``text`` is JSON."""
     arguments = json.loads(text)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent hears it and tells us
-    try:
-        trio.run(MemoryMember(MemoryPlan(**arguments["plan"]), arguments["number"]).run)
-    except JGroupsError as error:
-        print(error, file=sys.stderr)
-        sys.exit(2)
-    except BaseExceptionGroup as group:
-        traceback.print_exc()
-        first = leaves(group)[0]
-        print(f"{type(first).__name__}: {first}", file=sys.stderr)
-        sys.exit(2)
+    run_child(MemoryMember(MemoryPlan(**arguments["plan"]), arguments["number"]).run)
 
 
 # --- the parent

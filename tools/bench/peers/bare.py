@@ -18,7 +18,8 @@ from typing import Any, Final
 
 import trio
 
-from jgroups_py.tools.bench.peers.figures import call_figures, say
+from jgroups_py.tools.bench.peers.figures import call_figures
+from jgroups_py.tools.child_side import say, set_at_first_line
 from jgroups_py.tools.children import start_process
 from jgroups_py.tools.commands.mperf_ports import free_block
 from jgroups_py.tools.commands.rpcperf_run import RpcperfPlan
@@ -135,19 +136,12 @@ async def _ask(first: int, warm_up: float, plan: dict[str, Any]) -> None:
 async def _run(number: int, first: int, warm_up: float, plan: dict[str, Any]) -> None:
     async with trio.open_nursery() as nursery:
         begin = trio.Event()
-        nursery.start_soon(_listen, begin, nursery.cancel_scope)
+        nursery.start_soon(set_at_first_line, begin, nursery.cancel_scope)
         if number:
             await _answer(first)
         say(event="ready")
         await begin.wait()
         await _ask(first, warm_up, plan)
-
-
-async def _listen(begin: trio.Event, end: trio.CancelScope) -> None:
-    async with trio.lowlevel.FdStream(os.dup(0)) as stream:
-        async for _ in stream:
-            begin.set()
-    end.cancel()
 
 
 if __name__ == "__main__":

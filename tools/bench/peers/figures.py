@@ -1,8 +1,7 @@
-"""Lines that measured processes say, and figures of their calls."""
+"""Figures of calls."""
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 
@@ -23,8 +22,3 @@ def call_figures(
         **parts,
         "wrong": wrong,
     }
-
-
-def say(**what: Any) -> None:
-    """Say one line to the parent."""
-    print(json.dumps(what), flush=True)

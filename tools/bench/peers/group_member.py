@@ -6,8 +6,6 @@ It imports nothing but what a member needs, because its memory is measured.
 from __future__ import annotations
 
 import json
-import os
-import signal
 import sys
 import time
 from dataclasses import dataclass, field
@@ -15,8 +13,7 @@ from dataclasses import dataclass, field
 import trio
 
 from jgroups_py import View, open_channel
-from jgroups_py.tools.bench.peers.figures import say
-from jgroups_py.tools.children import lines_of
+from jgroups_py.tools.child_side import run_child, say, set_at_first_line
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +36,7 @@ class GroupPlan:
 async def _member(plan: GroupPlan, number: int) -> None:
     async with trio.open_nursery() as nursery:
         begin = trio.Event()
-        nursery.start_soon(_listen, begin, nursery.cancel_scope)
+        nursery.start_soon(set_at_first_line, begin, nursery.cancel_scope)
         say(event="loaded")
         await begin.wait()
         async with open_channel(
@@ -54,18 +51,10 @@ async def _member(plan: GroupPlan, number: int) -> None:
                     say(event="view", members=len(item), at=time.monotonic())
 
 
-async def _listen(begin: trio.Event, leave: trio.CancelScope) -> None:
-    async with trio.lowlevel.FdStream(os.dup(0)) as stream:
-        async for _ in lines_of(stream):
-            begin.set()
-    leave.cancel()
-
-
 def main(text: str) -> None:
     """Entry point of a member's process."""
     arguments = json.loads(text)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent hears it and ends us
-    trio.run(_member, GroupPlan(**arguments["plan"]), arguments["number"])
+    run_child(_member, GroupPlan(**arguments["plan"]), arguments["number"])
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import psutil
 
-from jgroups_py.tools.bench.peers.figures import say
+from jgroups_py.tools.child_side import say
 from jgroups_py.tools.commands.mperf_run import HEAD, LAST_WAIT, SEQNO_BITS, WINDOWS, Check
 
 START_SECONDS: Final = 20.0

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import gc
 import json
-import os
-import signal
 import struct
 import sys
 import time
@@ -19,8 +17,7 @@ from typing import Any, Final
 import trio
 
 from jgroups_py import Batch, Channel, open_channel
-from jgroups_py.tools.bench.peers.figures import say
-from jgroups_py.tools.children import lines_of
+from jgroups_py.tools.child_side import forward_lines, run_child, say
 
 HEAD: Final = struct.Struct(">BQd")
 """Phase, number within it, time of sending."""
@@ -75,7 +72,7 @@ async def _member(plan: RelayPlan, number: int) -> None:
     site = plan.sites[number]
     told, words = trio.open_memory_channel[dict[str, Any]](10)
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(_listen, told, nursery.cancel_scope)
+        nursery.start_soon(forward_lines, told, nursery.cancel_scope)
         async with open_channel(
             plan.stack,
             cluster=f"{plan.cluster}-{site}",
@@ -155,18 +152,10 @@ async def _read(channel: Channel, listener: ArrivalListener) -> None:
                 listener.take(payload, now)
 
 
-async def _listen(told: trio.MemorySendChannel[dict[str, Any]], leave: trio.CancelScope) -> None:
-    async with trio.lowlevel.FdStream(os.dup(0)) as stream:
-        async for line in lines_of(stream):
-            await told.send(json.loads(line))
-    leave.cancel()
-
-
 def main(text: str) -> None:
     """Entry point of a member's process."""
     arguments = json.loads(text)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent hears it and ends us
-    trio.run(_member, RelayPlan(**arguments["plan"]), arguments["number"])
+    run_child(_member, RelayPlan(**arguments["plan"]), arguments["number"])
 
 
 if __name__ == "__main__":

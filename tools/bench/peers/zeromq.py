@@ -19,9 +19,10 @@ from typing import Any, Final
 
 import trio
 
-from jgroups_py.tools.bench.peers.figures import call_figures, say
+from jgroups_py.tools.bench.peers.figures import call_figures
 from jgroups_py.tools.bench.peers.missing import need_module
 from jgroups_py.tools.bench.peers.plain import PlainMember
+from jgroups_py.tools.child_side import say
 from jgroups_py.tools.children import start_process
 from jgroups_py.tools.commands.mperf_ports import free_block
 from jgroups_py.tools.commands.mperf_run import MperfPlan
