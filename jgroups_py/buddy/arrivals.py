@@ -71,7 +71,7 @@ class Arrivals:
             del self.hints[next(iter(self.hints))]
 
     def route(self, site: str, event: SiteEvent) -> None:
-        """Sends the parts of an event to the members that should have them."""
+        """Send the parts of an event to the members that should have them."""
         to: dict[Address, list[Sent]] = {}
         for sent in event.changes:
             to.setdefault(self._target(sent.path), []).append(sent)
@@ -87,7 +87,7 @@ class Arrivals:
         members = staying or membership.members
         try:
             home = self._home_locator.home(path, members)
-        except Exception as error:  # a locator of the user's: whatever it raises
+        except Exception as error:  # a user's locator may raise anything
             self._out.complain("home_locator_raised", f"{type(error).__name__}: {error}")
             return members[0]
         if home not in members:
@@ -99,7 +99,7 @@ class Arrivals:
     # --- the owner, or the member that may become it
 
     def arrived(self, site: str, event: SiteEvent) -> None:
-        """An event for this member. If it leaves, another member should create what nobody has."""
+        """Take an event for this member. A member that is leaving creates no nodes; another one should."""
         if self._calls.inner >= self._config.arrivals_max:
             self._out.count("events_dropped")  # it will be sent again
             return
@@ -136,20 +136,20 @@ class Arrivals:
         self._out.send(self._membership.coordinator, ToSite(site, ack))
 
     def _passed_on(self, site: str, sent: Sent) -> list[str]:
-        """The sites that this member has to send the value to. Each site tells the others itself, but one that cannot be
-        reached any more may not live to do so. And where an older value is still to be sent, this one needs a number of
-        its own: else the acknowledgement of the older value would be taken for its own."""
+        """Return the sites that this member has to send the value to. Each site tells the others itself, but a site
+        that cannot be reached may be lost before it does. Where an older value is still to be sent, the new one needs
+        its own number: else the acknowledgement of the older value would count for both."""
         node = self._ownership.nodes.get(sent.path)
         waiting = {name for name, _ in node.unsent} if node is not None else set()
         up, boxes = self._known.up, self._outboxes
         others = [o for o in boxes if o != site and (o in waiting or site not in up)]
-        # A site built anew lacks what its predecessor had sent and what was not here yet when all of ours was marked.
+        # A site built anew lacks what its predecessor sent and what arrived here after the marking.
         if site in boxes and Walk(site, "bootstrap") in self._known.walks:
             others.append(site)
         return others
 
     def _is_newer(self, site: str, sent: Sent) -> bool:
-        """Is the value newer than the one here? A value that the newer one does not contain is told."""
+        """Is the value newer than the one here? Report a value that the newer one does not contain."""
         node = self._ownership.nodes.get(sent.path)
         if node is None:
             return True
@@ -169,10 +169,10 @@ class Arrivals:
         self._out.count("site_discarded")
         self._out.event("site_discarded", DroppedValue(path, stamp, member, site, value))
 
-    # --- what the other site has and nobody here
+    # --- nodes that only the other site has
 
     def remove_there(self, nodes: list[There]) -> None:
-        """Nodes that came from here and that nobody here has any more. They were removed."""
+        """Remove at the other site the nodes that came from here and were removed here."""
         for there in nodes:
             self._calls.submit_inner((there.path,), partial(self._doom, there))
 

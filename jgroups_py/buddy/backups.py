@@ -1,7 +1,7 @@
 """The buddy's side: copies kept for owners, and what becomes of them when the owner is gone.
 
-A backup whose owner is not in the view is an *orphan*. It is kept until the member that adopted its nodes says that all
-holders of that member have them. A backup is never served to applications.
+A backup whose owner is not in the view is an *orphan*. It is kept until all holders of the adopter have its nodes. A
+backup is never served to applications.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ class Backup:
         self.complete = False
         self.nodes: dict[Path, OwnedNode] = {}
         self.parts: list[Changes] = []
-        """The first pieces of the next entry. Half an entry might be half of an adoption, and a second owner: until all
-        of it is here, none of it takes effect. It is as large as the owner's nodes at most."""
+        """The first pieces of the next entry. They take effect with the last piece: half an adoption would mean two
+        owners. They are at most as large as the owner's nodes."""
         self.adopted: Adoptions = {}
 
     def apply(self, changes: Changes) -> None:
@@ -81,7 +81,7 @@ class Backups:
         return [owner for owner in self.of if owner not in self._membership.members]
 
     def kept_before(self) -> tuple[Address, ...]:
-        """The owners that are members and were backed up here before this view."""
+        """Return the owners that are members and were backed up here before this view."""
         members, number = self._membership.members, self._membership.number
         return tuple([o for o, b in self.of.items() if o in members and b.view < number])
 
@@ -115,7 +115,7 @@ class Backups:
     def on_op(self, src: Address, message: Op) -> None:
         backup = self.of.get(src)
         if backup is None or message.seq != backup.seq + 1:
-            # It is not acknowledged: a copy that may lack something must not count.
+            # Not acknowledged: a copy that may lack something must not count.
             self._out.complain("unexpected_ops", f"entry {message.seq} of {src!r} does not follow")
             return
         parts, backup.parts = backup.parts, []
@@ -155,12 +155,12 @@ class Backups:
                 journal.ended(group, seq)
 
     def settle(self, ends: Iterable[tuple[Address, int]], heirs: Mapping[Address, Address]) -> None:
-        """A ``Settle`` says who adopts which group, and what the last entry is that is adopted."""
+        """Act on a ``Settle``: it names each group's adopter and the last entry that is adopted."""
         known = {group: seq for group, seq in self._ends.items() if group in heirs}
         self._ends = known | dict(ends)
 
     def take(self, groups: Sequence[Address]) -> dict[Address, Backup]:
-        """The backups of the groups that this member adopts. They are not kept here any more."""
+        """Remove and return the backups of the groups that this member adopts."""
         taken = {}
         for group in groups:
             backup = self.of.pop(group, None)
@@ -174,7 +174,7 @@ class Backups:
     # --- views
 
     def new_view(self, members: Sequence[Address], strangers: Sequence[Address]) -> None:
-        """A member that comes from elsewhere has its nodes itself; so has one whose group was adopted before."""
+        """Drop backups of members from another part: they have their nodes themselves, adopted or not."""
         for member in strangers:
             self.of.pop(member, None)
         for backup in self.of.values():
@@ -182,7 +182,7 @@ class Backups:
                 del backup.adopted[member]
 
     def drop_stray(self, stray: Iterable[tuple[Address, Address]]) -> None:
-        """Drops the backups of owners that do not know of it, unless they were assigned in this view."""
+        """Drop backups whose owners do not know of them, unless they were assigned in this view."""
         for owner, holder in stray:
             if holder == self._membership.me and owner in self.kept_before():
                 del self.of[owner]

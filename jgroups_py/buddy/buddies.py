@@ -1,8 +1,7 @@
 """The owner's side of a buddy group: who holds copies, who shall hold them, and the push to new holders.
 
-Make before break: a holder is dismissed only when all wanted holders are complete. The push is cut from the live nodes,
-chunk by chunk, on the stream that carries the log. A copy that was taken early and sent late would overwrite what was
-logged meanwhile.
+Make before break: a holder is dismissed only when all wanted holders are complete. The push reads the live nodes, chunk
+by chunk, and uses the stream that carries the log. A copy taken early and sent late would overwrite newer log entries.
 """
 
 from __future__ import annotations
@@ -67,7 +66,7 @@ class Buddies:
         self.wanted: list[Address] = []
         self.holders = holders
         self.before: tuple[Address, ...] = ()
-        """The holders of the view before that are members of this one."""
+        """The holders of the previous view that are still members."""
         self._turns = 0
         self.blocked = False
         """The next value to be pushed is not in memory."""
@@ -100,7 +99,7 @@ class Buddies:
         try:
             told = self._locator.get_buddies([self._told(m) for m in turned])
             answer = list(islice(told, 2 * BUDDIES_MAX))  # it might never end
-        except Exception as error:  # a locator of the user's: whatever it raises
+        except Exception as error:  # a user's locator may raise anything
             what = f"the locator raised {said(error)}; next in line it is"
             self._out.complain("locator_raised", what)
             answer, raised = [], True
@@ -110,8 +109,8 @@ class Buddies:
         self.arrange()
 
     def last_first(self) -> list[Address]:
-        """The members that leave, in the order in which owners keep them as buddies. All owners use one order: else each
-        of two leavers might be kept by somebody until the other one is gone."""
+        """Return the leaving members, in the order in which owners keep them as buddies. All owners use one order: with
+        two orders, two leavers might wait for each other."""
         membership = self._membership
         return [m for m in reversed(membership.members) if m in membership.leaving]
 
@@ -126,8 +125,8 @@ class Buddies:
         return MemberFacts(member, *told, leaving=member in self._membership.leaving)
 
     def arrange(self) -> None:
-        """Assigns the wanted members, and dismisses the others when all wanted ones are complete. A member that is wanted
-        again while it is being dismissed is assigned when it has answered."""
+        """Assign the wanted members. Dismiss the others when all wanted ones are complete. A member that is wanted
+        again during its dismissal is assigned after its answer."""
         for member in self.wanted:
             if member not in self.holders:
                 self._assign(member)
@@ -190,7 +189,7 @@ class Buddies:
             self._out.send(member, Filled())
 
     def _need(self, todo: deque[Path]) -> None:
-        """Ask the store for the next value to be pushed, which is not in memory, and for the values soon after it."""
+        """Ask the store for the next values to be pushed that are not in memory."""
         own = self._ownership.nodes
         self.blocked = True
         soon = islice(todo, self._config.chunk_nodes)
@@ -234,8 +233,8 @@ class Buddies:
         self.before = tuple(self.holders)
 
     def begin_anew(self, lost: Iterable[tuple[Address, Address]]) -> None:
-        """Fill holders again that have said that they have nothing. One may have said so before our ``Assign`` reached it. If it has
-        everything by now it keeps its copies, because other holders were dismissed for it."""
+        """Fill holders again that have reported no copies. A holder may have reported that before our ``Assign``
+        reached it. If it is complete by now it keeps its copies, because other holders were dismissed for it."""
         mine = [holder for owner, holder in lost if owner == self._membership.me]
         if not mine:
             return
@@ -253,7 +252,7 @@ class Buddies:
         self.arrange()
 
     def announce(self) -> None:
-        """Tells the others of this member's pool, zone and hosts."""
+        """Send this member's pool, zone and hosts to the others."""
         config = self._config
         if config.pool or config.zone or config.hosts:
             pool = Pool(self._membership.me, config.pool, config.zone, config.hosts)

@@ -1,4 +1,4 @@
-"""Call: what somebody at this member wants to read or change."""
+"""Call: a read or a change that an application asks of this member."""
 
 from __future__ import annotations
 

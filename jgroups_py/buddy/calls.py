@@ -48,17 +48,17 @@ class Calls:
         self._claims = claims
         self._out = out
         self.waiting: dict[int, BuddyCall] = {}
-        """Calls that are not claimed yet. They wait for the view to settle, or for room."""
+        """Calls without a claim. They wait for the view to settle, or for room."""
         self.open: dict[int, BuddyCall] = {}
         self._undecided: list[BuddyCall] = []
-        """Writes that no holder is to acknowledge any more, but that a merge may still drop."""
+        """Writes that all holders have, but that a merge may still drop."""
         self.inner = 0
         self._inner_ids = 0
 
     # --- from the machine
 
     def submit(self, call: BuddyCall) -> None:
-        """A call of the application."""
+        """Begin a call of the application."""
         outside = len(self.open) - self.inner
         if self._membership.me in self._membership.leaving or outside >= self._config.calls_max:
             error = NotBegun("leaving or full")
@@ -78,7 +78,7 @@ class Calls:
         self._try(call)
 
     def cancel(self, id: int) -> None:
-        """The caller waits no longer."""
+        """End a call whose caller waits no longer."""
         call = self.open.pop(id, None)
         if call is None:
             return
@@ -89,13 +89,13 @@ class Calls:
         self._out.complete(id, BuddyOutcome.UNKNOWN if call.applied else BuddyOutcome.FAILED)
 
     def retry(self) -> None:
-        """The view is settled, or there is room again."""
+        """Claim for waiting calls: the view is settled, or there is room again."""
         waiting, self.waiting = self.waiting, {}
         for call in waiting.values():
             self._try(call)
 
     def again(self, calls: list[BuddyCall]) -> None:
-        """The claims of these calls are void. ``retry`` claims anew."""
+        """Keep these calls for ``retry``: their claims are void."""
         for call in calls:
             self.waiting[call.id] = call
 
@@ -117,8 +117,8 @@ class Calls:
             own.calls.append(call)
 
     def _all_owned(self, call: BuddyCall, *, fair: bool) -> bool:
-        """Does this member own all that the call needs? ``fair``: what another member has claimed first, it gets
-        first."""
+        """Does this member own all nodes of the call? ``fair``: a node that another member claimed earlier does not
+        count."""
         if call.mode == "look":
             return False
         for path, deep in call.wanted:
@@ -142,7 +142,7 @@ class Calls:
                     self._run(call)
 
     def answered(self, own: OwnClaim) -> None:
-        """Everybody has answered, and what did not come does not exist."""
+        """End a claim that everybody has answered. Nodes that nobody granted do not exist."""
         for call in own.calls:
             if call.inner is not None:
                 self._run_inner(call, call.inner, own.owned)
@@ -153,7 +153,7 @@ class Calls:
             else:
                 self._run(call)
 
-    # --- doing it
+    # --- running calls
 
     def _run_inner(self, call: BuddyCall, inner: Inner, elsewhere: Mapping[Path, Address]) -> None:
         if self.open.pop(call.id, None) is not None:
@@ -183,7 +183,7 @@ class Calls:
             stray = [path for path in new if path not in reach]
             if stray:
                 raise ValueError(f"{stray[0]} is not among the paths of this call")
-        except Exception as error:  # the caller's own function: nothing is done yet
+        except Exception as error:  # the caller's function; nothing is done yet
             self._end(call, BuddyOutcome.FAILED, error=error)
             return
         self._write(call, new)
@@ -197,8 +197,8 @@ class Calls:
             self._end(call, BuddyOutcome.DONE, call.result)
 
     def _acknowledge(self, call: BuddyCall) -> None:
-        """All holders have it. That may be no member at all: a minority may have lost all of its holders, and a merge
-        drops those from the other side."""
+        """All holders have the write. There may be none: a minority can lose all its holders, and a merge drops those
+        from the other side."""
         membership = self._membership
         if membership.frozen and not membership.minority:
             self._undecided.append(call)
@@ -207,13 +207,13 @@ class Calls:
         self._end(call, BuddyOutcome.UNKNOWN if doubtful else BuddyOutcome.DONE, call.result)
 
     def drop(self, paths: Collection[Path]) -> None:
-        """A merge keeps other members' values of these paths."""
+        """Note that a merge keeps other members' values of these paths."""
         for call in self.open.values():
             if not call.dropped and any(path in paths for path in call.nodes):
                 call.dropped = True
 
     def decide(self) -> None:
-        """The merge is settled, or this member turns out to be on the smaller side."""
+        """Decide undecided writes: the merge is settled, or this member is on the smaller side."""
         undecided, self._undecided = self._undecided, []
         for call in undecided:
             self._acknowledge(call)

@@ -1,7 +1,7 @@
 """A new view, at its coordinator: it collects what every member reports, and decides (decide.py).
 
-A member reports what it holds of the dead and what was on the move. After a merge the coordinator waits, too, until the
-holders of every member have what the merge changed there.
+A member reports its backups of dead owners and its nodes in hand-over. After a merge the coordinator also waits until
+the holders of every member have the changes of the merge.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class MembershipChange:
         self.since = self._membership.now
 
     def on_inventory(self, src: Address, message: Inventory) -> dict[Address, Inventory] | None:
-        """Returns all inventories when the last one is there."""
+        """Return all inventories when the last one is there."""
         membership = self._membership
         if membership.me != membership.coordinator or membership.settled:
             self._out.count("bad_messages")
@@ -62,7 +62,7 @@ class MembershipChange:
         return replace(decide(members, inventories, number, membership.sides), sites=sites)
 
     def silent(self) -> list[Address]:
-        """At the coordinator: the members that have not reported."""
+        """Return the members that have not reported. Only the coordinator knows them."""
         membership = self._membership
         if membership.settled or membership.me != membership.coordinator:
             return []
@@ -74,7 +74,7 @@ class MembershipChange:
         self._clean = {}
 
     def on_clean(self, src: Address) -> bool:
-        """The holders of ``src`` have what the merge changed there. True: this was the last member."""
+        """Note that the holders of ``src`` have the changes of the merge. True: it was the last member."""
         self._clean[src] = None
         if len(self._clean) < len(self._membership.members):
             return False
@@ -89,7 +89,7 @@ def inventory(
     holders: tuple[Address, ...],
     sites: SiteState,
 ) -> Inventory:
-    """The report of this member. ``holders``: of the view before."""
+    """Return the report of this member. ``holders``: those of the previous view."""
     full = membership.unmerged
     orphans = tuple(_orphan(o, backups.of[o], full) for o in backups.orphans())
     nodes = _listed(ownership.nodes) if full else ()

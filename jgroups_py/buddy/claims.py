@@ -1,8 +1,8 @@
 """Claims: a member asks the others for what it does not own, in one order for the whole view.
 
-The coordinator multicasts claims in the order in which it gets them. At a member a claim waits only behind earlier claims
-that overlap with it and are not done there. A member's own claim is done when all others have answered. So a search
-cannot miss a node that is on its way from one member to another.
+The coordinator multicasts claims in the order in which it gets them. At a member a claim waits only for earlier claims
+that overlap with it. A member's own claim is done when all others have answered. A search therefore cannot miss a node
+that is moving between two members.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class OwnClaim:
 
 class Claims:
     """``order``: the claims of this view that are not done here, in the coordinator's order. ``mine``: those of this
-    member that are open. ``keeping``: claims of others wait for what it keeps; the driver bounds that."""
+    member that are open. ``keeping``: a node for which it is true is not granted yet; the driver bounds the time."""
 
     def __init__(
         self,
@@ -102,7 +102,7 @@ class Claims:
         only_from: Address | None = None,
         survey: Survey | None = None,
     ) -> OwnClaim:
-        """A new claim, of all others or ``only_from`` one."""
+        """Open a claim at all others, or at ``only_from``."""
         me, members = self._membership.me, self._membership.members
         self._count += 1
         claim = (me, self._count)
@@ -114,20 +114,20 @@ class Claims:
         return own
 
     def survey_all(self, survey: Survey, then: Callable[[list[Found]], None]) -> None:
-        """All members answer at its place in the order of claims. The survey is void when the view changes."""
+        """Ask all members at one place in the order of claims. A new view voids the survey."""
         own = self.open(WHOLE_TREE, "take", survey=survey)
         own.survey = survey
         own.then = then
 
     def join(self, wanted: tuple[Wanted, ...], mode: Mode) -> OwnClaim | None:
-        """An open claim of ours, of all members, that asks for the same."""
+        """Return an open claim of this member, sent to all, that asks for the same."""
         for own in self.mine.values():
             if own.wanted == wanted and own.mode == mode and own.calls:
                 return own
         return None
 
     def is_next_elsewhere(self, path: Path) -> bool:
-        """Has another member claimed the node, and does nobody here keep it?"""
+        """Has another member claimed the node, and may it go now?"""
         return bool(self.order) and self._wanted_by_others(path) and not self._keeps(path)
 
     def _wanted_by_others(self, path: Path) -> bool:
@@ -140,14 +140,14 @@ class Claims:
     # --- the coordinator
 
     def on_request(self, src: Address, message: ClaimRequest) -> None:
-        """Claims of a view come after its ``Settle``."""
+        """Order a claim, or keep it until the ``Settle`` of its view."""
         if not self._membership.settled:
             self._early.append(message)
         else:
             self._order(message)
 
     def settled(self) -> None:
-        """Claims from before the ``Settle`` get their place now."""
+        """Order the claims that came before the ``Settle``."""
         early, self._early = self._early, []
         for message in early:
             self._order(message)
@@ -168,13 +168,13 @@ class Claims:
                 self._out.count("bad_messages")
                 return
         elif claim.only_from is not None and claim.only_from != me:
-            return  # it is done here: nobody waits for our answer
+            return  # done here: nobody waits for our answer
         self.order[claim.claim] = claim
         self._reach[claim.claim] = Reach(claim.wanted)
         self._look = True
 
     def look(self) -> None:
-        """Something has changed that a claim may have waited for."""
+        """Note a change that a claim may have waited for."""
         self._look = True
 
     @property
@@ -183,8 +183,8 @@ class Claims:
         return self._look
 
     def progress(self) -> Iterator[OwnClaim]:
-        """Does what can be done of claims, in their order. Gives each claim of this member that is done; what its calls
-        do then comes before the next claim is looked at."""
+        """Process claims in their order, as far as possible. Yield each finished claim of this member. Its calls run
+        before the next claim is processed."""
         self._look = False
         ahead: list[Reach] = []
         for claim in list(self.order.values()):
@@ -214,7 +214,7 @@ class Claims:
         return any(reach.meets(earlier) for earlier in ahead)
 
     def _covered(self, reach: Reach) -> list[tuple[Path, OwnedNode]]:
-        """The nodes that are ours to grant."""
+        """Return the nodes in ``reach`` that this member may grant."""
         found = reach.among(self._ownership.nodes)
         return [(path, node) for path, node in found if node.to is None]
 
@@ -244,7 +244,7 @@ class Claims:
         return True
 
     def _grant(self, claim: Claim, paths: list[Path], owned: tuple[Path, ...]) -> None:
-        """Each node moves for itself: a view may come between two pieces of the answer."""
+        """Grant each node by itself: a view may come between two pieces of the answer."""
         claimant = claim.claim[0]
         grants = self._ownership.grant(paths, claimant)
         config = self._config
@@ -256,7 +256,7 @@ class Claims:
         self._out.send(claimant, Answer(claim.claim, tuple(last), owned, backups, floor=floor))
 
     def _say(self, claim: Claim, covered: list[tuple[Path, OwnedNode]]) -> None:
-        """A member that only looks hears what is here, and gets nothing."""
+        """Answer a ``look``: name the nodes here and grant none."""
         owned = tuple(path for path, node in covered if not node.removed)
         self._out.send(
             claim.claim[0],
@@ -269,7 +269,7 @@ class Claims:
         )
 
     def _backed_up(self, reach: Reach) -> tuple[tuple[Path, Address], ...]:
-        """Paths of which this member keeps a backup, each with its owner."""
+        """Return the paths that this member backs up, each with its owner."""
         if not self._config.search_backup_trees:
             return ()
         found: list[tuple[Path, Address]] = []
@@ -280,7 +280,7 @@ class Claims:
     # --- the claimant
 
     def seen(self, own: OwnClaim) -> dict[Path, tuple[Address, tuple[Address, ...]]]:
-        """By path that exists, its owner and the members that said that they keep a backup; this member included."""
+        """Return the owner of each existing path and the members that reported a backup, this one included."""
         me = self._membership.me
         reach = Reach(own.wanted)
         owners = {path: me for path, node in self._covered(reach) if not node.removed}
@@ -291,7 +291,7 @@ class Claims:
         return {path: (owners[path], tuple(backups.get(path, ()))) for path in sorted(owners)}
 
     def on_answer(self, src: Address, message: Answer) -> tuple[Grant, ...]:
-        """Returns the nodes that ``src`` has granted."""
+        """Return the nodes that ``src`` has granted."""
         own = self.mine.get(message.claim)
         if own is None or src not in own.missing:
             self._out.count("bad_messages")
@@ -311,7 +311,7 @@ class Claims:
     # --- views
 
     def new_view(self) -> list[BuddyCall]:
-        """Claims of the old view are void. Returns the calls that waited for them."""
+        """Drop the claims of the old view. Return the calls that waited for them."""
         calls = [call for own in self.mine.values() for call in own.calls]
         self.order.clear()
         self._reach.clear()

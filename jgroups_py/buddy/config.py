@@ -42,29 +42,29 @@ class BuddyConfig:
     event_timeout: float = 10.0
     """Events that nobody has acknowledged within this time are sent again."""
     removed_max: int = 100_000
-    """How many removed nodes of one owner are kept because a site has not been told. With more, the site is out of sync."""
+    """Removed nodes of one owner that are kept for a site. With more, the site is out of sync."""
     arrivals_max: int = 10_000
-    """How many events from other sites wait here. More are dropped, and will be sent again."""
+    """Waiting events from other sites. More are dropped and will be sent again."""
     hints_max: int = 10_000
-    """For how many paths the relay remembers the owner."""
+    """Paths whose owner the relay remembers."""
     chunk_nodes: int = 100
-    """How many nodes one message has that is pushed to a new buddy."""
+    """Nodes in one message of a push to a new buddy."""
     chunk_bytes: int = 500_000
-    """How many bytes such a message has. It ends with the node that reaches them."""
+    """Bytes in one message of a push. The message ends with the node that reaches them."""
     search_backup_trees: bool = True
-    """A member that keeps a backup of what is searched for says so. That is for diagnosis; backups never grant."""
+    """Answers name the backups of the nodes searched for. This helps diagnosis; backups never grant."""
     look_max: int = 10_000
-    """How many paths one member names in an answer for diagnosis: so many that it owns, and so many that it backs up."""
+    """Paths in an answer for diagnosis: at most so many owned ones and so many backed up."""
     calls_max: int = 10_000
-    """How many calls wait. More are refused."""
+    """Waiting calls. More are refused."""
     claims_max: int = 1000
-    """How many claims of this member are open. Further calls wait for theirs."""
+    """Open claims of this member. Further calls wait."""
     held_max: int = 100_000
-    """How many messages are held of members that have a newer view than this one."""
+    """Messages held that were sent in a newer view than this member's."""
     log_max: int = 10_000
-    """How many log entries are not acknowledged. Further writes wait."""
+    """Unacknowledged log entries. Further writes wait."""
     departed_max: int = 1000
-    """For how many departed members this one remembers when they were last seen and who has their nodes."""
+    """Departed members of which the last view and the adopter are remembered."""
 
     def __post_init__(self) -> None:
         for name in (

@@ -1,7 +1,7 @@
 """The decision of the coordinator of a new view, from the inventories of all members. Values in, ``Settle`` out.
 
-The holder with the best copy adopts the nodes of a dead owner: a complete copy first, then the longer log. The holders' own
-lists of buddies are of no use here, because they differ while buddies change.
+The holder with the best copy adopts the nodes of a dead owner: a complete copy first, then the longer log. The holders'
+own lists of buddies are not used: they differ while buddies change.
 """
 
 from __future__ import annotations
@@ -94,7 +94,8 @@ def _guardians(
 def _unconfirmed(
     members: Sequence[Address], inventories: Inventories, chosen: Chosen
 ) -> tuple[tuple[Path, Epoch, Address], ...]:
-    """Per path the newest owner that still waits for the former owner. A chosen backup speaks for its guardian."""
+    """Return, for each path, the newest owner that still waits for the former owner. A chosen backup counts as its
+    guardian's nodes."""
     newest: dict[Path, tuple[Epoch, Address]] = {}
 
     def note(givers: tuple[tuple[Path, Epoch], ...], party: Address) -> None:

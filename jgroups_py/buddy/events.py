@@ -6,10 +6,9 @@
     there      arrivals.py: applied if the stamp is higher; EVENT_ACK when the holders there have it
     owner      no longer unsent, if the node still has number n
 
-What is still to be sent is a property of the node, not of a queue: the member that takes over the node, by hand-over or
-adoption, gives it a number of its own and sends it. So events survive any crash, and values that were overwritten
-meanwhile are skipped. Events are sent again when the link is up again, the relay is another one, a member of the other
-site is gone, or nothing was acknowledged for a while.
+Whether an event is unsent is noted in the node, not in a queue. A member that takes over the node numbers it anew and
+sends it. Events therefore survive any crash, and overwritten values are skipped. Events are sent again when the link
+comes back, the relay changes, a member of the other site is gone, or acknowledgements are missing for a while.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from jgroups_py.buddy.site_messages import EventAck, Sent, SiteEvent
 from jgroups_py.buddy.values import OwnedNode, Path
 
 CLEARED_MAX: Final = 256
-"""How many acknowledged nodes holders are told of in the next log entry, at the latest."""
+"""Acknowledged nodes that one log entry reports to holders, at most."""
 
 
 class Events:
@@ -57,7 +56,7 @@ class Events:
     # --- sending
 
     def flush(self) -> None:
-        """Sends what may be sent, in the order of the numbers."""
+        """Send the events that may be sent, in the order of their numbers."""
         for site in self._known.up:
             box = self._outboxes.get(site)
             if box is not None and box.todo:
@@ -66,7 +65,7 @@ class Events:
     def _flush(self, site: str, box: SiteOutbox) -> None:
         membership = self._membership
         while len(box.flying) < self._config.events_max:
-            # Safe at the holders first: the other site never has what this one may lose.
+            # Holders come first: the other site never has an event that this one may lose.
             event = box.next(self._log.acked)
             if event is None:
                 return
@@ -93,8 +92,8 @@ class Events:
     # --- acknowledgements
 
     def on_ack(self, site: str, ack: EventAck) -> None:
-        """Nodes that still have the number are not unsent any more. Holders are told later, of many at a time: if they
-        never are, the event is sent twice."""
+        """Clear the mark of nodes that still have the number. Holders learn it later, many at a time; without that the
+        event is sent twice."""
         box = self._outboxes.get(site)
         if box is None or ack.origin != self._membership.me:
             self._out.count("bad_messages")
@@ -113,14 +112,14 @@ class Events:
 
     @property
     def idle(self) -> bool:
-        """Nothing is left to be told to holders."""
+        """Is there nothing to report to holders?"""
         return not self._cleared
 
     # --- time
 
     def advance(self) -> list[str]:
-        """Sends again what nobody acknowledges; tells holders what is no longer unsent. Returns the sites that lack
-        removals from now on."""
+        """Send unacknowledged events again and report acknowledged ones to holders. Return the sites that lack removals
+        from now on."""
         for site in self._known.up:
             box = self._outboxes.get(site)
             if box is not None and box.flying and self._is_late(box):
@@ -136,11 +135,11 @@ class Events:
     # --- too many removals
 
     def _overflow(self) -> list[str]:
-        """Values are bounded by the nodes that exist. Removed nodes are not."""
+        """Bound removed nodes. Values are bounded by the nodes that exist; removals are not."""
         removed_max = self._config.removed_max
         more = []
         for site, box in self._outboxes.items():
-            # Few wait: there is no need to look at all nodes.
+            # few wait: counting all nodes is not needed
             if site in self.overflowed or box.waiting <= removed_max:
                 continue
             if len(self._removed(site)) > removed_max:
@@ -157,7 +156,7 @@ class Events:
         ]
 
     def drop_removed(self) -> None:
-        """Everybody knows which sites are out of sync: removals are not kept for those any longer."""
+        """Drop removals for sites that everybody knows to be out of sync."""
         for site in [s for s in self.overflowed if s in self._known.out_of_sync]:
             del self.overflowed[site]
             self._ownership.give_up(site, self._removed(site))

@@ -36,7 +36,7 @@ class Handover:
     # --- the new owner
 
     def install(self, src: Address, grants: Sequence[Grant]) -> None:
-        """``src`` has granted these nodes."""
+        """Install the nodes that ``src`` has granted."""
         self._ownership.take_over(src, grants, self._taken)
 
     def _taken(self, paths: list[Path]) -> None:
@@ -46,13 +46,13 @@ class Handover:
                 self._out.send(giver, Taken(path, node.epoch))
 
     def _now(self, giver: Address | None) -> Address | None:
-        """The member that speaks for a former owner in this view: itself, or the one that has its nodes."""
+        """Return the member that answers for a former owner: itself, or the adopter of its nodes."""
         if giver is None or giver in self._membership.members:
             return giver
         return self.heirs.get(giver)
 
     def say_taken_again(self) -> None:
-        """After a ``Settle`` another member may speak for the former owner."""
+        """Repeat ``Taken``: after a ``Settle`` another member may answer for the former owner."""
         own = self._ownership.nodes
         paths = [path for path, node in own.items() if node.giver is not None]
         if paths:
@@ -68,14 +68,14 @@ class Handover:
     # --- the former owner
 
     def on_taken(self, src: Address, message: Taken) -> None:
-        """Before its ``Settle`` this member does not know yet whether it adopts the node."""
+        """Confirm, or wait for the ``Settle``: only then this member knows whether it adopts the node."""
         if not self._membership.settled:
             self._early.append((src, message))
             return
         node = self._ownership.nodes.get(message.path)
         if node is not None and node.to is not None and node.to[1] <= message.epoch:
             self._ownership.forget([message.path])
-        # Never at once, even if the node is gone already: our holders may still have it.
+        # Wait for the log even if the node is gone here: our holders may still have it.
         done = Done(message.path, message.epoch)
         self._log.when_acked(lambda: self._out.send_member(src, done))
 
@@ -85,7 +85,7 @@ class Handover:
         self.heirs = {}
 
     def settled(self) -> None:
-        """Messages from before the ``Settle`` are handled now."""
+        """Handle the messages that came before the ``Settle``."""
         early, self._early = self._early, []
         for src, message in early:
             if src in self._membership.members:

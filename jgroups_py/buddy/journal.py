@@ -1,4 +1,4 @@
-"""Journal: follows what owners write, at the owner and at each of its holders, under the same numbers."""
+"""Journal: follows the writes of owners. Owner and holders see the same entry numbers."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ from jgroups_py.values.address import Address
 
 
 class Journal(Protocol):
-    """A journal is told in the step in which something happens. The changes of an entry are the same at the owner and at
-    all holders. A journal gets the changes of entries that write; a hand-over or a confirmation does not change a
-    value."""
+    """A journal is called in the step that makes the change. Owner and holders see the same changes of an entry. A
+    journal gets only entries that write: a hand-over or a confirmation changes no value."""
 
     def begins(self, owner: Address, seq: int, wrote: int) -> None:
         """This member keeps a copy of the owner's nodes from entry ``seq`` on. The last entry that wrote was ``wrote``."""

@@ -15,8 +15,8 @@ from jgroups_py.values.address import Address
 
 
 class Leave:
-    """``begun``: this member is leaving. It may go when it owns nothing and backs up nobody who needs it. After
-    ``leave_timeout`` the leave counts as a crash, and says so."""
+    """``begun``: this member is leaving. It may go when it owns nothing and no owner needs its backup. After
+    ``leave_timeout`` the leave counts as a crash and is reported as one."""
 
     def __init__(
         self,
@@ -44,13 +44,13 @@ class Leave:
         self._asked_by: list[Address] = []
 
     def begin(self) -> None:
-        """This member wants to go."""
+        """Begin to leave."""
         self.begun = True
         self.since = self._membership.now
         self._out.send_all(Leaving())
 
     def warn(self) -> None:
-        """Complains if the members that stay are too few."""
+        """Complain if too few members stay."""
         membership = self._membership
         staying = len(membership.members) - len(membership.leaving)
         if staying == 0:
@@ -78,8 +78,8 @@ class Leave:
     # --- the member that goes
 
     def look(self) -> None:
-        """Asks the heir once in each view, and again for what came later, even after the member may go: a member that did
-        not know of the leave may have made this one its heir. Says when it is time to go."""
+        """Ask the heir once in each view, and again for nodes that came later. This goes on after the member may go:
+        another leaver may have made it its heir. Report when it may go."""
         membership = self._membership
         if not self.begun:
             return
@@ -104,7 +104,8 @@ class Leave:
             self._out.send(heir, TakeMine())
 
     def _heir(self) -> Address | None:
-        """The next member in line that stays. If all go: the last member of the view, which itself has no heir."""
+        """Return the next member in line that stays. If all leave: the last member of the view, which has no heir
+        itself."""
         membership = self._membership
         staying = [x for x in membership.line[1:] if x not in membership.leaving]
         if staying:
@@ -122,9 +123,9 @@ class Leave:
         return not any(self._needs_us(owner) for owner in self._backups.of)
 
     def _needs_us(self, owner: Address) -> bool:
-        """An orphan needs us until it is adopted. An owner needs us until nobody else could take our place. Others that
-        leave could take it, too: of several leavers one goes after the other, or the owner would be without a copy
-        though enough members are left."""
+        """Does ``owner`` need this member's backup? An orphan does until it is adopted. A living owner does while
+        another member could replace this one. Other leavers count as replacements, so leavers go one after the other
+        and the owner keeps a copy."""
         membership = self._membership
         if owner not in membership.members:
             return True

@@ -1,7 +1,7 @@
 """A locator chooses the buddies of a member. Its answers are checked.
 
-Users subclass ``BuddyLocator``. ``NextMemberBuddyLocator`` picks the next members in line. Pool, other host and other zone
-are hints; it breaks them one by one when nobody fits.
+Users subclass ``BuddyLocator``. ``NextMemberBuddyLocator`` picks the next members in line. Pool, other host and other
+zone are hints: it ignores them one by one when nobody fits.
 """
 
 from __future__ import annotations
@@ -92,9 +92,9 @@ def checked(
     wanted: int,
     leaving: Sequence[Address] = (),
 ) -> tuple[list[Address], list[str]]:
-    """A locator's answer without its mistakes, filled up with the next members in line; and the mistakes. ``members``: the
-    owner first. A member in ``leaving`` could not go as long as somebody keeps naming it, so others take its place. If too
-    few members stay, leavers follow in the order of ``leaving``."""
+    """Return a locator's answer without its mistakes, and the mistakes. The next members in line fill it up.
+    ``members``: the owner first. Members in ``leaving`` are replaced, because a buddy cannot leave. If too few members
+    stay, leavers follow in the order of ``leaving``."""
     owner, *others = members
     staying = [m for m in others if m not in leaving]
     good: list[Address] = []

@@ -58,7 +58,7 @@ class WriteLog:
         *,
         wrote: bool = False,
     ) -> None:
-        """Sends an entry to every holder that is not dismissed, in messages of ``chunk_nodes`` and
+        """Send an entry to every holder that is not dismissed, in messages of ``chunk_nodes`` and
         ``chunk_bytes``. ``then`` runs when all holders have it. ``wrote``: all its changes are new values."""
         self.seq += 1
         entry = tuple([(p, n and self.replica(n)) for p, n in changes])
@@ -86,11 +86,11 @@ class WriteLog:
 
     @staticmethod
     def replica(node: OwnedNode) -> OwnedNode:
-        """The node as holders keep it."""
+        """Return the node as holders keep it."""
         return node if node.to is None else replace(node, to=None)
 
     def when_acked(self, then: Action) -> None:
-        """Runs ``then`` when all holders have everything that was logged so far."""
+        """Run ``then`` when all holders have every entry logged so far."""
         self._waiting.append((self.seq, then))
 
     def stable(self, path: Path) -> bool:
@@ -103,8 +103,8 @@ class WriteLog:
         return self.seq - self.acked
 
     def advance(self) -> bool:
-        """Takes account of acknowledgements and of holders that have gone, and runs what waited for them. False:
-        nothing has changed."""
+        """Count acknowledgements and departed holders, and run the actions that waited for them. False: nothing has
+        changed."""
         moved = False
         if self.acked < self.seq:
             acked = self._holders.acked_by_all(self.seq)

@@ -5,11 +5,11 @@ In: ``install`` (a view), ``receive`` (a message of a member), ``submit`` and ``
 are completed, what happened.
 
 The driver's part: views are installed in their order, and some may be left out. Messages from one member to another arrive
-in order and complete while both are in the view, and carries the key of the sender's view at sending. A message may
+in order and complete while both are in the view, and carry the key of the sender's view at sending. A message may
 arrive before its view.
 
-The machine makes the parts and orders them. No part knows the machine. A part reads ``Membership``, changes nodes through
-``Ownership``, and says what it has to say through ``BuddyOut``.
+The machine makes the parts and orders them. No part knows the machine. A part reads ``Membership``, changes nodes
+through ``Ownership``, and sends through ``BuddyOut``.
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ from jgroups_py.values.view import View
 
 class BuddyMachine:
     """``me``: this member. ``name``: its logical name, part of its group's name. ``watch`` is told of each change of a
-    node of this member. ``keeping``: does the driver need a node for a moment more? Claims of others wait meanwhile. When
-    that is over, the driver calls ``look``; it bounds the time."""
+    node of this member. ``keeping``: does the driver still need a node? Claims of others wait meanwhile. The driver
+    bounds the time, and calls ``look`` at its end."""
 
     def __init__(
         self,
@@ -100,7 +100,7 @@ class BuddyMachine:
         )
         self.sites = Sites(membership, config, known, outboxes, events, claims, arrivals, out)
         self._held: list[tuple[Address, ViewKey, m.Message]] = []
-        """Messages of members that have a newer view."""
+        """Messages that were sent in a newer view."""
         self._protected = False
         self._handlers = self._all_handlers()
 
@@ -138,7 +138,7 @@ class BuddyMachine:
     # --- in
 
     def install(self, view: View, now: float) -> None:
-        """The next view."""
+        """Install the next view."""
         self.membership.now = now
         arrival = self.membership.install(view)
         if self.minority:
@@ -160,7 +160,7 @@ class BuddyMachine:
         self._end_step()
 
     def receive(self, src: Address, tag: ViewKey, message: m.Message, now: float) -> None:
-        """A message of another member. ``tag``: its view when it sent it."""
+        """Handle a message of another member. ``tag``: the sender's view at sending."""
         self.membership.now = now
         if tag[0] > self.tag[0]:
             if len(self._held) < self.config.held_max:
@@ -179,19 +179,19 @@ class BuddyMachine:
         self._end_step()
 
     def cancel(self, call: int, now: float) -> None:
-        """The caller waits no longer. ``Completed`` says whether the call may have been done."""
+        """End a call early. ``Completed`` says whether it may have been done."""
         self.membership.now = now
         self.calls.cancel(call)
         self._end_step()
 
     def link(self, site: str, up: bool, now: float) -> None:
-        """This member, as relay of its site, has a link to the relay of another site, or lost it."""
+        """Begin or end the link to the relay of another site. Only for the relay of this site."""
         self.membership.now = now
         self.sites.link(site, up)
         self._end_step()
 
     def receive_site(self, site: str, message: AnySiteMessage, now: float) -> None:
-        """A message over the link to another site. The link keeps their order."""
+        """Handle a message over the link to another site. The link keeps their order."""
         self.membership.now = now
         if self.members:
             match message:
@@ -208,25 +208,25 @@ class BuddyMachine:
         self._end_step()
 
     def promote(self, now: float, epoch: int = 0) -> None:
-        """From now on what is written at this site outranks what was written at others. Everybody here is
-        told; the event ``promoted`` says when. ``epoch`` 0: the next one."""
+        """Let later writes at this site outrank all earlier ones at other sites. The event ``promoted`` comes when
+        everybody here knows. ``epoch`` 0: the next one."""
         self.membership.now = now
         self.sites.ask("promote", epoch=epoch)
         self._end_step()
 
     def bootstrap(self, site: str, now: float) -> None:
-        """Sends everything to a site. The event ``bootstrap_complete`` comes at the coordinator."""
+        """Send everything to a site. The event ``bootstrap_complete`` comes at the coordinator."""
         self.membership.now = now
         self.sites.ask("bootstrap", site)
         self._end_step()
 
     def push(self, now: float) -> bool:
-        """Sends the next piece of state to a new buddy. False: there is none."""
+        """Send the next piece of state to a new buddy. False: there is none."""
         self.membership.now = now
         return self.buddies.push()
 
     def leave(self, now: float) -> None:
-        """Begins to leave. The event ``may_leave`` says when nothing is lost by going."""
+        """Begin to leave. The event ``may_leave`` says when nothing is lost by going."""
         self.membership.now = now
         if not self.leaving.begun:
             self.leaving.begin()
@@ -240,14 +240,14 @@ class BuddyMachine:
         return self.ownership.may_passivate(path)
 
     def passivate(self, path: Path) -> bool:
-        """The driver has the value in its store. False: the value must stay in memory as well."""
+        """Drop a value that the driver's store has. False: the value must stay in memory."""
         if not self.ownership.may_passivate(path):
             return False
         self.ownership.passivate(path)
         return True
 
     def activate(self, values: Mapping[Path, Any], now: float) -> None:
-        """Answers the event ``activate``: these values are in memory again."""
+        """Answer the event ``activate``: these values are in memory again."""
         self.membership.now = now
         for path, value in values.items():
             self.ownership.activate(path, value)
@@ -256,13 +256,13 @@ class BuddyMachine:
         self._end_step()
 
     def look(self, now: float) -> None:
-        """Kept messages may go."""
+        """Look at claims again: ``keeping`` may have changed."""
         self.membership.now = now
         self.claims.look()
         self._end_step()
 
     def advance(self, now: float) -> None:
-        """Time has passed."""
+        """Act on the time that has passed."""
         self.membership.now = now
         if now - self.change.since > self.config.communication_timeout:
             for member in self.change.silent():
@@ -275,10 +275,10 @@ class BuddyMachine:
         self._end_step()
 
     def take(self) -> list[Output]:
-        """Everything to be done and told since the last call, in order."""
+        """Return all outputs since the last call, in order."""
         return self.out.take()
 
-    # --- looking
+    # --- reading
 
     @property
     def me(self) -> Address:
@@ -286,7 +286,7 @@ class BuddyMachine:
 
     @property
     def tag(self) -> ViewKey:
-        """The key of the view."""
+        """Return the key of the view."""
         return self.membership.tag
 
     @property
@@ -303,7 +303,7 @@ class BuddyMachine:
 
     @property
     def own(self) -> Mapping[Path, OwnedNode]:
-        """The nodes of this member, those that are granted or removed among them."""
+        """Return the nodes of this member, granted and removed ones included."""
         return self.ownership.nodes
 
     @property
@@ -313,8 +313,8 @@ class BuddyMachine:
 
     @property
     def protected(self) -> bool:
-        """This member's part of it: settled, its buddies complete, its log acknowledged, nothing on the
-        move, no orphan. The cluster is protected when all members of the view are."""
+        """Is this member protected: settled, buddies complete, log acknowledged, no node in hand-over, no orphan? The
+        cluster is protected when all members of the view are."""
         return (
             self.settled
             and not self.membership.unmerged
@@ -325,10 +325,9 @@ class BuddyMachine:
         )
 
     def missing(self, site: str, *, backups: bool = False) -> dict[Path, int]:
-        """The nodes that ``site`` has not acknowledged, with the number of its event: nodes of this member, those on their way to
-        another owner too, and backups of dead owners that nobody has adopted. Of all members together: what is lost to
-        that site if this one is. ``backups``: also of owners that are members; holders hear late of what is
-        acknowledged."""
+        """Return the nodes whose events ``site`` has not acknowledged, with the event's number. Includes nodes being
+        handed over and unadopted backups of dead owners. All members together give what ``site`` misses if this site is
+        lost. ``backups``: include those of living owners; holders learn late of acknowledgements."""
         kept = self.backups.of.items()
         copies = [b.nodes for owner, b in kept if backups or owner not in self.members]
         return {
@@ -340,10 +339,10 @@ class BuddyMachine:
         }
 
     def follow(self, journal: Journal) -> Callable[[], None]:
-        """From now on tells ``journal`` what this member writes, and what those owners write whose backups are here.
+        """Report to ``journal`` the writes of this member and of owners backed up here.
 
         Returns:
-            The calls that end that.
+            A function that ends it.
         """
         journal.begins(self.me, self.log.seq, self.log.wrote)
         for owner, backup in self.backups.of.items():
@@ -384,7 +383,7 @@ class BuddyMachine:
         self.out.send(self.membership.coordinator, report)
 
     def _on_ask_all(self, src: Address, message: m.AskAll) -> None:
-        """Somebody else's merge is not resolved. Our own nodes take part in it."""
+        """Take part in a merge that another member has not resolved."""
         if not self.settled:
             self.membership.freeze()
             self._report()
@@ -399,7 +398,7 @@ class BuddyMachine:
         self._on_settle(self.me, settle)
 
     def _on_settle(self, src: Address, settle: m.Settle) -> None:
-        """Every member acts on the same ``Settle``. Until then owners keep writing."""
+        """Act on the ``Settle``, the same at every member. Until then owners keep writing."""
         if self.settled:
             self.out.count("bad_messages")
             return
@@ -430,13 +429,13 @@ class BuddyMachine:
         self.calls.retry()
 
     def _adopted_safely(self, groups: m.Adoptions) -> None:
-        """Our holders have what we adopted."""
+        """Announce that our holders have the adopted nodes."""
         adopted = m.Adopted(m.groups_of(groups))
         self.out.send_all(adopted)
         self.backups.on_adopted(self.me, adopted)
 
     def _tell_discarded(self, discarded: Sequence[m.Discarded], discards: Discards) -> None:
-        """Everybody hears of everything. The member that had a value knows what it was."""
+        """Report all discarded values at every member. Only the member that had a value can show it."""
         for each in discarded:
             mine = each.member == self.me
             value = discards.get((each.path, each.stamp)) if mine else None
@@ -473,7 +472,7 @@ class BuddyMachine:
             self._handlers[kind](src, message)
 
     def _release(self) -> None:
-        """Messages that came before their view."""
+        """Handle the messages that came before their view."""
         held, self._held = self._held, []
         for src, tag, message in held:
             if tag[0] > self.tag[0]:
@@ -482,7 +481,7 @@ class BuddyMachine:
                 self._accept(src, tag, message)
 
     def _end_step(self) -> None:
-        """Runs what a step made possible, until nothing is left."""
+        """Run the parts until a step leaves nothing to do."""
         to_self = self.out.to_self
         while True:
             if to_self:

@@ -1,4 +1,4 @@
-"""The view that a member is in: who is there, how far its change has come, who is about to leave.
+"""The view of a member: its members, how far its change has come, and who is leaving.
 
 ``BuddyMachine`` changes it. The parts read it.
 """
@@ -21,9 +21,9 @@ class ViewNews(NamedTuple):
     before: tuple[Address, ...]
     """The members of the view before it."""
     strangers: list[Address]
-    """Members that were not in the view before, or come from the other side of a merge."""
+    """Members that joined, or that come from the other side of a merge."""
     crashed: bool
-    """Is a member gone that had not said that it is ready to go?"""
+    """Is a member gone that had not announced its leave?"""
 
 
 class Membership:
@@ -39,9 +39,9 @@ class Membership:
         self.settled = False
         """This member has acted on the ``Settle`` of its view."""
         self.frozen = False
-        """A merge is not decided yet: nothing is written."""
+        """A merge is undecided: nothing is written."""
         self.unmerged = False
-        """A merge is not done yet at all members."""
+        """A merge is not complete at all members."""
         self.minority = False
         """``partition=majority``, and at most half of the last settled view is here."""
         self.leaving: dict[Address, bool] = {}
@@ -54,7 +54,7 @@ class Membership:
         self._since: dict[Address, ViewKey] = {}
         """By member, the view in which it came."""
         self._alive: dict[Address, int] = {}
-        """By member, also of those that are gone, the number of the last view that it was in."""
+        """By member, departed ones included: the number of its last view."""
 
     # --- what the parts ask
 
@@ -79,7 +79,7 @@ class Membership:
         return self.members[at:] + self.members[:at]
 
     def is_dead_since(self, member: Address, view: int) -> bool:
-        """Is ``member`` gone, and was it gone when ``view`` was the latest view?"""
+        """Has ``member`` been gone since ``view`` or longer?"""
         return member not in self._since and view > self._alive.get(member, 0)
 
     def is_stranger(self, src: Address, tag: ViewKey) -> bool:
@@ -112,7 +112,7 @@ class Membership:
         return ViewNews(before, strangers, crashed)
 
     def freeze(self) -> None:
-        """Until the next ``Settle`` nothing is written here."""
+        """Stop writing until the next ``Settle``."""
         self.frozen = self.unmerged = True
 
     def settle(self) -> None:
@@ -122,11 +122,11 @@ class Membership:
         self._last_settled = self.members
 
     def merged(self) -> None:
-        """All members have done what the merge asked of them."""
+        """Note that the merge is complete at all members."""
         self.unmerged = False
 
     def is_leaving(self, member: Address, ready: bool) -> bool:
-        """``member`` says that it leaves. True: that is news."""
+        """Note that ``member`` leaves. True: that is news."""
         known = member in self.leaving
         self.leaving[member] = ready
         return not known
@@ -140,19 +140,19 @@ class Membership:
         }
 
     def _may_have_missed_a_merge(self) -> None:
-        """A view did not come here. If it was a merge, the others know nodes that are here, too. Two members that
-        missed it may come from both sides."""
+        """Treat a missed view as a possible merge: others may know nodes that are also here. Two members that missed it
+        may come from both sides."""
         self.freeze()
         self.sides = {}
 
     def _count_majority(self) -> None:
-        """Are enough members of the last settled view here? A member that left with nothing is not missed."""
+        """Count the members of the last settled view that are here. A member that left empty is not missed."""
         before = [member for member in self._last_settled if not self.leaving.get(member, False)]
         here = [member for member in before if member in self.members]
         self.minority = 2 * len(here) <= len(before) and bool(before)
 
     def _remember(self, view: View, before: tuple[Address, ...]) -> list[Address]:
-        """Notes since when each member is here. Returns the strangers."""
+        """Note since when each member is here. Return the strangers."""
         same: tuple[Address, ...] = before
         if isinstance(view, MergeView):
             same = next((sub.members for sub in view.subgroups if self.me in sub), ())

@@ -12,7 +12,7 @@ from jgroups_py.values.address import Address
 
 ClaimId = tuple[Address, int]
 Changes = tuple[tuple[Path, OwnedNode | None], ...]
-"""None: forget the node."""
+"""Nodes by path. None: forget the node."""
 AdoptedGroups = tuple[tuple[Address, int, int], ...]
 """(Dead owner, the view in which its nodes were adopted, the last entry of its log that is in them)."""
 Adoptions = dict[Address, tuple[int, int]]
@@ -75,7 +75,7 @@ class Pool(Message, frozen=True):
 
 
 class Part(Message, frozen=True):
-    """The first changes of the ``Op`` that follows. Its last changes come with itself, and all take effect with it."""
+    """The first changes of the ``Op`` that follows. All its changes take effect together with it."""
 
     changes: Changes
 
@@ -126,11 +126,11 @@ class Answer(Message, frozen=True):
     """For diagnosis, if ``search_backup_trees``: by path, the owner whose backup the answerer holds. Paths below a wanted
     one are named only if the claim is a ``look``. Backups never grant."""
     floor: Epoch = (0, 0)
-    """The highest epoch of what the answerer had and dropped. A member that creates the path begins above it. Else a stamp
-    of a purged node might be given again."""
+    """The highest epoch of a node that the answerer had and dropped. A member that creates the path begins above it, so
+    that no stamp of a purged node is used again."""
     found: Found | None = None
     more: bool = False
-    """This message has grants only, as many as go into one. The answer goes on."""
+    """The answer goes on in another message. This one has grants only."""
 
 
 class Taken(Message, frozen=True):
@@ -176,13 +176,13 @@ class Inventory(Message, frozen=True):
     orphans: tuple[Orphan, ...]
     givers: tuple[tuple[Path, Epoch], ...]
     adopted: tuple[tuple[Address, int, bool], ...]
-    """(Dead owner, the view of the adoption, do all holders have its nodes?)"""
+    """(Dead owner, the view of the adoption, whether all holders have its nodes)."""
     nodes: tuple[Listed, ...] = ()
     sites: SiteState = SiteState()
     holders: tuple[Address, ...] = ()
-    """Members that had the sender's nodes, or were to get them, when the view came."""
+    """Holders of the sender when the view came, complete or not."""
     keeps: tuple[Address, ...] = ()
-    """Members whose backups the sender had then."""
+    """Owners whose backups the sender had then."""
 
 
 class AskAll(Message, frozen=True):
@@ -190,7 +190,7 @@ class AskAll(Message, frozen=True):
 
 
 class Winner(Message, frozen=True):
-    """The member that keeps a path which several have: as owner, or as guardian of ``group``."""
+    """The member that keeps a path that several members own: as owner, or as guardian of ``group``."""
 
     path: Path
     epoch: Epoch
@@ -200,13 +200,13 @@ class Winner(Message, frozen=True):
 
 
 class Discarded(Message, frozen=True):
-    """A value that a merge dropped and that the winner may not have in its history."""
+    """A value that a merge dropped and the winner may not contain."""
 
     path: Path
     stamp: Stamp
     member: Address
     side: Address
-    """The member that created the view of the side it was written at."""
+    """The member that created the view in which the value was written."""
 
 
 class Settle(Message, frozen=True):
@@ -219,13 +219,13 @@ class Settle(Message, frozen=True):
     safe: tuple[Address, ...] = ()
     """Dead owners whose orphaned backups may go. Their nodes are adopted, and the adopter's holders have them."""
     unconfirmed: tuple[tuple[Path, Epoch, Address], ...] = ()
-    """Per path the new owner that was not told that the former one has let go."""
+    """By path, the new owner that does not know yet that the former one has let go."""
     unmerged: bool = False
     winners: tuple[Winner, ...] = ()
     discarded: tuple[Discarded, ...] = ()
     sites: SiteState = SiteState()
     ends: tuple[tuple[Address, int], ...] = ()
-    """(Dead owner that is adopted now, itself or with another group; the last entry in what is adopted)."""
+    """(Dead owner whose nodes are adopted now, the last entry of its log that they contain)."""
     lost: tuple[tuple[Address, Address], ...] = ()
     """(Owner, a member that has dropped its backup and is taken for a holder)."""
     stray: tuple[tuple[Address, Address], ...] = ()
@@ -290,7 +290,7 @@ REMOTE_NAMES: Final[dict[type[Message], str]] = {
     Dismiss: "_remoteRemoveFromBuddyGroup",
     Pool: "_remoteAnnounceBuddyPoolName",
 }
-"""The names under which the seed and users know these messages."""
+"""The names of these messages in JBoss Cache."""
 
 THIS_VIEW_ONLY: Final = frozenset(
     {ClaimRequest, Claim, Answer, Inventory, AskAll, Settle, Clean, Merged, SiteTold}

@@ -1,4 +1,4 @@
-"""Everything that a member has to say and to tell: messages, ends of calls, events, counters. In the order in which they arise."""
+"""The outputs of a member in their order: messages, ends of calls, events, counters."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from jgroups_py.values.address import Address
 
 
 class BuddyOut:
-    """Every part gets it. A message carries the key of the view in which it is sent."""
+    """Collects outputs for all parts. A message carries the key of the view in which it is sent."""
 
     def __init__(self, membership: Membership) -> None:
         self.membership = membership
@@ -30,7 +30,7 @@ class BuddyOut:
         self._outputs: list[Output] = []
 
     def send(self, to: Address, message: Message) -> None:
-        """To one member, which may be this one."""
+        """Send to one member, which may be this one."""
         if to == self.membership.me:
             self.to_self.append(message)
             return
@@ -38,23 +38,23 @@ class BuddyOut:
         self._outputs.append(SendMessage(to, self.membership.tag, message))
 
     def send_all(self, message: Message) -> None:
-        """To all other members."""
+        """Send to all other members."""
         self.count(f"sent_{type(message).__name__}", len(self.membership.members) - 1)
         self._outputs.append(SendMessage(None, self.membership.tag, message))
 
     def send_member(self, to: Address, message: Message) -> None:
-        """To ``to``, if it is still a member."""
+        """Send to ``to`` if it is still a member."""
         if to in self.membership.members:
             self.send(to, message)
 
     def send_site(self, site: str, message: AnySiteMessage) -> None:
-        """Over the link to the relay of ``site``."""
+        """Send over the link to the relay of ``site``."""
         self._outputs.append(SendSite(site, message))
 
     def complete(
         self, call: int, outcome: BuddyOutcome, result: Any = None, error: Exception | None = None
     ) -> None:
-        """The end of a call."""
+        """End a call."""
         self._outputs.append(Completed(call, outcome, result, error))
 
     def event(self, kind: str, detail: Any = None) -> None:
@@ -64,11 +64,11 @@ class BuddyOut:
         self.statistics[what] = self.statistics.get(what, 0) + by
 
     def complain(self, what: str, detail: str) -> None:
-        """Counts and tells something that should not happen and that this member survives."""
+        """Count and report something that should not happen and does no harm."""
         self.count(what)
         self.event("complaint", detail)
 
     def take(self) -> list[Output]:
-        """All outputs since the last time."""
+        """Return all outputs since the last call."""
         taken, self._outputs = self._outputs, []
         return taken

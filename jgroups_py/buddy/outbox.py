@@ -1,4 +1,4 @@
-"""The news that one owner has still to tell other sites, by number. The values are in the nodes."""
+"""The events that one owner has not sent to other sites yet, by number. The values are in the nodes."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ class SiteOutbox:
         self._at: dict[Path, int] = {}
         """The number under which a path is in ``todo``. A path has one number, so ``todo`` is bounded by the nodes."""
         self.since = 0.0
-        """When something was acknowledged, or began to wait for that."""
+        """When the last event was acknowledged, or the first one began to wait."""
 
     @property
     def waiting(self) -> int:
-        """Nodes that are to be sent or not acknowledged. It is at least the number of unsent nodes."""
+        """Count nodes that are unsent or unacknowledged, some of them twice."""
         return len(self._at) + sum(map(len, self.flying.values()))
 
     def add(self, paths: tuple[Path, ...], seq: int) -> int:
-        """The number of a new event. It is sent when all holders have log entry ``seq``."""
+        """Number a new event and return the number. It is sent when all holders have log entry ``seq``."""
         self.n += 1
         for path in paths:
             self.drop(path)
@@ -42,7 +42,7 @@ class SiteOutbox:
         return self.n
 
     def drop(self, path: Path) -> None:
-        """The path is not sent under the number that it has."""
+        """Do not send the path under its present number."""
         n = self._at.pop(path, None)
         if n is None:
             return
@@ -53,7 +53,7 @@ class SiteOutbox:
             self.todo[n] = (tuple(p for p in paths if p != path), seq)
 
     def next(self, acked: int) -> tuple[int, tuple[Path, ...]] | None:
-        """Takes the next event. None: there is no event whose log entry is safe."""
+        """Take the next event. None: no event's log entry is safe."""
         for n, (paths, seq) in self.todo.items():
             if seq > acked:
                 break
@@ -64,7 +64,7 @@ class SiteOutbox:
         return None
 
     def acked(self, n: int, paths: Iterable[Path]) -> None:
-        """The other site has these paths of event ``n``."""
+        """Note that the other site has these paths of event ``n``."""
         rest = tuple(path for path in self.flying.get(n, ()) if path not in paths)
         if rest:
             self.flying[n] = rest
@@ -72,7 +72,7 @@ class SiteOutbox:
             self.flying.pop(n, None)
 
     def again(self) -> None:
-        """Anything that was sent may be lost, and is sent again."""
+        """Send all unacknowledged events again: they may be lost."""
         flying, self.flying = self.flying, {}
         last = {path: n for n, paths in flying.items() for path in paths} | self._at
         sent = {}
@@ -85,8 +85,8 @@ class SiteOutbox:
 
 
 class Outboxes(dict[str, SiteOutbox]):
-    """One for each other site. ``Ownership`` numbers its nodes here; ``seq`` is the log entry that will have the number.
-    ``Events`` sends what is numbered."""
+    """One outbox for each other site. ``Ownership`` numbers its nodes here; ``seq`` is the log entry that will have the
+    number. ``Events`` sends what is numbered."""
 
     def __init__(self, sites: Iterable[str], known: KnownSites) -> None:
         super().__init__({site: SiteOutbox() for site in sites})
@@ -95,7 +95,7 @@ class Outboxes(dict[str, SiteOutbox]):
     def numbered(
         self, changes: list[tuple[Path, OwnedNode]], seq: int
     ) -> list[tuple[Path, OwnedNode]]:
-        """The nodes of one write: one event for each site."""
+        """Number the nodes of one write: one event for each site."""
         if not self:
             return changes
         paths = tuple(path for path, _ in changes)
@@ -103,13 +103,13 @@ class Outboxes(dict[str, SiteOutbox]):
         return [(path, replace(node, unsent=unsent)) for path, node in changes]
 
     def mine(self, path: Path, node: OwnedNode, seq: int) -> OwnedNode:
-        """A node that this member took over, with its own numbers instead of those of the former owner."""
+        """Return a node that this member took over, with numbers of its own."""
         if not node.unsent:
             return node
         return self.marked(path, node, [site for site, _ in node.unsent], seq)
 
     def marked(self, path: Path, node: OwnedNode, sites: Iterable[str], seq: int) -> OwnedNode:
-        """The node with new numbers for ``sites``."""
+        """Return the node with new numbers for ``sites``."""
         unsent = dict(node.unsent)
         for site in sites:
             box = self.get(site)
@@ -122,6 +122,6 @@ class Outboxes(dict[str, SiteOutbox]):
         return replace(node, unsent=tuple(unsent.items()))
 
     def dropped(self, path: Path) -> None:
-        """This member does not own the node any more."""
+        """Forget a node that this member no longer owns."""
         for box in self.values():
             box.drop(path)

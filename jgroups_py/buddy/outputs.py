@@ -1,4 +1,4 @@
-"""The actions that a machine wants, and the news that it tells."""
+"""The outputs of a machine: messages to be sent, ends of calls, events."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ from jgroups_py.values.address import Address
 Grant = tuple[Path, OwnedNode, Epoch]
 """A node, as it was, and the epoch of its next owner."""
 Watch = Callable[[Path, OwnedNode | None, OwnedNode | None], None]
-"""Is told of each change of a node: the path, the node before, the node after."""
+"""Called for each change of a node with the path, the old node, the new node."""
 Discards = dict[tuple[Path, Stamp], Any]
 """Values that this member had and that a merge drops."""
 
@@ -85,23 +85,23 @@ class Ownership:
         self.adopted: Adoptions = {}
         """Dead groups whose nodes are among ``nodes``."""
         self.adopted_safely: dict[Address, None] = {}
-        """Groups of those whose nodes all holders have."""
+        """Adopted groups whose nodes all holders have."""
         self.adopted_from: dict[Path, Address] = {}
         """Nodes that came with a dead group and have not moved since."""
 
-    # --- looking
+    # --- reading
 
     def owned(self) -> list[tuple[Path, OwnedNode]]:
-        """The nodes that are not granted to anybody."""
+        """Return the nodes that are not granted to anybody."""
         return [(path, node) for path, node in self._nodes.items() if node.to is None]
 
     def mine(self, path: Path) -> OwnedNode | None:
-        """The node, if this member owns it and has not granted it."""
+        """Return the node if this member owns it and has not granted it."""
         node = self._nodes.get(path)
         return node if node is not None and node.to is None else None
 
     def first_epoch(self) -> Epoch:
-        """The epoch of a node that nobody has: above all that members had and dropped."""
+        """Return the epoch for a node that nobody has: above all epochs of dropped nodes."""
         return next_epoch(self.floor, self._membership.number)
 
     def may_grant(self, path: Path) -> bool:
@@ -109,8 +109,8 @@ class Ownership:
         return self._nodes[path].giver is None and self._log.stable(path)
 
     def may_passivate(self, path: Path) -> bool:
-        """May the value leave memory? Not while the node moves or a holder lacks the value. With other sites never: the
-        value may have to be sent at any time."""
+        """May the value leave memory? Not while the node moves or a holder lacks the value. Never with other sites:
+        they may need the value at any time."""
         node = self._nodes.get(path)
         return (
             node is not None
@@ -136,11 +136,11 @@ class Ownership:
     def write(
         self, values: Mapping[Path, Any], then: Action | None = None
     ) -> dict[Path, OwnedNode]:
-        """New values; None removes a node. One entry of the log, one event for each site. ``then`` runs when all holders
-        have the entry.
+        """Write new values; None removes a node. This makes one entry of the log and one event for each site. ``then``
+        runs when all holders have the entry.
 
         Returns:
-            The nodes written. Empty: there was nothing to change, and ``then`` does not run.
+            The nodes written. Empty: nothing changed, and ``then`` does not run.
         """
         changes: list[tuple[Path, OwnedNode]] = []
         for path, value in values.items():
@@ -158,7 +158,8 @@ class Ownership:
         return dict(changes)
 
     def bury(self, path: Path, stamp: Stamp) -> OwnedNode:
-        """A removed node above a value, of stamp ``stamp``, that only another site has. Nobody here may have the path."""
+        """Create a removed node that outranks ``stamp``, a value that only another site has. Nobody here may have the
+        path."""
         assert path not in self._nodes, f"{path} is owned here"
         node = self._written(OwnedNode(None, self.first_epoch(), stamp), None)
         changes = self._outboxes.numbered([(path, node)], self._log.seq + 1)
@@ -167,7 +168,7 @@ class Ownership:
         return changes[0][1]
 
     def accept(self, site: str, changes: Sequence[tuple[Sent, Sequence[str]]]) -> None:
-        """Values of another site, each with the sites that it is to be passed on to. A value keeps its stamp."""
+        """Take values of another site, each with the sites to pass it on to. A value keeps its stamp."""
         accepted = []
         for sent, others in changes:
             node = self._from_site(site, sent)
@@ -202,7 +203,7 @@ class Ownership:
         )
 
     def _written(self, node: OwnedNode | None, value: Any) -> OwnedNode:
-        """The node with a new value, and a stamp above that of the old value."""
+        """Return the node with a new value and a higher stamp."""
         me, site_epoch = self._membership.me, self._known.epoch
         removed = value is None
         if node is None:
@@ -211,7 +212,7 @@ class Ownership:
         old = node.stamp
         site = max(site_epoch, old.site)
         epoch = node.epoch
-        if epoch < old.epoch and site == old.site:  # of another site, which counts its own views
+        if epoch < old.epoch and site == old.site:  # of a site that counts its own views
             epoch = old.epoch if old.owner == me else (old.epoch[0], old.epoch[1] + 1)
         stamp = Stamp(site, epoch, old.version + 1, me)
         lineage = node.lineage
@@ -230,8 +231,8 @@ class Ownership:
     # --- hand-over
 
     def grant(self, paths: Iterable[Path], to: Address) -> list[Grant]:
-        """``to`` becomes the next owner of these nodes. They stay here until it has them, and are not written any more.
-        Holders are not told."""
+        """Make ``to`` the next owner of these nodes. They stay here, unwritten, until it has them. Holders do not learn
+        of it."""
         grants = []
         for path in paths:
             node = self._nodes[path]
@@ -247,7 +248,7 @@ class Ownership:
     def take_over(
         self, giver: Address, grants: Sequence[Grant], then: Callable[[list[Path]], None]
     ) -> None:
-        """Nodes that ``giver`` has granted to this member. ``then`` runs with their paths when all holders have them."""
+        """Own the nodes that ``giver`` has granted. ``then`` runs with their paths when all holders have them."""
         changes = []
         for path, node, epoch in grants:
             mine = replace(node, epoch=epoch, giver=giver, to=None)
@@ -258,7 +259,7 @@ class Ownership:
         self._log.append(changes, then=lambda: then([path for path, _ in changes]))
 
     def confirm(self, path: Path) -> None:
-        """The former owner of the node, and its holders, have let go."""
+        """Note that the former owner of the node and its holders have let go."""
         node = self._nodes[path]
         assert node.giver is not None, f"{path} has no giver"
         node = replace(node, giver=None)
@@ -266,25 +267,25 @@ class Ownership:
         self._log.append([(path, node)])
 
     def forget(self, paths: Sequence[Path]) -> None:
-        """The nodes go: somebody else has them, or nobody needs to remember them."""
+        """Drop nodes that somebody else has or nobody needs to remember."""
         for path in paths:
             self._drop(path)
         self._log.append([(path, None) for path in paths])
 
     def raise_floor(self, floor: Epoch) -> None:
-        """Another member has dropped nodes of epochs up to ``floor``."""
+        """Note that another member has dropped nodes of epochs up to ``floor``."""
         self.floor = max(self.floor, floor)
 
     # --- values in a store
 
     def passivate(self, path: Path) -> None:
-        """The value is in a store, and leaves memory. Ownership and backups stay as they are."""
+        """Drop a value that is in a store. Ownership and backups stay as they are."""
         assert self.may_passivate(path), f"the value of {path} must stay in memory"
         self._set(path, replace(self._nodes[path], value=None, passive=True))
         self._out.count("passivated")
 
     def activate(self, path: Path, value: Any) -> None:
-        """The value is in memory again. A node that is not passive any more has its value already."""
+        """Put a value back. A node that is no longer passive has its value already."""
         node = self._nodes.get(path)
         if node is not None and node.passive:
             self._set(path, replace(node, value=value, passive=False))
@@ -293,7 +294,7 @@ class Ownership:
     # --- events to other sites
 
     def mark_unsent(self, site: str, paths: Sequence[Path]) -> None:
-        """These nodes are to be sent to ``site``. Entries of the log have at most ``chunk_nodes`` nodes."""
+        """Mark these nodes as unsent to ``site``. Entries of the log have at most ``chunk_nodes`` nodes."""
         size = self._config.chunk_nodes
         for at in range(0, len(paths), size):
             changes = []
@@ -304,7 +305,7 @@ class Ownership:
             self._log.append(changes)
 
     def acknowledged(self, site: str, n: int, path: Path) -> bool:
-        """``site`` has the node as event ``n`` brought it. False: the node has another number by now. Holders are told
+        """Note that ``site`` has event ``n`` of the node. False: the node has another number by now. Holders learn it
         later (``tell``)."""
         node = self.mine(path)
         if node is None or (site, n) not in node.unsent:
@@ -314,7 +315,7 @@ class Ownership:
         return True
 
     def give_up(self, site: str, paths: Iterable[Path]) -> None:
-        """These nodes are not sent to ``site`` any more."""
+        """Stop sending these nodes to ``site``."""
         changes = []
         for path in paths:
             node = self._nodes[path]
@@ -325,7 +326,7 @@ class Ownership:
             self._log.append(changes)
 
     def tell(self, paths: Iterable[Path]) -> None:
-        """Holders get these nodes as they are now, as far as this member still owns them."""
+        """Log these nodes as they are now, as far as this member still owns them."""
         changes = [(path, node) for path in paths if (node := self.mine(path)) is not None]
         if changes:
             self._log.append(changes)
@@ -333,7 +334,7 @@ class Ownership:
     # --- views
 
     def new_view(self, members: Sequence[Address]) -> None:
-        """A member of the view has its nodes itself, even if its group was adopted before."""
+        """Forget adoptions of members of the view: they have their nodes themselves."""
         while len(self.adopted) > self._config.departed_max:
             self._not_adopted(next(iter(self.adopted)))
         for member in [group for group in self.adopted if group in members]:
@@ -349,7 +350,7 @@ class Ownership:
         copies: Mapping[Address, DeadOwnersCopy],
         safe: Callable[[Adoptions], None],
     ) -> Settled:
-        """Acts on a ``Settle``, in one entry of the log. ``copies``: the backups of the groups that this member adopts.
+        """Act on a ``Settle`` in one entry of the log. ``copies``: the backups of the groups that this member adopts.
         ``safe`` runs when all holders have what was adopted.
         """
         changes: dict[Path, OwnedNode | None] = {}
@@ -382,7 +383,7 @@ class Ownership:
                 changes[path] = None
 
     def _settle_grants(self, verdict: MergeVerdict, changes: dict[Path, OwnedNode | None]) -> None:
-        """A grant of an earlier view took effect, or the node is ours again."""
+        """Complete grants of earlier views, or take their nodes back."""
         for path, node in list(self._nodes.items()):
             if node.to is None:
                 continue
@@ -403,7 +404,7 @@ class Ownership:
         changes: dict[Path, OwnedNode | None],
         discards: Discards,
     ) -> Adoptions:
-        """The nodes of dead groups become ours."""
+        """Own the nodes of dead groups."""
         number = self._membership.number
         groups: Adoptions = {}
         for group, copy in copies.items():
@@ -423,7 +424,7 @@ class Ownership:
         return groups
 
     def _settle_givers(self, verdict: MergeVerdict, changes: dict[Path, OwnedNode | None]) -> None:
-        """A giver that is gone, and whose nodes nobody has, is not waited for."""
+        """Do not wait for a giver that is gone and whose nodes nobody has."""
         for path, node in list(self._nodes.items()):
             giver = verdict.giver(node)
             if giver != node.giver:

@@ -1,4 +1,4 @@
-"""Which paths a claim or a call reaches. A batch may name thousands of paths, and is compared with thousands of nodes."""
+"""The paths that a claim or a call reaches. A batch may name thousands and is compared with thousands of nodes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Reach:
         )
 
     def among(self, nodes: Mapping[Path, OwnedNode]) -> list[tuple[Path, OwnedNode]]:
-        """The nodes that it reaches. It looks at all nodes only if something deep is wanted."""
+        """Return the nodes that it reaches. It looks at all nodes only for deep paths."""
         if self._deep:
             return [(path, node) for path, node in nodes.items() if path in self]
         return [(path, nodes[path]) for path in self._paths if path in nodes]

@@ -1,4 +1,4 @@
-"""Removed nodes stay, so that no old copy brings them back, until nobody can have an old copy."""
+"""Removed nodes are kept until no old copy can bring them back."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ class Removal:
         self._out = out
         self._lost_at: float | None = None
         self._since: dict[Path, float] = {}
-        """With other sites: when a removed node was seen first. Old events may still be under way."""
+        """With other sites: when a removed node was first seen. Old events may still arrive."""
 
     def member_crashed(self) -> None:
-        """A member is gone that may have had something."""
+        """Note that a member is gone that may have had nodes."""
         self._lost_at = self._membership.now
 
     def _old(self, due: list[Path]) -> list[Path]:
@@ -31,7 +31,7 @@ class Removal:
         return [p for p in due if now - self._since[p] >= self._config.tombstone_time]
 
     def purge(self) -> None:
-        """Forgets nodes that all holders have as removed, unless a member was lost recently."""
+        """Forget nodes that all holders have as removed, unless a member was lost recently."""
         membership, ownership = self._membership, self._ownership
         if not membership.settled or membership.unmerged:
             return

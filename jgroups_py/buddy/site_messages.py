@@ -1,4 +1,4 @@
-"""Messages between sites, and what the members of a site tell each other about them. See sites.py.
+"""Messages between sites, and messages about sites inside one. See sites.py.
 
 Over the link between two relays go ``SiteEvent``, ``EventAck``, ``Hello``, ``Sums`` and ``Listing``. Inside a site ``ToSite``
 takes them to the relay, and ``FromSite`` takes them from the relay to a member.
@@ -19,7 +19,7 @@ class SiteMessage(msgspec.Struct, frozen=True, array_like=True, tag=True):
 
 
 class Sent(msgspec.Struct, frozen=True, array_like=True):
-    """The value of a node as another site is told it."""
+    """The value of a node as it is sent to another site."""
 
     path: Path
     value: Any
@@ -45,8 +45,8 @@ class EventAck(SiteMessage, frozen=True):
 
 
 class Hello(SiteMessage, frozen=True):
-    """From relay to relay. ``epoch``: the highest site epoch known. ``lost``: a member is gone that may have had events that
-    nobody else has, so send again what is not acknowledged."""
+    """From relay to relay. ``epoch``: the highest site epoch known. ``lost``: a member is gone that may have had
+    events; send unacknowledged ones again."""
 
     epoch: int
     lost: bool = False
@@ -79,15 +79,15 @@ class Listing(SiteMessage, frozen=True):
 AnySiteMessage = SiteEvent | EventAck | Hello | Sums | Listing
 
 
-# --- of a whole site, asked in the order of claims
+# --- surveys of a whole site, in the order of claims
 
 SurveyKind = Literal["mark", "left", "sums", "list", "compare"]
 
 
 class Survey(msgspec.Struct, frozen=True, array_like=True):
-    """Every member answers it at its place in the order of claims, so no node is on its way past it. ``mark``: everything is
-    unsent from now on. ``left``: how much of that is still unsent? ``sums``: a sum for each bucket. ``list``: the nodes of
-    some buckets. ``compare``: what is older or missing there is unsent from now on."""
+    """Every member answers it at its place in the order of claims, so no node is on its way past it. ``mark``: mark
+    everything as unsent. ``left``: count the marked nodes that are still unsent. ``sums``: a sum for each bucket.
+    ``list``: the nodes of some buckets. ``compare``: mark the nodes that are older or missing there."""
 
     site: str
     kind: SurveyKind
@@ -108,7 +108,7 @@ WalkKind = Literal["bootstrap", "reconcile", "repair"]
 
 
 class Walk(msgspec.Struct, frozen=True, array_like=True):
-    """Something that is under way for another site. It goes on when the relay changes."""
+    """A task that covers all nodes of a site. It goes on when the relay changes."""
 
     site: str
     kind: WalkKind

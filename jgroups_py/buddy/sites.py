@@ -1,12 +1,12 @@
-"""Across sites, the relay's side: links, what all members of this site know, and walks.
+"""Across sites, the relay's side: links, the facts that all members of this site share, and walks.
 
 A *walk* is something that concerns all nodes of a site. It asks all members in the order of claims (``Survey``).
 
-    bootstrap    mark: everything is unsent. Then, until nothing of that is left: left?
-    reconcile    here: sums by bucket -> there: sums; nodes of the buckets that differ -> here: what is
-                 older or missing there is unsent; nodes that only they have and that came from here are removed
-    repair       as reconcile, but nothing is removed. When one of several others was promoted, because
-                 one is lost: what that one had told to some of the rest, they tell each other
+    bootstrap    mark every node as unsent; then poll until every marked node is acknowledged
+    reconcile    send sums by bucket; the other site returns its nodes of the buckets that differ;
+                 mark what is older or missing there; remove there what came from here and is gone here
+    repair       as reconcile, but nothing is removed. It follows a promotion: the lost site may have
+                 told the remaining ones different things, so they tell each other
 
 The coordinator is the relay. It alone asks, and it tells all members what it knows (``SiteState``). The next coordinator
 goes on with the walks.

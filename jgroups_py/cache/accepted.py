@@ -17,7 +17,7 @@ from jgroups_py.stack.raised import text_of
 
 
 def writable(path: AnyPath, *, root: bool = False) -> Fqn:
-    """An Fqn that applications may write. CacheRefused for backups, and for the root."""
+    """Return an Fqn that applications may write. CacheRefused: backups and the root."""
     fqn = as_fqn(path)
     if fqn.is_within(BACKUP_ROOT):
         raise CacheRefused(f"{BACKUP_ROOT} is the cache's own: {fqn} cannot be written")
@@ -27,12 +27,12 @@ def writable(path: AnyPath, *, root: bool = False) -> Fqn:
 
 
 def is_number(value: Any) -> bool:
-    """Can it be added to? A bool is no number here."""
+    """Is it a number that can be added to? A bool is none."""
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def close_unrun(awaitable: Any) -> None:
-    """Closes a coroutine that nobody will run, so that Python does not warn of it."""
+    """Close a coroutine that nobody will run, so that Python does not warn of it."""
     if inspect.iscoroutine(awaitable):
         awaitable.close()
 
@@ -45,16 +45,16 @@ class Values:
         self._limit = limit
 
     def encode(self, value: Any) -> bytes:
-        """The bytes of one value. CacheRefused when it cannot be stored."""
+        """Encode one value. CacheRefused: it cannot be stored."""
         return encoded(self.codec, value, self._limit)
 
     def encode_all(self, attributes: Mapping[str, Any]) -> dict[str, bytes]:
-        """Checks the names and encodes the values."""
+        """Check the names and encode the values."""
         codec, limit = self.codec, self._limit
         return {checked_key(key): encoded(codec, value, limit) for key, value in attributes.items()}
 
     def decode(self, data: bytes) -> Any:
-        """The value of stored bytes. CacheError when the codec cannot read them (another codec wrote them)."""
+        """Decode stored bytes. CacheError: the codec cannot read them, because another one wrote them."""
         try:
             return self.codec.decode(data)
         except Exception as error:
@@ -63,11 +63,11 @@ class Values:
             ) from error
 
     def decode_all(self, node: Node) -> dict[str, Any]:
-        """All attributes of a node."""
+        """Decode all attributes of a node."""
         return {key: self.decode(data) for key, data in node.attributes.items()}
 
     def checked(self, node: Node) -> Mapping[str, bytes]:
-        """The attributes of an encoded node. CacheRefused when a name or a size is not allowed."""
+        """Return the attributes of an encoded node. CacheRefused: a name or a size is not allowed."""
         for key, value in node.attributes.items():
             checked_key(key)
             if len(value) > self._limit:

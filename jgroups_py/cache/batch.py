@@ -5,10 +5,9 @@
         batch.put("/accounts/7", "balance", balance - 10)
         batch.put("/accounts/8", "credit", 10)
 
-Nothing is locked while the block runs. At its end everything it read and wrote is locked and owned
-at once, what it read is compared, and all changes are made: so the batch is serial, and two batches
-can never wait for each other. If somebody changed what it had read, BatchConflict: run it again.
-Leaving the block with an error changes nothing.
+Nothing is locked while the block runs. At its end the batch locks and owns everything it read and wrote, at once. It
+compares the values that it read and makes all changes. A batch is therefore serial, and two batches never wait for each
+other. BatchConflict: a value that it read has changed; run it again. Leaving the block with an error changes nothing.
 """
 
 from __future__ import annotations
@@ -46,23 +45,23 @@ class CacheBatch:
         self._limit = limit
         self.options = options
         self.first_read: Callable[[Fqn], Awaitable[None]] | None = None
-        """Is awaited once, before the first node is read."""
+        """Awaited once, before the first node is read."""
         self._reads: dict[Fqn, Node | None] = {}
         self._modifications: list[Modification] = []
         self._by_path: dict[Fqn, list[int]] = {}
         self._trees: list[int] = []
         self._ended = False
 
-    # --- reading, one's own changes included
+    # --- reading, the batch's own changes included
 
     async def get(self, path: AnyPath, key: str, default: Any = None) -> Any:
-        """The value of an attribute. ``default``: there is none."""
+        """Return the value of an attribute, or ``default``."""
         node = await self._node(as_fqn(path))
         data = None if node is None else node.attributes.get(checked_key(key))
         return default if data is None else self._values.decode(data)
 
     async def get_node(self, path: AnyPath) -> dict[str, Any] | None:
-        """All attributes. None: there is no node."""
+        """Return all attributes of a node. None: there is no node."""
         node = await self._node(as_fqn(path))
         if node is None:
             return None
@@ -75,34 +74,34 @@ class CacheBatch:
     # --- writing
 
     def put(self, path: AnyPath, key: str, value: Any) -> None:
-        """Sets one attribute. Makes the node if it is not there."""
+        """Set one attribute. Create the node if it is missing."""
         self.put_node(path, {key: value})
 
     def put_node(
         self, path: AnyPath, attributes: Mapping[str, Any], *, replace: bool = False
     ) -> None:
-        """Sets attributes. With ``replace`` the node has no others afterwards."""
+        """Set attributes. ``replace``: remove all others."""
         fqn = writable(path)
         self._note(Put(fqn, self._values.encode_all(attributes), replace))
 
     def put_encoded(self, path: Fqn, node: Node, *, replace: bool = False) -> None:
-        """As ``put_node``, with values that are bytes already. Nobody checks whether the codec can read them."""
+        """Do as ``put_node`` with encoded values. Nobody checks whether the codec can read them."""
         self._note(Put(writable(path), self._values.checked(node), replace))
 
     def remove(self, path: AnyPath, key: str) -> None:
-        """Removes one attribute, if it is there. The node stays."""
+        """Remove one attribute, if it exists. The node stays."""
         self._note(Drop(writable(path), (checked_key(key),)))
 
     def remove_node(self, path: AnyPath) -> None:
-        """Removes a node, if it is there. Nodes below it stay."""
+        """Remove a node, if it exists. Nodes below it stay."""
         self._note(Remove(writable(path)))
 
     def remove_tree(self, path: AnyPath) -> None:
-        """Removes a node and all below it."""
+        """Remove a node and all below it."""
         self._note(RemoveTree(writable(path, root=True)))
 
     def __len__(self) -> int:
-        """Changes noted so far."""
+        """Count the changes noted so far."""
         return len(self._modifications)
 
     # --- inside
@@ -136,22 +135,22 @@ class CacheBatch:
         return changes[0].after if changes else read
 
     def scopes(self) -> list[Scope]:
-        """Everything that was read or written. It is locked and owned at once."""
+        """Return everything that was read or written. It is locked and owned at once."""
         written = {(m.path, isinstance(m, RemoveTree)): None for m in self._modifications}
         scopes = [Scope(path, deep=deep, write=True) for path, deep in written]
         return scopes + [Scope(p) for p in self._reads if (p, False) not in written]
 
     def reads(self) -> list[Scope]:
-        """The nodes that were read."""
+        """Return the nodes that were read."""
         return [Scope(path) for path in self._reads]
 
     def body(self, call: CacheCall, container: Container) -> list[Modification]:
-        """Runs at the end, under the locks. BatchConflict: a node has changed since the batch read it."""
+        """Return the changes, at the end and under the locks. BatchConflict: a node that was read has changed."""
         for path, node in self._reads.items():
             if container.get(path) != node:
                 raise BatchConflict(f"{path} was changed by another call since the batch read it")
         return self._modifications
 
     def end(self) -> None:
-        """Refuses calls from now on."""
+        """Refuse calls from now on."""
         self._ended = True

@@ -5,9 +5,9 @@
                                      |
                                      +------> Send: unicasts with NO_RELAY
 
-It is attached to the channel before the channel joins (``Tap``), because the machine must see every view. A message to all
-members goes to each of them as a unicast: the machine wants one order for each pair, and multicasts and unicasts of one
-sender are two streams. NO_RELAY: messages of buddies are for this group. Other sites are reached by events of their own.
+The manager is attached to the channel before the channel joins (``Tap``), because the machine must see every view. A
+message to all members goes to each of them as a unicast: the machine needs one order for each pair, and a sender's
+multicasts and unicasts are two streams. NO_RELAY: messages of buddies stay in this group. Other sites get events.
 """
 
 from __future__ import annotations
@@ -47,17 +47,17 @@ from jgroups_py.values.view import View
 _log = logging.getLogger("jgroups_py.cache")
 _NO_RELAY: Final = int(Flag.NO_RELAY)
 _EACH_WRITE: Final = ("unprotected", "protected")
-"""Events that come with each write, and are not told."""
+"""Events that come with each write and are not logged."""
 _DISCARDED = "values discarded (TreeCache.discarded)"
 TICK = 1.0
-"""Seconds between two looks at the time."""
+"""Seconds between two calls of the machine's ``advance``."""
 
 
 class BuddyManager:
     """See the module. ``source``: the cache file. ``changed()``: the machine has made a step. ``told(completed)``: a call has
     ended. ``ended_by(error)``: the channel has ended. ``discarded(value)``: a merge has dropped a value.
-    ``needed(paths)``: of passive nodes; ``activate`` answers. ``keeping(path)``: does a call here need the node for a
-    moment more?"""
+    ``needed(paths)``: the machine needs the values of passive nodes; ``activate`` answers. ``keeping(path)``: does a
+    call here still need the node?"""
 
     def __init__(
         self,
@@ -102,52 +102,52 @@ class BuddyManager:
         self.view: View
         """The newest view that the machine has."""
         self.on_view: Callable[[View], None] = lambda view: None
-        """Is told of each view that the machine was given."""
+        """Called with each view that the machine has installed."""
 
-    # --- looking
+    # --- reading
 
     @property
     def entries(self) -> Mapping[Path, Entry]:
-        """The nodes of this member as the machine has them."""
+        """Return the nodes of this member as the machine has them."""
         return self.machine.own
 
     @property
     def members(self) -> tuple[Address, ...]:
-        """Of the view that this member's buddies were chosen in."""
+        """Return the members of the view in which the buddies were chosen."""
         return self.machine.members
 
     @property
     def channel(self) -> Channel:
-        """The channel that it works on."""
+        """Return the channel that it works on."""
         return self._channel
 
     @property
     def group(self) -> BuddyGroup:
-        """The group that this member owns."""
+        """Return the group that this member owns."""
         return self.machine.buddies.group
 
     @property
     def groups(self) -> tuple[BuddyGroup, ...]:
-        """The groups in which this member is a buddy, also those of members that are gone."""
+        """Return the groups in which this member is a buddy, those of departed members included."""
         return tuple(backup.group for backup in self.machine.backups.of.values())
 
     @property
     def sites(self) -> CacheSites:
-        """The other sites. CacheRefused: the stack has no RELAY."""
+        """Return the other sites. CacheRefused: the stack has no RELAY."""
         if self._sites is None:
             raise CacheRefused("there are no other sites: the stack has no RELAY")
         return self._sites
 
     @property
     def protected(self) -> bool:
-        """Has everything that this member owns all its copies? The cluster is protected when all
-        members say so: then any ``numBuddies`` of them may crash."""
+        """Does everything that this member owns have all its copies? The cluster is protected when this is true at all
+        members: then any ``numBuddies`` of them may crash."""
         return self.machine.protected
 
     async def wait_protected(
         self, size: int | None = None, *, timeout: float | None = WAIT_SECONDS
     ) -> None:
-        """As ``TreeCache.wait_protected``; raises ChannelClosed and Expelled."""
+        """Wait as ``TreeCache.wait_protected`` does. Raises ChannelClosed and Expelled."""
         if size is not None:
             check_size("size", size)
 
@@ -160,7 +160,7 @@ class BuddyManager:
         await self._steps.until(is_so, timeout, lambda: self._unprotected(size))
 
     def _unprotected(self, size: int | None) -> str:
-        """The condition that ``wait_protected`` waits for, in words."""
+        """Describe the condition that ``wait_protected`` waits for."""
         machine = self.machine
         parts = []
         if size is not None and len(machine.members) != size:
@@ -178,7 +178,7 @@ class BuddyManager:
         return f"what {self._channel.name} owns is not protected: {', '.join(parts)}"
 
     def backups(self) -> Mapping[str, Mapping[Path, Entry]]:
-        """The backups that this member keeps for others, by the name of their group."""
+        """Return the backups kept for other members, by the name of their group."""
         return {b.group.name: b.nodes for b in self.machine.backups.of.values()}
 
     def statistics(self) -> Mapping[str, int]:
@@ -200,7 +200,7 @@ class BuddyManager:
     # --- the channel (Tap)
 
     def attach(self, channel: Channel) -> BuddyManager:
-        """The machine begins with the channel's address. ConfigError: what the locator says."""
+        """Make the machine with the channel's address. ConfigError: the locator refused its properties."""
         self._channel = channel
         relay = channel.relay
         if relay is not None:
@@ -240,13 +240,13 @@ class BuddyManager:
         self._drain_soon()
 
     def excluded(self, gone: tuple[Address, ...]) -> None:
-        """A merge view follows, and tells the machine who was apart."""
+        """Ignore it: the merge view that follows tells the machine who was apart."""
 
     def state_replaced(self, unread: list[Batch]) -> None:
-        """No state is transferred with buddy replication (B39)."""
+        """Ignore it: buddy replication transfers no state (B39)."""
 
     def reading(self) -> tuple[object, int]:
-        """The cache takes everything at once."""
+        """Report nothing unread: the cache takes everything at once."""
         return None, 0
 
     def ended(self, error: Exception) -> None:
@@ -258,8 +258,8 @@ class BuddyManager:
     # --- calls
 
     def submit(self, call: BuddyCall, *, alone: bool = False) -> None:
-        """Begins a call. Its end is told, perhaps before this returns. ``alone``: no other call is under way, so there is
-        nothing to bundle the call with, and its messages leave at once."""
+        """Begin a call. ``told`` reports its end, perhaps before this returns. ``alone``: no other call is under way,
+        so its messages leave at once and are not bundled."""
         if alone:
             self._channel.driver.at_once(lambda: self.submit(call))
             return
@@ -267,24 +267,24 @@ class BuddyManager:
         self._after()
 
     def cancel(self, call: int) -> None:
-        """Nobody waits for the call. Its end is told before this returns."""
+        """Cancel a call that nobody waits for. ``told`` reports its end before this returns."""
         self.machine.cancel(call, trio.current_time())
         self._after()
 
     def activate(self, values: Mapping[Path, dict[str, bytes]]) -> None:
-        """Values are in memory again. Calls that waited for them go on at once."""
+        """Give the machine values that are in memory again. Calls that waited for them go on at once."""
         self.machine.activate(values, trio.current_time())
         self._after()
         if not self._waiting and self.machine.push(trio.current_time()):
             self._after()
 
     def look(self) -> None:
-        """Nodes that calls here have kept may go."""
+        """Let nodes go that calls here have kept."""
         self.machine.look(trio.current_time())
         self._after()
 
     async def leave(self) -> None:
-        """Hands everything over; returns when it is safe to go, or ``leave_timeout`` is over."""
+        """Hand everything over. Return when it is safe to go or ``leave_timeout`` is over."""
         self.machine.leave(trio.current_time())
         self._after()
         await self._may_go.wait()
@@ -292,7 +292,7 @@ class BuddyManager:
     # --- running
 
     async def run(self) -> None:
-        """Until cancelled; raises what the channel raises."""
+        """Run until cancelled. Raises the channel's errors."""
         try:
             async with trio.open_nursery() as nursery:
                 self._nursery = nursery
@@ -315,8 +315,8 @@ class BuddyManager:
             self._receiving = False
 
     def _drain_soon(self) -> None:
-        """Handles what has come at once, in the driver's turn that brings it: so an answer leaves with the same turn. Before
-        ``run`` it waits."""
+        """Handle new items in the driver's turn that brought them, so that answers leave in the same turn. Before
+        ``run`` they wait."""
         if self._receiving and not self._draining:
             self._drain()
 
@@ -344,8 +344,8 @@ class BuddyManager:
         self.ready.set()
 
     def _take(self, batch: Batch) -> None:
-        """Handles all messages of a batch, then sends the answers. Of several acknowledgements in a row only the last is
-        sent, because it covers the others."""
+        """Handle all messages of a batch, then send the answers. Of several acknowledgements in a row only the last is
+        sent: it covers the others."""
         if len(batch.payloads) == 1:
             self._receive_all(batch)
             return
@@ -397,7 +397,7 @@ class BuddyManager:
             self._after()
 
     async def _push(self) -> None:
-        """Sends state to new buddies, a piece at a time, while there is room for it."""
+        """Send state to new buddies, piece by piece, while there is room."""
         while True:
             await self._pushing.wait()
             self._pushing = trio.Event()
@@ -406,7 +406,7 @@ class BuddyManager:
                 await trio.lowlevel.checkpoint()
 
     def _after(self) -> None:
-        """Does what a step of the machine wants done."""
+        """Act on the outputs of a step of the machine."""
         machine = self.machine
         self._changed()
         if self._steps:
@@ -475,12 +475,12 @@ class BuddyManager:
                 if self._nursery is not None:
                     self._nursery.start_soon(self._send_waiting, to)
             except JGroupsError:
-                pass  # the channel has ended, and ``ended`` has told everybody
+                pass  # the channel has ended; ``ended_by`` reports it
         else:
             queue.append(payload)
 
     async def _send_waiting(self, to: Address) -> None:
-        """Sends in order what had to wait for credit. It is bounded by the log, and nothing is pushed meanwhile."""
+        """Send the messages that waited for credit, in order. The log bounds them, and nothing is pushed meanwhile."""
         queue = self._waiting[to]
         try:
             while queue:

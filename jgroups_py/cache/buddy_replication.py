@@ -1,8 +1,8 @@
 """BuddyReplication: calls of a cache become calls of the buddy machine.
 
-The body of a call runs inside the machine, in the step in which this member owns everything that the call touches. From then
-on the change is true and on its way to the buddies. If the call waited first and changed later, others could take the nodes
-in between. ``claim`` returns with that step, and ``commit`` when all holders have the change.
+The body of a call runs inside the machine, in the step in which this member owns all nodes of the call. The change is
+then true and on its way to the buddies. If the body ran later, others could take the nodes in between. ``claim``
+returns after that step, ``commit`` when all holders have the change.
 
     put      A node that is owned here is written at once. Else there is one claim: with gravitation the node and all
              below it come here; without, NotOwner is raised if somebody has it. ``new=True``: there is no claim.
@@ -50,14 +50,14 @@ Having = tuple[Address, tuple[Address, ...]]
 
 
 class _Ticket(msgspec.Struct, eq=False):
-    """A call at the machine. ``completed``: how it ended there. ``task``: the task that waits for it, until ``due`` at the
-    latest. ``abandon``: a call that is late is taken back."""
+    """A call at the machine. ``completed``: how it ended there. ``task``: the task that waits for it, at most until
+    ``due``. ``abandon``: cancel the call when it is late."""
 
     id: int
     call: CacheCall | None
     """None: the call has no body."""
     raised: Exception | None = None
-    """The exception that the body raised. Nothing was changed."""
+    """The exception that the body raised. Nothing changed."""
     completed: Completed | None = None
     task: trio.lowlevel.Task | None = None
     due: float = 0.0
@@ -132,7 +132,7 @@ class BuddyReplication(MemberReplication):
     # --- for calls
 
     async def come_up(self, turn: Turn) -> None:
-        """Nodes that the turn reads stay here until it has written."""
+        """Keep the nodes that the turn reads until it has written."""
         self.keeping.begin(turn)
 
     def step_back(self, turn: Turn) -> None:
@@ -186,7 +186,7 @@ class BuddyReplication(MemberReplication):
         return self._sync if call.options.sync is None else call.options.sync
 
     async def owners(self, path: Fqn, *, deep: bool) -> Mapping[Path, Having]:
-        """By node at a path (``deep``: and below it), its owner and the members that keep backups. Nothing moves.
+        """Return, for each node at a path (``deep``: and below), its owner and its backup members. Nothing moves.
 
         Raises:
             ReplicationError: not everybody has answered.
@@ -194,7 +194,7 @@ class BuddyReplication(MemberReplication):
         return await self._look(((tuple(path), deep),))
 
     async def owned(self, paths: Sequence[Path]) -> Collection[Path]:
-        """The paths that somebody owns. Raises what ``owners`` raises."""
+        """Return those of the paths that somebody owns. Errors as ``owners``."""
         return (await self._look(tuple([(path, False) for path in paths]))).keys()
 
     async def _look(self, wanted: tuple[Wanted, ...]) -> Mapping[Path, Having]:
@@ -216,16 +216,16 @@ class BuddyReplication(MemberReplication):
         return "not everybody has answered"
 
     def _wanted(self, scope: Scope, search: bool) -> Wanted:
-        """The nodes that a write claims. With gravitation all below a node that is not here comes along (B22)."""
+        """Return the nodes that a write claims. With gravitation the claim covers all below a missing node (B22)."""
         path = tuple(scope.path)
         return path, scope.deep or (search and path not in self.manager.entries)
 
     def _lacks(self, scope: Scope, call: CacheCall) -> bool:
-        """Is it worth asking everybody? Not for the root, and not for a node that is removed here."""
+        """Should the cluster be asked? Not for the root or for a node that was removed here."""
         path = scope.path
         if path.is_within(BACKUP_ROOT):
             return False
-        if call.options.gravitation:  # the caller says so
+        if call.options.gravitation:  # the caller asked for it
             return True
         if scope.deep:
             here = call.stored_names or self.container.within(path)
@@ -234,8 +234,8 @@ class BuddyReplication(MemberReplication):
         return entry is None or entry.to is not None
 
     async def _wait(self, ticket: _Ticket, *, abandon: bool) -> bool:
-        """Waits until something happens to the ticket. False: the time is over. ``abandon``: then, and if the caller is
-        cancelled, the call is taken back in the same step, so it cannot run later."""
+        """Wait until the machine reports on the ticket. False: the time is over. ``abandon``: at a time-out or a
+        cancellation, cancel the call in the same step, so that it cannot run later."""
 
         def abort(_: Any) -> trio.lowlevel.Abort:
             ticket.task = None
@@ -253,13 +253,13 @@ class BuddyReplication(MemberReplication):
         return not ticket.late
 
     async def end_waits(self) -> None:
-        """Ends what waits for too long. There is one timer for all: the time-out is the same, so the ticket that waits
-        longest is due first."""
+        """End waits that are too long. One timer serves all: the time-out is the same, so the oldest ticket is due
+        first."""
         while True:
             oldest = next(iter(self._waiting), None)
             now = trio.current_time()
             if oldest is None:
-                await trio.sleep(self._timeout)  # who begins to wait meanwhile is due later
+                await trio.sleep(self._timeout)  # newer tickets are due later
             elif oldest.due > now:
                 await trio.sleep_until(oldest.due)
             else:
@@ -273,7 +273,7 @@ class BuddyReplication(MemberReplication):
     # --- in a step of the machine
 
     def _compute(self, call: CacheCall) -> Values:
-        """Runs the body: everything that the call touches is owned here now, or nobody has it."""
+        """Run the body: this member owns every node of the call, or nobody has it."""
         self._mirror()
         try:
             compute(call, self.container)
@@ -286,7 +286,7 @@ class BuddyReplication(MemberReplication):
             path = tuple(change.path)
             self._written[path] = change.after
             new[path] = None if change.after is None else change.after.attributes
-        # A call that is not acknowledged has changed it already. This call must wait for that, too.
+        # An unacknowledged call has already made this change. This call must wait for it, too.
         for modification in call.modifications:
             below = tuple(modification.path)
             if isinstance(modification, RemoveTree):
@@ -300,7 +300,7 @@ class BuddyReplication(MemberReplication):
         return new
 
     def _mirror(self) -> None:
-        """Changes the tree as the entries have changed, and tells listeners."""
+        """Change the tree as the machine's nodes have changed, and notify listeners."""
         entries, tree = self.manager.entries, self.tree
         touched = self.manager.touched.take()
         if not touched:
@@ -317,7 +317,7 @@ class BuddyReplication(MemberReplication):
                 if entry is not None and entry.passive:
                     continue
                 self.passive.gone(path)
-                before = EMPTY  # it was there, though not in memory
+                before = EMPTY  # the node existed, but not in memory
             if before is after is None:
                 continue
             change = NodeChange(fqn, before, after)
@@ -350,11 +350,11 @@ class BuddyReplication(MemberReplication):
         ticket = self._tickets.pop(completed.call, None)
         if ticket is not None:
             ticket.completed = completed
-            ticket.call = None  # which refers to the ticket: no cycle is left to the collector
+            ticket.call = None  # breaks a reference cycle
             ticket.wake()
 
     def _end(self, error: Exception) -> None:
-        """The channel has ended: nobody will acknowledge anything."""
+        """End all waits: the channel has ended and no acknowledgement will come."""
         for ticket in list(self._tickets.values()):
             computed = ticket.call is not None and ticket.call.computed
             outcome = BuddyOutcome.UNKNOWN if computed else BuddyOutcome.FAILED
@@ -362,7 +362,7 @@ class BuddyReplication(MemberReplication):
 
 
 def _problem(completed: Completed) -> Exception:
-    """The error that a call raises which was not done."""
+    """Return the error for a call that was not done."""
     error = completed.error
     match error:
         case CacheError():

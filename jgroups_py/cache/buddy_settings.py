@@ -15,7 +15,7 @@ from jgroups_py.errors import ConfigError
 
 
 def buddy_config(config: BuddyReplicationConfig, hosts: Sequence[str]) -> BuddyConfig:
-    """The machine's settings. Its writes are always synchronous: each call says whether it waits."""
+    """Return the machine's settings. Its writes are always synchronous; each call decides whether it waits."""
     return BuddyConfig(
         sync=True,
         locator_properties={k: str(v) for k, v in config.buddy_locator_properties.items()},
@@ -32,7 +32,7 @@ def buddy_config(config: BuddyReplicationConfig, hosts: Sequence[str]) -> BuddyC
 
 
 def locator_of(config: BuddyReplicationConfig, source: str) -> BuddyLocator:
-    """The locator, not yet initialised. ConfigError: there is no such class, or it cannot be made.
+    """Return the locator, not yet initialised. ConfigError: its class does not exist or cannot be made.
     ``source``: the cache file."""
     if config.buddy_locator_class == NEXT_MEMBER:
         return NextMemberBuddyLocator()
@@ -52,7 +52,7 @@ def locator_of(config: BuddyReplicationConfig, source: str) -> BuddyLocator:
 
 
 def host_addresses(config: BuddyReplicationConfig) -> tuple[str, ...]:
-    """All addresses of this host but loopback. A member that has one of them is on this host."""
+    """Return all addresses of this host but loopback. A member that has one of them is on this host."""
     if config.buddy_locator_class == NEXT_MEMBER and not config.ignore_colocated_buddies:
         return ()
     found = (interface.address for interface in interfaces())
@@ -60,7 +60,7 @@ def host_addresses(config: BuddyReplicationConfig) -> tuple[str, ...]:
 
 
 def check_buddies(settings: CacheSettings, store: Store | None) -> None:
-    """ConfigError for what does not go together with buddies."""
+    """Check the settings. ConfigError: one of them contradicts buddies."""
     loader = settings.cache_loader_configuration
     if settings.eviction_policy_config.regions and loader is None and store is None:
         problem = (

@@ -1,10 +1,10 @@
-"""The buddy machine's link to other sites, in a cache whose stack has RELAY, and what users see of it.
+"""The buddy machine's link to other sites, in a cache whose stack has RELAY, and its view for users.
 
     machine --> SendSite --> RELAY's post --> the other relay's machine
     RELAY ----> link, post, epoch --> queue of the manager --> machine
 
-RELAY relays the multicasts of applications. A cache's messages are unicasts with NO_RELAY. News for other sites goes
-as posts, from relay to relay. A post names a site and a path, but no member there.
+RELAY relays the multicasts of applications. A cache's messages are unicasts with NO_RELAY. Changes for other sites
+travel as posts, from relay to relay. A post names a site and a path, but no member there.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class SitesStatus:
 
 
 class CacheSites:
-    """The other sites, for a member of a cache with buddies. ``hear`` puts what RELAY says into the queue of the manager.
+    """The other sites, for a member of a cache with buddies. ``hear`` puts RELAY's items into the queue of the manager.
     ``settled`` runs after each call of the machine."""
 
     def __init__(
@@ -88,7 +88,7 @@ class CacheSites:
 
     @property
     def status(self) -> SitesStatus:
-        """The news that this member has been told of the sites."""
+        """Return what this member knows of the sites."""
         machine = self.machine
         known = machine.known
         return SitesStatus(
@@ -101,24 +101,22 @@ class CacheSites:
         )
 
     def unsent(self, site: str, *, backups: bool = False) -> Mapping[Fqn, int]:
-        """Nodes of this member whose value (or removal) ``site`` has not acknowledged, with the number of the event. Nodes
-        that move to another owner, and those of members that are gone, are among them until somebody else has them. The
-        lists of all members together name what ``site`` lacks if this site is lost now. See "Across sites" in
-        design/buddy-replication.md.
+        """Return the nodes whose value or removal ``site`` has not acknowledged, with the event's number. Includes
+        nodes being handed over and unadopted nodes of departed members. The lists of all members together name what
+        ``site`` lacks if this site is lost now. See "Across sites" in design/buddy-replication.md.
 
         Args:
-            backups: also nodes that are kept here for other members. A member that has just fallen, and is still in the
-                view, cannot be asked; so its nodes are in somebody's list. Holders hear of acknowledgements up to a
-                second late.
+            backups: include nodes that are kept here for other members. They stand in for a crashed member that is
+                still in the view. Holders learn of acknowledgements up to a second late.
         """
         self._check(site)
         missing = self.machine.missing(site, backups=backups)
         return {Fqn(path): n for path, n in missing.items()}
 
     def promote(self) -> None:
-        """This site is the first one from now on: what is written here outranks what was written elsewhere before. RELAY's
-        direction turns, too. This returns at once; ``status.epoch`` rises at all members. If there are several other sites,
-        those that live compare what they have, and tell each other what is missing.
+        """Make this site the first one: later writes here outrank all earlier writes elsewhere. RELAY's direction
+        turns, too. This returns at once; ``status.epoch`` rises at all members. With several other sites, the living
+        ones compare their nodes and send each other what is missing.
 
         Raises:
             LocalProtocolError: this member has no view yet.
@@ -130,8 +128,8 @@ class CacheSites:
             self._relay.promote()
 
     def bootstrap(self, site: str) -> None:
-        """Sends everything of this site to ``site``, which begins empty. This returns at once. ``status.under_way`` names the
-        bootstrap until the last acknowledgement."""
+        """Send everything of this site to ``site``, which begins empty. This returns at once. ``status.under_way``
+        names the bootstrap until the last acknowledgement."""
         self._check(site)
         self.machine.bootstrap(site, trio.current_time())
         self._settled()
@@ -140,7 +138,7 @@ class CacheSites:
         if site not in self.machine.config.sites:
             raise CacheRefused(f"no other site is called {site!r}: {self.machine.config.sites}")
 
-    # --- of RELAY (PostListener)
+    # --- called by RELAY (PostListener)
 
     def site_link(self, site: str, up: bool) -> None:
         self._hear(SiteLink(site, up))
@@ -151,14 +149,14 @@ class CacheSites:
     def site_epoch(self, number: int, site: str) -> None:
         self._hear(Epoch(number, site))
 
-    # --- of the manager
+    # --- called by the manager
 
     def post(self, site: str, message: AnySiteMessage) -> None:
-        """Posts a message. If it cannot be sent now, the machine sends it again."""
+        """Post a message. If it cannot be sent now, the machine sends it again."""
         self._relay.post(site, encode_site(message))
 
     def take(self, item: FromRelay) -> None:
-        """Hands what RELAY said to the machine. RemoteProtocolError: it is no message, and nothing was done."""
+        """Hand an item from RELAY to the machine. RemoteProtocolError: it is no message, and nothing was done."""
         machine, now = self.machine, trio.current_time()
         match item:
             case SiteLink(site, up):
@@ -174,7 +172,7 @@ class CacheSites:
                 machine.receive_site(site, message, now)
 
     def look(self) -> None:
-        """RELAY may know of a promotion that the machine was not told of, as that of a joiner is not."""
+        """Tell the machine of a promotion that only RELAY knows. A joiner's machine has missed earlier ones."""
         number, site = self._relay.epoch
         machine = self.machine
         if site == machine.config.site and number > machine.known.epoch and machine.members:
@@ -182,7 +180,7 @@ class CacheSites:
 
 
 def config_with_sites(config: BuddyConfig, relay: RelayControl, source: str) -> BuddyConfig:
-    """ConfigError: the stack does not name the other sites."""
+    """Return the settings with the sites of the stack. ConfigError: the stack names no other sites."""
     if not relay.sites:
         raise ConfigError(
             "RELAY names no other site: a cache must know them all (RELAY sites=...)",

@@ -63,7 +63,7 @@ class BulkWrites:
         return False
 
     def _check(self, path: Fqn, node: Node | None) -> None:
-        """Checks one row. CacheRefused: a batch would refuse it, too."""
+        """Check one row. CacheRefused: a batch would refuse it, too."""
         if node is not None and (node.size > self._small or "" in node.attributes):
             self._values.checked(node)  # else no name and no value can be too long
         if not path or path[0] == BACKUP_ROOT[0]:
@@ -88,7 +88,7 @@ class BulkWrites:
                     node = before.with_attributes(node.attributes)
             changes[path] = NodeChange(path, before, node)
         if len(changes) < len(rows):
-            return False  # a path twice: what comes later builds on what came before
+            return False  # a path twice: the later row builds on the earlier one
         self._invocation.count_write()
         there = [c for c in changes.values() if c.before is not None or c.after is not None]
         self._replication.tree.apply(tuple(there), local=True)

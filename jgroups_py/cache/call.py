@@ -1,4 +1,4 @@
-"""A call on its way through the interceptors: what it touches, and what it will change.
+"""A call on its way through the interceptors: its paths and its changes.
 
 ``body`` runs synchronously, once, with all locks held and everything it touches in memory and owned. It reads the container
 and returns modifications, or it raises and changes nothing. ``compute`` runs it, in the interceptor ``Computing`` or, with
@@ -28,12 +28,12 @@ class CacheCall(msgspec.Struct, eq=False):
     body: Callable[[CacheCall, Container], Sequence[Modification]]
     options: Options = DEFAULT
     depends: Sequence[Scope] = ()
-    """The reads that the modifications were worked out from. If those differ when they would take effect, the modifications must not
-    (BatchConflict)."""
+    """The reads on which the modifications are based. If these values have changed by then, the modifications do not
+    take effect (BatchConflict)."""
     turn: Turn | None = None
     """The caller's, if it queues with others that read and write the same paths (turns.py)."""
     names_of: Fqn | None = None
-    """The call wants the names below this path, also those of nodes that are not in memory."""
+    """List the names below this path, nodes outside memory included."""
     # ---
     stored_names: Sequence[str] = ()
     modifications: Sequence[Modification] = ()
@@ -41,7 +41,7 @@ class CacheCall(msgspec.Struct, eq=False):
     computed: bool = False
     """The body has run."""
     expected: Sequence[tuple[Scope, bytes]] = ()
-    """The value of ``depends`` in the turn in which the body ran. See ``Replication.promise``."""
+    """Digests of ``depends`` when the body ran. See ``MemberReplication.promise``."""
     ticket: Any = None
     """The replication's own, between ``claim`` and ``commit``."""
     result: Any = None
@@ -55,7 +55,7 @@ class CacheCall(msgspec.Struct, eq=False):
 
 
 def compute(call: CacheCall, container: Container) -> None:
-    """Runs the call's body, and works out what its modifications change."""
+    """Run the call's body and fold its modifications into changes."""
     call.modifications = call.body(call, container)
     if call.modifications:
         call.changes = fold(call.modifications, container.get, container.within)

@@ -1,8 +1,8 @@
-"""The changes that a call wants, and the changes that follow, node by node.
+"""Modifications that a call asks for, and the resulting change of each node.
 
-A call says modifications (``Put``, ``Drop``, ``Remove``, ``RemoveTree``); ``fold`` plays them, in
-order, against the nodes as they are and gives one ``NodeChange`` for each node: before and after. All
-changes of one batch take effect together. Pure functions; nothing is applied here.
+A call gives modifications (``Put``, ``Drop``, ``Remove``, ``RemoveTree``). ``fold`` plays them in order against the
+present nodes and returns one ``NodeChange`` for each node: before and after. All changes of one batch take effect
+together. These are pure functions; nothing is applied here.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from jgroups_py.cache.node import Node
 
 
 class Put(msgspec.Struct, frozen=True):
-    """Set attributes; the node is made if it is not there. ``replace``: it has no others after."""
+    """Set attributes; create the node if it is missing. ``replace``: remove all others."""
 
     path: Fqn
     attributes: Mapping[str, bytes]
@@ -46,7 +46,7 @@ Modification = Put | Drop | Remove | RemoveTree
 
 
 class NodeChange(msgspec.Struct, frozen=True):
-    """One node before and after a batch; None: not there. A put of what was there is a change."""
+    """One node before and after a batch; None: no node. Writing an equal value is a change."""
 
     path: Fqn
     before: Node | None
@@ -61,7 +61,7 @@ def fold(
     get: Callable[[Fqn], Node | None],
     within: Callable[[Fqn], Sequence[Fqn]],
 ) -> Changes:
-    """The effect of modifications played in order, a change for each node they touched.
+    """Play modifications in order, and return one change for each node that they touched.
 
     Args:
         get: the node of a path now.
@@ -106,5 +106,5 @@ def fold(
 
 def _put(node: Node | None, attributes: Mapping[str, bytes], replace: bool) -> Node:
     if replace or node is None:
-        return Node(attributes)  # as they are: those of a modification never change
+        return Node(attributes)  # not copied: a modification never changes
     return node.with_attributes(attributes)

@@ -1,7 +1,7 @@
 """How attribute values become bytes, and back. MessagePack unless a user gives another one.
 
-The cache keeps bytes, not objects: what was put cannot change behind its back, its size is known
-exactly, and what goes to a store or another member needs no second encoding.
+The cache keeps bytes, not objects. Callers cannot change a stored value, its size is exact, and stores and other
+members need no second encoding.
 """
 
 from __future__ import annotations

@@ -19,45 +19,45 @@ class Container(ABC):
 
     @abstractmethod
     def get(self, path: Fqn) -> Node | None:
-        """The node; None where nobody put one (a prefix of nodes is no node)."""
+        """Return the node. None: nobody put one (a prefix of nodes is no node)."""
 
     def owned(self, path: Fqn) -> Node | None:
-        """As ``get``, without what is here only for the call that had it loaded, and without backups."""
+        """Return as ``get``, without backups and without nodes loaded for one call only."""
         return self.get(path)
 
     @abstractmethod
     def within(self, path: Fqn) -> Sequence[Fqn]:
-        """Paths of the nodes at and below ``path``, parents before children. The root's are without
-        the backups: those are no part of this member's data."""
+        """Return the paths of the nodes at and below ``path``, parents before children. Backups are not below the root:
+        they are no part of this member's data."""
 
     @abstractmethod
     def children(self, path: Fqn) -> Sequence[str]:
-        """Names directly below ``path`` that are nodes or lead to nodes."""
+        """Return the names directly below ``path`` that are nodes or lead to nodes."""
 
     @abstractmethod
     def nodes(self) -> dict[Fqn, Node]:
-        """All nodes of the application's data, now, in a dict of the caller's own."""
+        """Return a new dict of all nodes of the application's data."""
 
     @abstractmethod
     def apply(self, changes: Changes) -> None:
-        """Makes every ``after`` true."""
+        """Apply every ``after``."""
 
     @abstractmethod
     def load(self, path: Fqn, node: Node) -> None:
-        """Takes a node that came back from a store. That is no write."""
+        """Take a node that came back from a store. That is no write."""
 
     def unload(self, path: Fqn) -> None:
-        """The call that had ``path`` loaded is over: what it has not made its own may go."""
+        """End the call that had ``path`` loaded: nodes that it did not come to own may go."""
 
     def may_discard(self, path: Fqn) -> bool:
-        """Would ``discard`` be possible now?"""
+        """Would ``discard`` succeed now?"""
         return True
 
     @abstractmethod
     def discard(self, path: Fqn) -> bool:
-        """Gives up the memory of a node (eviction). That is no removal.
+        """Free the memory of a node (eviction). That is no removal.
 
-        False: this container cannot do without it.
+        False: this container must keep it.
         """
 
     @property
@@ -137,7 +137,7 @@ class MemoryTree(Container):
                 known = bool(names)
                 names[child.name] = None
                 if known:
-                    break  # then it is known further up too
+                    break  # then the parents have it, too
                 child = parent
 
     def _remove(self, path: Fqn) -> None:
@@ -157,7 +157,7 @@ class MemoryTree(Container):
             child = parent
 
     def check(self) -> None:
-        """Invariants, for tests: the index says what the nodes say."""
+        """Check, for tests, that the index matches the nodes."""
         expected: dict[Fqn, set[str]] = {}
         for path in self._nodes:
             child = path

@@ -1,7 +1,7 @@
-"""The values that merges have dropped: listed, so that somebody can look at them, and put back those that are missed.
+"""The values that merges have dropped: listed, so that users can look at them and put them back.
 
-After a partition two sides may have written one node; one value stays. This member lists what it had
-itself, with the attributes, and, with buddies, what others had and the winner's history lacks.
+After a partition two sides may have written one node; one value stays. This member lists its own dropped values with
+their attributes. With buddies it also lists other members' values that the winner does not contain.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from jgroups_py.values.address import Address
 LISTED_MAX: Final = 1000
 """Values listed; older ones are only counted."""
 BYTES_MAX: Final = 16_000_000
-"""Bytes of their attributes that are kept; the attributes of older ones are given up."""
+"""Bytes of attributes kept; the attributes of older values are dropped."""
 
 
 @dataclass(frozen=True, slots=True)
 class Discarded:
-    """``member``: whose value it was. ``attributes``: None where this member does not have them (it was
-    another member's, a removal, or older than ``BYTES_MAX``)."""
+    """``member``: whose value it was. ``attributes`` None: this member does not have them (another member's value, a
+    removal, or beyond ``BYTES_MAX``)."""
 
     path: Fqn
     member: str
@@ -33,7 +33,7 @@ class Discarded:
 
 @dataclass(slots=True)
 class Dropped:
-    """As it is kept."""
+    """A listed value as it is kept."""
 
     path: Fqn
     member: Address | None
@@ -41,7 +41,7 @@ class Dropped:
 
 
 class DiscardedValues:
-    """``count``: all that there were."""
+    """``count``: all dropped values so far."""
 
     def __init__(self) -> None:
         self.count = 0

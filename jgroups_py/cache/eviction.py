@@ -1,11 +1,11 @@
 """Evictor: keeps each region within what its policy allows.
 
-After a call that filled memory, the calling task evicts (so writers pay for what they write), and a
-task does so now and then for what only time makes due. Nodes that a call is using stay. With a
-store, a node is saved before it leaves; if the store cannot, it stays in memory, which is counted,
-and when memory is over its limit for that reason writes are refused: nothing is lost silently.
+After a call that filled memory, the calling task evicts, so writers pay for their writes. A background task evicts
+nodes whose time is over. Nodes that a call is using stay. With a store, a node is saved before it leaves. If saving
+fails the node stays in memory and is counted. Writes are refused while memory is over its limit for that reason:
+nothing is lost silently.
 
-Backups are nobody's to evict but their owner's: no region may name them, and one above passes by.
+Only its owner may evict a backup: no region may name backups, and a region above them skips them.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from jgroups_py.errors import CacheRefused, StoreError
 
 _log = logging.getLogger("jgroups_py.cache")
 RETRY_AFTER = 1.0
-"""Seconds before a store that failed is asked again to take what is to be evicted."""
+"""Seconds before saving is tried again after the store failed."""
 
 
 @dataclass(frozen=True)
 class Region:
-    """``policy`` holds for nodes at and below ``root`` that no longer root claims."""
+    """``policy`` holds for nodes at and below ``root``, unless a region with a longer root covers them."""
 
     root: Fqn
     policy: EvictionPolicy
@@ -43,7 +43,7 @@ class Region:
 
 
 def refuse_backups(path: Fqn) -> None:
-    """CacheRefused for ``/_buddy_backup_`` and what is below it."""
+    """Raise CacheRefused for ``/_buddy_backup_`` and paths below it."""
     if path.is_within(BACKUP_ROOT):
         raise CacheRefused(
             f"{path} cannot be evicted: {BACKUP_ROOT} holds what this member keeps for others"
@@ -72,13 +72,13 @@ class Evictor:
         self._one = trio.Lock()
         self._failed_at: float | None = None
         self.forgotten: Callable[[Fqn, Node], None] = lambda path, node: None
-        """Is told of a node that was evicted and is nowhere now."""
+        """Called with a node that was evicted and is kept nowhere."""
         self.evicted = 0
         self.failures = 0
 
     @property
     def has_regions(self) -> bool:
-        """Else no policy wants to hear anything."""
+        """Is there any policy to notify?"""
         return bool(self._regions)
 
     def statistics(self) -> dict[str, int]:
@@ -91,39 +91,39 @@ class Evictor:
             "policy_failures": sum(getattr(r.policy, "failures", 0) for r in self._regions),
         }
 
-    # --- what policies and the store are told
+    # --- news for policies and the store
 
     def touched(self, path: Fqn, node: Node, *, written: bool) -> None:
-        """A node was read, written or loaded."""
+        """Note that a node was read, written or loaded."""
         policy = self._policy_of(path)
         if policy is not None:
             policy.touched(path, node.size, self._clock(), written=written)
 
     def gone(self, path: Fqn) -> None:
-        """A node was removed or evicted."""
+        """Note that a node was removed or evicted."""
         policy = self._policy_of(path)
         if policy is not None:
             policy.gone(path)
 
     def taken(self, path: Fqn, node: Node) -> None:
-        """A node came from another member."""
+        """Note that a node came from another member."""
         self.touched(path, node, written=False)
         if self._keeper is not None:
             self._keeper.taken(path)
 
     def given(self, path: Fqn, *, remove: bool) -> None:
-        """Another member owns a node now; ``remove``: the store shall not keep it."""
+        """Note that another member owns the node now. ``remove``: remove it from the store."""
         self.gone(path)
         if self._keeper is not None:
             self._keeper.given(path, remove=remove)
 
     def stored(self, path: Fqn) -> None:
-        """The store has a row of a node that was not in memory."""
+        """Note that the store has a row of a node that was not in memory."""
         if self._keeper is not None:
             self._keeper.has_row(path)
 
     async def load(self, path: Fqn) -> Node | None:
-        """The stored node, which is about to be in memory again. StoreError."""
+        """Return the stored node, which is about to be in memory again. StoreError."""
         if self._keeper is None:
             raise StoreError("there is no store")
         node = await self._keeper.load(path)
@@ -142,9 +142,9 @@ class Evictor:
     # --- evicting
 
     async def make_room(self, *, insist: bool = False) -> None:
-        """Evicts what is due. Never raises for the store's sake: what cannot be saved stays.
+        """Evict the nodes that are due. A failing store raises nothing here: unsaved nodes stay.
 
-        A store that has just failed is left alone for a while, unless one insists.
+        A store that has just failed is left alone for ``RETRY_AFTER``, unless ``insist``.
         """
         if not self.is_over():
             return
@@ -155,11 +155,11 @@ class Evictor:
 
     @property
     def store_fails(self) -> bool:
-        """It did when something was last evicted."""
+        """Did the store fail at the last eviction?"""
         return self._failed_at is not None
 
     async def require_room(self) -> None:
-        """Before a write, when the store fails. StoreError (definite): memory is over its limit."""
+        """Check memory before a write while the store fails. StoreError (definite): it is over its limit."""
         await self.make_room(insist=True)
         if self._failed_at is not None and self.is_over():
             raise StoreError(
@@ -168,7 +168,7 @@ class Evictor:
             )
 
     async def evict(self, path: Fqn) -> bool:
-        """Evicts one node now. False: it is not in memory, or busy.
+        """Evict one node now. False: it is not in memory, or busy.
 
         Raises:
             CacheRefused: a backup.
@@ -186,7 +186,7 @@ class Evictor:
             self._locks.release(lock)
 
     async def run(self, interval: float) -> None:
-        """Every ``interval`` seconds: what time made due, and what a failing store missed."""
+        """Evict every ``interval`` seconds, and save what a failing store missed."""
         while True:
             await trio.sleep(interval)
             await self.make_room()
@@ -197,7 +197,7 @@ class Evictor:
                     pass  # counted and logged by the keeper
 
     def is_over(self) -> bool:
-        """Is something to be evicted?"""
+        """Does a region exceed its limit?"""
         if not self._regions:
             return False
         now = self._clock()
@@ -245,7 +245,7 @@ class Evictor:
     def _discard(self, path: Fqn) -> bool:
         node = self._container.get(path)
         if self._keeper is not None and not self._keeper.is_saved(path):
-            return False  # it is another value by now: it moved away and came back
+            return False  # the node moved away and came back with another value
         if not self._container.discard(path):
             return False
         if self._keeper is None and node is not None:

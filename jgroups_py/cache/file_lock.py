@@ -1,8 +1,8 @@
 """FileLock: one store at a time for one file, also of other processes.
 
-Two caches that keep a part of the same file in memory overwrite each other's values, and nobody is told. The
-lock is the system's (flock), on a file beside the store's: SQLite's own locks would keep out the second
-connection that reads a picture. It ends with the process, however that ends; the file stays.
+Two caches on one file would silently overwrite each other's values. The lock is the system's (flock), on a file beside
+the store's: SQLite's own locks would keep out the second connection that reads a picture. The lock ends with the
+process; the file stays.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ import time
 from typing import Final
 
 WAIT: Final = 1.0
-"""Seconds that a process which was killed may take to be gone."""
+"""Seconds that a killed process may take to end."""
 _STEP: Final = 0.05
 
 
 class FileLock:
-    """Of ``file``, by whatever name or link it is reached; held from ``take`` to ``release``."""
+    """A lock on ``file``, whatever name or link reaches it. It is held from ``take`` to ``release``."""
 
     def __init__(self, file: str) -> None:
         self._name = os.path.realpath(file) + "-lock"
         self._descriptor: int | None = None
 
     def take(self) -> None:
-        """OSError: somebody else holds it (waited for up to ``WAIT``), or it cannot be made. Blocks."""
+        """Take the lock; blocks for up to ``WAIT``. OSError: somebody else holds it, or it cannot be made."""
         descriptor = os.open(self._name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             _lock(descriptor, time.monotonic() + WAIT)
@@ -37,7 +37,7 @@ class FileLock:
         self._descriptor = descriptor
 
     def release(self) -> None:
-        """More than one call is fine."""
+        """Release the lock. More than one call is fine."""
         descriptor, self._descriptor = self._descriptor, None
         if descriptor is not None:
             os.close(descriptor)

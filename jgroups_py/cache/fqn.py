@@ -3,8 +3,8 @@
     Fqn.parse("/sessions/4711")      ("sessions", "4711")
     str(Fqn(("a/b", "c")))           /a\\/b/c
 
-An Fqn *is* a tuple, so comparing, hashing and sorting run in C, and whoever wants a plain tuple of
-texts has one. "/" inside a part is written ``\\/``, a backslash ``\\\\``. The root is the empty path.
+An Fqn *is* a tuple of texts: comparing, hashing and sorting run in C. "/" inside a part is written ``\\/``, a backslash
+``\\\\``. The root is the empty path.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ class Fqn(tuple[str, ...]):
 
     @classmethod
     def of_checked(cls, parts: tuple[str, ...]) -> Self:
-        """Of parts that were those of an Fqn, or were checked otherwise: no second look."""
+        """Make an Fqn of parts that were checked already."""
         return super().__new__(cls, parts)
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """The path written as ``/a/b``; ``/`` is the root. A trailing "/" is refused."""
+        """Read a path written as ``/a/b``; ``/`` is the root. A trailing "/" is refused."""
         if not text.startswith("/"):
             raise CacheRefused(f"a path begins with /, got {_short(text)}")
         if text == "/":
@@ -62,7 +62,7 @@ class Fqn(tuple[str, ...]):
         parts = text[1:].split("/")
         short = len(text) <= MAX_PART_BYTES and text.isascii() and len(parts) <= MAX_DEPTH
         if short and "" not in parts:
-            return cls.of_checked(tuple(parts))  # none of them can be too long
+            return cls.of_checked(tuple(parts))  # no part can be too long
         return cls(parts)
 
     def __str__(self) -> str:
@@ -76,21 +76,21 @@ class Fqn(tuple[str, ...]):
 
     @property
     def parent(self) -> Fqn:
-        """The path without its last part; the root's parent is the root."""
+        """Return the path without its last part; the root's parent is the root."""
         return Fqn.of_checked(self[:-1])
 
     @property
     def name(self) -> str:
-        """The last part; empty for the root."""
+        """Return the last part; empty for the root."""
         return self[-1] if self else ""
 
     @property
     def ancestors(self) -> tuple[Fqn, ...]:
-        """Every shorter prefix, longest first, the root last."""
+        """Return every shorter prefix, longest first, the root last."""
         return tuple(Fqn.of_checked(self[:n]) for n in range(len(self) - 1, -1, -1))
 
     def child(self, name: str) -> Fqn:
-        """The path one part longer."""
+        """Return the path one part longer."""
         return Fqn((*self, name))
 
     def is_within(self, other: tuple[str, ...]) -> bool:
@@ -98,19 +98,19 @@ class Fqn(tuple[str, ...]):
         return self[: len(other)] == other
 
     def moved(self, source: Fqn, target: Fqn) -> Fqn:
-        """This path, which lies within ``source``, at the same place within ``target``."""
+        """Return this path, which lies within ``source``, at the same place within ``target``."""
         return Fqn(target + self[len(source) :])
 
 
 def parse_all(texts: Sequence[str]) -> list[Fqn]:
-    """Many paths, most of them with the same few parents: as ``Fqn.parse`` of each, sooner done."""
+    """Parse many paths, faster than ``Fqn.parse`` of each when they share few parents."""
     found: list[Fqn] = []
     parents: dict[str, Fqn | None] = {}
     make = tuple.__new__
     for text in texts:
         above, slash, name = text.rpartition("/")
         parent = parents.get(above)
-        # The parts that a parent of moderate size and depth may be followed by without another look:
+        # These parts need no check below a parent of moderate size and depth:
         short = slash and name.isascii() and 0 < len(name) <= MAX_PART_BYTES
         if parent is None or not short or "\\" in name:
             path = Fqn.parse(text)
@@ -123,7 +123,7 @@ def parse_all(texts: Sequence[str]) -> list[Fqn]:
 
 
 def all_of(paths: Sequence[tuple[str, ...]]) -> list[Fqn]:
-    """Many paths, most of them with the same few parents: as ``Fqn`` of each, sooner done."""
+    """Check many paths, faster than ``Fqn`` of each when they share few parents."""
     found: list[Fqn] = []
     parents: set[tuple[str, ...]] = set()
     make = tuple.__new__
@@ -140,14 +140,14 @@ def all_of(paths: Sequence[tuple[str, ...]]) -> list[Fqn]:
 
 
 _MODERATE: Final = (MAX_PATH_BYTES - MAX_PART_BYTES) // 4
-"""Letters (of four bytes at most) of a parent below which every name is short enough."""
+"""Letters of a parent below which every name is short enough. A letter has at most four bytes."""
 
 AnyPath = str | Iterable[str]
 """The forms of a path that calls take: an Fqn, the written form, or the parts."""
 
 
 def as_fqn(path: AnyPath) -> Fqn:
-    """An Fqn of whatever a caller gave. CacheRefused when it is no path."""
+    """Return an Fqn for what a caller gave. CacheRefused: it is no path."""
     if isinstance(path, Fqn):
         return path
     if isinstance(path, str):
@@ -198,4 +198,4 @@ def _short(value: object) -> str:
 
 ROOT: Final = Fqn()
 BACKUP_ROOT: Final = Fqn(("_buddy_backup_",))
-"""Where a member shows what it keeps for others. Applications may look, not write (B25)."""
+"""The root of the backups that a member keeps for others. Applications may read it, not write (B25)."""

@@ -1,12 +1,12 @@
 """FullReplication: every member has every node; all apply the same batches in the same order.
 
-Each batch is proposed to the view's coordinator and applied where it stands in the coordinator's
-stream (total_order.py), after its ``depends`` were compared: the same verdict everywhere, so a batch that
-lost a race fails on its origin and nowhere takes effect. Synchronous: the call returns when every
-member of the view has applied it; asynchronous: when this member has.
+Each batch is proposed to the view's coordinator and applied at its place in the coordinator's stream (total_order.py).
+Every member first compares its ``depends``, with the same verdict: a batch that lost a race takes effect nowhere and
+fails at its origin. A synchronous call returns when every member of the view has applied the batch, an asynchronous one
+when this member has.
 
-A joiner begins with the state of a member. When groups merge, the largest one's tree (the first one's
-among equals) is everybody's; values that others had instead are counted and listed (``TreeCache.discarded``).
+A joiner begins with the state of a member. When groups merge, all members take the tree of the largest one, of the
+first among equals. Other values are counted and listed (``TreeCache.discarded``).
 
 Differs from JBoss Cache: one order instead of two-phase locking across members; that cannot
          deadlock, and costs one message more for members that are not coordinator.
@@ -54,18 +54,18 @@ from jgroups_py.values.view import MergeView, View
 
 _log = logging.getLogger("jgroups_py.cache")
 LOGGED_MAX = 10
-"""Paths that a merge names in the log; ``TreeCache.discarded`` has more."""
+"""Paths that a merge logs; ``TreeCache.discarded`` has more."""
 LARGE = 16_000
-"""Bytes of a batch that makes so many nodes that the garbage collector would begin to look at them."""
+"""Bytes of a batch whose nodes would make the garbage collector run."""
 PATIENCE = 1.0
-"""Seconds without a move of those ahead in the line; then a caller goes on without its turn."""
+"""Seconds for which the line ahead may stand still; then a caller goes on without its turn."""
 OUTSTANDING_MAX = 1000
-"""Own proposals that not all members have applied; further calls wait."""
+"""Own proposals that some member has not applied; further calls wait."""
 
 
 @dataclass
 class _Asked:
-    """A caller that waits for a proposal: its bytes, and what they say, if that is known."""
+    """A caller that waits for a proposal: its bytes and, if known, their content."""
 
     bytes: bytes
     body: Body | None
@@ -116,7 +116,7 @@ class FullReplication(MemberReplication):
     # --- for calls
 
     async def claim(self, call: CacheCall, missing: Sequence[Scope], *, search: bool) -> None:
-        """Everybody has everything."""
+        """Claim nothing: every member has all nodes."""
 
     def promise(self, call: CacheCall) -> None:
         container = self.tree.container
@@ -139,7 +139,7 @@ class FullReplication(MemberReplication):
         line = self._line
         if not turn.number:
             if not turn.lost and not line.ahead(None, turn.scopes):
-                return  # nobody else wants it, as far as is known here: no message
+                return  # no other caller is known here: no message
             await self._ask(turn)
         place = (self._order.me, turn.number)
         ahead, since = line.ahead(place, turn.scopes), trio.current_time()
@@ -154,7 +154,7 @@ class FullReplication(MemberReplication):
                 ahead = []
 
     async def _ask(self, turn: Turn) -> None:
-        """For a place in the line, as if the caller had lost a race for what nothing can be."""
+        """Ask for a place in the line, by a batch that must lose its race."""
         self._counts["turns_asked"] += 1
         body = body_bytes((), [(scope, b"") for scope in turn.scopes], 0)
         try:
@@ -164,7 +164,7 @@ class FullReplication(MemberReplication):
             raise ReplicationError(f"{error}; nothing was changed", definite=True) from error
 
     def _pass(self, places: Sequence[Place]) -> None:
-        """They have not moved: they may have reasons, but cannot keep others waiting."""
+        """Pass callers that have not moved: they must not keep others waiting."""
         self._counts["turns_passed"] += len(places)
         for place in places:
             self._line.leave(place)
@@ -176,7 +176,7 @@ class FullReplication(MemberReplication):
             self._wake.set()
 
     async def propose(self, modifications: Sequence[Modification]) -> None:
-        """A batch that depends on nothing, and belongs to no call. ReplicationError: it may have happened."""
+        """Propose a batch that depends on nothing and belongs to no call. ReplicationError: it may have happened."""
         async with self._room:
             body = body_bytes(modifications)
             asked = await self._agreed(body, self._sync, Body(tuple(modifications), ()))
@@ -186,8 +186,8 @@ class FullReplication(MemberReplication):
     async def _agreed(
         self, body: bytes, sync: bool, known: Body | None, turn: Turn | None = None
     ) -> _Asked:
-        """When it is applied here, and with ``sync`` everywhere. ``known``: what ``body_from`` would read.
-        ``turn``: gets a place in the line when this is refused."""
+        """Propose a batch; return when it is applied here, with ``sync`` everywhere. ``known``: the decoded body.
+        ``turn``: gets a place in the line if the batch is refused."""
         number = self._order.propose(body)
         if turn is not None and not turn.number:
             turn.number = number
@@ -211,11 +211,11 @@ class FullReplication(MemberReplication):
     # --- the member
 
     async def state(self) -> AsyncIterator[bytes]:
-        """For joiners, at this point of the stream."""
+        """Yield the state for joiners, at this point of the stream."""
         yield state_bytes(self._order.applied, self.tree.container)
 
     async def run(self, channel: Channel) -> None:
-        """Reads and sends until cancelled; raises what the channel raises."""
+        """Read and send until cancelled. Raises the channel's errors."""
         self.channel = channel
         try:
             async with trio.open_nursery() as nursery:
@@ -233,7 +233,7 @@ class FullReplication(MemberReplication):
             reraise(group)
 
     def connect(self, me: Address) -> None:
-        """Before ``run``: who this member is."""
+        """Set, before ``run``, this member's address."""
         self._order = TotalOrder(bytes(me))
 
     async def _send(self, channel: Channel) -> None:
@@ -303,7 +303,7 @@ class FullReplication(MemberReplication):
             asked.applied.set()
 
     def _stand(self, body: Body, place: Place, refused: bool) -> None:
-        """A caller that lost a race is in line for the next one, at every member; the one that won it is not any more."""
+        """Update the line, the same at every member: a loser joins it, a winner leaves it."""
         if refused:
             self._line.join(place, tuple(scope for scope, _ in body.depends))
         else:
@@ -335,7 +335,7 @@ class FullReplication(MemberReplication):
         self.ready.set()
 
     async def _take_over(self, channel: Channel, providers: Sequence[Address]) -> None:
-        """The tree of the winning side, instead of ours."""
+        """Take the tree of the winning side instead of ours."""
         problem: StateTransferError | None = None
         for provider in providers:
             try:
