@@ -1,4 +1,4 @@
-"""no_collection: hundreds of nodes are made that stay, and nobody looks for garbage among them."""
+"""no_collection: the garbage collector rests while hundreds of lasting nodes are made."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from contextlib import contextmanager
 
 @contextmanager
 def no_collection() -> Iterator[None]:
-    """For one step of a few milliseconds. Where nothing of what is made is garbage, looking for it took a third
-    of the time."""
+    """Stop the garbage collector for one step of a few milliseconds. Where all new objects stay, collecting took a
+    third of the time."""
     was_on = gc.isenabled()
     gc.disable()
     try:

@@ -1,4 +1,4 @@
-"""An eviction policy of a user's, whose exceptions harm no call."""
+"""A wrapper for a user's eviction policy: its exceptions harm no call."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _OURS = (AllOf, LeastRecentlyUsed, TimeToLive)
 
 
 class GuardedPolicy(EvictionPolicy):
-    """Asks ``policy``. Where it raises, the call that it was told of goes on as if it had said nothing: nothing is
-    evicted just now. It is asked again the next time."""
+    """Asks ``policy``. If it raises, nothing is evicted just now and the call goes on. It is asked again the next
+    time."""
 
     def __init__(self, policy: EvictionPolicy, clock: Callable[[], float]) -> None:
         self._policy = policy
@@ -58,5 +58,5 @@ class GuardedPolicy(EvictionPolicy):
 
 
 def guarded(policy: EvictionPolicy, clock: Callable[[], float]) -> EvictionPolicy:
-    """Ours as they are: they are asked at every read."""
+    """Wrap a user's policy. Policies of this package stay unwrapped: they run at every read."""
     return policy if type(policy) in _OURS else GuardedPolicy(policy, clock)

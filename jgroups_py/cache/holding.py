@@ -1,4 +1,4 @@
-"""Holding: what a member of a cache with buddies says of its part. A reader puts the parts of all members together."""
+"""Holding: one member's report on its part of a cache with buddies. A reader combines the reports of all members."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ class PlaceOfMember:
     ``moving``: why nodes may have no owner just now, or two; empty: each has one, as far as this member knows.
     ``seq``: the last entry of its log. ``told``: the last one that all its holders have, so that others may hear of it.
 
-    Two that are equal but for ``seq`` and ``told`` and not ``moving``, taken one after the other: in between this member
-    lost and gained nodes by its own calls only. Adoptions and merges need no count: they come with a view, before it is
+    If two successive reports differ only in ``seq`` and ``told`` and are not ``moving``, this member gained and lost
+    nodes only by its own calls in between. Adoptions and merges need no count: they come with a view, before it is
     settled.
     """
 
@@ -31,7 +31,7 @@ class PlaceOfMember:
 
 
 def holding(machine: BuddyMachine, moves: int, name_of: Callable[[Address], str]) -> PlaceOfMember:
-    """Of this member, now."""
+    """Return the report of this member."""
     number, creator = machine.tag
     return PlaceOfMember(
         view=f"{number}|{bytes(creator).hex()}",
@@ -40,7 +40,7 @@ def holding(machine: BuddyMachine, moves: int, name_of: Callable[[Address], str]
         moves=moves,
         moving=_moving(machine),
         seq=machine.log.seq,
-        # A write of the smaller side of a partition may be dropped when that ends.
+        # The end of a partition may drop writes of the smaller side.
         told=0 if machine.minority else machine.log.acked,
     )
 

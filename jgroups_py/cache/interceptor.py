@@ -34,7 +34,7 @@ class Interceptor(ABC):
 
     @abstractmethod
     async def handle(self, call: CacheCall) -> None:
-        """Does its part, and (nearly always) ``await self.next.handle(call)``."""
+        """Do this step, and nearly always ``await self.next.handle(call)``."""
 
     def statistics(self) -> dict[str, int]:
         """Counters by name."""
@@ -42,14 +42,14 @@ class Interceptor(ABC):
 
 
 class ChainEnd(Interceptor):
-    """Nothing is left to be done."""
+    """The end of the chain."""
 
     async def handle(self, call: CacheCall) -> None:
         pass
 
 
 def chain(interceptors: Sequence[Interceptor]) -> Interceptor:
-    """Connects them, first to last. Returns the first."""
+    """Connect the interceptors, first to last. Return the first."""
     for one, other in pairwise([*interceptors, ChainEnd()]):
         one.next = other
     return interceptors[0]

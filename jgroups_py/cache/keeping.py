@@ -1,7 +1,7 @@
-"""Keeping: with buddies, nodes stay at a caller that has a turn on them, from its read to its write.
+"""Keeping: with buddies, a caller with a turn keeps its nodes from its read to its write.
 
-Otherwise members that change the same node take it from each other in between, and all but one have worked
-in vain. A member that claims a node that is kept waits, at most ``KEEP_TIME``, and gets it next: claims have an order.
+Otherwise members that change the same node would take it from each other in between, and all but one would work in
+vain. A member that claims a kept node waits, at most ``KEEP_TIME``, and gets it next: claims have an order.
 """
 
 from __future__ import annotations
@@ -19,29 +19,29 @@ KEEP_TIME: Final = 0.25
 
 
 class RoomKeeping:
-    """``over()``: something may go."""
+    """``over()`` is called when nodes may go."""
 
     def __init__(self, over: Callable[[], None]) -> None:
         self._over = over
         self._due: dict[Turn, float | None] = {}
-        """Until when a turn keeps; None: nobody has asked for anything of it yet."""
+        """When a turn stops keeping; None: nobody has asked for its nodes yet."""
         self._asked = trio.Event()
         self.kept = 0
         """Turns that others waited for."""
         self.too_long = 0
-        """Those of them that took more than ``KEEP_TIME``."""
+        """Turns among them that took more than ``KEEP_TIME``."""
 
     def begin(self, turn: Turn) -> None:
-        """Or anew: another attempt."""
+        """Begin to keep, or begin anew for another attempt."""
         self._due.setdefault(turn, None)
 
     def end(self, turn: Turn) -> None:
-        """It has written, or does not want to any more."""
+        """End keeping: the turn has written or given up."""
         if self._due.pop(turn, None) is not None:
             self._over()
 
     def keeps(self, path: Path) -> bool:
-        """Somebody else asks for a node."""
+        """Is a node kept that somebody else asks for?"""
         found = False
         for turn, due in self._due.items():
             if any(_is_in(path, scope.path, scope.deep) for scope in turn.scopes):
@@ -53,7 +53,7 @@ class RoomKeeping:
         return found
 
     async def run(self) -> None:
-        """Ends what takes too long; until cancelled."""
+        """End turns that keep too long. Runs until cancelled."""
         while True:
             due = [at for at in self._due.values() if at is not None]
             if not due:

@@ -6,8 +6,8 @@
                 case NodeChanged(path, kind): ...
                 case Missed(count): ...        # here, so many were lost: look again
 
-A listener that does not keep up loses changes, not the cache its memory: a ``Missed`` stands in the
-stream where the gap is. The listener's work never holds up a writer.
+A slow listener loses changes; the cache's memory does not grow. A ``Missed`` stands in the stream where the gap is. A
+listener never holds up a writer.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ class EventKind(enum.Enum):
     MODIFIED = "modified"
     REMOVED = "removed"
     EVICTED = "evicted"
-    """Out of memory; with a store it comes back when asked for."""
+    """It left memory. With a store it comes back on demand."""
     LOADED = "loaded"
-    """Into memory, from the store."""
+    """It came into memory from the store."""
     TAKEN = "taken"
-    """This member owns it now, as another one left it (gravitation, adoption of the dead's)."""
+    """This member took it over from another one (gravitation, adoption)."""
     GIVEN = "given"
     """Another member owns it now."""
 
@@ -55,7 +55,7 @@ class NodeChanged:
     keys: tuple[str, ...]
     """Attributes that were set, changed or removed."""
     local: bool
-    """By a call on this cache, not by another member."""
+    """True: a call on this cache made the change, not another member."""
     batch: int
 
 
@@ -88,7 +88,7 @@ class Listener:
         self._wake = trio.Event()
 
     def offer(self, item: NodeChanged) -> None:
-        """Takes a change, or counts it as missed."""
+        """Take a change, or count it as missed."""
         if item.kind not in self._kinds or not item.path.is_within(self._path):
             return
         if len(self._items) >= self._limit:
@@ -101,7 +101,7 @@ class Listener:
         self._wake.set()
 
     def end(self) -> None:
-        """The cache closes: what is buffered can still be read."""
+        """End the stream. Buffered changes can still be read."""
         self._ended = True
         self._wake.set()
 
@@ -111,7 +111,7 @@ class Listener:
             self._missing = 0
 
     def take_nowait(self) -> Item:
-        """The next item. trio.WouldBlock when there is none yet."""
+        """Return the next item. trio.WouldBlock: there is none yet."""
         if self._gaps and self._gaps[0][0] == self._taken:
             return Missed(self._gaps.popleft()[1])
         if self._items:
@@ -161,17 +161,17 @@ class CacheListeners:
         """Changes that listeners missed."""
 
     def add(self, listener: Listener) -> None:
-        """From now on it hears. CacheClosed after the end."""
+        """Add a listener. CacheClosed: the cache is closed."""
         if self._closed:
             raise CacheClosed("the cache is closed")
         self._listeners[listener] = None
 
     def remove(self, listener: Listener) -> None:
-        """It hears no more."""
+        """Remove a listener."""
         self._listeners.pop(listener, None)
 
     def changed(self, changes: Changes, *, local: bool) -> None:
-        """Nodes were written or removed, together."""
+        """Report nodes that were written or removed together."""
         if not self._listeners or not changes:
             return
         self._batch += 1
@@ -180,7 +180,7 @@ class CacheListeners:
         )
 
     def moved(self, path: Fqn, kind: EventKind) -> None:
-        """A node was evicted or loaded, taken or given: no write."""
+        """Report a node that was evicted, loaded, taken or given: no write."""
         if self._listeners:
             self._batch += 1
             self._offer((NodeChanged(path, kind, (), True, self._batch),))
@@ -192,7 +192,7 @@ class CacheListeners:
                 listener.offer(item)
 
     def close(self) -> None:
-        """All streams end after what they hold."""
+        """End all streams after their buffered changes."""
         self._closed = True
         for listener in self._listeners:
             listener.end()

@@ -1,10 +1,8 @@
-"""Locks on paths: a call asks once for all it touches, and waits only behind earlier ones.
+"""Locks on paths: a call asks once for all its paths, and waits only for earlier calls.
 
-Two requests are in each other's way when a path of one is, or lies within, a path of the other
-(``deep`` covers everything below) and at least one of them writes. The later one waits. Because
-nobody who holds something ever asks for more, there is no cycle, so no deadlock; because a request
-is also behind those that wait, nobody is overtaken for ever. It is the rule by which buddy
-replication orders its claims.
+Two requests conflict when a path of one is, or lies within, a path of the other (``deep`` covers everything below) and
+at least one of them writes. The later one waits. A holder never asks for more, so there is no deadlock. A request also
+waits for waiting ones, so none starves. Buddy replication orders its claims by the same rule.
 
 Cost: the depth of the paths for a shallow request; a deep one looks at all requests under way.
 """
@@ -52,14 +50,14 @@ class PathLocks:
         """Requests that wait now."""
 
     def try_acquire(self, scopes: Sequence[Scope]) -> LockRequest | None:
-        """At once or not at all."""
+        """Take all scopes at once. None: one of them is not free."""
         for scope in scopes:
             for _ in self._in_the_way(scope):
                 return None
         return self.enter(scopes)
 
     async def acquire(self, scopes: Sequence[Scope], timeout: float) -> LockRequest:
-        """Holds all scopes, together. Waits behind earlier requests that are in the way.
+        """Take all scopes together. Waits for earlier conflicting requests.
 
         Raises:
             LockTimeout: it took more than ``timeout`` seconds. Nothing is held.
@@ -70,7 +68,7 @@ class PathLocks:
         return request
 
     async def wait(self, request: LockRequest, timeout: float) -> None:
-        """The second half of ``acquire``, for a request that is behind others."""
+        """Wait as the second half of ``acquire``, for a request that is behind others."""
         self.waits += 1
         self.waiting += 1
         request.woken = trio.Event()
@@ -88,7 +86,7 @@ class PathLocks:
             self.waiting -= 1
 
     def release(self, request: LockRequest) -> None:
-        """Gives everything back; those behind move up. Also for a request that still waits."""
+        """Release all scopes; later requests move up. A waiting request can be released, too."""
         for scope in request.scopes:
             self._forget(self._at, scope.path, request)
             self._forget(self._deep, scope.path, request)
@@ -98,7 +96,7 @@ class PathLocks:
                 follower.woken.set()
 
     def enter(self, scopes: Sequence[Scope]) -> LockRequest:
-        """The first half of ``acquire``: the request takes its place, behind others or in front."""
+        """Queue a request: the first half of ``acquire``."""
         request = LockRequest(scopes)
         if self._at:
             ahead = {other: None for scope in scopes for other in self._in_the_way(scope)}
@@ -112,7 +110,7 @@ class PathLocks:
         return request
 
     def _in_the_way(self, scope: Scope) -> Iterator[LockRequest]:
-        """Requests that a new one for ``scope`` has to wait for."""
+        """Yield the requests that a new one for ``scope`` has to wait for."""
         if not self._at:
             return
         path, write = scope.path, scope.write
@@ -141,5 +139,5 @@ class PathLocks:
             del table[path]
 
     def __len__(self) -> int:
-        """Paths with a request on them."""
+        """Count the paths with a request on them."""
         return len(self._at)

@@ -1,8 +1,7 @@
-"""The waits of a call that is made inside a batch which runs again: not for that batch.
+"""Calls inside a batch that runs again: they must not wait for that batch.
 
-Such a batch has a turn on what it has read until it has ended. A call for the same nodes, made by the batch's own
-function, would wait for that turn: the one waits for the other. The function's context (of its task or
-thread, and of tasks it starts) says in which batches it is.
+Such a batch has a turn on its nodes until it ends. A call for the same nodes by the batch's own function would wait for
+that turn: a deadlock. The function's context (its task or thread, and tasks it starts) names its batches.
 """
 
 from __future__ import annotations
@@ -17,11 +16,11 @@ from jgroups_py.errors import CacheRefused
 
 
 class HeldTurn(Protocol):
-    """A turn, as far as it matters here (turns.py has it)."""
+    """A turn of turns.py, as far as this module needs it."""
 
     @property
     def turns(self) -> object:
-        """Of which cache."""
+        """Return the turns of its cache."""
 
     def meets(self, scope: Scope) -> bool:
         """Would a call for ``scope`` wait for it?"""
@@ -32,7 +31,7 @@ class TurnHolder(Protocol):
 
     @property
     def turn(self) -> HeldTurn | None:
-        """The turn that it holds now."""
+        """Return the turn that it holds now."""
 
 
 _around: ContextVar[tuple[TurnHolder, ...]] = ContextVar("jgroups_py.cache.nested", default=())
@@ -40,7 +39,7 @@ _around: ContextVar[tuple[TurnHolder, ...]] = ContextVar("jgroups_py.cache.neste
 
 @contextmanager
 def inside(holder: TurnHolder) -> Iterator[None]:
-    """For as long as its function may run."""
+    """Mark the context as inside ``holder`` while its function runs."""
     token = _around.set((*_around.get(), holder))
     try:
         yield
@@ -49,7 +48,7 @@ def inside(holder: TurnHolder) -> Iterator[None]:
 
 
 def refuse_nested(turns: object, wanted: Sequence[Scope]) -> None:
-    """CacheRefused: a batch around this call has the turn that it would wait for."""
+    """Raise CacheRefused if a batch around this call has the turn that the call would wait for."""
     for holder in _around.get():
         turn = holder.turn
         if turn is None or turn.turns is not turns:
@@ -63,7 +62,7 @@ def refuse_nested(turns: object, wanted: Sequence[Scope]) -> None:
 
 
 def carried(function: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
-    """``function``, to be called in another thread, as if it were called here."""
+    """Return ``function`` bound to this context, to be called in another thread."""
     around = _around.get()
     if not around:
         return function

@@ -1,7 +1,7 @@
 """Node: the attributes of one path, as stored. It never changes; a write makes a new one.
 
-So a reader, a store's thread and a listener may keep one while others write, and "has it changed
-since I looked" is a comparison.
+A reader, a store's thread and a listener may therefore keep one while others write. A comparison shows whether it has
+changed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ MAX_KEY_BYTES: Final = 1024
 class Node(msgspec.Struct, frozen=True, gc=False):
     """``attributes``: name -> value in bytes. ``size``: bytes of names and values (left out: counted).
 
-    Millions are kept, and none can be part of a cycle: the garbage collector need not look at them.
+    Nodes cannot be part of a cycle, so the garbage collector skips the millions of them.
     """
 
     attributes: Mapping[str, bytes]
@@ -34,13 +34,13 @@ class Node(msgspec.Struct, frozen=True, gc=False):
             msgspec.structs.force_setattr(self, "size", size)
 
     def with_attributes(self, more: Mapping[str, bytes]) -> Node:
-        """A node that has these as well."""
+        """Return a node with these attributes added."""
         if self.attributes.keys() <= more.keys():
             return Node(more)
         return Node({**self.attributes, **more})
 
     def without(self, keys: Iterable[str]) -> Node:
-        """A node that lacks these."""
+        """Return a node without these attributes."""
         gone = frozenset(keys)
         return Node({k: v for k, v in self.attributes.items() if k not in gone})
 
@@ -52,12 +52,12 @@ _decode = msgspec.msgpack.Decoder(dict[str, bytes]).decode
 
 
 def node_bytes(node: Node) -> bytes:
-    """The attributes as one msgpack map, for stores and messages."""
+    """Encode the attributes as one msgpack map, for stores and messages."""
     return _encode(node.attributes)
 
 
 def node_from_bytes(data: bytes) -> Node:
-    """Reads ``node_bytes``. ValueError when it is something else."""
+    """Decode ``node_bytes``. ValueError: it is something else."""
     try:
         attributes = _decode(data)
     except (msgspec.MsgspecError, TypeError) as error:
@@ -66,12 +66,12 @@ def node_from_bytes(data: bytes) -> Node:
 
 
 def key_size(key: str) -> int:
-    """Bytes of an attribute's name."""
+    """Return the bytes of an attribute's name."""
     return len(key) if key.isascii() else len(key.encode())
 
 
 def checked_key(key: object) -> str:
-    """The name of an attribute as given. CacheRefused when it cannot be one."""
+    """Return the name of an attribute as given. CacheRefused: it cannot be one."""
     if not isinstance(key, str):
         raise CacheRefused(f"the name of an attribute is a text, got {type(key).__name__}")
     try:

@@ -1,10 +1,10 @@
-"""OldRows: rows of a member's store that no member of the group owns, where it was not emptied when it was opened.
+"""OldRows: rows in a member's store, left from an earlier run, that no member of the group owns.
 
-A row is a value, not ownership (B22): calls here find it, calls elsewhere do not, and nobody can say whether the node was
-removed while this member was away. So who wants to tell of all nodes has to know that there are none.
+A row is a value, not ownership (B22): only calls at this member find it, and the node may have been removed while the
+member was away. A report on all nodes must therefore first know that there are no such rows.
 
-Once each row has had an owner, it is never a node again that nobody else knows: its owner may remove it, and tells nobody
-who has an old row.
+A row that has had an owner once is checked no more. Its owner may remove the node without notice to members with old
+rows.
 """
 
 from __future__ import annotations
@@ -21,30 +21,30 @@ from jgroups_py.cache.store import asked
 from jgroups_py.errors import CacheRefused
 
 PAGE: Final = 1000
-"""Rows of which others are asked at once."""
+"""Rows in one question to the others."""
 FOUND_MAX: Final = 1000
-"""So many are enough."""
+"""Rows found after which the search ends."""
 LOOKS: Final = 5
-"""So often nobody must own a row: a node's owner removes it first, and its row a little later."""
+"""Looks in which a row must have no owner: an owner removes a node first, and its row a little later."""
 AGAIN_AFTER: Final = 0.2
 """Seconds between two of these looks."""
 
 Owned = Callable[[Sequence[Path]], Awaitable[Collection[Path]]]
-"""Those of some paths that somebody owns. CacheError: not everybody has answered."""
+"""From some paths to those that somebody owns. CacheError: not everybody has answered."""
 
 
 class OldRows:
-    """``known``: what this member knows of, removed nodes included, now. ``owned``: asks everybody."""
+    """``known``: the nodes that this member knows now, removed ones included. ``owned``: asks everybody."""
 
     def __init__(self, keeper: Keeper, known: Callable[[], Collection[Path]], owned: Owned) -> None:
         self._keeper = keeper
         self._known = known
         self._owned = owned
         self._none: set[Fqn] = {Fqn()} if keeper.began_empty else set()
-        """Below these there are none."""
+        """Paths below which there are none."""
 
     async def require_none(self, roots: Collection[Fqn], but: Fqn) -> None:
-        """At and below ``roots``, but not below ``but``.
+        """Check that there are none at and below ``roots``, ``but`` left out.
 
         Raises:
             CacheRefused: there are some.

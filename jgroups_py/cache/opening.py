@@ -48,8 +48,8 @@ async def open_tree_cache(
     transport: Transport | None = None,
     bind_addr: str | None = None,
 ) -> AsyncIterator[TreeCache]:
-    """A tree cache for as long as the block lasts. Leaving it waits for calls under way and saves
-    what is only in memory, if there is a store; a replicated one leaves its group then.
+    """Open a tree cache for as long as the block lasts. Leaving the block waits for running calls, saves unsaved nodes
+    if there is a store, and then leaves the group.
 
     Args:
         config: a cache file, the name of a shipped one ("local.xml"), or settings made in Python.
@@ -135,8 +135,7 @@ async def _open_with_buddies(
     store: Store | None,
     channel_of: Callable[..., AbstractAsyncContextManager[Channel]],
 ) -> AsyncIterator[TreeCache]:
-    """Left normally, everything is handed over first; by an error or cancelled, it is a crash: buddies
-    take over."""
+    """A normal end hands everything over first. An error or a cancellation is a crash: buddies take over."""
     async with (
         _open(settings, buddy, codec, store) as cache,
         channel_of(tap=buddy.manager.attach) as channel,
@@ -235,7 +234,7 @@ async def _open_keeper(settings: CacheSettings, store: Store | None) -> Keeper |
         if loader.purge_on_startup:
             await asked(store.purge)
     except BaseException:
-        with trio.CancelScope(shield=True), suppress(StoreError):  # what it was closed for counts
+        with trio.CancelScope(shield=True), suppress(StoreError):  # the first error counts
             await asked(store.aclose)
         raise
     return Keeper(

@@ -20,13 +20,13 @@ class Options:
     sync: bool | None = None
     """Return only when the other members have the change, or at once (cacheMode)."""
     local_only: bool = False
-    """Neither replicate nor search: this member's own copy, for better or worse."""
+    """Neither replicate nor search: use this member's copy only."""
     lock_timeout: float | None = None
     """Seconds to wait for other calls on the same paths (lockAcquisitionTimeout)."""
 
 
 class CallOptions(TypedDict, total=False):
-    """The same, as keyword arguments of the calls."""
+    """``Options`` as keyword arguments of the calls."""
 
     gravitation: bool | None
     new: bool
@@ -39,7 +39,7 @@ DEFAULT = Options()
 
 
 def options_of(given: CallOptions) -> Options:
-    """CacheRefused for options that contradict each other or do not exist."""
+    """Make the options of a call. CacheRefused: they contradict each other or do not exist."""
     if not given:
         return DEFAULT
     try:

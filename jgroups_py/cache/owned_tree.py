@@ -4,7 +4,7 @@ It follows the nodes of the machine (``Touched`` notes which have changed). A no
 removed, is not here, though the machine still keeps it. Backups are shown below ``/_buddy_backup_/<group>``. Nothing there
 can be written, and no search or eviction sees it (B25, B26).
 
-A node that came from a store is a value, not ownership: it is here for the call that loaded it (B22).
+A node from a store is a value, not ownership: only the call that loaded it sees it (B22).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Touched:
         """A node has changed."""
         self.nodes.setdefault(path, before)
         if after is None:
-            # A node of ours that is forgotten was removed: from now on others may create it.
+            # An own node that is forgotten was removed; others may create it now.
             self.moves += before is not None and before.to is None
         elif before is None:
             self.moves += after.giver is not None
@@ -44,14 +44,14 @@ class Touched:
             self.moves += 1
 
     def take(self) -> dict[Path, Entry | None]:
-        """The nodes that have changed since the last time."""
+        """Return the nodes that have changed since the last call."""
         taken, self.nodes = self.nodes, {}
         return taken
 
 
 def shown(entry: Entry | None, written: Node | None = None) -> Node | None:
-    """The node of an entry, as its owner has it. None: it is removed, not in memory, or granted to somebody else.
-    ``written``: is returned itself if the entry has its attributes."""
+    """Return the node of an entry, as its owner has it. None: it is removed, granted to somebody else, or not in
+    memory. ``written``: returned itself if its attributes are equal."""
     if entry is None or entry.removed or entry.passive or entry.to is not None:
         return None
     if written is not None and written.attributes is entry.value:
@@ -60,16 +60,16 @@ def shown(entry: Entry | None, written: Node | None = None) -> Node | None:
 
 
 class Outside(Protocol):
-    """Knows of owned nodes that are in a store only."""
+    """The owned nodes that are in a store only."""
 
     def may(self, path: Fqn) -> bool:
         """Can the node leave memory?"""
 
     def put(self, path: Fqn) -> bool:
-        """Lets the node leave memory. False: it must stay."""
+        """Let the node leave memory. False: it must stay."""
 
     def take(self, path: Fqn, node: Node) -> bool:
-        """Takes a node that comes back. False: it is none of those."""
+        """Take a node that comes back. False: it was not in the store only."""
 
 
 class OwnedTree(Container):
@@ -129,7 +129,7 @@ class OwnedTree(Container):
         return self.outside.may(path)
 
     def discard(self, path: Fqn) -> bool:
-        return self.outside.put(path)  # the entry stays: ownership and backups are made of it
+        return self.outside.put(path)  # the entry stays: it is the ownership
 
     @property
     def size(self) -> int:
@@ -139,12 +139,12 @@ class OwnedTree(Container):
         return len(self.mine)
 
     def backup_size(self) -> tuple[int, int]:
-        """How many nodes and bytes (names and values) are kept for others."""
+        """Return the nodes and the bytes (names and values) kept for others."""
         nodes = [node for _, node in self._backup_nodes(BACKUP_ROOT)]
         return len(nodes), sum(node.size for node in nodes)
 
     def _backup_nodes(self, path: Fqn, *, deep: bool = True) -> Iterable[tuple[Fqn, Node]]:
-        """Nodes at, or at and below, a path below ``BACKUP_ROOT``. It looks at each node, and is meant for diagnosis."""
+        """Return nodes at, or at and below, a path below ``BACKUP_ROOT``. This is slow and meant for diagnosis."""
         below = path[2:]
         for group, entries in self.backups().items():
             if len(path) > 1 and path[1] != group:

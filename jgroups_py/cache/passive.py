@@ -6,8 +6,8 @@
 
 While a node is passive, the row in the store is its value. Nobody else has a reason to write the row.
 
-A picture of memory and rows needs no lock. Rows are read as of one moment, and memory a little later. A node that was passive
-at both moments has the row that it had at the first. A node that left memory in between was noted as it left (``watched``).
+A picture of memory and rows needs no lock. Rows are read as of one moment, memory a little later. A node that was
+passive at both moments still has its row. A node that left memory in between was noted then (``watched``).
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from jgroups_py.errors import StoreError
 
 _log = logging.getLogger("jgroups_py.cache")
 RETRY_AFTER: Final = 1.0
-"""Seconds until a store that did not give a value is asked again."""
+"""Seconds until a store that failed to load a value is asked again."""
 
 
 class PassiveNodes:
-    """``paths``: the passive nodes. ``mine``: what this member owns and has in memory. ``tree`` is called when there are
-    nodes."""
+    """``paths``: the passive nodes. ``mine``: the nodes that this member owns and has in memory. ``tree`` is called
+    when there are nodes."""
 
     def __init__(self, manager: BuddyManager, mine: MemoryTree, tree: Callable[[], Tree]) -> None:
         self._tree = tree
@@ -55,7 +55,7 @@ class PassiveNodes:
         return self._manager.machine.may_passivate(tuple(path))
 
     def put(self, path: Fqn) -> bool:
-        """The node is in the store. It leaves memory, unless it has moved or changed meanwhile."""
+        """Drop a saved node from memory, unless it has moved or changed meanwhile."""
         if not self._manager.machine.passivate(tuple(path)):
             return False
         node = self._mine.get(path)
@@ -67,7 +67,7 @@ class PassiveNodes:
         return True
 
     def take(self, path: Fqn, node: Node) -> bool:
-        """A call has loaded a row. False: the node is not passive."""
+        """Take a row that a call has loaded. False: the node is not passive."""
         if tuple(path) not in self.paths:
             return False
         self._back({tuple(path): node})
@@ -80,14 +80,14 @@ class PassiveNodes:
         self._manager.activate({path: dict(node.attributes) for path, node in nodes.items()})
 
     def check(self, path: Fqn) -> None:
-        """Loading should have brought the node back. StoreError: its row is gone, and so is its value."""
+        """Raise StoreError if the node is still passive after loading: its row, and so its value, is lost."""
         if tuple(path) in self.paths:
             raise StoreError(
                 f"there is no row of {path}, which was passivated; nothing was changed"
             )
 
     def gone(self, path: Path) -> None:
-        """A node is not passive any more: it has moved, or a merge has dropped it."""
+        """Forget a node that has moved or that a merge has dropped."""
         self.paths.pop(path, None)
         self._tree().evictor.stored(Fqn(path))
 
@@ -95,7 +95,7 @@ class PassiveNodes:
 
     @contextmanager
     def watched(self) -> Iterator[dict[Fqn, Node]]:
-        """Notes the nodes that leave memory during the block, as they were."""
+        """Note the nodes that leave memory during the block, as they were."""
         left: dict[Fqn, Node] = {}
         self._watching.append(left)
         try:
@@ -104,7 +104,7 @@ class PassiveNodes:
             self._watching = [each for each in self._watching if each is not left]
 
     def picture(self, stored: StorePicture, left: Mapping[Fqn, Node]) -> CachePicture:
-        """The picture of this moment. ``stored``: the rows of a moment after ``left`` began to be noted."""
+        """Return the picture of this moment. ``stored``: the rows, taken after ``left`` began to be noted."""
         return CachePicture(
             self._mine.nodes(),
             stored,
@@ -112,15 +112,15 @@ class PassiveNodes:
             only=self.paths.keys() - left.keys(),
         )
 
-    # --- what others wait for
+    # --- values that the machine needs
 
     def need(self, paths: Iterable[Path]) -> None:
-        """The machine wants these values."""
+        """Load these values for the machine."""
         self._needed.update(dict.fromkeys(paths))
         self._wake.set()
 
     async def restore(self) -> None:
-        """Brings back what is needed, as long as the cache is open."""
+        """Load needed values as long as the cache is open."""
         while True:
             await self._wake.wait()
             self._wake = trio.Event()
@@ -137,7 +137,7 @@ class PassiveNodes:
             await self._tree().evictor.make_room()
 
     async def _restore(self) -> None:
-        """Brings all of it back at once, because a claim takes all that it covers in one step. StoreError: something is
+        """Load all needed values at once, because a claim takes all its nodes in one step. StoreError: a row is
         missing."""
         own, loaded = self._manager.entries, {}
         problem: StoreError | None = None
@@ -158,7 +158,7 @@ class PassiveNodes:
                 problem = StoreError(f"there is no row of {Fqn(path)}, which was passivated")
             else:
                 loaded[path] = node
-        # A node that changed while the others were loaded has its value, or is needed no longer.
+        # A node that changed meanwhile has its value, or is no longer needed.
         ready = {p: n for p, n in loaded.items() if p in own and own[p].passive}
         for path in ready:
             del self._needed[path]

@@ -13,9 +13,9 @@ from jgroups_py.cache.store import StorePicture
 
 @dataclass(frozen=True, slots=True)
 class CachePicture:
-    """``nodes`` are in memory, and the truth for their paths; so are those that ``left`` it while the rows were taken.
-    ``stored``: the rows of the store then, to be closed by whoever has it; those of ``gone`` are removed nodes that it did
-    not know of. ``only``: with buddies, the rows that are values of nodes of this member; each of them must be there."""
+    """``nodes`` are in memory and count for their paths; so do those that ``left`` it while the rows were taken.
+    ``stored``: the store's rows; the holder of the picture closes it. ``gone``: removed nodes whose rows do not count.
+    ``only``: with buddies, the rows that are values of this member's nodes; each of them must exist."""
 
     nodes: Mapping[Fqn, Node]
     stored: StorePicture | None = None

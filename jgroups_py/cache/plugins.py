@@ -14,7 +14,7 @@ _TRUTH = {"true": True, "false": False}
 
 
 def find_class(path: str) -> type[Any] | str:
-    """The class at ``package.module.Class``, or what is wrong with the path."""
+    """Return the class at ``package.module.Class``, or the problem with the path as text."""
     module, _, name = path.rpartition(".")
     if not module:
         return "is not known"
@@ -28,7 +28,7 @@ def find_class(path: str) -> type[Any] | str:
 
 
 def check_locator(path: str) -> str | None:
-    """The fault of a locator of the user's; None when nothing is."""
+    """Return the fault of a user's locator. None: there is none."""
     found = find_class(path)
     if isinstance(found, str):
         return found
@@ -39,7 +39,7 @@ def check_locator(path: str) -> str | None:
 
 
 def check_store(config: StoreConfig) -> str | None:
-    """The fault of a store's settings; None when nothing is. Nothing is opened."""
+    """Return the fault of a store's settings. None: there is none. Nothing is opened."""
     try:
         make_store(config)
     except ConfigError as error:
@@ -48,7 +48,7 @@ def check_store(config: StoreConfig) -> str | None:
 
 
 def make_store(config: StoreConfig) -> Store:
-    """The store, not yet open. ConfigError: the class is none, or does not take the properties."""
+    """Make the store, not yet open. ConfigError: it is no class, or does not take the properties."""
     properties = config.properties
     if config.store_class == "SqliteStore":
         unknown = [name for name in properties if name not in ("location", "durable")]
@@ -73,7 +73,7 @@ def make_store(config: StoreConfig) -> Store:
         raise ConfigError(f"properties: {config.store_class} does not take them: {error}") from None
     except ConfigError:
         raise
-    except Exception as error:  # a store of the user's: whatever it raises
+    except Exception as error:  # a user's store may raise anything
         raise ConfigError(
             f"properties: {config.store_class}() raised {type(error).__name__}: {error}"
         ) from error

@@ -1,7 +1,7 @@
-"""Eviction policies: which nodes of a region should leave memory now.
+"""Eviction policies: they choose the nodes of a region that leave memory.
 
-A policy keeps its own order of the nodes it was told of; it touches no tree. ``TimeToLive`` and
-``LeastRecentlyUsed`` are here; ``EvictionPolicy`` is what a class of yours implements.
+A policy keeps its own order of the nodes reported to it; it touches no tree. ``TimeToLive`` and ``LeastRecentlyUsed``
+are here. A policy of your own implements ``EvictionPolicy``.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from jgroups_py.cache.fqn import Fqn
 
 SLACK = 20
-"""When a limit is passed, 1/20 of it is evicted together: one transaction of the store for many."""
+"""Beyond a limit, 1/20 of it is evicted together, in one transaction of the store."""
 
 
 class EvictionPolicy(ABC):
@@ -21,16 +21,16 @@ class EvictionPolicy(ABC):
 
     @abstractmethod
     def touched(self, path: Fqn, size: int, now: float, *, written: bool) -> None:
-        """A node was read or written; ``size`` is what it has now."""
+        """Note that a node was read or written. ``size``: its bytes now."""
 
     @abstractmethod
     def gone(self, path: Fqn) -> None:
-        """A node is not in memory any more."""
+        """Note that a node is no longer in memory."""
 
     @abstractmethod
     def victims(self, now: float, can_take: Callable[[Fqn], bool]) -> list[Fqn]:
-        """Nodes to evict now, first ones first: those for which ``can_take`` says yes (it locks
-        them). Others are busy, or cannot be spared, and stay."""
+        """Return the nodes to evict now, in order. ``can_take`` locks a node and returns whether it may go; the others
+        stay."""
 
     @abstractmethod
     def is_over(self, now: float) -> bool:
@@ -113,7 +113,7 @@ class TimeToLive(EvictionPolicy):
 
 
 class AllOf(EvictionPolicy):
-    """Several policies for one region: what one of them wants out leaves."""
+    """Several policies for one region. A node leaves when one of them evicts it."""
 
     def __init__(self, policies: Sequence[EvictionPolicy]) -> None:
         self._policies = tuple(policies)

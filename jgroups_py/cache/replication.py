@@ -1,7 +1,7 @@
 """Replication: how a change becomes true here and at other members. ``LocalReplication`` has no other members.
 
-The replicating end of a cache is one object behind this interface. It gets a whole batch at once. It may suspend a call until
-ownership has come, or until buddies have acknowledged. It alone makes changes true: by ``Tree.apply``, in one step.
+The replicating end of a cache is one object behind this interface. It gets a whole batch at once. It may suspend a call
+until ownership has come or buddies have acknowledged. It alone applies changes, by ``Tree.apply`` in one step.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ class MemberReplication(ABC):
     """One member's part in replication."""
 
     keeps_copies: bool = False
-    """Other members have the change when ``commit`` returns: a store may then fall behind."""
+    """Other members have the change when ``commit`` returns, so a store may fall behind."""
     runs_bodies: bool = False
     """The body of a call runs within ``claim``, in the step in which this member owns everything; the change is true
     then, and ``commit`` waits for the others."""
     allows_local_writes: bool = True
     """May a call change this member's tree only? (option ``local_only``)"""
     container: Container | None = None
-    """Where nodes are kept, if the replication has a container of its own."""
+    """The replication's own container, if it has one."""
     channel: Channel | None = None
     """The channel that it works on, if it has joined a group."""
 
@@ -43,7 +43,7 @@ class MemberReplication(ABC):
 
     @abstractmethod
     async def claim(self, call: CacheCall, missing: Sequence[Scope], *, search: bool) -> None:
-        """Gets whatever this member must own or know before the body of the call runs.
+        """Get everything that this member must own or know before the body of the call runs.
 
         Called with the locks held and after the store was asked. For a write everything in
         ``call.scopes`` must be owned on return, in one claim; for a read, ``missing`` are the
@@ -58,42 +58,43 @@ class MemberReplication(ABC):
         """
 
     def promise(self, call: CacheCall) -> None:
-        """Notes in ``call.expected`` what the body read, if others may change it before ``commit``. It is called in the
-        turn in which the body ran; nothing was waited for since."""
+        """Note in ``call.expected`` the values that the body read, if others may change them before ``commit``. Called
+        right after the body, without a wait in between."""
 
     async def come_up(self, turn: Turn) -> None:
-        """Returns when a caller that has the turn here may read what it will write (turns.py).
+        """Return when a caller that has the turn here may read the nodes that it will write (turns.py).
 
         Raises:
             ReplicationError: nothing was changed.
         """
 
     def step_back(self, turn: Turn) -> None:
-        """The caller is done, or gives up."""
+        """End the caller's place: it is done or gives up."""
 
     @abstractmethod
     async def commit(self, call: CacheCall) -> None:
-        """Makes ``call.changes`` true, here and where copies are kept, and returns when the call
-        may be acknowledged. ``call.changes`` is what did change, also when others were first.
+        """Apply ``call.changes`` here and where copies are kept, and return when the call may be acknowledged.
+        ``call.changes`` then has the actual changes, also if others were first.
 
         Raises:
             ReplicationError: it may have happened.
         """
 
     def position(self) -> Mapping[str, int] | None:
-        """The batches that the tree contains: by origin, the number of its last batch. None: batches have no numbers."""
+        """Return the batches that the tree contains: by origin, the number of the last one. None: batches have no
+        numbers."""
         return None
 
     def holding(self) -> PlaceOfMember | None:
-        """The part of the nodes that this member owns. None: each member has all nodes."""
+        """Report the part of the nodes that this member owns. None: each member has all nodes."""
         return None
 
     def follow_owners(self, journal: Journal) -> Callable[[], None]:
-        """Tells ``journal`` what owners write (``BuddyMachine.follow``). It is there only if ``holding`` says something."""
+        """Report owners' writes to ``journal`` (``BuddyMachine.follow``). Only where ``holding`` is not None."""
         raise NotImplementedError
 
     def passive_paths(self) -> Sequence[Path]:
-        """Nodes of this member whose values are in its store only, where others know that."""
+        """Return this member's nodes whose values are only in its store, if the replication knows of such nodes."""
         return ()
 
     def statistics(self) -> Mapping[str, int]:
@@ -102,10 +103,10 @@ class MemberReplication(ABC):
 
 
 class LocalReplication(MemberReplication):
-    """CacheMode LOCAL: there are no other members."""
+    """Replication in CacheMode LOCAL: there are no other members."""
 
     async def claim(self, call: CacheCall, missing: Sequence[Scope], *, search: bool) -> None:
-        """Everything is ours already."""
+        """Claim nothing: this member owns everything."""
 
     async def commit(self, call: CacheCall) -> None:
         self.tree.apply(call.changes, local=True)

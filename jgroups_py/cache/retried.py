@@ -1,10 +1,11 @@
 """A batch that runs again when it lost a race.
 
-It is given a function because the block of a ``with`` cannot run twice: one that is left by ``return`` before a
-conflict shows would say that it has written what it has not.
+It takes a function, because the block of a ``with`` cannot run twice. A block left by ``return`` before a conflict
+shows would report a write that never happened.
 
-Batches that read the same nodes queue, here by the first node that each reads. A caller that lost a race waits for a
-turn on all it has read and written, at all members, before it runs again: first come, first served.
+Batches that read the same nodes queue. At one member they queue by the first node that each reads. A caller that lost a
+race waits, before it runs again, for a turn at all members on everything that it read and wrote: first come, first
+served.
 """
 
 from __future__ import annotations
@@ -33,13 +34,13 @@ NO_RETRIES = (
 
 
 def refuse_function(given: tuple[object, ...]) -> None:
-    """Without its parentheses a decorator is given the function itself. CacheRefused."""
+    """Raise CacheRefused for a decorator without parentheses: it gets the function itself."""
     if given:
         raise CacheRefused(f"batch is used as batch(retries=10), got {given[0]!r:.80}")
 
 
 class OneBatch:
-    """A batch that is made true once, at the end of the block."""
+    """A batch that runs once, at the end of the block."""
 
     def __init__(
         self, new: Callable[[], CacheBatch], end: Callable[[CacheBatch], Awaitable[None]]
@@ -72,12 +73,12 @@ class Retried:
         await transfer(10)                              or, without the decorator:
         await cache.batch(retries=10).run(transfer, 10)
 
-    ``function(batch, ...)`` may run up to ``retries`` times more: what it does besides is done
-    again, too. An exception that it raises comes out, and nothing is changed. Inside, read and write with the batch: a call of the
-    cache that would wait for this one's turn (``increment`` of a node it has read) is refused.
+    ``function(batch, ...)`` may run up to ``retries`` times more, side effects included. If it raises, the exception
+    comes out and nothing is changed. Inside, read and write with the batch: a call of the cache that would wait for
+    this one's turn (``increment`` of a node it has read) is refused.
 
     Raises:
-        BatchConflict: others were first, also the last time; nothing was changed.
+        BatchConflict: others were first each time; nothing was changed.
         LockTimeout: others were in front for too long; nothing was changed.
     """
 
@@ -88,7 +89,7 @@ class Retried:
     def __call__(
         self, function: Callable[Concatenate[CacheBatch, P], Awaitable[R]]
     ) -> Callable[P, Coroutine[Any, Any, R]]:
-        """A function that runs so each time it is called."""
+        """Return a function that runs ``function`` in such a batch."""
 
         @wraps(function)
         async def call(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -102,7 +103,7 @@ class Retried:
         *args: P.args,
         **kwargs: P.kwargs,
     ) -> R:
-        """Calls ``await function(batch, ...)`` until its batch is made true. Returns what it returned."""
+        """Call ``await function(batch, ...)`` until its batch succeeds. Return its result."""
         return await self._run(lambda batch: function(batch, *args, **kwargs))
 
     async def _run(self, function: Callable[[CacheBatch], Awaitable[R]]) -> R:
@@ -121,15 +122,15 @@ class Retried:
         raise CacheRefused(NO_BLOCK)
 
     async def __aexit__(self, *_: object) -> None:
-        """Is there so that ``__aenter__`` can say what is wrong."""
+        """Do nothing. It exists so that ``__aenter__`` can report the mistake."""
 
     def __aiter__(self) -> NoReturn:
         raise CacheRefused(NO_BLOCK)
 
 
 class Attempts:
-    """One batch after the other, each with the turn that the one before has made known. ``begin``, then ``finish``,
-    until that says True; ``close`` in any case."""
+    """One batch after the other, each with a turn on the nodes of the one before. Call ``begin``, then ``finish``,
+    until that returns True; call ``close`` in any case."""
 
     def __init__(
         self,
@@ -156,7 +157,7 @@ class Attempts:
         return self._turn
 
     async def begin(self) -> CacheBatch:
-        """LockTimeout: it is not our turn."""
+        """Begin a batch. LockTimeout: its turn did not come."""
         self._tries += 1
         self._batch = batch = self._new()
         if self._tries == 1:
@@ -169,7 +170,7 @@ class Attempts:
         return batch
 
     async def finish(self) -> bool:
-        """Is what the batch wants true now? False: run it again. BatchConflict: nothing was changed."""
+        """Apply the batch. False: run it again. BatchConflict: nothing was changed."""
         batch = self._batch
         batch.end()
         try:
@@ -183,7 +184,7 @@ class Attempts:
         return True
 
     def close(self) -> None:
-        """Lets others have their turn."""
+        """Give the turn to others."""
         if self._tries:
             self._batch.end()
         turn, self._turn = self._turn, None
@@ -191,12 +192,13 @@ class Attempts:
             self._give(turn)
 
     async def _queue(self, path: Fqn) -> None:
-        """Before a first attempt reads: what else it will read is not known yet, so it waits for one node only."""
+        """Queue before the first read of a first attempt. Its other nodes are not known yet, so it waits for one node
+        only."""
         self._turn = await self._take([Scope(path)])
         await self._come_up(self._turn)
 
     def _learn(self, batch: CacheBatch) -> None:
-        """The next run will touch the same nodes: all at once, because who has a turn waits for no other."""
+        """Note the nodes for the next run. Its turn covers all of them: a caller with a turn waits for no other."""
         self._scopes.update(dict.fromkeys(batch.scopes()))
         if self._turn is not None and not self._turn.covers(self._scopes):
             self._give(self._turn)

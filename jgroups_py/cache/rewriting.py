@@ -1,6 +1,7 @@
-"""Calls that depend on what they write run again until no other member was first. Their callers queue (turns.py).
+"""Calls that read the nodes they write run again until no other member was first. Their callers queue (turns.py).
 
-This part owns the turns of this member. It knows the chain of interceptors as a function, and of replication only the line between members.
+This part owns the turns of this member. It gets the chain of interceptors as a function. Of replication it uses only
+the line between members.
 """
 
 from __future__ import annotations
@@ -39,12 +40,12 @@ class Rewriter:
         self._turns = Turns()
 
     def __len__(self) -> int:
-        """Paths that somebody waits for, or has the turn of."""
+        """Count the paths on which somebody has the turn or waits for it."""
         return len(self._turns)
 
     @property
     def waits(self) -> int:
-        """Turns that had to be waited for."""
+        """Count the turns that had to wait."""
         return self._turns.waits
 
     async def run(

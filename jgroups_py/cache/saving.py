@@ -1,14 +1,14 @@
-"""The rows that the store has and lacks: write-through, passivation, and a store that fails.
+"""Saving to the store: write-through, passivation, and a store that fails.
 
-Memory is the truth for what is in memory; a row of the store counts only for what is not.
+A node in memory counts; a row of the store counts only for a node that is not in memory.
 
-    write-through   every change goes to the store as well; evicting forgets
+    write-through every change goes to the store as well; eviction only frees memory
     passivation     the store takes what is evicted; a row stays when its node is loaded again, and
                     evicting an unchanged node writes nothing
 
-While the store fails: where it would hold the only other copy, the write fails before it changes
-anything. Where other members have copies, it goes on: unsaved nodes stay in memory, rows that
-should be gone are remembered and not read; both are counted, and made good later.
+While the store fails: a write fails before it changes anything if the store would hold the only other copy. If other
+members have copies, writes go on: unsaved nodes stay in memory, and removed nodes' rows are remembered and not read.
+Both are counted and saved later.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ def _chunks(paths: Sequence[Fqn]) -> Iterator[Sequence[Fqn]]:
 
 
 class Keeper:
-    """A store, and what this cache knows about its rows.
+    """A store, and this cache's knowledge of its rows.
 
-    ``passivation``: see above. ``behind_max``: so many changes the store may lack before writes
-    are refused. ``began_empty``: it has no rows of an earlier life.
+    ``passivation``: see above. ``behind_max``: unsaved changes beyond which writes are refused. ``began_empty``: it has
+    no rows of an earlier run.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class Keeper:
     # --- reading
 
     async def load(self, path: Fqn) -> Node | None:
-        """The stored node; None when there is none. StoreError."""
+        """Load a stored node. None: there is none. StoreError."""
         if path in self._ghosts:
             return None
         node = await self._ask(self.store.load, path)
@@ -92,56 +92,55 @@ class Keeper:
         return node
 
     async def load_many(self, paths: Sequence[Fqn]) -> list[tuple[Fqn, Node]]:
-        """Those of the paths that are stored. StoreError."""
+        """Load those of the paths that are stored. StoreError."""
         wanted = [path for path in paths if path not in self._ghosts]
         if not wanted:
             return []
         return checked_rows(await self._ask(self.store.load_many, wanted), "load_many")
 
     async def picture(self) -> tuple[StorePicture, Collection[Fqn]]:
-        """The rows now, and those of them that do not count. StoreError."""
+        """Return the present rows, and the paths whose rows do not count. StoreError."""
         return await self._ask(self.store.picture), frozenset(self._ghosts)
 
     async def load_within(self, path: Fqn, limit: int) -> list[tuple[Fqn, Node]]:
-        """Stored nodes at and below a path. StoreError."""
+        """Load the stored nodes at and below a path. StoreError."""
         rows = await self._ask(self.store.load_within, path, limit + len(self._ghosts))
         found = checked_rows(rows, "load_within")
         return [(p, node) for p, node in found if p not in self._ghosts]
 
     async def names(self, path: Fqn, limit: int) -> Sequence[str]:
-        """Names below a path. StoreError."""
+        """Return the names below a path. StoreError."""
         if any(ghost.is_within(path) for ghost in self._ghosts):
             rows = await self.load_within(path, limit)
             return list(dict.fromkeys(p[len(path)] for p, _ in rows if len(p) > len(path)))
         return await self._ask(self.store.names, path)
 
     def was_loaded(self, path: Fqn) -> None:
-        """The node is in memory now, as the store has it."""
+        """Note that the node is in memory, as the store has it."""
         self._rows.add(path)
         self.loaded += 1
 
     def has_row(self, path: Fqn) -> None:
-        """There is one, of whatever age."""
+        """Note that the node has a row, of whatever age."""
         self._rows.add(path)
 
     # --- writing
 
     async def before(self, changes: Changes) -> None:
-        """The store first. StoreError (definite): the call must not go on."""
+        """Write changes before they are applied. StoreError (definite): the call must not go on."""
         rows = self._rows_of(changes)
         try:
             await self._write(rows)
-        except BaseException:  # cancelled, it may have been done, too
+        except BaseException:  # a cancelled write may have happened, too
             written = {path for path, _ in rows}
             self._distrust(c for c in changes if c.path in written)
             raise
         self._note(changes)
 
     async def after(self, changes: Changes) -> None:
-        """The change is true already, here and elsewhere: a failing store only falls behind.
+        """Write changes after they were applied here and elsewhere: a failing store only falls behind.
 
-        Nodes that move while they are written (``given``, ``taken``) are left as that has noted them: what was
-        written of them is old.
+        A node that moves during the write (``given``, ``taken``) keeps the note of its move: its written row is old.
         """
         moved: dict[Fqn, None] = {}
         self._writing.append(moved)
@@ -164,26 +163,26 @@ class Keeper:
             self._writing = [other for other in self._writing if other is not moved]
 
     def check_room(self) -> None:
-        """StoreError (definite) when the store lacks too much already."""
+        """Raise StoreError (definite) if the store lacks too many changes."""
         behind = len(self._late) + len(self._ghosts)
         if behind >= self._behind_max:
             raise StoreError(f"the store lacks {behind} changes already; nothing was changed")
 
     def is_saved(self, path: Fqn) -> bool:
-        """Could the node be loaded again just as it is?"""
+        """Does the store have the present value of the node?"""
         return path not in self._unsaved
 
     async def save(self, nodes: Sequence[tuple[Fqn, Node]]) -> None:
-        """Writes those that are not saved (passivation). StoreError: none of them is.
+        """Write the unsaved ones of these nodes (passivation). StoreError: none was written.
 
-        While it is written a node may move to another member, and come back with another value: that is noted
-        (``given``, ``taken``) after what is noted here, so it is not taken for saved.
+        During the write a node may move to another member and come back with another value. That is noted later
+        (``given``, ``taken``), so the node does not count as saved.
         """
         rows: list[Row] = [(path, node) for path, node in nodes if path in self._unsaved]
         late = [path for path, _ in rows if path in self._late]
         ghosts = [path for path, _ in rows if path in self._ghosts]
         for path, _ in rows:
-            self._rows.add(path)  # also if it fails: it may have been done
+            self._rows.add(path)  # a failed write may have happened
             self._unsaved.discard(path)
             self._late.pop(path, None)
             self._ghosts.pop(path, None)
@@ -196,12 +195,12 @@ class Keeper:
             raise
 
     def evicted(self, path: Fqn) -> None:
-        """The node, which is saved, is not in memory any more."""
+        """Note that a saved node has left memory."""
         assert path not in self._unsaved, path
         self._rows.discard(path)
 
     def taken(self, path: Fqn) -> None:
-        """The node came from another member: the store lacks it, or has an old row."""
+        """Note that the node came from another member: the store lacks it or has an old row."""
         self._moves(path)
         self._ghosts.pop(path, None)
         self._rows.add(path)
@@ -209,7 +208,7 @@ class Keeper:
         self._late[path] = None
 
     def given(self, path: Fqn, *, remove: bool) -> None:
-        """Another member owns the node now. ``remove``: its row is to go; else it stays as it is."""
+        """Note that another member owns the node now. ``remove``: remove its row."""
         self._moves(path)
         if remove and (path in self._rows or not self.passivation):
             self._ghosts[path] = None
@@ -222,7 +221,7 @@ class Keeper:
             moved[path] = None
 
     async def catch_up(self, container: Container, locks: PathLocks) -> None:
-        """Writes what a failing store missed, busy paths left out. StoreError: it still fails."""
+        """Write the changes that a failing store missed, busy paths left out. StoreError: it still fails."""
         for paths in _chunks([*self._ghosts, *self._late]):
             held = [(p, locks.try_acquire((Scope(p, write=True),))) for p in paths]
             try:
@@ -233,7 +232,7 @@ class Keeper:
                         locks.release(lock)
 
     async def flush(self, container: Container) -> None:
-        """At the end, when no call is under way: everything that is only in memory.
+        """Save all unsaved nodes, at the end and with no call running.
 
         StoreError says how much was not saved.
         """
@@ -245,13 +244,13 @@ class Keeper:
             raise StoreError(f"{error}; {lacks} changes are not in the store") from error
 
     async def aclose(self, container: Container) -> None:
-        """At the end: everything that is only in memory is saved, and the store is closed, also when it fails.
+        """Save all unsaved nodes and close the store, even if saving fails.
 
         StoreError says how much was not saved.
         """
         try:
             await self.flush(container)
-        except StoreError as lost:  # how much: nothing that closing raises may hide it
+        except StoreError as lost:  # an error of closing must not hide this one
             try:
                 await asked(self.store.aclose)
             except StoreError as error:
@@ -271,7 +270,7 @@ class Keeper:
         await self.save([(p, node) for p, node in nodes if node is not None])
 
     def _distrust(self, changes: Iterable[NodeChange]) -> None:
-        """A failed write may have left anything: what is in memory is written again one day."""
+        """Mark nodes as unsaved after a failed write, which may have left anything."""
         for change in changes:
             if change.before is None:
                 self._ghosts[change.path] = None
@@ -305,7 +304,7 @@ class Keeper:
             self.saved += len(rows)
 
     def _warn(self, what: str, text: str, cause: BaseException | None = None) -> None:
-        """A store may fail for one path only, and then works and fails by turns."""
+        """Log a warning, sparingly: a store that fails for one path only fails again and again."""
         if (left_out := self._log_limit.admit(what)) is not None:
             _log.warning("%s%s", text, left_out, exc_info=cause and loggable(cause))
 

@@ -1,7 +1,7 @@
 """The settings of a cache file, typed, with JBoss Cache's names and defaults.
 
-A field ``buddy_pool_name`` is ``buddyPoolName`` in a file, whatever the case. Reading is
-settings_file.py's part; here are meaning, defaults and what is refused.
+A field ``buddy_pool_name`` is ``buddyPoolName`` in a file, whatever the case. settings_file.py reads files; this module
+has meanings, defaults and checks.
 
 Source: JBoss Cache 1.4 documentation, "Buddy Replication", "Configuration"; the design note.
 Differs: zone, partition, leaveTimeout, unsentRemovalsMax, tombstoneTime, maxBytes, maxValueSize, maxCallNodes and StoreBehindMax are ours; REPL modes and
@@ -28,9 +28,9 @@ class BuddyReplicationConfig(ConfigBase):
     """Backups on a few members instead of all."""
 
     buddy_replication_enabled: bool
-    """The only one that must be given."""
+    """The only required setting."""
     buddy_locator_class: str = NEXT_MEMBER
-    """The chooser of buddies: this, or the import path of a class of yours."""
+    """The class that chooses buddies: this one, or the import path of your own."""
     buddy_locator_properties: Mapping[str, str] = field(default_factory=dict)
     """``numBuddies = 1`` and ``ignoreColocatedBuddies = true``, or what your locator reads."""
     buddy_pool_name: str | None = None
@@ -42,20 +42,20 @@ class BuddyReplicationConfig(ConfigBase):
     data_gravitation_remove_on_find: bool = True
     """The former owner removes what moved away; false: it evicts, so a shared store keeps it."""
     data_gravitation_search_backup_trees: bool = True
-    """A member that keeps a backup of the node that is searched for says so (``TreeCache.owners``). It never grants: only
-    owners do, and what a dead one owned has an owner already."""
+    """Answers to a search name backups, too (``TreeCache.owners``). A backup never grants a node: only owners do, and
+    the nodes of a dead owner already have a new one."""
     zone: str | None = None
     """Rack, power source, room: buddies are looked for in another one."""
     partition: Literal["all", "majority"] = "all"
-    """``majority``: a side with half of the members or fewer waits, and then refuses, instead of writing
-    what the merge might discard. The larger side goes on, and does not have nodes whose owner and buddies are
-    all on the smaller side; that takes more members than ``numBuddies``. Of two members the other one waits for good if
-    one is killed: the one that is started again is a new member, and the old one might still be there."""
+    """``majority``: a side with half of the members or fewer waits and then refuses writes that the merge might
+    discard. The larger side goes on. It lacks nodes whose owner and buddies are all on the smaller side, which needs
+    more members there than ``numBuddies``. If one of two members is killed, the other one waits for good: a restarted
+    member is a new one, and the old one might still live."""
     leave_timeout: Seconds = 30.0
-    """How long closing the cache hands its nodes over; nodes that are left then are for its buddies."""
+    """How long closing the cache may hand nodes over. Buddies adopt the rest."""
     unsent_removals_max: int = 100_000
-    """Removals of one owner that are kept for a site which has not acknowledged them; with more it is out
-    of sync, and all nodes are compared when it can be reached."""
+    """Removals of one owner kept for a site that has not acknowledged them. With more the site is out of sync, and all
+    nodes are compared when it can be reached."""
     tombstone_time: Seconds = 1200.0
     """How long a removed node is remembered after a member was lost; longer than RELAY's ``max_age``."""
 
@@ -81,7 +81,7 @@ class BuddyReplicationConfig(ConfigBase):
 
     @property
     def num_buddies(self) -> int:
-        """How many backups an owner wants. ConfigError when the text is no such number."""
+        """Return the number of backups of each owner. ConfigError: the text is no such number."""
         text = str(self.buddy_locator_properties.get("numBuddies", "1"))
         if not text.isdecimal() or not 1 <= int(text) <= BUDDIES_MAX:
             raise ConfigError(
@@ -92,7 +92,7 @@ class BuddyReplicationConfig(ConfigBase):
 
     @property
     def ignore_colocated_buddies(self) -> bool:
-        """Prefer buddies on other hosts. ConfigError when the text is no truth value."""
+        """Are buddies on other hosts preferred? ConfigError: the text is no truth value."""
         text = str(self.buddy_locator_properties.get("ignoreColocatedBuddies", "true")).lower()
         if text not in ("true", "false"):
             raise ConfigError(
@@ -106,14 +106,14 @@ class RegionConfig(ConfigBase):
     """The limits of memory at and below a path. Zero: no such limit."""
 
     name: str
-    """The path; ``/`` or ``/_default_`` is everything no other region claims."""
+    """The path. ``/`` or ``/_default_`` covers everything that no other region covers."""
     max_nodes: int = 0
     max_bytes: Bytes = 0
     """Names and values of attributes, as stored."""
     time_to_live: Seconds = 0.0
-    """After the last use."""
+    """Evict a node this long after its last use."""
     max_age: Seconds = 0.0
-    """After the last write."""
+    """Evict a node this long after its last write."""
 
     def __post_init__(self) -> None:
         for name in ("max_nodes", "max_bytes", "time_to_live", "max_age"):
@@ -129,7 +129,7 @@ class RegionConfig(ConfigBase):
 
     @property
     def root(self) -> Fqn:
-        """The path. ConfigError when it is none."""
+        """Return the path. ConfigError: it is none."""
         if self.name in ("/_default_", "/"):
             return ROOT
         try:
@@ -140,7 +140,7 @@ class RegionConfig(ConfigBase):
 
 @dataclass(frozen=True, kw_only=True)
 class EvictionConfig(ConfigBase):
-    """Regions, and how often time is looked at."""
+    """Regions, and how often they are looked at."""
 
     wake_up_interval: Seconds = 5.0
     regions: tuple[RegionConfig, ...] = ()
@@ -161,7 +161,7 @@ class StoreConfig(ConfigBase):
     """One store (``cacheloader``)."""
 
     store_class: str = "SqliteStore"
-    """Or the import path of a Store of yours, made with the properties as keywords."""
+    """SqliteStore, or the import path of your own Store, made with the properties as keywords."""
     properties: Mapping[str, str] = field(default_factory=dict)
     """SqliteStore: ``location = FILE``, and ``durable = true`` (each write survives a power cut)."""
 
@@ -172,13 +172,13 @@ class LoaderConfig(ConfigBase):
 
     cacheloader: StoreConfig
     passivation: bool = False
-    """The store takes what is evicted, not every write."""
+    """The store gets evicted nodes, not every write."""
     purge_on_startup: bool = False
     """Begin with an empty store. With passivation and after a crash its values may be old."""
     preload: str = ""
     """Paths to load at the start, separated by commas."""
     store_behind_max: int = 10_000
-    """Replicated modes: so many changes a failing store may lack before writes are refused."""
+    """Replicated modes: changes that a failing store may lack before writes are refused."""
     ignored: ClassVar[frozenset[str]] = frozenset(
         {"shared", "fetchpersistentstate", "ignoremodifications", "async"}
     )
@@ -190,7 +190,7 @@ class LoaderConfig(ConfigBase):
 
     @property
     def preload_paths(self) -> tuple[Fqn, ...]:
-        """ConfigError when one is no path."""
+        """Return the paths to load. ConfigError: one is no path."""
         try:
             return tuple(Fqn.parse(p.strip()) for p in self.preload.split(",") if p.strip())
         except ValueError as error:
@@ -202,7 +202,7 @@ class CacheSettings(ConfigBase):
     """A whole cache file. Times are seconds here, sizes bytes."""
 
     cache_mode: Literal["LOCAL", "REPL_SYNC", "REPL_ASYNC"] = "LOCAL"
-    """REPL_SYNC: a write returns when the others have it; REPL_ASYNC: at once."""
+    """REPL_SYNC: a write returns when the others have it. REPL_ASYNC: it returns at once."""
     cluster_name: str | None = None
     stack: str = "udp.xml"
     """The stack file of the channel; also ClusterConfig."""
@@ -218,7 +218,7 @@ class CacheSettings(ConfigBase):
     cache_loader_configuration: LoaderConfig | None = None
     source: str = "<settings>"
     without_effect: Mapping[str, str] = field(default_factory=dict)
-    """Known settings of JBoss Cache that mean nothing here, as given."""
+    """Settings of JBoss Cache without effect here, as given."""
 
     def __post_init__(self) -> None:
         for name in ("lock_acquisition_timeout", "sync_repl_timeout"):
@@ -230,6 +230,6 @@ class CacheSettings(ConfigBase):
 
     @property
     def buddies(self) -> BuddyReplicationConfig | None:
-        """The settings of buddy replication when it is on."""
+        """Return the settings of buddy replication. None: it is off."""
         config = self.buddy_replication_config
         return config if config is not None and config.buddy_replication_enabled else None

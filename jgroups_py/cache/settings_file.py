@@ -8,8 +8,8 @@
       </BuddyReplicationConfig>
     </cache>
 
-``${name:default}`` is replaced as in stack files; times without a unit are milliseconds, those of
-names that end in ``Seconds`` seconds. Every mistake names file, line, setting, value and what would do.
+``${name:default}`` is replaced as in stack files. Times without a unit are milliseconds; where the name ends in
+``Seconds`` they are seconds. Every error names file, line, setting, value and the accepted values.
 """
 
 from __future__ import annotations
@@ -75,10 +75,10 @@ def load_cache_settings(
 
     Args:
         properties: values for ``${name}``, asked before the environment.
-        environment: default the process' own.
+        environment: the process' own by default.
 
     Raises:
-        ConfigError: not found, not readable, or it says something that cannot be.
+        ConfigError: the file is missing, unreadable or has a wrong setting.
     """
     source = _find(os.fspath(path_or_name))
     language = "yaml" if source.name.endswith((".yaml", ".yml")) else "xml"
@@ -99,7 +99,7 @@ def parse_cache_settings(
 
 
 def shipped_caches() -> tuple[str, ...]:
-    """Names of the cache files that come with the package, sorted."""
+    """Return the names of the cache files that come with the package, sorted."""
     folder = resources.files("jgroups_py.stacks") / "caches"
     names = (entry.name for entry in folder.iterdir())
     return tuple(sorted(name for name in names if name.endswith((".xml", ".yaml"))))
@@ -159,7 +159,7 @@ def _buddies(entry: SettingEntry) -> BuddyReplicationConfig | None:
     if not entry.entries:
         if entry.text:
             raise entry.error(f'needs buddyReplicationEnabled, got the text "{entry.text[:40]}"')
-        return None  # left empty: everything goes to everybody
+        return None  # empty: every member has every node
     config = _read(
         entry,
         BuddyReplicationConfig,
@@ -229,8 +229,8 @@ def _stack(entry: SettingEntry) -> str:
 
 
 def properties_of(entry: SettingEntry) -> dict[str, str]:
-    """Properties text: ``name = value`` a line, any white space, ``#`` and ``!`` comments. YAML and
-    XML may also give them as entries."""
+    """Read properties text: a ``name = value`` on each line, any white space, ``#`` and ``!`` comments. YAML and XML
+    may also give entries."""
     found: dict[str, str] = {}
     for child in entry.entries:
         if child.entries:
@@ -271,8 +271,8 @@ def _read(
     without_effect: dict[str, str] | None = None,
     fixed: Mapping[str, Any] | None = None,
 ) -> C:
-    """Settings of an entry's entries. ``seconds``: fields that also exist with ``Seconds`` at the
-    end of their name, a bare number then being seconds."""
+    """Read the settings below an entry. ``seconds``: fields whose name may also end in ``Seconds``; a bare number then
+    means seconds."""
     hints = field_types(cls)
     names = {_plain(name): name for name in hints if name not in (fixed or {})} | dict(
         aliases or {}

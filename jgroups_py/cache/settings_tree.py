@@ -17,7 +17,7 @@ from jgroups_py.config.markup import MAX_DEPTH, MarkupNode, MarkupSource, parse_
 from jgroups_py.config.markup_yaml import compose_yaml
 from jgroups_py.errors import ConfigError
 
-_BESIDE = frozenset({"depends", "classpath"})  # of a JBoss server, nothing of a cache
+_BESIDE = frozenset({"depends", "classpath"})  # settings of a JBoss server, not of a cache
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class SettingEntry:
     text_column: int
 
     def error(self, problem: str, *, within: str = "") -> ConfigError:
-        """A ConfigError that points here."""
+        """Return a ConfigError that names this place."""
         where = f"{within}.{self.name}" if within else self.name
         line, column = (self.text_line, self.text_column) if self.text else (self.line, self.column)
         return ConfigError(problem, file=self.file, line=line, column=column, where=where)
@@ -43,7 +43,7 @@ class SettingEntry:
 def read_tree(
     source: MarkupSource, language: str, substitute: Callable[[str], str]
 ) -> SettingEntry:
-    """The root entry of a cache file; ``substitute`` replaces variables in texts.
+    """Read the root entry of a cache file. ``substitute`` replaces variables in texts.
 
     Raises:
         ConfigError: neither XML nor YAML, or not a cache file; with file, line and column.
@@ -156,7 +156,7 @@ def _from_yaml(
     substitute: Callable[[str], str],
     depth: int,
 ) -> Iterator[SettingEntry]:
-    """A list gives an entry for each of its items."""
+    """Yield the entries of a YAML value: one for each item of a list."""
     line, column = _place(node)
     if depth > MAX_DEPTH:
         problem = f"nested deeper than {MAX_DEPTH}"

@@ -1,4 +1,4 @@
-"""Warnings that may come by the thousand: of each kind a few a minute are said, the rest is counted."""
+"""Frequent warnings: a few of each kind are logged each minute, the rest is counted."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Callable
 from typing import Final
 
 LINES_MAX: Final = 20
-"""Of one kind within ``SECONDS``."""
+"""Lines of one kind within ``SECONDS``."""
 SECONDS: Final = 60.0
 
 
 class Sparing:
-    """``tell``: says a line. Times are the caller's, in seconds."""
+    """``tell``: logs a line. Times come from the caller, in seconds."""
 
     def __init__(self, tell: Callable[..., None]) -> None:
         self._tell = tell
@@ -19,7 +19,7 @@ class Sparing:
         self._said: dict[str, int] = {}
 
     def warn(self, kind: str, now: float, text: str, *values: object) -> None:
-        """A line of that kind. ``kind`` stands in what is said of those left out."""
+        """Log a line of that kind, or count it. ``kind`` names the lines left out."""
         self.look(now)
         self._since.setdefault(kind, now)
         said = self._said[kind] = self._said.get(kind, 0) + 1
@@ -27,7 +27,7 @@ class Sparing:
             self._tell(text, *values)
 
     def look(self, now: float) -> None:
-        """Says how many were left out, when their time is over."""
+        """Log how many lines were left out, when their time is over."""
         for kind in [k for k, since in self._since.items() if now - since >= SECONDS]:
             del self._since[kind]
             more = self._said.pop(kind) - LINES_MAX

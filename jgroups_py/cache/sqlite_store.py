@@ -1,13 +1,13 @@
 """SqliteStore: nodes in one SQLite file, written in transactions, read by ranges of keys.
 
-Why SQLite: it is in the standard library, its transactions make a batch one, the file survives a
-killed process, and any tool can look into it. LMDB reads faster, but needs a map size in advance
-and a library; values that a cache reads often are in memory.
+Why SQLite: it is in the standard library, its transactions make a batch atomic, the file survives a killed process, and
+any tool can read it. LMDB reads faster, but needs a library and a map size in advance; values that a cache reads often
+are in memory.
 
 The key of a node is its path in UTF-8, each part closed by a zero byte (a zero or one inside a part
 is written as two bytes), so that a subtree is one range and parents come before children.
 
-Calls run in a thread of trio's, one at a time; a call that has begun is not cancelled half-way.
+Calls run in one of trio's threads, one at a time. A running call is not cancelled.
 """
 
 from __future__ import annotations
@@ -186,8 +186,8 @@ def _make_private(file: str) -> None:
 
 
 class _Picture(StorePicture):
-    """A transaction that reads, on a connection of its own: with a write-ahead log it sees what was there when
-    it began, and holds nobody up. The log grows until it ends."""
+    """A read transaction on a connection of its own. With a write-ahead log it sees the rows of its beginning and
+    blocks nobody. The log grows until it ends."""
 
     def __init__(self, file: str) -> None:
         self._file = file
@@ -195,12 +195,12 @@ class _Picture(StorePicture):
         self._db: sqlite3.Connection
 
     def begin(self) -> None:
-        """In the store's thread, between two of its calls."""
+        """Begin the transaction, in the store's thread between two of its calls."""
         db = sqlite3.connect(self._file, isolation_level=None, check_same_thread=False)
         try:
             db.execute("PRAGMA query_only = ON")
             db.execute("BEGIN")
-            db.execute("SELECT 1 FROM node LIMIT 1").fetchone()  # only now it has begun
+            db.execute("SELECT 1 FROM node LIMIT 1").fetchone()  # the transaction begins with the first read
         except BaseException:
             db.close()
             raise
@@ -259,6 +259,6 @@ def _path(key: bytes) -> Fqn:
 
 
 def _range(path: Fqn) -> tuple[bytes, bytes]:
-    """From (included) to (excluded): the node and all below it."""
+    """Return the range of keys, end excluded, of the node and all below it."""
     key = _key(path)
     return key, (key[:-1] + b"\1" if key else b"\xff")

@@ -20,11 +20,11 @@ from jgroups_py.cache.tree import Tree
 from jgroups_py.errors import CacheClosed, CacheRefused
 
 YIELD_EVERY = 100
-"""A call that finds everything in memory does not wait. After so many of them other tasks run."""
+"""Calls without a wait, after which other tasks run. A call that finds everything in memory does not wait."""
 
 
 class Invocation(Interceptor):
-    """Counts calls, refuses them after the end, and has memory trimmed after them."""
+    """Counts calls, refuses them after the end, and trims memory after them."""
 
     def __init__(self, evictor: Evictor) -> None:
         self._evictor = evictor
@@ -59,12 +59,12 @@ class Invocation(Interceptor):
         finally:
             self._ended()
         if self._evictor.is_over() and not self._closed:
-            # The call is done and must say so, even if its caller is cancelled just now.
+            # The call is done; its caller learns so even if it is cancelled now.
             with trio.CancelScope(shield=True):
                 await self._evictor.make_room()
 
     def require_open(self) -> None:
-        """Raises CacheClosed if the cache is closed."""
+        """Raise CacheClosed if the cache is closed."""
         if self._closed:
             raise CacheClosed("the cache is closed")
 
@@ -75,7 +75,7 @@ class Invocation(Interceptor):
 
     @asynccontextmanager
     async def around_write(self) -> AsyncIterator[None]:
-        """Does what ``handle`` does, for a write past the other interceptors. Raises CacheClosed."""
+        """Do as ``handle`` for a write that skips the other interceptors. Raises CacheClosed."""
         await trio.lowlevel.checkpoint_if_cancelled()
         self.require_open()
         self.count_write()
@@ -88,7 +88,7 @@ class Invocation(Interceptor):
 
     @contextmanager
     def under_way(self) -> Iterator[None]:
-        """Closing waits for the end of the block. Raises CacheClosed."""
+        """Make closing wait for the end of the block. Raises CacheClosed."""
         self.require_open()
         self._under_way += 1
         try:
@@ -102,12 +102,12 @@ class Invocation(Interceptor):
             self._idle.set()
 
     def count_write(self) -> None:
-        """Counts a write that was one step."""
+        """Count a write that was one step."""
         self._counts["calls"] += 1
         self._counts["writes"] += 1
 
     async def close(self) -> None:
-        """Refuses further calls. Returns when those under way are done."""
+        """Refuse further calls. Return when running calls are done."""
         self._closed = True
         if self._under_way:
             await self._idle.wait()
@@ -159,7 +159,7 @@ class Loading(Interceptor):
         elif not call.options.new:
             for rows in await self._stored(call.scopes):
                 for at, node in rows:
-                    if container.get(at) is None:  # what is in memory is newer
+                    if container.get(at) is None:  # memory is newer
                         self._tree.load(at, node)
                         self._keeper.was_loaded(at)
                         loaded.append(at)
@@ -170,7 +170,7 @@ class Loading(Interceptor):
                 container.unload(at)
 
     async def _stored(self, scopes: Sequence[Scope]) -> list[Sequence[tuple[Fqn, Node]]]:
-        """The rows of the store that the scopes cover."""
+        """Load the rows that the scopes cover."""
         found: list[Sequence[tuple[Fqn, Node]]] = []
         get = self._tree.container.get
         for scope in scopes:
@@ -225,7 +225,7 @@ class Gravitating(Interceptor):
 
 
 class Reads:
-    """Counts what calls find, and tells the evictor."""
+    """Counts hits and misses, and notifies the evictor."""
 
     def __init__(self, tree: Tree) -> None:
         self._tree = tree
@@ -259,9 +259,9 @@ class Computing(Interceptor):
 
 
 class Owning(Gravitating):
-    """``Gravitating`` and ``Computing`` in one: others may take what was claimed before the call goes on. So the body runs
-    in the step in which this member owns everything, and the change is true then. A call that finds everything here
-    claims nothing, and its body runs at once."""
+    """``Gravitating`` and ``Computing`` in one, because others may take claimed nodes before the call goes on. The body
+    runs in the step in which this member owns everything, and the change is true then. A call that finds everything
+    here claims nothing, and its body runs at once."""
 
     def __init__(self, tree: Tree, replication: MemberReplication, automatic: bool) -> None:
         super().__init__(tree, replication, automatic)
@@ -329,8 +329,8 @@ class StoringLast(Interceptor):
         await self.next.handle(call)
 
     def _still_here(self, call: CacheCall) -> Changes:
-        """Without nodes that another member has taken meanwhile, even if they have come back with another value. The
-        keeper knows of those."""
+        """Return the changes without nodes that another member has taken meanwhile, even if they came back. The keeper
+        knows of those."""
         owned = self._replication.tree.container.owned
         return tuple(c for c in call.changes if owned(c.path) == c.after)
 
@@ -345,8 +345,8 @@ def steps(
     automatic: bool,
     nodes_max: int,
 ) -> list[Interceptor]:
-    """The interceptors of a cache, in their order. ``automatic``: searches need not be asked for. ``nodes_max``: how many
-    nodes a call may load."""
+    """Return the interceptors of a cache in their order. ``automatic``: every miss searches. ``nodes_max``: nodes that
+    a call may load."""
     found: list[Interceptor] = [invocation, locking]
     if keeper is not None:
         found.append(Loading(tree, keeper, replication, nodes_max))

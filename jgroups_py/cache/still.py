@@ -1,4 +1,4 @@
-"""A picture of all nodes that a member has, while nothing changes them (``TreeCache.still``)."""
+"""A picture of all nodes of a member while nothing changes them (``TreeCache.still``)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ async def still(
     locks: PathLocks,
     lock_timeout: float,
 ) -> AsyncIterator[CachePicture]:
-    """With a store and alone, calls wait while the block runs. Else the block must not wait for anything.
+    """Give the picture to the block. With a store in CacheMode LOCAL, calls wait while the block runs. Else the block
+    must not wait for anything.
 
     Raises:
         LockTimeout: calls under way took more than ``lock_timeout`` seconds.

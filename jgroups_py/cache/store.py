@@ -1,7 +1,7 @@
-"""Store: where nodes are kept outside memory. ``SqliteStore`` is ours; others may be plugged in.
+"""Store: keeps nodes outside memory. ``SqliteStore`` comes with the package; others may be plugged in.
 
-A store is asked and told under the cache's locks; it need not know of concurrency. It tells
-a failure with StoreError, and then it has done nothing (or it may have: then not ``definite``).
+A store is called under the cache's locks; it need not handle concurrency. It reports a failure as StoreError:
+``definite`` if it has certainly done nothing.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Row = tuple[Fqn, Node | None]
 
 
 async def asked(call: Callable[..., Awaitable[R]], *args: Any, **options: Any) -> R:
-    """The answers of a store. StoreError, also where a store of the user's raises something else."""
+    """Await a call of a store. StoreError: it failed, with whatever exception."""
     try:
         return await call(*args, **options)
     except StoreError:
@@ -31,7 +31,7 @@ async def asked(call: Callable[..., Awaitable[R]], *args: Any, **options: Any) -
 
 
 def checked_rows(rows: Any, what: str) -> list[tuple[Fqn, Node]]:
-    """A store's answer. StoreError: it is none."""
+    """Check the rows that a store returned. StoreError: they are no rows."""
     try:
         found = [(path, node) for path, node in rows]
     except Exception as error:
@@ -50,12 +50,12 @@ class StorePicture(ABC):
     async def page(
         self, path: Fqn, after: Fqn | None, limit: int, *, values: bool = True
     ) -> Sequence[tuple[Fqn, bytes]]:
-        """Nodes at and below ``path``, as ``node_bytes``, in the store's order, from after ``after`` on: at most
-        ``limit``; fewer are the last. ``values`` False: the bytes may be empty. StoreError."""
+        """Return at most ``limit`` nodes at and below ``path``, as ``node_bytes`` and in the store's order, from after
+        ``after`` on. Fewer than ``limit``: these are the last. ``values`` False: the bytes may be empty. StoreError."""
 
     @abstractmethod
     async def aclose(self) -> None:
-        """Waits for a page that is being read."""
+        """Wait for a page that is being read, and close."""
 
 
 class Store(ABC):
@@ -63,39 +63,39 @@ class Store(ABC):
 
     @abstractmethod
     async def open(self) -> None:
-        """Ready for use. StoreError: it cannot be used, nothing was opened."""
+        """Open the store. StoreError: it cannot be used, and nothing was opened."""
 
     @abstractmethod
     async def aclose(self) -> None:
-        """Gives up everything it holds. More than one call is fine."""
+        """Close the store. More than one call is fine."""
 
     @abstractmethod
     async def load(self, path: Fqn) -> Node | None:
-        """The node; None when there is none."""
+        """Load a node. None: there is none."""
 
     async def load_many(self, paths: Sequence[Fqn]) -> Sequence[tuple[Fqn, Node]]:
-        """Of these paths the nodes that there are."""
+        """Load those nodes at these paths that exist."""
         found = [(path, await self.load(path)) for path in paths]
         return [(path, node) for path, node in found if node is not None]
 
     async def picture(self) -> StorePicture:
-        """The rows that are there now, to be read while it changes. StoreError: this store cannot do that."""
+        """Return the present rows, readable while the store changes. StoreError: this store cannot do that."""
         raise StoreError(
             f"a store of class {type(self).__name__} cannot be read as of one moment (picture)"
         )
 
     @abstractmethod
     async def load_within(self, path: Fqn, limit: int) -> Sequence[tuple[Fqn, Node]]:
-        """Nodes at and below ``path``, at most ``limit``, in any order."""
+        """Load at most ``limit`` nodes at and below ``path``, in any order."""
 
     @abstractmethod
     async def names(self, path: Fqn) -> Sequence[str]:
-        """Names directly below ``path`` that are nodes or lead to nodes."""
+        """Return the names directly below ``path`` that are nodes or lead to nodes."""
 
     @abstractmethod
     async def apply(self, rows: Sequence[Row]) -> None:
-        """Writes and deletes, all or nothing; durable on return."""
+        """Write and delete, all or nothing; durable on return."""
 
     @abstractmethod
     async def purge(self) -> None:
-        """Deletes everything."""
+        """Delete everything."""

@@ -4,10 +4,10 @@
     coordinator  Ordered(view, origin, number, body) -> all, itself included; in its one FIFO stream
     member       Done(view, number)               -> origin, when it has applied it
 
-A proposal is applied where it stands in the coordinator's stream, once: numbers of an origin only
-rise, so what a new coordinator is sent again is dropped by those who have it. Survivors of a
-coordinator agree on what they got from it before the next view (GMS); what none of them got is proposed
-again. A joiner begins with somebody's state at one point of the stream.
+A proposal is applied once, at its place in the coordinator's stream. Numbers of an origin only rise, so a member drops
+proposals that it has and that come again through a new coordinator. Survivors of a coordinator agree on its messages
+before the next view (GMS); lost ones are proposed again. A joiner begins with a member's state at one point of the
+stream.
 
 A machine: messages and views come in, messages to send and bodies to apply come out. Nothing waits.
 """
@@ -23,11 +23,11 @@ from jgroups_py.errors import ReplicationError
 
 Member = bytes
 KEEP_VIEWS = 1000
-"""A member that was in none of so many views is forgotten. A state may know some of views to come; and who
-follows changes (jgroups_py.export) names all origins there were, which a joiner has to know of. Each costs some
-100 bytes, and as much in a state."""
+"""Views after which an absent member is forgotten. A state may name members of views to come, and a follower of changes
+(jgroups_py.export) names all origins, so a joiner has to know them. Each costs some 100 bytes, and as much in a
+state."""
 EARLY_MAX = 10_000
-"""Messages of views that this member has still to install; more means that it is left behind."""
+"""Messages of views that this member has not installed yet. With more it is left behind."""
 
 
 class Propose(msgspec.Struct, frozen=True, tag="p", array_like=True):
@@ -65,17 +65,17 @@ class TotalOrder:
     members: tuple[Member, ...] = ()
     view: int = -1
     ready: bool = False
-    """False while this member's state is to come: it applies and orders nothing."""
+    """False until this member has its state: it applies and orders nothing."""
     applied: dict[Member, int] = field(default_factory=dict)
     to_send: list[tuple[Member | None, Said]] = field(default_factory=list)
     to_apply: list[Ordered] = field(default_factory=list)
     """To be applied now, in order; ``applied_now`` after each."""
     finished: list[int] = field(default_factory=list)
-    """Numbers of own proposals that all members have."""
+    """Numbers of own proposals that all members have applied."""
 
     def __post_init__(self) -> None:
         self._last = 0
-        self._since = 0  # orders of views before this one are void
+        self._since = 0  # orders of earlier views are void
         self._mine: dict[int, bytes] = {}
         self._to_be_applied: dict[Member, int] = {}
         self._reached: dict[Member, int] = {}  # member -> own proposals applied there
@@ -85,16 +85,16 @@ class TotalOrder:
 
     @property
     def coordinator(self) -> Member:
-        """The member that orders."""
+        """Return the member that orders."""
         return self.members[0]
 
     @property
     def outstanding(self) -> int:
-        """Own proposals that not all members have."""
+        """Count own proposals that some member has not applied."""
         return len(self._mine)
 
     def propose(self, body: bytes) -> int:
-        """Says it to the coordinator; the number of the proposal."""
+        """Send a proposal to the coordinator, and return its number."""
         self._last += 1
         self._mine[self._last] = body
         if self.ready:
@@ -102,14 +102,14 @@ class TotalOrder:
         return self._last
 
     def give_up(self, number: int) -> None:
-        """Nobody waits for that proposal any more; it may still be applied."""
+        """Stop waiting for a proposal; it may still be applied."""
         self._mine.pop(number, None)
 
     def install(
         self, view: int, members: Sequence[Member], *, ready: bool, anew: bool = False
     ) -> None:
-        """A new view. ``ready``: this member's state stands (else ``begin`` comes). ``anew``: the coordinator comes from
-        a side whose order has ended with this merge: what it ordered before may still arrive, and is void."""
+        """Install a new view. ``ready``: this member has its state (else ``begin`` follows). ``anew``: the coordinator
+        comes from a side whose order ends with this merge; its earlier orders may still arrive and are void."""
         new = [member for member in members if member not in self.members]
         self._forget({*self.members, *members})
         self.view, self.members = view, tuple(members)
@@ -125,9 +125,9 @@ class TotalOrder:
     def keeps(self, view: int, winners: Sequence[Member], first: Member) -> bool:
         """Tell whether this member keeps its state at a merge, before the merge view is installed.
 
-        The members of one view have applied the same when the next one comes. But a merge may join a part of a view's
-        members that never had a view of their own: what the coordinator ordered last, some of them have and some have
-        not. Then the state of one of them is everybody's.
+        The members of one view have applied the same batches when the next view comes. But a merge may join only some
+        of a view's members, without a view of their own. Some of those may lack the last orders. Then the state of one
+        of them is everybody's.
 
         Args:
             view, winners: number and members of the group whose state is to stay.
@@ -138,7 +138,7 @@ class TotalOrder:
         return self.me == first or (view == self.view and set(winners) == set(self.members))
 
     def begin(self, applied: Mapping[Member, int]) -> None:
-        """The state this member had to fetch is here, with what it contains."""
+        """Begin with a fetched state. ``applied``: the last number of each origin in it."""
         assert not self.to_apply
         self.applied = dict(applied)
         self._to_be_applied.clear()
@@ -158,13 +158,13 @@ class TotalOrder:
             self.receive(sender, said)
 
     def _announce(self, origins: Sequence[Member]) -> None:
-        """Batches in a state are applied here: a member that joined or waits must hear of them."""
+        """Report the batches in a state as applied to their origins."""
         for origin in origins:
             if origin != self.me and origin in self.applied:
                 self.to_send.append((origin, AppliedHere(self.view, self.applied[origin])))
 
     def _forget(self, known: set[Member]) -> None:
-        """Members that were in none of the last views."""
+        """Forget members that were in none of the last views."""
         tables = (self.applied, self._to_be_applied, self._sequenced, self._reached)
         for member in {member: None for table in tables for member in table}:
             self._absent[member] = 0 if member in known else self._absent.get(member, 0) + 1
@@ -177,7 +177,7 @@ class TotalOrder:
         self.to_send.append((self.coordinator, Propose(self.view, number, body)))
 
     def receive(self, sender: Member, said: Said) -> None:
-        """A message.
+        """Handle a message.
 
         Raises:
             ReplicationError: the group went on without this member long ago.
@@ -193,7 +193,7 @@ class TotalOrder:
                 self._reached[sender] = max(number, self._reached.get(sender, 0))
                 self._finish()
             case Ordered(view, origin, number):
-                if view > self.view:  # its sender was faster to install it
+                if view > self.view:  # the sender installed that view first
                     self._early.append((sender, said))
                 elif self.ready and sender == self.coordinator and view >= self._since:
                     known = max(self.applied.get(origin, 0), self._to_be_applied.get(origin, 0))
@@ -202,7 +202,7 @@ class TotalOrder:
                         self.to_apply.append(said)
 
     def applied_now(self, ordered: Ordered) -> None:
-        """The first of ``to_apply``, taken from there, is applied here."""
+        """Note that the first of ``to_apply``, already removed from it, is applied here."""
         self.applied[ordered.origin] = ordered.number
         if ordered.origin != self.me:
             self.to_send.append((ordered.origin, AppliedHere(self.view, ordered.number)))

@@ -1,4 +1,4 @@
-"""Tree: the container with those who must hear of every change to it, whoever made it."""
+"""Tree: the container, and the observers of every change to it, local or remote."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from jgroups_py.cache.listeners import CacheListeners, EventKind
 from jgroups_py.cache.node import Node
 
 Observer = Callable[[Changes, tuple[str, int] | None], None]
-"""Called in the step in which changes became true, with (origin, number) of the batch where it has one."""
+"""Called in the step that applied the changes, with the batch's (origin, number) if it has one."""
 
 
 class Tree:
-    """Changes of this member and of others come in here; each is one synchronous step."""
+    """Applies changes of this member and of others, each in one synchronous step."""
 
     def __init__(self, container: Container, evictor: Evictor, listeners: CacheListeners) -> None:
         self.container = container
@@ -28,8 +28,8 @@ class Tree:
     def apply(
         self, changes: Changes, *, local: bool, origin: tuple[str, int] | None = None
     ) -> None:
-        """Makes changes true, then tells the policies and the listeners. ``origin``: who numbered the
-        batch, and how, if all members know it by that."""
+        """Apply changes, then notify policies and listeners. ``origin``: the batch's origin and number, if all members
+        know it by these."""
         self.container.apply(changes)
         for change in changes if self.evictor.has_regions else ():
             if change.after is None:
@@ -41,7 +41,7 @@ class Tree:
             observer(changes, origin)
 
     def moved(self, changes: Changes, *, remove: bool) -> None:
-        """Nodes came from other members, or went to them; ``remove``: out of the store, too."""
+        """Note nodes that came from other members or went to them. ``remove``: remove them from the store, too."""
         self.container.apply(changes)
         for change in changes:
             if change.after is None:
@@ -51,7 +51,7 @@ class Tree:
             self.listeners.moved(change.path, EventKind.TAKEN if change.after else EventKind.GIVEN)
 
     def arrived(self, changes: Changes) -> None:
-        """Another site has written what this member owns."""
+        """Note that another site has written nodes of this member."""
         self.container.apply(changes)
         for change in changes:
             if change.after is None:
@@ -63,18 +63,18 @@ class Tree:
             observer(changes, None)
 
     def _forgotten(self, path: Fqn, node: Node) -> None:
-        """There is no store: what eviction has taken is gone."""
+        """Report an evicted node as gone: there is no store."""
         for observer in self.observers:
             observer((NodeChange(path, node, None),), None)
 
     def load(self, path: Fqn, node: Node) -> None:
-        """A node came back from the store."""
+        """Take a node that came back from the store."""
         self.container.load(path, node)
         self.evictor.touched(path, node, written=False)
         self.listeners.moved(path, EventKind.LOADED)
 
     def was_read(self, path: Fqn) -> None:
-        """A call looked at a node."""
+        """Note that a call read a node."""
         node = self.container.get(path)
         if node is not None:
             self.evictor.touched(path, node, written=False)

@@ -58,9 +58,9 @@ class TreeCache:
         await cache.children("/users")                  ("7",)
         await cache.remove_tree("/users")               1
 
-    A node is a path at which somebody put attributes, or none (``put_node(path, {})``). A path that only leads to nodes is no
-    node. Each call is serial with every other that touches the same paths. A call that raises a CacheError with
-    ``definite`` changed nothing. Every call takes the options of ``CallOptions`` as keyword arguments.
+    A node is a path at which somebody put attributes, perhaps none (``put_node(path, {})``). A path that only leads to
+    nodes is no node. Calls on the same paths run one after the other. A call that raises a CacheError with ``definite``
+    changed nothing. Every call takes the options of ``CallOptions`` as keyword arguments.
     """
 
     def __init__(
@@ -117,7 +117,7 @@ class TreeCache:
     async def get(
         self, path: AnyPath, key: str, default: Any = None, **options: Unpack[CallOptions]
     ) -> Any:
-        """The value of an attribute; ``default`` where there is no such node or attribute."""
+        """Return the value of an attribute; ``default`` if there is no such node or attribute."""
         name = checked_key(key)
         node = await self.read_node(as_fqn(path), options_of(options))
         data = None if node is None else node.attributes.get(name)
@@ -126,23 +126,23 @@ class TreeCache:
     async def get_node(
         self, path: AnyPath, **options: Unpack[CallOptions]
     ) -> dict[str, Any] | None:
-        """All attributes of a node, all of one moment; None where there is no node."""
+        """Return all attributes of a node, as of one moment. None: there is no node."""
         node = await self.read_node(as_fqn(path), options_of(options))
         if node is None:
             return None
         return self._values.decode_all(node)
 
     async def keys(self, path: AnyPath, **options: Unpack[CallOptions]) -> tuple[str, ...]:
-        """Names of a node's attributes, sorted; empty also where there is no node."""
+        """Return the names of a node's attributes, sorted. They are empty also if there is no node."""
         node = await self.read_node(as_fqn(path), options_of(options))
         return () if node is None else tuple(sorted(node.attributes))
 
     async def exists(self, path: AnyPath, **options: Unpack[CallOptions]) -> bool:
-        """Is there a node at this very path?"""
+        """Is there a node at exactly this path?"""
         return await self.read_node(as_fqn(path), options_of(options)) is not None
 
     async def children(self, path: AnyPath, **options: Unpack[CallOptions]) -> tuple[str, ...]:
-        """Names directly below a path that are nodes or lead to nodes, sorted."""
+        """Return the names directly below a path that are nodes or lead to nodes, sorted."""
         fqn = as_fqn(path)
         names: tuple[str, ...] = ()
 
@@ -162,7 +162,7 @@ class TreeCache:
     async def put(
         self, path: AnyPath, key: str, value: Any, **options: Unpack[CallOptions]
     ) -> None:
-        """Sets one attribute; makes the node if it is not there."""
+        """Set one attribute. Create the node if it is missing."""
         await self.put_node(path, {key: value}, **options)
 
     async def put_node(
@@ -173,7 +173,7 @@ class TreeCache:
         replace: bool = False,
         **options: Unpack[CallOptions],
     ) -> None:
-        """Sets attributes; with ``replace`` the node has no others afterwards."""
+        """Set attributes. ``replace``: remove all others."""
         put = Put(writable(path), self._values.encode_all(attributes), replace)
         await self._modify("put", put, options_of(options))
 
@@ -185,8 +185,8 @@ class TreeCache:
         without: Iterable[str] = (),
         **options: Unpack[CallOptions],
     ) -> bool:
-        """Sets attributes of a node that is there, and removes those named by ``without``, as one
-        change. False: there is no such node, and none was made. As ``update``, it may raise BatchConflict.
+        """Set attributes of an existing node and remove those in ``without``, as one change. False: there is no such
+        node, and none was created. It may raise BatchConflict, as ``update``.
         """
         fqn = writable(path)
         put = Put(fqn, self._values.encode_all(attributes))
@@ -211,15 +211,15 @@ class TreeCache:
         default: Any = None,
         **options: Unpack[CallOptions],
     ) -> Any:
-        """Sets an attribute to ``function(value)``, and returns it as ``get`` would (with msgpack a tuple is a list then);
-        nobody else changes it in between. Makes the node if it is not there.
+        """Set an attribute to ``function(value)`` and return it as ``get`` would (msgpack makes a tuple a list). Nobody
+        else changes it in between. Create the node if it is missing.
 
-        Callers of the same node queue, at all members. ``function`` gets ``default`` where there is no such
-        attribute. It runs while others wait: it is not async, waits for nothing and calls no cache; where
-        everybody has everything it may run more than once. An exception that it raises comes out, and nothing is changed.
+        Callers of the same node queue, at all members. ``function`` gets ``default`` if there is no such attribute.
+        Others wait while it runs: it is not async, waits for nothing and calls no cache. With full replication it may
+        run more than once. If it raises, the exception comes out and nothing is changed.
 
         Raises:
-            BatchConflict: others who do not queue (``put``) were first 100 times; nothing was changed.
+            BatchConflict: callers that do not queue (``put``) were first 100 times; nothing was changed.
         """
         fqn, name = writable(path), checked_key(key)
         new: Any = None
@@ -246,10 +246,10 @@ class TreeCache:
         initial: float = 0,
         **options: Unpack[CallOptions],
     ) -> Any:
-        """Adds to a number, and returns the sum. Where there is none, it begins with ``initial``. As ``update``.
+        """Add to a number and return the sum. A missing one begins with ``initial``. Errors as ``update``.
 
         Raises:
-            CacheRefused: what is there, ``by`` or ``initial`` is no number; nothing was changed.
+            CacheRefused: the attribute, ``by`` or ``initial`` is no number; nothing was changed.
         """
         for given in (by, initial):
             if not is_number(given):
@@ -271,8 +271,8 @@ class TreeCache:
         /,
         **options: Unpack[CallOptions],
     ) -> bool:
-        """Sets an attribute to ``new`` if its value equals ``expected`` as it would be stored (None: if there is none).
-        Did it? As ``update``.
+        """Set an attribute to ``new`` if its value equals ``expected`` as stored (None: if there is none). Return
+        whether it did. Errors as ``update``.
 
         Raises:
             CacheRefused: ``expected`` or ``new`` cannot be stored; nothing was changed.
@@ -280,7 +280,7 @@ class TreeCache:
         fqn, name = writable(path), checked_key(key)
         put = Put(fqn, self._values.encode_all({name: new}))
         known = None
-        if expected is not None:  # as what it would come back: (1, 2) is stored as a list
+        if expected is not None:  # as it would come back: (1, 2) is stored as a list
             known = self._values.decode(self._values.encode(expected))
         same = False
 
@@ -294,21 +294,21 @@ class TreeCache:
         return same
 
     async def remove(self, path: AnyPath, key: str, **options: Unpack[CallOptions]) -> bool:
-        """Removes one attribute; the node stays. Was it there?"""
+        """Remove one attribute; the node stays. Return whether it existed."""
         drop = Drop(writable(path), (checked_key(key),))
         return bool(await self._modify("remove", drop, options_of(options)))
 
     async def remove_node(self, path: AnyPath, **options: Unpack[CallOptions]) -> bool:
-        """Removes a node; those below it stay. Was it there?"""
+        """Remove a node; those below it stay. Return whether it existed."""
         return bool(await self._modify("remove", Remove(writable(path)), options_of(options)))
 
     async def remove_tree(self, path: AnyPath, **options: Unpack[CallOptions]) -> int:
-        """Removes a node and all below it, together. How many nodes?"""
+        """Remove a node and all below it, together. Return the number of nodes."""
         remove = RemoveTree(writable(path, root=True))
         return await self._modify("remove", remove, options_of(options), deep=True)
 
     async def move(self, path: AnyPath, to: AnyPath, **options: Unpack[CallOptions]) -> int:
-        """Moves a node and all below it, together: ``/a/x`` to ``/b/x``. How many nodes?
+        """Move a node and all below it, together: ``/a/x`` to ``/b/x``. Return the number of nodes.
 
         Raises:
             CacheRefused: one place lies within the other, or there are nodes at the new place.
@@ -344,8 +344,8 @@ class TreeCache:
     def batch(
         self, *given: object, retries: int | None = None, **options: Unpack[CallOptions]
     ) -> AbstractAsyncContextManager[CacheBatch] | Retried:
-        """Several changes as one, with ``async with``; see ``CacheBatch``. With ``retries`` a function is given to it,
-        which runs again when it lost a race: see ``Retried``.
+        """Make several changes as one, with ``async with``; see ``CacheBatch``. With ``retries`` it takes a function,
+        which runs again when it lost a race; see ``Retried``.
 
         Raises, at the end of the block:
             BatchConflict: somebody changed what the batch had read; nothing was changed.
@@ -358,8 +358,8 @@ class TreeCache:
         return Retried(partial(self.attempts, retries, checked))
 
     async def put_at_once(self, rows: Sequence[tuple[Fqn, Node | None]], *, replace: bool) -> bool:
-        """As a batch of ``put_encoded`` and ``remove_node`` that reads nothing, at a fraction of its cost, where
-        that is possible (bulk.py). False: nothing was done, use a batch.
+        """Write as a batch of ``put_encoded`` and ``remove_node`` would, at a fraction of its cost (bulk.py). False:
+        not possible here and nothing was done; use a batch.
 
         Raises:
             CacheRefused: as ``CacheBatch.put_encoded``; nothing was done.
@@ -369,11 +369,10 @@ class TreeCache:
         return await self._bulk.write(rows, replace=replace)
 
     async def evict(self, path: AnyPath) -> bool:
-        """Takes one node out of memory, into the store if there is one. False: not there, or busy.
+        """Take one node out of memory, into the store if there is one. False: it is not in memory, or busy.
 
         Raises:
-            CacheRefused: a backup is nobody's to evict; or others count on what this member has, and there
-                is no store to keep it.
+            CacheRefused: it is a backup; or other members rely on this copy and there is no store to keep it.
             StoreError: it could not be saved, and stays in memory.
         """
         fqn = as_fqn(path)
@@ -387,14 +386,14 @@ class TreeCache:
         return await self._evictor.evict(fqn)
 
     async def preload(self, path: AnyPath) -> None:
-        """Loads a node and all below it from the store, if there is one."""
+        """Load a node and all below it from the store, if there is one."""
         scopes = (Scope(as_fqn(path), deep=True),)
         only_here = Options(gravitation=False)
         await self._first.handle(
             CacheCall("preload", scopes, lambda _call, _container: (), only_here)
         )
 
-    # --- looking
+    # --- watching
 
     def listen(
         self,
@@ -403,18 +402,18 @@ class TreeCache:
         kinds: frozenset[EventKind] = CHANGES,
         buffer_max: int = 1000,
     ) -> Listener:
-        """A stream of changes at and below ``path``, to be used with ``async with``.
+        """Return a stream of changes at and below ``path``. Use it with ``async with``.
 
         Args:
-            buffer_max: changes that wait for the listener at most; later ones are missed, and
-                the stream says so in its place.
+            buffer_max: changes that may wait for the listener. Later ones are lost, and a ``Missed`` takes their place
+                in the stream.
         """
         if buffer_max < 1:
             raise CacheRefused(f"buffer_max must be >= 1, got {buffer_max}")
         return Listener(self._listeners, as_fqn(path), frozenset(kinds), buffer_max)
 
     def statistics(self) -> CacheStatistics:
-        """Counters now."""
+        """Return the present counters."""
         counters = dict(self._evictor.statistics())
         counters["discarded"] = self._replication.discarded.count
         counters["turn_waits"] = self._rewriter.waits
@@ -429,7 +428,7 @@ class TreeCache:
 
     @property
     def members(self) -> tuple[str, ...]:
-        """The logical names of all members, the coordinator first; none in CacheMode LOCAL."""
+        """Return the logical names of all members, the coordinator first. None in CacheMode LOCAL."""
         channel = self._replication.channel
         return () if channel is None else tuple(map(channel.name_of, channel.view))
 
@@ -461,15 +460,15 @@ class TreeCache:
     ) -> None:
         """Wait until the buddies have acknowledged a copy of everything that this member owns.
 
-        Until the group has noticed that a member crashed, everything still looks protected. Say the ``size`` of the
-        group that you expect then. The whole group is protected when each member's call has returned.
+        Until the group has noticed a crash, everything still looks protected. Give the expected ``size`` of the group
+        in that case. The whole group is protected when each member's call has returned.
 
         Args:
             size: the exact number of members that the group must have.
             timeout: seconds; None waits without a limit.
 
         Raises:
-            WaitTimeout: it did not come so in time. The text says what is missing.
+            WaitTimeout: it did not happen in time. The text names what is missing.
             CacheRefused: the cache has no buddies.
             CacheClosed, Expelled: the cache is closed, or its member has left the group.
         """
@@ -479,21 +478,21 @@ class TreeCache:
             raise CacheClosed("the cache is closed") from None
 
     def name_of(self, member: Address) -> str:
-        """The logical name of a member; its address as text where the name is not known."""
+        """Return the logical name of a member, or its address as text if the name is unknown."""
         channel = self._replication.channel
         return str(member) if channel is None else channel.name_of(member)
 
     @property
     def buddies(self) -> BuddyManager:
-        """The buddy groups of this member. CacheRefused: the cache has no buddies."""
+        """Return the buddy groups of this member. CacheRefused: the cache has no buddies."""
         if not isinstance(self._replication, BuddyReplication):
             raise CacheRefused("buddy replication is not configured")
         return self._replication.manager
 
     @property
     def discarded(self) -> tuple[Discarded, ...]:
-        """The values that merges after partitions have dropped, as far as this member knows: its own values, with
-        their attributes, and with buddies those of others. The newest last, 1,000 at most."""
+        """Return the values that merges have dropped, as far as this member knows: its own, with their attributes, and
+        with buddies those of others. At most 1,000, the newest last."""
         channel = self._replication.channel
         me = "" if channel is None else channel.name
         return tuple(
@@ -506,7 +505,7 @@ class TreeCache:
         )
 
     async def owners(self, path: AnyPath = "/", *, deep: bool = True) -> dict[Fqn, NodeOwner]:
-        """The members that own the nodes at a path, and those below with ``deep``; nothing moves. Each member is asked,
+        """Return the owners of the node at a path, with ``deep`` also of all below; nothing moves. Each member is asked
         and names at most 10,000 nodes.
 
         Raises:
@@ -527,7 +526,7 @@ class TreeCache:
     # --- for the parts of the cache
 
     def attempts(self, retries: int, options: Options) -> Attempts:
-        """One batch after the other, until one is made true. CacheRefused: what ``retries`` cannot be."""
+        """Return attempts at a batch, one after the other. CacheRefused: ``retries`` is invalid."""
         rewriter = self._rewriter
         return Attempts(
             retries,
@@ -542,7 +541,7 @@ class TreeCache:
         return CacheBatch(self._values, self.read_node, self._limits.max_call_nodes, options)
 
     async def end_batch(self, batch: CacheBatch, turn: Turn | None) -> None:
-        """Makes it true. BatchConflict: nothing was changed."""
+        """Apply the batch. BatchConflict: nothing was changed."""
         scopes = batch.scopes()
         if scopes:
             await self._first.handle(
@@ -557,7 +556,7 @@ class TreeCache:
         return default if data is None else self._values.decode(data)
 
     async def read_node(self, path: Fqn, options: Options | None = None) -> Node | None:
-        """A node as stored."""
+        """Return a node as stored."""
         found: Node | None = None
 
         def look(call: CacheCall, container: Container) -> Sequence[Modification]:
@@ -569,19 +568,19 @@ class TreeCache:
         return found
 
     def local_nodes(self, path: Fqn) -> Iterator[tuple[Fqn, Node]]:
-        """Nodes at and below a path that this member has in memory, each as it is when it is its turn.
-        Nobody is asked, and no policy is told that they were used."""
+        """Yield this member's nodes in memory at and below a path, each as it is at that moment. Other members are not
+        asked, and policies do not count it as a use."""
         for at in self._container.within(path):
             node = self._container.get(at)
             if node is not None:
                 yield at, node
 
     async def passive_paths(self, path: Fqn) -> list[Fqn]:
-        """The names directly below a path that have left memory for the store, of what this member owns; in
-        CacheMode LOCAL of all, names that only lead to nodes among them.
+        """Return the names directly below a path that have left memory for the store, of nodes that this member owns.
+        In CacheMode LOCAL these are all stored names, those that only lead to nodes included.
 
         Raises:
-            CacheError: the store could not say.
+            CacheError: the store failed.
         """
         if isinstance(self._replication, LocalReplication):
             names = await self.children(path) if self._keeper is not None else ()
@@ -590,32 +589,32 @@ class TreeCache:
         return [at for at in found if len(at) == len(path) + 1 and at.is_within(path)]
 
     def encode_all(self, attributes: Mapping[str, Any]) -> dict[str, bytes]:
-        """Names checked, values encoded."""
+        """Check names and encode values."""
         return self._values.encode_all(attributes)
 
     def decode(self, data: bytes) -> Any:
-        """The value of stored bytes. CacheError when the codec cannot read them."""
+        """Decode stored bytes. CacheError: the codec cannot read them."""
         return self._values.decode(data)
 
     @property
     def codec(self) -> Codec:
-        """How values become bytes."""
+        """Return the codec of values."""
         return self._values.codec
 
     @property
     def tree(self) -> Tree:
-        """The nodes, and those who hear of each change."""
+        """Return the tree: nodes, and observers of their changes."""
         return self._replication.tree
 
     @property
     def name(self) -> str:
-        """The logical name of this member; "local" in CacheMode LOCAL."""
+        """Return the logical name of this member; "local" in CacheMode LOCAL."""
         channel = self._replication.channel
         return "local" if channel is None else channel.name
 
     @property
     def origins(self) -> tuple[str, ...]:
-        """Of those who are present, the names under which ``position`` counts them."""
+        """Return the names under which ``position`` counts the present members."""
         channel = self._replication.channel
         return () if channel is None else tuple(bytes(member).hex() for member in channel.view)
 
@@ -626,8 +625,8 @@ class TreeCache:
     def turn_away(
         self, by: str, cause: str, source: str | None = None, *, causes: Mapping[str, str] = {}
     ) -> bool:
-        """Count and tell that ``by``, a block on top of this cache, refused something (``Channel.turn_away``). Return False if
-        the cache is alone, so that nobody is told."""
+        """Count and log a refusal by ``by``, a block on top of this cache (``Channel.turn_away``). False: the cache has
+        no channel, so nothing was done."""
         channel = self._replication.channel
         if channel is not None:
             channel.turn_away(by, cause, source, causes=causes)
@@ -643,21 +642,22 @@ class TreeCache:
 
     @property
     def has_store(self) -> bool:
-        """Some nodes may not be in memory."""
+        """May nodes be outside memory?"""
         return self._keeper is not None
 
     @property
     def is_shared_out(self) -> bool:
-        """Each member owns a part of the nodes (buddies); else this one has them all."""
+        """Does each member own a part of the nodes (buddies)? Else this one has them all."""
         return isinstance(self._replication, BuddyReplication)
 
     @asynccontextmanager
     async def still(self) -> AsyncIterator[CachePicture]:
-        """All nodes this member has (with buddies: its own); nothing changes them before the block ends. With a store
-        and alone, calls wait for that long, and this waits for those under way; else the block must not wait for anything.
+        """Give a picture of all nodes of this member (with buddies: its own). Nothing changes them before the block
+        ends. With a store in CacheMode LOCAL, calls wait for that long, and this waits for running ones. Else the block
+        must not wait for anything.
 
         Raises:
-            LockTimeout: calls under way take too long.
+            LockTimeout: running calls take too long.
             StoreError: the store cannot be read.
         """
         locks, seconds = self._locks, self._limits.lock_timeout
@@ -676,18 +676,18 @@ class TreeCache:
     # --- beginning and end
 
     async def run(self) -> None:
-        """The work that time makes due; it runs for as long as the cache is open."""
+        """Run the periodic work for as long as the cache is open."""
         await self._evictor.run(self._limits.wake_up_interval)
 
     async def end_calls(self) -> None:
-        """No call after this; returns when those under way are done."""
+        """Refuse further calls. Return when running calls are done."""
         await self._invocation.close()
 
     async def aclose(self) -> None:
-        """Waits for calls under way, saves what is only in memory, if there is a store.
+        """Wait for running calls, and save unsaved nodes if there is a store.
 
         Raises:
-            StoreError: not everything could be saved; says how much is not in the store.
+            StoreError: not everything could be saved. The text says how much is not in the store.
         """
         await self.end_calls()
         self._listeners.close()

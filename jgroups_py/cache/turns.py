@@ -1,10 +1,9 @@
-"""Turns: who reads and writes the same paths next. Waiting for it makes no promise; it saves work.
+"""Turns: callers of the same paths read and write one after the other. A turn is no lock; it saves work.
 
-A call that writes what it worked out from what it read may find that somebody else was first, and then
-it runs again. With many callers nearly all work is done in vain. So callers queue: here (``Turns``),
-first come, first served; and between members, where a replication has a ``Line`` of those that lost a
-race. The values read are compared all the same when it is written, so a caller that has waited for too
-long goes on without its turn, and a line that differs from another member's costs work, not data.
+A call that reads and then writes may find that somebody else was first; then it runs again. With many callers nearly
+all work would be in vain. So callers queue. At one member (``Turns``): first come, first served. Between members: a
+replication has a ``Line`` of callers that lost a race. The write still compares the values read. A caller that has
+waited too long may therefore go on without its turn, and a difference between members' lines costs work, not data.
 """
 
 from __future__ import annotations
@@ -19,12 +18,12 @@ from jgroups_py.cache.nested import refuse_nested
 Place = tuple[bytes, int]
 """A member, and the number of its batch that lost a race."""
 LINE_MAX = 10_000
-"""Places in a line. A caller that loses a race then gets none, which is counted."""
+"""Places in a line. Beyond that a loser of a race gets none, which is counted."""
 
 
 class Turn:
-    """A caller's turn here. ``lost``: the race before. ``number``: of its batch that may have a place in the line; 0:
-    none has."""
+    """A caller's turn here. ``lost``: it lost the previous race. ``number``: its batch that may have a place in the
+    line; 0: none."""
 
     __slots__ = ("held", "lost", "number", "scopes", "turns")
 
@@ -36,55 +35,55 @@ class Turn:
         self.number = 0
 
     def covers(self, scopes: Collection[Scope]) -> bool:
-        """Is it for all of these?"""
+        """Does the turn cover all of these?"""
         return all(any(_covers(mine, scope) for mine in self.scopes) for scope in scopes)
 
     def meets(self, scope: Scope) -> bool:
-        """Is some of this a part of that, or the other way round?"""
+        """Do the turn and ``scope`` overlap?"""
         return any(_meet(mine, scope) for mine in self.scopes)
 
 
 class Turns:
-    """The callers of one member, in the order in which they came."""
+    """The callers of one member, in the order of their arrival."""
 
     def __init__(self) -> None:
         self._locks = PathLocks()
 
     def __len__(self) -> int:
-        """Paths that somebody waits for, or has the turn of."""
+        """Count the paths on which somebody has the turn or waits for it."""
         return len(self._locks)
 
     @property
     def waits(self) -> int:
-        """Turns that had to be waited for."""
+        """Count the turns that had to wait."""
         return self._locks.waits
 
     async def take(self, scopes: Sequence[Scope], timeout: float) -> Turn:
-        """LockTimeout: others took more than ``timeout`` seconds; CacheRefused: this very caller has it, in a batch
-        around this call. Nothing is held."""
+        """Wait for a turn. LockTimeout: others took more than ``timeout`` seconds. CacheRefused: a batch around this
+        call has the turn. Nothing is held then."""
         refuse_nested(self, scopes)
         wanted = [Scope(scope.path, deep=scope.deep, write=True) for scope in scopes]
         return Turn(self, wanted, await self._locks.acquire(wanted, timeout))
 
     def end(self, turn: Turn) -> None:
-        """The next one's."""
+        """End a turn; the next caller has it."""
         self._locks.release(turn.held)
 
 
 class Line:
-    """Those that lost a race, in the order in which they lost it."""
+    """Callers that lost a race, in that order."""
 
     def __init__(self) -> None:
         self._places: dict[Place, tuple[Scope, ...]] = {}
         self.moved = trio.Event()
         self.full = 0
-        """Times that there was no place."""
+        """Callers that got no place."""
 
     def __len__(self) -> int:
         return len(self._places)
 
     def join(self, place: Place, scopes: tuple[Scope, ...]) -> None:
-        """At the end, unless it is in the line already."""
+        """Add a place at the end, unless it is in the line already."""
         if place in self._places:
             return
         if len(self._places) >= LINE_MAX:
@@ -93,22 +92,22 @@ class Line:
             self._places[place] = scopes
 
     def leave(self, place: Place) -> None:
-        """Done, or given up."""
+        """Remove a place: its caller is done or has given up."""
         if self._places.pop(place, None) is not None:
             self._tell()
 
     def keep(self, members: Collection[bytes]) -> None:
-        """Those who are gone wait for nothing."""
+        """Remove the places of members that are gone."""
         for place in [place for place in self._places if place[0] not in members]:
             self.leave(place)
 
     def clear(self) -> None:
-        """Two lines became one group's."""
+        """Empty the line, after a merge."""
         self._places.clear()
         self._tell()
 
     def ahead(self, place: Place | None, scopes: Sequence[Scope]) -> list[Place]:
-        """The caller that goes first. None: of somebody who is not in the line; nobody is, if it lost its place."""
+        """Return the places before ``place`` that want some of ``scopes``. None: of all in the line."""
         if place is not None and place not in self._places:
             return []
         found = []

@@ -1,4 +1,4 @@
-"""The sizes that a cache is opened with, and what it tells of itself."""
+"""The limits of a cache, its statistics, and the owner of a node."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ class CacheLimits:
     lock_timeout: float = 10.0
     """How long a call waits for others on the same paths."""
     wake_up_interval: float = 5.0
-    """How often what time made due is evicted, and what a failing store missed is tried again."""
+    """How often due nodes are evicted and failed saves are tried again."""
 
 
 @dataclass(frozen=True, slots=True)
 class CacheStatistics:
-    """A snapshot. ``nodes`` and ``bytes`` (names and values, as stored) are what memory holds;
-    ``counters`` come from the interceptors, by name."""
+    """A snapshot. ``nodes`` and ``bytes`` (names and values, as stored): those in memory. ``counters``: of the
+    interceptors, by name."""
 
     nodes: int
     bytes: int

@@ -1,4 +1,4 @@
-"""The messages that members of a fully replicated cache say to each other, and the state of a joiner: msgpack."""
+"""The messages between members of a fully replicated cache, and a joiner's state, as msgpack."""
 
 from __future__ import annotations
 
@@ -57,9 +57,8 @@ class _State(msgspec.Struct, frozen=True, array_like=True):
 class Body(msgspec.Struct, frozen=True):
     """A batch as proposed: apply ``modifications`` if every ``depends`` still has that digest.
 
-    ``turn``: of a caller that would run again. The number of its origin's batch that has a place in the
-    line; 0: this one is to have it, if it is refused. With neither modifications nor ``depends``: the caller
-    wants no place any more.
+    ``turn``: of a caller that would run again: the number of its batch that has a place in the line. 0: this batch gets
+    a place if it is refused. Without modifications and ``depends``: the caller gives up its place.
     """
 
     modifications: tuple[Modification, ...]
@@ -74,12 +73,12 @@ _state = msgspec.msgpack.Decoder(_State)
 
 
 def said_bytes(said: Said) -> bytes:
-    """A message as it travels."""
+    """Encode a message."""
     return _encode(said)
 
 
 def said_from(data: bytes) -> Said:
-    """RemoteProtocolError for anything else."""
+    """Decode a message. RemoteProtocolError: it is none."""
     try:
         said: Said = _said.decode(data)
         return said
@@ -92,7 +91,7 @@ def body_bytes(
     expected: Sequence[tuple[Scope, bytes]] = (),
     turn: int | None = None,
 ) -> bytes:
-    """A ``Body`` as it travels. ``expected``: what it depends on, with the digests of when that was read."""
+    """Encode a ``Body``. ``expected``: its ``depends`` with their digests at reading."""
     said: list[_Put | _Drop | _Remove | _RemoveTree] = []
     for modification in modifications:
         path = tuple(modification.path)
@@ -110,7 +109,7 @@ def body_bytes(
 
 
 def body_from(data: bytes) -> Body:
-    """RemoteProtocolError for anything else; everybody refuses the same bytes."""
+    """Decode a ``Body``. RemoteProtocolError: it is none; all members refuse the same bytes."""
     try:
         body = _body.decode(data)
         modifications: list[Modification] = []
@@ -137,7 +136,7 @@ def body_from(data: bytes) -> Body:
 
 
 def digest(container: Container, scope: Scope) -> bytes:
-    """16 bytes that stand for a node, or for a node and all below it."""
+    """Return 16 bytes that stand for a node, or for a node and all below it."""
     paths = sorted(container.within(scope.path)) if scope.deep else [scope.path]
     found = hashlib.blake2b(digest_size=16)
     for path in paths:
@@ -148,7 +147,7 @@ def digest(container: Container, scope: Scope) -> bytes:
 
 
 def state_bytes(applied: dict[bytes, int], container: Container) -> bytes:
-    """The whole tree, backups left out, and how far each origin's proposals are in it."""
+    """Encode the whole tree without backups, and the last proposal of each origin in it."""
     nodes = []
     for path in container.within(Fqn()):
         node = container.get(path)
@@ -158,7 +157,7 @@ def state_bytes(applied: dict[bytes, int], container: Container) -> bytes:
 
 
 def state_from(data: bytes) -> tuple[dict[bytes, int], dict[Fqn, Node]]:
-    """RemoteProtocolError for anything else."""
+    """Decode a joiner's state. RemoteProtocolError: it is none."""
     try:
         state = _state.decode(data)
         return state.applied, {Fqn(path): Node(attributes) for path, attributes in state.nodes}
