@@ -10,6 +10,7 @@ import trio
 
 from jgroups_py.livebackup.backup import BackupSide
 from jgroups_py.livebackup.errors import Diverged, LiveBackupError
+from jgroups_py.livebackup.gathering import Gathering
 from jgroups_py.livebackup.home import Held, Home, PutAside
 from jgroups_py.livebackup.messages import Confirm, Here, Join, Op, Part, Ready, Whole
 from jgroups_py.livebackup.snapshots import RETRY_SECONDS, Arrival, BadSnapshot
@@ -35,6 +36,7 @@ class Following:
         self._kept: dict[str, int] | None = None
         """Counters of the objects that stay while others are resynchronised. None: all objects are asked for."""
         self._confirms: list[int] = []
+        self._gathering = Gathering()
         self._ended = False
 
     # --- a snapshot
@@ -134,10 +136,18 @@ class Following:
         if not self._confirms:
             self._home.nursery.start_soon(self._send_confirms)
         self._confirms += numbers
+        if not self._unconfirmed:
+            self._gathering.hurry()
+
+    @property
+    def _unconfirmed(self) -> int:
+        """Operations that are under way here."""
+        return len(self.side.applier) if self.side is not None else 0
 
     async def _send_confirms(self) -> None:
-        """All that is confirmed in one turn of the loop is one message."""
+        """All that is confirmed in one turn of the loop is one message, or in a millisecond while others are under way."""
         await trio.lowlevel.checkpoint()
+        await self._gathering.rest(self._unconfirmed)
         numbers, self._confirms = self._confirms, []
         if not self._ended:
             for start in range(0, len(numbers), CONFIRMS_MAX):

@@ -43,6 +43,7 @@ class Leading:
         """``vector``: of the objects as the term begins. ``send`` sends a part of a snapshot. ``timers``: each with the name of
         its operation."""
         self._home, self._send, self._timers = home, send, timers
+        self._out = out
         self._digest = digest_of(vector)
         self._givings: Givings[Address] = Givings()
         self._scope = trio.CancelScope()
@@ -108,6 +109,7 @@ class Leading:
         match message:
             case Confirm() if message.term == side.term:
                 side.answer(side.confirming.confirmed(sender, message.numbers))
+                self._out.hurry()
             case Ready() if message.term == side.term:
                 side.pace.backups_changed()
                 side.answer(side.confirming.joined(sender, message.last))

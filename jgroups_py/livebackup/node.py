@@ -92,7 +92,9 @@ class LiveBackupNode:
         self.counts: Counter[str] = Counter()
         self.on_view: Callable[[View], None] | None = None
         """Called with each view when this node knows it, before it acts on it."""
-        self.out: Outgoing[Address] = Outgoing(self._send, self._on_sent, self._send_operations)
+        self.out: Outgoing[Address] = Outgoing(
+            self._send, self._on_sent, self._send_operations, self._open_operations
+        )
         self._changed = trio.Event()
         self._home = Home(
             name=channel.name,
@@ -396,6 +398,9 @@ class LiveBackupNode:
 
     async def _send_operations(self, data: bytes) -> None:
         await self._channel.send(data, loopback=False)
+
+    def _open_operations(self) -> int:
+        return len(self._leading.side.confirming) if self._leading is not None else 0
 
     def _on_sent(self) -> None:
         if self._leading is not None:

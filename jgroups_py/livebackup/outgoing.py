@@ -12,6 +12,7 @@ from typing import Final, Generic, NamedTuple, TypeVar
 
 import trio
 
+from jgroups_py.livebackup.gathering import Gathering
 from jgroups_py.livebackup.messages import together
 
 A = TypeVar("A", bound=Hashable)
@@ -34,13 +35,17 @@ class Outgoing(Generic[A]):
         send: Callable[[bytes, A | None], Awaitable[None]],
         on_sent: Callable[[], None],
         send_operations: Callable[[bytes], Awaitable[None]],
+        open_operations: Callable[[], int] = lambda: 0,
     ) -> None:
-        """``on_sent`` is called when an operation was sent. ``send_operations``: to all others; its sender has made them."""
+        """``on_sent`` is called when an operation was sent. ``send_operations``: to all others; its sender has made them. ``open_operations``: how
+        many are not answered, those that wait here included."""
         self._send, self._on_sent = send, on_sent
         self._send_to_others = send_operations
         self._queue: deque[_Waiting[A]] = deque()
         self._answers: dict[tuple[Hashable, A | None], None] = {}
         self._filled = trio.Event()
+        self._open_operations = open_operations
+        self._gathering = Gathering()
         self.operations = 0
         """Operations that wait to be sent."""
         self.bytes = 0
@@ -56,6 +61,8 @@ class Outgoing(Generic[A]):
         self.operations += 1
         self.bytes += len(data)
         self._add(data, None, None, True)
+        if self.bytes >= TOGETHER_BYTES:
+            self.hurry()
 
     def say(self, data: bytes, to: A | None = None, *, once: Hashable = None) -> bool:
         """``once``: what the message says. Nothing is queued, and False returned, while a message that says the same waits for the same
@@ -65,7 +72,12 @@ class Outgoing(Generic[A]):
                 return False
             self._answers[once, to] = None
         self._add(data, to, once, False)
+        self.hurry()
         return True
+
+    def hurry(self) -> None:
+        """Operations that wait for more of them wait no longer."""
+        self._gathering.hurry()
 
     def _add(self, data: bytes, to: A | None, once: Hashable, is_operation: bool) -> None:
         self._queue.append(_Waiting(data, to, once, is_operation))
@@ -85,7 +97,15 @@ class Outgoing(Generic[A]):
                 await self._send(one.data, one.to)
 
     async def _send_operations(self) -> None:
-        """Those that are next, in one message. Whoever is alone is sent at once: nothing is waited for."""
+        """Those that are next, and those that come while many others are under way. None that comes while these are sent."""
+        if self.bytes < TOGETHER_BYTES:
+            await self._gathering.rest(self._open_operations() - self.operations)
+        left = self.operations
+        while left > 0 and self._queue[0].is_operation:
+            left -= await self._send_together()
+
+    async def _send_together(self) -> int:
+        """Those that are next, in one message. Returns their number."""
         datas: list[bytes] = []
         size = 0
         while self._queue and self._queue[0].is_operation and size < TOGETHER_BYTES:
@@ -95,3 +115,4 @@ class Outgoing(Generic[A]):
         self.operations -= len(datas)
         self.bytes -= size
         self._on_sent()
+        return len(datas)

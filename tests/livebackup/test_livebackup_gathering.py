@@ -1,0 +1,195 @@
+"""What waits for more of its kind before it is sent, and when it waits no longer."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Any
+
+import pytest
+import trio
+from livebackup_group import livebackup_group, slow_put
+
+from jgroups_py.livebackup.gathering import GATHER_FROM, GATHER_SECONDS, Gathering
+from jgroups_py.livebackup.messages import Confirm, Op, Ops, decode, encode
+from jgroups_py.livebackup.outgoing import TOGETHER_BYTES, Outgoing
+
+SOON = GATHER_SECONDS / 10
+
+
+async def test_nothing_waits_while_few_operations_are_under_way(autojump_clock: Any) -> None:
+    began = trio.current_time()
+    await Gathering().rest(GATHER_FROM - 1)
+    assert trio.current_time() == began
+    await Gathering().rest(GATHER_FROM)
+    assert trio.current_time() == pytest.approx(began + GATHER_SECONDS)
+
+
+async def test_who_waits_can_be_told_to_hurry_and_waits_again_the_next_time(
+    autojump_clock: Any,
+) -> None:
+    gathering = Gathering()
+    gathering.hurry()  # nobody waits
+    for waited in (SOON, GATHER_SECONDS):
+        began = trio.current_time()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(gathering.rest, GATHER_FROM)
+            await trio.sleep(SOON)
+            if waited == SOON:
+                gathering.hurry()
+        assert trio.current_time() == pytest.approx(began + waited)
+
+
+class Sent:
+    """An Outgoing, what it sent and when."""
+
+    def __init__(self, under_way: int) -> None:
+        self.under_way = under_way
+        self.sizes: list[int] = []
+        self.times: list[float] = []
+        self.out: Outgoing[str] = Outgoing(
+            self.send,
+            lambda: None,
+            partial(self.send, to=None),
+            lambda: self.under_way + self.out.operations,
+        )
+
+    async def send(self, data: bytes, to: Any) -> None:
+        found = decode(data)
+        self.sizes.append(len(found.operations) if isinstance(found, Ops) else 1)
+        self.times.append(trio.current_time())
+
+    def operation(self, size: int = 1) -> None:
+        self.out.operation(encode(Op(1, 1, "put", [bytes(size)], 0.0, 1, [], "")))
+
+
+@asynccontextmanager
+async def outgoing(under_way: int) -> AsyncIterator[Sent]:
+    sent = Sent(under_way)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(sent.out.run)
+        await trio.testing.wait_all_tasks_blocked()
+        yield sent
+        await trio.sleep(1)
+        nursery.cancel_scope.cancel()
+
+
+async def test_operations_that_come_within_a_millisecond_are_one_message_when_many_are_under_way(
+    autojump_clock: Any,
+) -> None:
+    for under_way, sizes in ((GATHER_FROM, [8, 2]), (GATHER_FROM - 1, [1] * 10)):
+        async with outgoing(under_way) as sent:
+            for _ in range(10):
+                sent.operation()
+                await trio.sleep(GATHER_SECONDS / 7.5)
+        assert sent.sizes == sizes
+
+
+async def test_operations_that_wait_to_be_sent_are_not_under_way(autojump_clock: Any) -> None:
+    async with outgoing(0) as sent:
+        began = trio.current_time()
+        for _ in range(2 * GATHER_FROM):
+            sent.operation()
+    assert sent.sizes == [2 * GATHER_FROM] and sent.times == [began]
+
+
+@pytest.mark.parametrize("what", ["another message", "many bytes", "it is told to hurry"])
+async def test_operations_wait_no_longer_for(what: str, autojump_clock: Any) -> None:
+    async with outgoing(GATHER_FROM) as sent:
+        sent.operation(TOGETHER_BYTES)
+        await trio.testing.wait_all_tasks_blocked()
+        assert sent.sizes == [1], "a message that is full does not wait at all"
+        began = trio.current_time()
+        sent.operation()
+        await trio.sleep(SOON)
+        if what == "another message":
+            sent.out.say(encode(Confirm(1, [1])), "B")
+        elif what == "many bytes":
+            sent.operation(TOGETHER_BYTES)
+        else:
+            sent.out.hurry()
+    assert sent.times[1] == pytest.approx(began + SOON)
+
+
+async def test_operations_that_come_while_others_are_sent_wait_for_more(
+    autojump_clock: Any,
+) -> None:
+    async with outgoing(GATHER_FROM) as sent:
+        slow = sent.send
+
+        async def send(data: bytes) -> None:
+            if len(sent.sizes) < 9:
+                sent.operation()
+            await trio.lowlevel.checkpoint()
+            await slow(data, None)
+
+        sent.out._send_to_others = send
+        sent.operation()
+        sent.operation()
+        await trio.sleep(GATHER_SECONDS * 4.5)
+    assert sent.sizes[:4] == [2, 1, 1, 1]
+    assert sent.times[3] - sent.times[0] == pytest.approx(3 * GATHER_SECONDS)
+
+
+def _counted(node: Any) -> list[bytes]:
+    """What the node sends from now on."""
+    sent: list[bytes] = []
+    usual, usual_to_others = node.out._send, node.out._send_to_others
+
+    async def send(data: bytes, to: Any) -> None:
+        sent.append(data)
+        await usual(data, to)
+
+    async def send_to_others(data: bytes) -> None:
+        sent.append(data)
+        await usual_to_others(data)
+
+    node.out._send, node.out._send_to_others = send, send_to_others
+    return sent
+
+
+async def test_many_clients_make_few_messages_and_few_confirmations(autojump_clock: Any) -> None:
+    async with livebackup_group(lag_aim=0.0) as group:
+        live, backup = await group.start("AB")
+        operations, confirmations = _counted(live), _counted(backup)
+
+        async def client(number: int) -> None:
+            for _ in range(5):
+                await live.run(slow_put, f"q{number}", "m", 0.01 + number / 10_000)
+
+        async with trio.open_nursery() as nursery:
+            for number in range(40):
+                nursery.start_soon(client, number)
+        assert len(operations) <= 100 >= len(confirmations), "of 200 operations"
+
+
+async def _time_of(live: Any, queue: str, seconds: float) -> float:
+    began = trio.current_time()
+    await live.run(slow_put, queue, "m", seconds)
+    return trio.current_time() - began
+
+
+async def test_a_backup_that_has_nothing_left_confirms_at_once(autojump_clock: Any) -> None:
+    async with livebackup_group() as group:
+        live, _ = await group.start("AB")
+        times: list[float] = []
+
+        async def client(number: int) -> None:
+            times.append(await _time_of(live, f"q{number}", 0.01 + SOON * (number > 0)))
+
+        async with trio.open_nursery() as nursery:
+            for number in range(1 + GATHER_FROM):
+                nursery.start_soon(client, number)
+    assert max(times) < 0.02 + 5 * SOON, "the first one waits for the others, and no longer"
+    assert min(times) > 0.02 + SOON
+
+
+async def test_operations_are_sent_when_those_under_way_are_confirmed(autojump_clock: Any) -> None:
+    async with livebackup_group() as group:
+        live, _ = await group.start("AB")
+        async with trio.open_nursery() as nursery:
+            for number in range(GATHER_FROM):
+                nursery.start_soon(live.run, slow_put, f"q{number}", "m", 0.01)
+            await trio.sleep(0.02 - SOON)
+            assert await _time_of(live, "q", 0.0) == pytest.approx(SOON, rel=0.5)
