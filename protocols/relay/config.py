@@ -22,32 +22,32 @@ class RelayConfig(Protocol.Config):
     bridge: str
     """Stack file of the global cluster."""
     bridge_cluster: str = "global"
-    """Its name."""
+    """The name of the global cluster."""
     bridge_attributes: str = ""
     """Attributes of the bridge stack that differ from its file: ``TCP.bind_port=7950;...``"""
     bridge_properties: str = ""
     """Values for ``${name}`` in the bridge's file: ``name=value;...``"""
     sites: tuple[str, ...] = ()
-    """All sites, this one among them, that must acknowledge from the start on; others are refused on the
-    bridge. Empty: those that appear."""
+    """All sites, this one included. They must acknowledge from the start; others are refused on the bridge. Empty: the
+    sites that appear."""
     primary: str = ""
     """The site that relays to the others, the same at every member of every site; ``all``: every
-    site relays. Empty: the first of ``sites``, or ``all`` where none are named. Other sites do not
-    relay: what is sent there stays there. Each member logs at its start which site is primary."""
+    site relays. Empty: the first of ``sites``, or ``all`` where none are named. Other sites do not relay: their
+    multicasts stay there. Each member logs the primary site at its start."""
     buffering_members: int = 3
-    """The relay and the next in line that keep what is not acknowledged. One crash less than this
-    between two moments of "holders complete" loses nothing; each costs a copy of the tail."""
+    """Members that keep unacknowledged messages: the relay and the next in line. One crash less than this, between two
+    moments of "holders complete", loses nothing. Each holder costs a copy of the tail."""
     max_messages: int = 200_000
-    """Messages a buffer holds at most."""
+    """The most messages that a buffer holds."""
     max_bytes: Bytes = 100_000_000
-    """Bytes a buffer holds at most in memory (64 a message beside the payload, 280 a run)."""
+    """The most bytes that a buffer holds in memory (64 a message beside the payload, 280 a run)."""
     max_age: Seconds = 600.0
-    """How long a message is held at most; 0: without limit."""
+    """The longest time for which a message is held; 0: without limit."""
     overflow: Literal["drop_oldest", "block", "spill"] = "drop_oldest"
     """A full buffer: lose the oldest (the sites are then out of sync), let senders wait, or
     write to a file."""
     block_credits: Bytes = 2_000_000
-    """Bytes that a member may have under way when senders must wait: flow control's ``max_credits``."""
+    """Bytes that a member may have sent when senders must wait: flow control's ``max_credits``."""
     spill_dir: str = ""
     """Directory of the spill file; empty: the system's for temporary files."""
     max_spill: Bytes = 1_000_000_000
@@ -55,30 +55,28 @@ class RelayConfig(Protocol.Config):
     ack_every: int = 1000
     """Messages after which a member reports to its relay at once."""
     ack_interval: Seconds = 0.1
-    """Time after which it does so anyway; also of acknowledgements and trims."""
+    """Time after which a member reports anyway. Acknowledgements and trims use it, too."""
     relay_when: Literal["received", "stable"] = "received"
-    """``stable``: relay only what all members of the site have. Later, but no other site ever has
-    what nobody at home has."""
+    """``stable``: relay only messages that all members of the site have. That is later, but no other site ever has a
+    message that its home site has lost."""
     leave_timeout: Seconds = 5.0
     """How long a relay that leaves waits for acknowledgements."""
     gap_wait: Seconds = 15.0
-    """How long a number must be missing before it is given up. Longer than the longest time a
-    merge takes."""
+    """Time after which a missing number is given up. Longer than any merge takes."""
     cut_off_wait: Seconds = 120.0
-    """How long a relay that has lost as many members as are left, and cannot know that they are dead,
-    acknowledges nothing. Longer than partitions inside a site last; the other sites' buffers
-    hold as much."""
+    """Time for which a relay acknowledges nothing after it has lost at least half of its site without knowing whether
+    they are dead. Longer than partitions inside a site last; the other sites' buffers must hold as much."""
     max_origins: int = 10_000
     """Origins known above which a warning is logged."""
     join_queue: int = 20_000
-    """Messages kept by a joiner that does not know yet where to begin."""
+    """Messages that a joiner keeps until it knows where to begin."""
     chunk_bytes: Bytes = 100_000
     """Largest run sent to another site."""
     fetch_bytes: Bytes = 1_000_000
-    """Most sent to a collecting member before it asks again."""
+    """The most bytes sent to a collecting member before it asks again."""
     post_bytes: Bytes = 16_000_000
-    """Posts of blocks on top (a cache's events) that may wait for the bridge's flow control, for each
-    site; more are dropped, and the block sends them again."""
+    """Bytes of posts (a cache's events) that may wait for the bridge's flow control, for each site. More are dropped,
+    and the block on top sends them again."""
     retry_interval: Seconds = 1.0
     """After this long an unanswered question is asked again."""
 
@@ -97,7 +95,7 @@ class RelayConfig(Protocol.Config):
         pairs(self.bridge_properties, "bridge_properties")
 
     def _named(self) -> None:
-        """A site that is not there cannot relay: a mistyped name would end all relaying, unnoticed."""
+        """Check the names: a mistyped primary would silently end all relaying."""
         sites = ", ".join(self.sites)
         if self.sites and self.site not in self.sites:
             raise ConfigError(f'site "{self.site}" is not among sites ({sites})')
@@ -113,7 +111,7 @@ class RelayConfig(Protocol.Config):
 
 
 def pairs(text: str, name: str) -> dict[str, str]:
-    """``a=b;c=d`` as a dict.
+    """Return ``a=b;c=d`` as a dict.
 
     Raises:
         ConfigError: something else.

@@ -1,4 +1,4 @@
-"""What a relay does at intervals: acknowledge what all its members have, trim, forget, give up what nobody has."""
+"""The duties of a relay at intervals: acknowledge what all its members have, trim, forget, give up missing numbers."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class RelayDuty:
         self._forgetting = forgetting
         self._ask_round = ask_round
 
-    # --- what members say
+    # --- reports of members
 
     def on_report(self, src: Address, report: Report) -> None:
         roles = self._roles
@@ -71,20 +71,20 @@ class RelayDuty:
             self._out.wake()
 
     def on_lack(self, src: Address, lack: Lack) -> None:
-        """A member has less than it had reported: the relays of ``lack.site`` go back."""
+        """Make the relays of ``lack.site`` go back: a member has less than it had reported."""
         if self._roles.is_relay:
             for origin, number in lack.numbers.items():
                 self.reports.lower(src, lack.site, origin, number)
             self._bridge.go_back(lack.site, lack.numbers)
 
     def complete_holders(self) -> int:
-        """How many other members are complete holders, as they say."""
+        """Count the other members that report to be complete holders."""
         return self.reports.complete(self._roles.key, self._roles.other_holders)
 
     # --- at intervals
 
     def tend(self) -> bool:
-        """True: there is more to wait for."""
+        """Do what is due. True: something is left to wait for."""
         roles, state, bridge = self._roles, self._state, self._bridge
         waiting = False
         digests = self.reports.digests(roles.key, roles.others)
@@ -102,13 +102,13 @@ class RelayDuty:
         return waiting
 
     def _say_begun(self) -> None:
-        """All members have reported in this view, so all know where they begin."""
+        """Announce, when all members have reported in this view, that all know where they begin."""
         if self._joining.all_have_begun():
             members = [bytes(m) for m in self._roles.line]
             self._out.multicast(lambda serial: Begun(serial, members))
 
     def _trim(self) -> None:
-        """Tells the site what all other sites have acknowledged."""
+        """Tell the site which numbers all other sites have acknowledged."""
         trimming, trimmed = self._trimming, self._state.trimmed
         sites = list(self._state.sites)
         news: dict[bytes, int] = {}
@@ -125,7 +125,7 @@ class RelayDuty:
         self._keeping.check_block()
 
     def _forget_departed(self) -> None:
-        """Departed origins, in three steps: see design/relay.md, "Forgetting"."""
+        """Forget departed origins, in three steps: see design/relay.md, "Forgetting"."""
         forgetting = self._forgetting
         forgetting.end_told(self._is_stable)
         forgetting.drop_silent()
@@ -143,7 +143,7 @@ class RelayDuty:
         return lowest is None or lowest >= serial
 
     def give_up_missing(self) -> bool:
-        """GAPs for what no buffer has. True while something is missing."""
+        """Send GAPs for numbers that no buffer has. True while some are missing."""
         holding, bridge, wait = self._holding, self._bridge, self._config.gap_wait
         now = self._out.now
         since = bridge.sessions.stalled_since()

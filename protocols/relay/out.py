@@ -1,6 +1,6 @@
 """The stack as the parts of RELAY see it: records to members, traces, the log, timers.
 
-A part gets ``RelayOut`` and the parts below it, never RELAY itself. Nothing is asked of ``RelayOut`` that another part owns.
+A part gets ``RelayOut`` and the parts below it, never RELAY itself. ``RelayOut`` gives no data that another part owns.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from jgroups_py.wire.headers import FragHeader, RelayHeader, RelayType
 
 
 class RelayOut:
-    """``protocol``: whose stack it is. ``receive`` takes a record that this member tells itself; ``on_tick``
-    runs after ``ack_interval``, ``on_retry`` after ``retry_interval``, when a part has asked for it."""
+    """``protocol``: whose stack it is. ``receive`` takes a record of this member to itself. On a part's request
+    ``on_tick`` runs after ``ack_interval`` and ``on_retry`` after ``retry_interval``."""
 
     def __init__(
         self,
@@ -72,46 +72,46 @@ class RelayOut:
         return self._protocol.name_of(UUID(origin))
 
     def soon(self, call: Callable[[], None]) -> None:
-        """``call`` runs when the handlers that run now have returned."""
+        """Run ``call`` when the running handlers have returned."""
         self._protocol.machine.soon(call)
 
     def timer(self, callback: Callable[[], None], name: str) -> Timer:
         return self._protocol.timer(callback, name)
 
     def wake(self) -> None:
-        """Something is to be done at the next tick."""
+        """Ask for the next tick."""
         if self.ticks.deadline is None:
             self.ticks.start(self._protocol.config.ack_interval)
 
     def ask_again(self) -> None:
-        """An unanswered question is to be repeated."""
+        """Ask for a repetition of an unanswered question."""
         if not self.retry.armed:
             self.retry.start(self._protocol.config.retry_interval)
 
     # --- to members of this site
 
     def tell(self, dest: Address, record: Record) -> None:
-        """A record to one member, also to this one."""
+        """Send a record to one member, which may be this one."""
         if dest == self.me:
             self._protocol.machine.soon(lambda: self._receive(dest, record))
             return
         self._pass(dest, (encode(record),), {ID: CONTROL_HEADER}, CONTROL_FLAGS, 0)
 
     def multicast(self, make: Callable[[int], Record]) -> int:
-        """A record with the next serial number to all members. Returns the number."""
+        """Multicast a record with the next serial number. Return the number."""
         serial = self._serial = self._serial + 1
         self._pass(None, (encode(make(serial)),), {ID: CONTROL_HEADER}, CONTROL_FLAGS, 0)
         return serial
 
     def multicast_run(self, batch: Batch, first: int, epoch: int, source: RelayHeader) -> None:
-        """A run of another site to all members."""
+        """Multicast a run of another site."""
         headers = {ID: FragHeader(first, MessageKind.RELAYED, epoch), SOURCE_ID: source}
         self._pass(None, batch.payloads, headers, batch.flags & PAYLOAD_FLAGS, batch.type)
 
     def send_copy(
         self, dest: Address, origin: bytes, first: int, payloads: Any, flags: int, type: int
     ) -> None:
-        """A run of a buffer to a member that collects."""
+        """Send a run of a buffer to a member that collects."""
         source = RelayHeader(RelayType.DATA, original_sender=UUID(origin))
         headers = {ID: FragHeader(first, MessageKind.COPY, 0), SOURCE_ID: source}
         self._pass(dest, payloads, headers, flags | CONTROL_FLAGS, type)
@@ -126,15 +126,15 @@ class RelayOut:
     ) -> None:
         self._protocol.pass_down(Batch(dest, payloads, headers, self.me, flags, 0, type))
 
-    # --- what is noticed
+    # --- problems
 
     def refuse(self, src: Address | None, problem: object) -> None:
-        """Something that cannot be: it is counted, traced and dropped."""
+        """Count and trace an impossible record, which is dropped."""
         self.counters.malformed += 1
         self.trace("malformed", src=str(src), problem=str(problem))
 
     def turn_away(self, cause: str, source: Address) -> None:
-        """Somebody of the bridge is refused."""
+        """Count and log a refusal of somebody on the bridge."""
         self._protocol.turn_away(cause, source)
 
     def dropped_duplicates(self, sender: SiteUUID, first: int, count: int) -> None:
@@ -143,7 +143,7 @@ class RelayOut:
             self.trace("dup_dropped", origin=str(sender), seqno=first, count=count)
 
     def lost(self, site: str, origin: str, first: int, last: int, how: str) -> None:
-        """These numbers are missing at one end of a site pair for good."""
+        """Report numbers that one end of a site pair will never get."""
         self.counters.gaps += 1
         self.out_of_sync.add(site, origin, first, last)
         self.log.warning("out of sync with %s: %s %d..%d are lost", site, origin, first, last)

@@ -1,4 +1,4 @@
-"""What RELAY is made of: its parts in the order in which they know each other, and what they show to those outside.
+"""The parts of RELAY, made in the order of their dependencies, and their view for users.
 
 RELAY itself, which orders the parts, is in protocol.py.
 """
@@ -37,24 +37,24 @@ from jgroups_py.values.events import Disconnect
 
 
 class RelayParts(Protocol):
-    """The parts. Subclasses say what happens when a record comes, and at intervals."""
+    """The parts. A subclass handles records and intervals."""
 
     config: RelayConfig
 
     def on_record(self, src: Address, record: Any) -> None:
-        """A record of a member of this site, also of this member itself."""
+        """Handle a record of a member of this site, perhaps this one."""
         raise NotImplementedError
 
     def on_tick(self) -> None:
-        """``ack_interval`` is over, and something was to be done then."""
+        """Do what was asked for after ``ack_interval``."""
         raise NotImplementedError
 
     def on_retry(self) -> None:
-        """``retry_interval`` is over, and a question was not answered."""
+        """Repeat unanswered questions after ``retry_interval``."""
         raise NotImplementedError
 
     def ask_round(self) -> None:
-        """Begins the round of COLLECT that was prepared, if there is one."""
+        """Begin the prepared round of COLLECT, if there is one."""
         raise NotImplementedError
 
     # --- life
@@ -107,7 +107,7 @@ class RelayParts(Protocol):
         self.direction.say()
 
     def _make_orders(self, out: RelayOut, roles: Roles) -> None:
-        """The parts that give others something to do."""
+        """Make the parts that use other parts."""
         config = self.config
         self.posts = self.bridge.posts
         self.forgetting = Forgetting(
@@ -156,11 +156,11 @@ class RelayParts(Protocol):
             timer.cancel()
         self.buffer.close()
 
-    # --- asked by owners
+    # --- for owners of the stack
 
     @property
     def line(self) -> tuple[Address, ...]:
-        """Members of ours, oldest first: relay, standbys, others."""
+        """Return the members that run this package, oldest first: relay, standbys, others."""
         return self.roles.line
 
     @property
@@ -173,11 +173,11 @@ class RelayParts(Protocol):
 
     @property
     def is_relaying(self) -> bool:
-        """Is this site one that relays to others now?"""
+        """Does this site relay to others now?"""
         return self.direction.is_relaying
 
     def status(self) -> RelayStatus:
-        """Role, holders, buffer, epoch, what is out of sync."""
+        """Return role, holders, buffer, epoch and lost ranges."""
         roles, holding, bridge, buffer = self.roles, self.holding, self.bridge, self.buffer
         complete = self.duty.complete_holders() if roles.is_relay else 0
         return RelayStatus(
@@ -205,7 +205,8 @@ class RelayParts(Protocol):
         return {**asdict(self.counters), **refused}
 
     def texts(self) -> dict[str, str]:
-        """A part of ``status``. ``buffered``: messages that some site lacks. ``sites``: those that have a session are ``up``."""
+        """Return a part of ``status`` as texts. ``buffered``: messages that some site lacks. ``sites``: one with a
+        session is ``up``."""
         status = self.status()
         sites = {**dict.fromkeys(status.sites, False), **status.sessions}
         return {
@@ -218,11 +219,11 @@ class RelayParts(Protocol):
         }
 
     def memory_limits(self, members: int) -> dict[str, int]:
-        """The buffer, if this member may come to hold one: every sender does."""
+        """Return the limit of the buffer. Any member may come to hold one."""
         return {"max_bytes": self.config.max_bytes}
 
     def numbers(self) -> RelayNumbers:
-        """For those who look at RELAY from outside: tests and the simulator's oracle."""
+        """Return RELAY's tables, for tests and the simulator's oracle."""
         state, bridge = self.state, self.bridge
         return RelayNumbers(
             not self.joining.waits,

@@ -1,4 +1,4 @@
-"""Posts: what a block on top of the channel sends from relay to relay. RELAY does not read them.
+"""Posts: payloads of a block on top of the channel, from relay to relay. RELAY does not read them.
 
 They go over the bridge in order, as long as it has a link to the site. The block sends again what a broken link loses. A
 post is addressed to a role, the relay of a site, never to a member.
@@ -20,22 +20,21 @@ POST_HEADER = FragHeader(0, MessageKind.POST, 0)
 
 
 class PostListener(Interface):
-    """It is called while the stack hands things up: it must not wait."""
+    """A block's receiver of posts. It is called inside the stack and must not wait."""
 
     def site_link(self, site: str, up: bool) -> None:
-        """The relay of a site can be reached from here, over a link on which nothing is under way yet;
-        or it cannot any more."""
+        """Note that a new, empty link to the relay of a site begins (``up``) or that it has ended."""
 
     def site_post(self, site: str, payload: bytes) -> None:
-        """From the relay of that site."""
+        """Take a post from the relay of that site."""
 
     def site_epoch(self, number: int, site: str) -> None:
-        """A site was promoted. Told to every member."""
+        """Note that a site was promoted. Called at every member."""
 
 
 class BridgePosts:
-    """``links``: the peer that posts to a site go to. ``transmit`` sends a post over the bridge. ``limit``: bytes that
-    may wait for one site."""
+    """``links``: by site, the peer that gets its posts. ``transmit`` sends a post over the bridge. ``limit``: bytes
+    that may wait for one site."""
 
     def __init__(
         self,
@@ -52,7 +51,8 @@ class BridgePosts:
         self._limit = limit
 
     def send(self, site: str, payload: bytes) -> bool:
-        """Send ``payload`` to the first member of ``site``. False: it was dropped, as there is no link or too much waits."""
+        """Send ``payload`` to the relay of ``site``. False: it was dropped, because there is no link or too much
+        waits."""
         peer = self.links.get(site)
         session = None if peer is None else self._sessions.get(peer)
         if session is None:
@@ -69,20 +69,20 @@ class BridgePosts:
         return True
 
     def opened(self, session: RelaySession) -> None:
-        """Flow control of the bridge lets something through."""
+        """Send waiting posts: flow control of the bridge has room."""
         while session.posts and not session.blocked:
             payload = session.posts.popleft()
             session.post_bytes -= len(payload)
             self._transmit(session, payload)
 
     def reached(self, session: RelaySession) -> None:
-        """The peer has answered: a link begins."""
+        """Begin a link: the peer has answered."""
         self.links[session.site] = session.peer
         if self.listener is not None:
             self.listener.site_link(session.site, True)
 
     def gone(self, session: RelaySession) -> None:
-        """The link to the peer has ended. Another relay of its site takes its place."""
+        """End the link to the peer. Another relay of its site takes its place."""
         site = session.site
         if self.links.get(site) != session.peer:
             return

@@ -98,10 +98,10 @@ class RELAY(RelayParts):
 
     config: Config
 
-    # --- asked by owners
+    # --- for owners of the stack
 
     def promote(self) -> None:
-        """This site becomes primary. Any member may be told; its relay does it.
+        """Make this site primary. Any member may be asked; its relay does it.
 
         Raises:
             LocalProtocolError: all sites relay anyway, or there is no view yet.
@@ -114,14 +114,14 @@ class RELAY(RelayParts):
             self.bridge.tell_epoch()
 
     def give_up(self, site: str) -> None:
-        """``site`` no longer holds messages back; messages that it then lacks are listed as out of sync."""
+        """Stop keeping messages for ``site``; those that it lacks are listed as out of sync."""
         if self.state.give_up(site):
             self.log.warning("site %s is given up; it will be out of sync", site)
             self.trimming.repeat()
             self.out.wake()
 
     def reconciled(self, site: str) -> None:
-        """The state of ``site`` was brought in line by other means."""
+        """Note that the state of ``site`` was brought in line by other means."""
         self.out_of_sync.clear(site)
 
     # --- from above
@@ -212,7 +212,7 @@ class RELAY(RelayParts):
             self.pass_up(batch)
 
     def _take(self, batch: Batch, first: int) -> bool:
-        """A home run was delivered here. False: it has no numbers."""
+        """Take a home run that was delivered here. False: it has no numbers."""
         relaying = self.is_relaying
         if not self.stream.take(batch, first, relaying):
             return False
@@ -226,7 +226,7 @@ class RELAY(RelayParts):
         return True
 
     def _mark(self, member: Address, origin: bytes, number: int) -> None:
-        """``number`` is stable when what NAKACK2 has delivered of ``member`` by now is."""
+        """Tie the stability of ``number`` to what NAKACK2 has delivered of ``member`` so far."""
         digest = self.ask_down(GetDigest((member,)))
         if digest is not None:
             self.stability.mark(origin, digest.delivered(member), number)
@@ -243,13 +243,13 @@ class RELAY(RelayParts):
             or not self.holding.takes_copies_of(batch.src)
         ):
             self.counters.strangers += 1
-        # A member that has not heard that the site relays no more offers copies still.
+        # A member may not know yet that the site relays no more, and still offer copies.
         elif self.is_relaying and not self.state.is_forgotten(bytes(sender)):
             self.keeping.keep(bytes(sender), first, batch)
         self.consume(batch)
 
     def _covered(self, batch: Batch) -> None:
-        """The state stands for this run; the other sites may need it from here."""
+        """Keep a run that a state contains; the other sites may need it from here."""
         header = batch.headers.get(ID)
         if type(header) is not FragHeader or batch.src is None:
             return
@@ -305,7 +305,7 @@ class RELAY(RelayParts):
         )
 
     def _on_gap(self, gap: Gap) -> None:
-        """These numbers will not come."""
+        """Handle numbers that will not come."""
         for origin, first, last in self.incoming.skip(gap):
             self.counters.skipped += last + 1 - first
             self.out.lost(gap.site, f"{origin.hex()[:8]}:{gap.site}", first, last, "skipped")
@@ -380,7 +380,7 @@ class RELAY(RelayParts):
         self._settle()
 
     def _leave_behind(self, view: View) -> None:
-        """Handles what departed members leave behind. Copies above what survivors delivered go (the Cut)."""
+        """Handle the departures of a view. Drop copies above the survivors' numbers (the Cut)."""
         if not self.joining.joined_with:
             self._cut()
         self.holding.keep(view)
@@ -408,7 +408,7 @@ class RELAY(RelayParts):
         elif (
             merged
             or not was_holder
-            or holding.round is not None  # it asks members that may have gone
+            or holding.round is not None  # the round asks members that may have gone
             or (roles.is_relay and not was_relay)
         ):
             if merged and roles.is_relay:
@@ -422,13 +422,13 @@ class RELAY(RelayParts):
             self.out.ask_again()
         elif self.joining.queue:
             self._release()
-        # Records that only the departed did not have may go out now.
+        # Records that only departed members lacked may go out now.
         self.bridge.pump_all()
         self.report()
         self.out.wake()
 
     def _cut(self) -> None:
-        """Copies of the departed above what survivors delivered go."""
+        """Drop copies of departed members above the survivors' numbers."""
         for origin in self.buffer.origins():
             if not self.roles.is_member(origin):
                 self.keeping.cut(origin, self.origins.known(origin))
@@ -450,8 +450,8 @@ class RELAY(RelayParts):
             self.on_record(batch.src, record)
 
     def _covered_records(self, batch: Batch) -> None:
-        """Multicasts that a state stands for. Its digests say what these records say, except who of this site is
-        forgotten, whether to wait, and who has begun."""
+        """Handle multicasts that a state contains. Its digests replace these records, except Forget of this site, Block
+        and Begun."""
         for record in self.control.decoded(batch):
             match record:
                 case Forget():
@@ -525,7 +525,7 @@ class RELAY(RelayParts):
             self.pass_event_up(event)
 
     def _on_cut(self, cut: Cut) -> None:
-        """An epoch begins here."""
+        """Begin an epoch."""
         state, holding = self.state, self.holding
         if cut.epoch <= state.epoch:
             return
@@ -557,7 +557,7 @@ class RELAY(RelayParts):
         self._collect()
 
     def _collect_again(self) -> None:
-        """Collects once more: messages in a state have not come by here, so none of them was kept."""
+        """Collect once more: messages in a state did not pass here, so none of them was kept."""
         roles, holding = self.roles, self.holding
         if not roles.is_holder:
             return
@@ -585,7 +585,7 @@ class RELAY(RelayParts):
             self._collected(collect)
 
     def _collected(self, collect: Collect) -> None:
-        """This member is a complete holder. A relay takes over, or goes on."""
+        """End a round: this member is a complete holder. A relay takes over or goes on."""
         roles, bridge = self.roles, self.bridge
         self.holding.collected(collect)
         self._note_departed()
@@ -609,10 +609,10 @@ class RELAY(RelayParts):
             self.report()
         self.out.wake()
 
-    # --- where this member, and others, begin
+    # --- where members begin
 
     def known_here(self) -> Known:
-        """The knowledge of this member, as it travels."""
+        """Return the knowledge of this member, as it travels."""
         roles = self.roles
         relay = roles.line[0] if roles.line else roles.me
         return self.state.known(self.control.serial_of(relay), self.now)
@@ -624,7 +624,7 @@ class RELAY(RelayParts):
         self.keeping.trim()
 
     def _on_snapshot(self, snapshot: Snapshot) -> None:
-        """A member that did not join with that view needs none, nor one that counted as joined in vain."""
+        """Take a snapshot, if this member joined with that view and still needs it."""
         if self.roles.view is None:
             self._keep_early(self.roles.me, snapshot)
         elif self.joining.joined_with == snapshot.view:
@@ -651,10 +651,10 @@ class RELAY(RelayParts):
         self.ask_round()
 
     def _on_state(self, provider: Address | None) -> None:
-        """The state of ``provider`` came, or (None) none."""
+        """Begin with the state of ``provider``. None: there is no state."""
         joining = self.joining
         if provider is not None:
-            # After what was held back: answers to a round that is under way are older.
+            # After the held messages: answers to a running round are older than the state.
             self.machine.soon(self._collect_again)
         mark = joining.mark_of(provider)
         if mark is not None:
@@ -666,7 +666,7 @@ class RELAY(RelayParts):
             joining.end_state()
 
     def _begin_without_mark(self) -> None:
-        """All that STATE_TRANSFER held back has come."""
+        """Begin without digests, after the messages that STATE_TRANSFER held back."""
         joining = self.joining
         if joining.marked_by is not None:
             self.trace("state without digests", provider=self.name_of(joining.marked_by))
@@ -674,7 +674,7 @@ class RELAY(RelayParts):
             self._release()
 
     def _begin_with_state(self, mark: Known) -> None:
-        """Begins with a state: messages in it do not come again, missing ones do."""
+        """Begin with a state: messages in it do not come again, missing ones do."""
         state = self.state
         self.joining.end_state()
         before = {s: dict(n) for s, n in state.site_digest.items()}
@@ -689,7 +689,7 @@ class RELAY(RelayParts):
         self.ask_round()
 
     def _learn_rest(self, known: Known) -> None:
-        """Up to its serial the relay's records are contained in ``known``; it may name who has gone."""
+        """Learn the rest of ``known``, which contains the relay's records up to its serial."""
         if self.roles.line:
             self.control.contained(self.roles.line[0], known.serial)
         self._note_departed()
@@ -701,7 +701,7 @@ class RELAY(RelayParts):
             self.consume(batch)
 
     def _release(self) -> None:
-        """Handles the queued events."""
+        """Handle the queued events."""
         if self.joining.waits:
             return
         for batch in self.joining.take_queue():
@@ -711,7 +711,7 @@ class RELAY(RelayParts):
         self.out.wake()
 
     def _keep_early(self, src: Address, record: Record) -> None:
-        """A record of a view that this member has not installed yet."""
+        """Keep a record of a view that this member has not installed yet."""
         if self.joining.keep_early(src, record, self.config.gap_wait):
             self.out.wake()
         else:
@@ -728,7 +728,7 @@ class RELAY(RelayParts):
         self.out.wake()
 
     def report(self) -> None:
-        """Tells the relay what changed since the last report in this view."""
+        """Report to the relay the changes since the last report in this view."""
         roles = self.roles
         self.reporting.reset()
         if roles.view is None or self.joining.waits or roles.is_relay:
@@ -762,17 +762,17 @@ class RELAY(RelayParts):
         if again:
             self.out.wake()
 
-    # --- whom to forget
+    # --- forgetting
 
     def _on_forget(self, record: Forget) -> None:
         if record.site:
             self._forget_remote(record.site, record.origins)
         else:
-            # A member that was left out by the others of our view is told, too, that they forget it.
+            # A member that the others have left out of their view gets this record, too.
             self.forgetting.forget_departed(record.origins)
 
     def _forget_remote(self, site: str, origins: Sequence[bytes]) -> None:
-        """Departed members of another site, which has forgotten them."""
+        """Forget departed members of another site, which has forgotten them."""
         self.state.forget_remote(site, origins, self.now)
         self.duty.reports.forget(site, origins)
         self.bridge.sessions.forget(origins)

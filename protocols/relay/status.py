@@ -14,7 +14,7 @@ _RANGES_MAX = 1000
 
 @dataclass(frozen=True, slots=True)
 class LostRange:
-    """Numbers ``first .. last`` of one origin that one end of a site pair does not have."""
+    """Numbers ``first .. last`` of one origin that one end of a site pair lacks."""
 
     origin: str
     first: int
@@ -45,7 +45,7 @@ class RelayStatus:
 
 
 class RelayNumbers(NamedTuple):
-    """RELAY's tables at this moment. They are to be looked at, not kept and not written.
+    """RELAY's tables at this moment. Read them; do not keep or change them.
 
     Origins are named by the 16 bytes of their address; numbers are RELAY.md's.
     """
@@ -55,7 +55,7 @@ class RelayNumbers(NamedTuple):
     complete: bool
     """Does it count as a holder?"""
     relaying: bool
-    """Does it hold its site for one that relays?"""
+    """Does its site relay, as far as it knows?"""
     delivered: Mapping[bytes, int]
     trimmed: Mapping[bytes, int]
     base: Mapping[bytes, int]
@@ -82,7 +82,7 @@ class RelayCounters:
     gaps: int = 0
     gaps_put_off: int = 0
     cut_off: int = 0
-    """Views with which, as relay, it stopped acknowledging: most of its site may be elsewhere."""
+    """Views after which it, as relay, stopped acknowledging: most of its site may be elsewhere."""
     skipped: int = 0
     ahead: int = 0
     overflowed: int = 0
@@ -98,7 +98,7 @@ class RelayCounters:
 
 
 class OutOfSync:
-    """Lost ranges by site. They are shown until the sites were reconciled."""
+    """Lost ranges by site, until the sites are reconciled."""
 
     def __init__(self) -> None:
         self._sites: dict[str, list[LostRange]] = {}

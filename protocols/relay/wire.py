@@ -72,7 +72,7 @@ Ranges = dict[Origin, list[tuple[Seqno, Seqno]]]
 
 
 class Known(Struct, frozen=True, array_like=True):
-    """The knowledge of a member, as it travels: to joiners, to members that collect, with a state."""
+    """The knowledge of a member, sent to joiners, to collecting members and with a state."""
 
     delivered: Numbers
     trimmed: Numbers
@@ -108,14 +108,14 @@ class Fetch(Struct, frozen=True, array_like=True, tag=3):
 
 
 class Fetched(Struct, frozen=True, array_like=True, tag=4):
-    """The end of one Fetch; ``rest``: what of it was not sent because it is too much for one."""
+    """The end of one Fetch. ``rest``: ranges left for another Fetch."""
 
     view: ViewKey
     rest: Ranges
 
 
 class Report(Struct, frozen=True, array_like=True, tag=5):
-    """Site digest (what changed since the last report in this view) of one member, to the relay."""
+    """One member's site digest to the relay: changes since the last report in this view."""
 
     view: ViewKey
     serial: Seqno
@@ -143,7 +143,7 @@ class StateMark(Struct, frozen=True, array_like=True, tag=8):
 
 
 class Lack(Struct, frozen=True, array_like=True, tag=9):
-    """I have this much and was given something beyond."""
+    """I have only these numbers and got something beyond them."""
 
     site: Name
     numbers: Numbers
@@ -163,7 +163,7 @@ class Trim(Struct, frozen=True, array_like=True, tag=20):
 
 
 class Gap(Struct, frozen=True, array_like=True, tag=21):
-    """Messages at or below these numbers will not come. ``start``: it was never meant to."""
+    """Messages at or below these numbers will not come. ``start``: they were never meant to."""
 
     serial: Seqno
     site: Name
@@ -195,7 +195,7 @@ class Block(Struct, frozen=True, array_like=True, tag=24):
 
 
 class Begun(Struct, frozen=True, array_like=True, tag=25):
-    """These members know where they begin: nobody asks for what they joined with any more."""
+    """These members know where they begin: no Need of them will come."""
 
     serial: Seqno
     members: list[Origin]
@@ -205,7 +205,7 @@ class Begun(Struct, frozen=True, array_like=True, tag=25):
 
 
 class Ask(Struct, frozen=True, array_like=True, tag=40):
-    """Kind 2 of the seed: who I am, what I have, which origins I still know; what do you have?"""
+    """Kind 2 of RELAY.md: who I am, what I have, which origins I still know; what do you have?"""
 
     token: Seqno
     site: Name
@@ -213,11 +213,11 @@ class Ask(Struct, frozen=True, array_like=True, tag=40):
     known: list[Origin]
     have: SiteNumbers
     blind: bool = False
-    """I joined and nobody was left to say where: begin with what is not acknowledged."""
+    """I joined and nobody could tell me where to begin: send all that is unacknowledged."""
 
 
 class Have(Struct, frozen=True, array_like=True, tag=41):
-    """Kind 2: the answer to Ask(token); 0: unasked, go back to this."""
+    """Kind 2: the answer to Ask(token). Token 0: unasked, go back to these numbers."""
 
     token: Seqno
     site: Name
@@ -226,7 +226,7 @@ class Have(Struct, frozen=True, array_like=True, tag=41):
 
 
 class Ack(Struct, frozen=True, array_like=True, tag=42):
-    """Kind 2: all members of my site have this (what changed)."""
+    """Kind 2: all members of my site have these numbers; changes only."""
 
     numbers: Numbers
 
@@ -245,7 +245,7 @@ class StillKnown(Struct, frozen=True, array_like=True, tag=44):
 
 
 class Leaving(Struct, frozen=True, array_like=True, tag=45):
-    """Kind 3 of the seed: going down gracefully."""
+    """Kind 3 of RELAY.md: going down gracefully."""
 
 
 Multicast = Trim | Gap | Forget | Cut | Block | Begun
@@ -275,7 +275,7 @@ def encode(record: Record) -> bytes:
 
 
 def decode_local(payload: Any) -> Any:
-    """A record from a member of the own site.
+    """Decode a record from a member of the own site.
 
     Raises:
         RemoteProtocolError: anything else.
@@ -284,7 +284,7 @@ def decode_local(payload: Any) -> Any:
 
 
 def decode_bridged(payload: Any) -> Any:
-    """A record from another site's relay; raises as ``decode_local``."""
+    """Decode a record from another site's relay. Errors as ``decode_local``."""
     return _decode(_BRIDGED, payload)
 
 

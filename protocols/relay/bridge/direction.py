@@ -16,13 +16,13 @@ from jgroups_py.protocols.relay.wire import Cut, Known
 
 
 class Direction:
-    """The epoch that holds at this member is in ``state``. A relay may be ahead of it by what it has announced."""
+    """``state`` has the epoch that holds at this member. A relay may have announced a newer one."""
 
     def __init__(
         self, config: RelayConfig, out: RelayOut, roles: Roles, state: RelayState, origins: Origins
     ) -> None:
         self.announced: Epoch = state.epoch
-        """The newest epoch this member, as relay, has told its site."""
+        """The newest epoch that this member, as relay, has announced to its site."""
         self._config = config
         self._out = out
         self._roles = roles
@@ -35,7 +35,7 @@ class Direction:
         return self._state.relays(self.announced)
 
     def say(self) -> None:
-        """One line at the start: which site is primary, and whether this one relays."""
+        """Log at the start which site is primary and whether this one relays."""
         config, log = self._config, self._out.log
         primary = config.first_primary
         if primary == ALL:
@@ -43,7 +43,7 @@ class Direction:
         elif primary == config.site:
             log.info("primary: %s; this site relays to the others", primary)
         else:
-            # A warning where nobody chose: the first of the sites is primary by default.
+            # A warning if nobody chose: the first of the sites is primary by default.
             log.log(
                 logging.INFO if config.primary else logging.WARNING,
                 "primary: %s%s; this site, %s, does not relay: other sites do not get what is sent"
@@ -63,23 +63,23 @@ class Direction:
             raise LocalProtocolError("not connected")
 
     def promote(self) -> None:
-        """This site becomes primary. Messages that were delivered before are not relayed."""
+        """Make this site primary. Messages delivered earlier are not relayed."""
         base = dict(self._state.delivered)
         self.begin((self.announced[0] + 1, self._config.site), base)
 
     def follow(self) -> bool:
-        """The epoch of ``state`` is new. False: it was announced before."""
+        """Follow a new epoch of ``state``. False: this member announced it."""
         if self._state.epoch <= self.announced:
             return False
         self.announced = self._state.epoch
         return True
 
     def step_down(self) -> None:
-        """Another member is relay now: what this one announced need not have come."""
+        """Stop being relay: an announced epoch may never arrive."""
         self.announced = self._state.epoch
 
     def hear(self, session: RelaySession, epoch: Epoch) -> bool:
-        """A relay of another site lives in ``epoch``. True: it is higher than ours and holds here too."""
+        """Note the ``epoch`` of another site's relay. True: it is higher than ours and now holds here, too."""
         out, state, was = self._out, self._state, self.announced
         if epoch <= was or not self._roles.is_relay or self._config.first_primary == ALL:
             return False
@@ -103,7 +103,7 @@ class Direction:
         return True
 
     def compare(self, new: str, old: str, session: RelaySession) -> None:
-        """Compares the messages of the old primary that are here with those at the new one."""
+        """Compare the old primary's messages here with those at the new primary."""
         ours = self._state.site_digest.get(old, {})
         theirs = session.have.get(old, {})
         if session.site != new or old == self._config.site:
@@ -114,7 +114,7 @@ class Direction:
                 self._out.lost(new, f"{origin.hex()[:8]}:{old}", low + 1, high, "differs")
 
     def begin(self, epoch: Epoch, base: Mapping[bytes, int]) -> None:
-        """Announces ``epoch``. It holds for each member from this place in the relay's stream on."""
+        """Announce ``epoch``. It holds at each member from this place in the relay's stream on."""
         out, state = self._out, self._state
         self.announced = epoch
         numbers = dict(base)
@@ -125,11 +125,11 @@ class Direction:
         out.multicast(lambda serial: Cut(serial, epoch, numbers))
 
     def repeat(self, known: Iterable[Known]) -> None:
-        """After a merge: a member whose half has not heard of the epoch, and that does not collect, hears of it."""
+        """Announce the epoch again after a merge, for members of the other half that do not collect."""
         state, epoch = self._state, self.announced
         if all(one.epoch >= epoch for one in known):
             return
         numbers: Numbers = {}
-        if state.relays(epoch):  # origins that are not named would be forgotten there
+        if state.relays(epoch):  # the other members would forget origins that are not named
             numbers = {**dict.fromkeys(state.delivered, 0), **state.base}
         self._out.multicast(lambda serial: Cut(serial, epoch, numbers))

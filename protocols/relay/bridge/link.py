@@ -5,11 +5,10 @@
     to the peer      only ever the next number of an origin, out of the buffer
     from the peer    only ``forwarded + 1`` is multicast here; below: dropped; above: "I have forwarded"
 
-What comes from members that are not in the bridge view is dropped: what a former relay sent and nobody has read is in
-the buffers of its successor.
+Messages from members outside the bridge view are dropped: the successor of a former relay has them in its buffer.
 
-While the local group can take no more (flow control), what came waits in the session's inbox, and its credits with it:
-the other site's buffer takes the load.
+While flow control blocks the local group, messages wait in the session's inbox and keep their credits, so the other
+site's buffer takes the load.
 """
 
 from __future__ import annotations
@@ -81,7 +80,7 @@ class RelayBridge:
         self.forwarded = Forwarded()
         self.posts = BridgePosts(out.counters, self.sessions, self._send_post, config.post_bytes)
         self.local_blocked: dict[str, None] = {}
-        """Protocols that say that nothing may be multicast here."""
+        """Protocols that forbid multicasts here at present."""
         self._config = config
         self._out = out
         self._roles = roles
@@ -98,7 +97,7 @@ class RelayBridge:
     # --- flow control at home
 
     def block(self, source: str) -> None:
-        """Protocol ``source`` says that nothing may be multicast here."""
+        """Note that protocol ``source`` forbids multicasts here."""
         self.local_blocked[source] = None
 
     def unblock(self, source: str) -> None:
@@ -132,7 +131,7 @@ class RelayBridge:
         link.stack.connect(config.bridge_cluster)
 
     def close(self, then: Callable[[], None] | None = None) -> None:
-        """Says good-bye and leaves. When that is done, the stack is closed and ``then`` called."""
+        """Leave the bridge with a good-bye. Then close the stack and call ``then``."""
         link = self.link
         if link is None:
             if then is not None:
@@ -147,7 +146,7 @@ class RelayBridge:
         link.stack.disconnect()
 
     def ended(self, link: BridgeLink, event: Event) -> None:
-        """A bridge stack has come to its end, wanted or not."""
+        """Handle the end of a bridge stack, wanted or not."""
         self._out.soon(link.stack.close)
         then, link.then = link.then, None
         if then is not None:
@@ -158,7 +157,7 @@ class RelayBridge:
             self._forget_all()
             self.link = None
             link.is_heard = False
-            self._out.ask_again()  # it is opened again after a while
+            self._out.ask_again()  # the stack is opened again after ``retry_interval``
 
     def _forget_all(self) -> None:
         sessions = list(self.sessions.values())
@@ -224,18 +223,18 @@ class RelayBridge:
         self._out.wake()
 
     def sites(self) -> list[str]:
-        """Sites with a relay on the bridge, as far as they have said so, ours first."""
+        """Return the sites with a known relay on the bridge, ours first."""
         return [self._config.site, *[s.site for s in self.sessions.values() if s.site]]
 
     def is_sole(self, site: str) -> bool:
-        """Is there one relay of ``site`` on the bridge for certain?"""
+        """Is exactly one relay of ``site`` on the bridge?"""
         own = 1 if site == self._config.site else 0
         return own + self.sessions.relays_of(site) == 1
 
     # --- kind 2: numbers
 
     def restart(self) -> None:
-        """Asks every relay again (after a COLLECT)."""
+        """Ask every relay again (after a COLLECT)."""
         for session in list(self.sessions.values()):
             self.ask(session)
 
@@ -257,7 +256,7 @@ class RelayBridge:
         )
 
     def ask_silent_ones(self) -> bool:
-        """Asks the relays again that have not answered. True: there are some."""
+        """Ask silent relays again. True: there are some."""
         silent = [
             s
             for s in self.sessions.values()
@@ -268,30 +267,30 @@ class RelayBridge:
         return bool(silent)
 
     def tell_epoch(self) -> None:
-        """Every relay learns who is primary now, and what is here of each site."""
+        """Tell every relay which site is primary, and this site's numbers."""
         for session in self.sessions.values():
             self.ask(session, again=True)
 
     def tell_known(self) -> None:
-        """Every relay learns which origins of this site are not forgotten."""
+        """Tell every relay which origins of this site are not forgotten."""
         if self._joining.blind:
             return
         for session in self.sessions.values():
             self._tell(session, StillKnown(self._origins.still_known()))
 
     def ask_back(self, site: str, origin: bytes) -> None:
-        """Less than was thought is here: every relay of ``site`` goes back."""
+        """Ask every relay of ``site`` to go back: this site has less than was known."""
         for session in self.sessions.of_site(site):
             self._ask_back(session, origin)
 
     def go_back(self, site: str, numbers: Mapping[bytes, int]) -> None:
-        """A member of this site has only ``numbers``."""
+        """Go back to ``numbers``: a member of this site has only these."""
         out, patience = self._out, self._config.retry_interval
         for origin in self.forwarded.lack(site, numbers, out.now, patience):
             self.ask_back(site, origin)
 
     def look_for_stuck(self, lowest: SiteNumbers) -> bool:
-        """A member that stays behind what was multicast here gets it again. True: some are behind."""
+        """Ask again for multicasts that a member did not get. True: some members are behind."""
         patience = 3 * self._config.retry_interval
         blocked = bool(self.local_blocked)
         back, waiting = self.forwarded.behind(lowest, self._out.now, patience, blocked)
@@ -318,12 +317,12 @@ class RelayBridge:
                 self._tell_have(session, 0, numbers)
 
     def _tell_have(self, session: RelaySession, token: int, numbers: Numbers) -> None:
-        """Tells the peer what was multicast here. ``token``: of its question; 0 where it has not asked."""
+        """Tell the peer which numbers were multicast here. ``token``: of its question; 0: unasked."""
         have = Have(token, self._config.site, self._direction.announced, numbers)
         self._tell(session, have)
 
     def _meet(self, session: RelaySession, site: str) -> None:
-        """The peer has said which site it is relay of."""
+        """Note which site the peer is relay of."""
         if session.site != site:
             session.site = site
             if self._state.learn_site(site):
@@ -378,7 +377,7 @@ class RelayBridge:
             if ahead > 0 and not self._roles.is_member(origin):
                 self._out.counters.ahead += ahead
         if not self._joining.blind:
-            # Origins we did not name when we asked are forgotten there, and never come again.
+            # The peer forgets origins that our question does not name; they never come again.
             known = dict.fromkeys(origins.still_known())
             numbers = {o: n for o, n in numbers.items() if o in known}
         session.answered(numbers, upto)
@@ -391,7 +390,7 @@ class RelayBridge:
     # --- to the other sites
 
     def pump(self, session: RelaySession) -> None:
-        """Sends all that may be sent, a piece of each origin in turn."""
+        """Send all that may be sent, a piece of each origin in turn."""
         origins = list(self._origins.origins())
         while origins:
             origins = [o for o in origins if self._send_next(session, o)]
@@ -401,14 +400,14 @@ class RelayBridge:
             self.pump(session)
 
     def pump_origin(self, origin: bytes) -> None:
-        """Something of ``origin`` was delivered here."""
+        """Send on after a delivery of ``origin``."""
         for session in self.sessions.values():
             if session.ready and not session.blocked:
                 while self._send_next(session, origin):
                     pass
 
     def _send_next(self, session: RelaySession, origin: bytes) -> bool:
-        """Sends one run. False: there is nothing (more) to send now."""
+        """Send one run. False: there is nothing to send now."""
         state = self._state
         if not session.ready or session.blocked or not self._direction.is_relaying:
             return False
@@ -453,7 +452,7 @@ class RelayBridge:
                 out.trace("relay", origin=shown, seqno=first, count=count, to=to)
 
     def send_gaps(self, wait: float) -> None:
-        """Numbers that have been missing for so long will not come: the other site goes on."""
+        """Send GAPs for numbers missing longer than ``wait``, so that the other site goes on."""
         now = self._out.now
         for session in list(self.sessions.values()):
             due = [o for o, since in session.stalled.items() if now >= since + wait]
@@ -476,8 +475,8 @@ class RelayBridge:
         self._tell(session, BridgeGap({origin: upto}, False))
 
     def acknowledge(self, lowest: SiteNumbers, *, tell: bool) -> None:
-        """All members here have ``lowest``. Requests for them are done: they have come by other ways. ``tell``: the relays of
-        those sites learn what is new of it."""
+        """Note that all members here have ``lowest``. That ends requests for these numbers. ``tell``: send the news to
+        the relays of those sites."""
         self.forwarded.all_have(lowest)
         for session in self.sessions.values() if tell else ():
             numbers = lowest.get(session.site)
@@ -518,7 +517,7 @@ class RelayBridge:
             except RemoteProtocolError as error:
                 self._out.refuse(batch.src, error)
                 continue
-            # It is another one when the record before has refused the peer.
+            # The session is a new one if the previous record has refused the peer.
             session = self.sessions.get(session.peer, session)
             match record:
                 case Ask() | Have() if not self._is_listed(session, record.site):
@@ -539,7 +538,7 @@ class RelayBridge:
                     self._take(session, record)
 
     def _is_listed(self, session: RelaySession, site: str) -> bool:
-        """May this site take part?"""
+        """Is this site allowed on the bridge?"""
         listed = self._config.sites
         if listed and site not in listed:
             self._out.turn_away("unlisted_site", session.peer)
@@ -549,8 +548,7 @@ class RelayBridge:
         return True
 
     def _refuse(self, session: RelaySession) -> None:
-        """Ends the link with the peer. Its new session has no site, so nothing comes from it and nothing goes to it, also when an earlier
-        session had one."""
+        """End the link with the peer. Its new session has no site, so nothing is taken from it or sent to it."""
         self.posts.gone(session)
         self._drop_inbox(session)
         self._token += 1
@@ -562,14 +560,14 @@ class RelayBridge:
         self._out.wake()
 
     def _take(self, session: RelaySession, item: Batch | BridgeGap | StillKnown) -> None:
-        """An item of the peer's stream is handled in its order, when the group can take it."""
+        """Handle an item of the peer's stream in order, when the group can take it."""
         if self.local_blocked or session.inbox:
             session.inbox.append(item)
         else:
             self._handle(session, item)
 
     def drain(self) -> None:
-        """The local group takes messages again."""
+        """Handle waiting items: the local group takes messages again."""
         if self._draining:
             return
         self._draining = True
@@ -652,8 +650,7 @@ class RelayBridge:
             session.perhaps_gone = gone
 
     def _forget_owed(self) -> None:
-        """A relay that was one of two is the only one now. Origins that it no longer knew are forgotten, unless
-        something came of them since."""
+        """Forget the origins that a site's only remaining relay no longer knew, unless they have sent since."""
         for session in self.sessions.values():
             if session.perhaps_gone and self.is_sole(session.site):
                 gone, session.perhaps_gone = session.perhaps_gone, {}
@@ -664,7 +661,7 @@ class RelayBridge:
         return {**self._state.site_digest.get(site, {}), **self.forwarded.of(site)}
 
     def _forget(self, site: str, gone: list[bytes]) -> None:
-        """Forgets origins of ``site``, which has forgotten them."""
+        """Forget origins of ``site``, which has forgotten them."""
         if gone:
             self.forwarded.forget(site, gone)
             self._out.multicast(lambda serial: Forget(serial, site, gone))

@@ -1,4 +1,4 @@
-"""One bridge stack of a relay: what goes over it, and who hears what comes from it."""
+"""One bridge stack of a relay: it sends messages and passes incoming ones on."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from jgroups_py.wire.headers import FragHeader, RelayHeader
 
 
 class BridgeLink:
-    """The owner of one bridge stack. Nothing of a stack that closes is heard any more, but its end."""
+    """The owner of one bridge stack. From a closing stack it passes on nothing but the end."""
 
     def __init__(
         self,
@@ -32,9 +32,9 @@ class BridgeLink:
     ) -> None:
         self.stack: StackSide
         self.is_heard = False
-        """False until the bridge has this link, and from its end on."""
+        """Is this the bridge's present link?"""
         self.then: Callable[[], None] | None = None
-        """Called when a link that closes has come to its end."""
+        """Called at the end of a closing link."""
         self._deliver, self._notify, self._ended = deliver, notify, ended
 
     # --- from the stack
@@ -63,7 +63,7 @@ class BridgeLink:
         flags: int,
         type: int,
     ) -> None:
-        """Messages of one origin, the first with the number in ``header``."""
+        """Send messages of one origin, the first with the number in ``header``."""
         headers = {ID: header, SOURCE_ID: source}
         self.stack.send(Batch(peer, payloads, headers, None, flags | CONTROL_FLAGS, 0, type))
 

@@ -1,4 +1,4 @@
-"""Sessions with the relays of other sites: what each has, what was sent to it, what it acknowledged.
+"""Sessions with the relays of other sites: the numbers that each has, was sent and acknowledged.
 
 member on the bridge          ask; nothing is sent before the answer
 answer                        sets the cursor; numbers above it are replayed, then new ones follow
@@ -49,21 +49,21 @@ class RelaySession:
         self.peer = peer
         self.site = ""
         self.token = 0
-        """Number of the question that is open or was answered last. Answers to other questions are old."""
+        """Number of the latest question. Answers to other questions are old."""
         self.peer_token = 0
-        """Number of the question the peer asked last. The same again is a repetition."""
+        """Number of the peer's last question. The same again is a repetition."""
         self.ready = False
         self.refused = False
         """The peer is relay of a site that is not among ``sites``."""
         self.blocked = False
-        """Flow control of the bridge lets nothing through now."""
+        """Does flow control of the bridge block now?"""
         self.blind = False
-        """The peer does not know where to begin. It begins with what is not acknowledged."""
+        """The peer does not know where to begin. It gets all that is unacknowledged."""
         self.leaving = False
         self.owes_have: dict[bytes, None] = {}
-        """Origins of which a GAP was not acted on. They are asked back when the peer is alone."""
+        """Origins with a GAP that was not acted on. They are asked back when the peer is its site's only relay."""
         self.perhaps_gone: Numbers = {}
-        """Origins the peer no longer knew while its site had two relays, and the numbers here of them."""
+        """Origins that the peer no longer knew while its site had two relays, and their numbers here."""
         self.cursor: Numbers = {}
         """Digest: home numbers sent to the peer."""
         self.replay_to: Numbers = {}
@@ -73,9 +73,9 @@ class RelaySession:
         self.acked: Numbers = {}
         """Digest: home numbers that all members of its site have."""
         self.have: SiteNumbers = {}
-        """Digests the peer said to have when it asked."""
+        """Digests that the peer reported in its question."""
         self.told: Numbers = {}
-        """Digest of its origins: what was acknowledged to the peer in this session."""
+        """Digest of its origins: numbers acknowledged to the peer in this session."""
         self.asked_back: dict[bytes, tuple[int, float]] = {}
         """By origin: the number the peer was asked to go back to, and until when it is not asked again."""
         self.inbox: deque[Batch | Any] = deque()
@@ -85,7 +85,7 @@ class RelaySession:
         self.post_bytes = 0
 
     def begin(self, token: int) -> None:
-        """A new question is under way. Nothing is known until the answer."""
+        """Begin a question. Nothing is known until the answer."""
         self.token = token
         self.ready = False
         self.cursor = {}
@@ -93,13 +93,13 @@ class RelaySession:
         self.stalled = {}
 
     def answered(self, numbers: Mapping[bytes, int], replay_to: Mapping[bytes, int]) -> None:
-        """The cursor is what the peer has."""
+        """Set the cursor to the numbers that the peer has."""
         self.ready = True
         self.cursor = dict(numbers)
         self.replay_to = {o: n for o, n in replay_to.items() if n > numbers.get(o, 0)}
 
     def back_to(self, numbers: Mapping[bytes, int], replay_to: Mapping[bytes, int]) -> bool:
-        """The peer has less than was sent. True: that is news."""
+        """Move the cursor back: the peer has less than was sent. True: it moved."""
         moved = False
         for origin, number in numbers.items():
             if number < self.acked.get(origin, 0):
@@ -113,7 +113,7 @@ class RelaySession:
         return moved
 
     def acknowledged(self, numbers: Mapping[bytes, int]) -> None:
-        """All members of its site have ``numbers``: what it asked back for has come, or was given up, by other ways."""
+        """Note that all members of its site have ``numbers``. Requests below them have ended."""
         for origin, number in numbers.items():
             if number > self.acked.get(origin, 0):
                 self.acked[origin] = number
@@ -125,16 +125,16 @@ class RelaySession:
 
     @property
     def replaying(self) -> int:
-        """Messages that are to be replayed."""
+        """Count the messages to be replayed."""
         return sum(n - self.cursor.get(o, 0) for o, n in self.replay_to.items())
 
     def starts_anew(self) -> None:
-        """Either end has asked. Both acknowledge again, because either may have less now."""
+        """Acknowledge anew after a question of either end: the peer may have less now."""
         self.acked = {}
         self.told = {}
 
     def sent(self, origin: bytes, first: int, count: int) -> int:
-        """A run was sent. Returns how many messages of it were replay."""
+        """Note a sent run. Return how many of its messages were replay."""
         self.cursor[origin] = first + count - 1
         replay_to = self.replay_to.get(origin, 0)
         replayed = min(count, max(0, replay_to + 1 - first))
@@ -153,17 +153,17 @@ class RelaySession:
 
 
 class Sessions(dict[Address, RelaySession]):
-    """By peer."""
+    """Sessions by peer."""
 
     def of_site(self, site: str) -> list[RelaySession]:
         return [s for s in self.values() if s.site == site]
 
     def relays_of(self, site: str) -> int:
-        """How many peers are relay of ``site``, or may be."""
+        """Count the peers that are, or may be, relay of ``site``."""
         return sum(1 for s in self.values() if s.site in (site, "") and not s.refused)
 
     def acknowledged(self, sites: Sequence[str], origin: bytes) -> int:
-        """The number that all of ``sites`` have acknowledged. Where a site shows two relays, both count."""
+        """Return the number that all of ``sites`` have acknowledged. Two relays of a site both count."""
         lowest: int | None = None
         for site in sites:
             acks = [s.acked.get(origin, 0) for s in self.values() if s.site == site]
@@ -172,11 +172,11 @@ class Sessions(dict[Address, RelaySession]):
         return lowest or 0
 
     def stalled_since(self) -> float | None:
-        """The time since when a number is missing, the longest of all. None: no number is missing."""
+        """Return since when the longest missing number is missing. None: nothing is missing."""
         return min((at for s in self.values() for at in s.stalled.values()), default=None)
 
     def forget(self, origins: Iterable[bytes]) -> None:
-        """``origins`` have departed, and all members of their site have forgotten them."""
+        """Forget departed ``origins`` that all members of their site have forgotten."""
         for origin in origins:
             for session in self.values():
                 session.forget(origin)
