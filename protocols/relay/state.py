@@ -19,23 +19,22 @@ T = TypeVar("T")
 ALL: Final = "all"
 """As primary: every site relays."""
 FORGOTTEN_MAX: Final = 1000
-"""Forgotten origins remembered of each site, so that a late answer does not bring them back."""
+"""Forgotten origins that are remembered for each site, so that a late answer does not bring them back."""
 FORGOTTEN_AGES: Final = 2.0
-"""They are remembered for this many ``max_age`` of RELAY. By then no buffer holds anything of them."""
+"""How long they are remembered, as a multiple of RELAY's ``max_age``. By then no buffer holds their messages."""
 FORGOTTEN_LEAST: Final = 300.0
-"""They are remembered for at least these seconds. A part of their site that was cut off may still give up numbers
-of them."""
+"""The least seconds for which they are remembered. A part of their site that was cut off may still send GAPs."""
 
 
 def raise_to(numbers: Numbers, other: Mapping[bytes, int]) -> None:
-    """Element-wise maximum, in place."""
+    """Raise ``numbers`` in place to the maximum of both."""
     for origin, number in other.items():
         if number > numbers.get(origin, 0):
             numbers[origin] = number
 
 
 def minimum(many: Iterable[SiteNumbers]) -> SiteNumbers:
-    """Element-wise minimum; a missing entry is 0."""
+    """Return the minimum of each entry; a missing entry is 0."""
     digests = list(many)
     lowest: SiteNumbers = {}
     for digest in digests:
@@ -48,8 +47,8 @@ def minimum(many: Iterable[SiteNumbers]) -> SiteNumbers:
 
 
 def fresh_from(have: int, first: int, last: int) -> int | None:
-    """The first number of ``first .. last`` that is new where everything up to ``have`` is here: ``last + 1`` if there
-    is none. None: a number below ``first`` is missing."""
+    """Return the first number of ``first .. last`` above ``have``, or ``last + 1`` if there is none. None: a number
+    below ``first`` is missing."""
     if last <= have:
         return last + 1
     if first > have + 1:
@@ -58,7 +57,7 @@ def fresh_from(have: int, first: int, last: int) -> int | None:
 
 
 def _youngest(table: dict[bytes, T], oldest: float, age_of: Callable[[T], float]) -> dict[bytes, T]:
-    """The entries younger than ``oldest``, at most FORGOTTEN_MAX, in the order of forgetting."""
+    """Return the entries younger than ``oldest``, at most FORGOTTEN_MAX, in the order of forgetting."""
     kept = [(origin, entry) for origin, entry in table.items() if age_of(entry) > oldest]
     return dict(kept[-FORGOTTEN_MAX:])
 
@@ -73,33 +72,33 @@ class RelayState:
         self.sites: dict[str, None] = {name: None for name in sites if name != site}
         """Other sites that count for the trim."""
         self.delivered: Numbers = {}
-        """Digest of home origins: what was delivered here."""
+        """Digest of home origins: numbers delivered here."""
         self.trimmed: Numbers = {}
-        """Digest of home origins: what every other site has acknowledged."""
+        """Digest of home origins: numbers that every other site has acknowledged."""
         self.site_digest: SiteNumbers = {}
-        """Digests of remote origins, by site: what was delivered here."""
+        """Digests of remote origins, by site: numbers delivered here."""
         self.epoch: Epoch = (0, primary)
         self.base: Numbers = {}
         """Home numbers from before this site was primary. They are not relayed."""
         self._beyond: dict[bytes, list[tuple[int, int]]] = {}
         """Out-of-band messages delivered beyond a gap."""
         self._forgotten: dict[bytes, float] = {}
-        """Home origins that are forgotten, and when that was."""
+        """Forgotten home origins, and when they were forgotten."""
         self.left: dict[str, dict[bytes, tuple[int, float]]] = {}
-        """Remote origins that are forgotten: their number, and when. Their site may have spoken for
-        one half of itself only."""
+        """Forgotten remote origins: their number, and when they were forgotten. Only one half of their site may have
+        forgotten them."""
 
     def relays(self, epoch: Epoch | None = None) -> bool:
         """Does this site relay to others?"""
         return (epoch or self.epoch)[1] in (self.site, ALL)
 
     def accepts(self, number: int, site: str, epoch: Epoch | None = None) -> bool:
-        """Is a run of ``site`` relayed in epoch ``number`` of now, or of later?"""
+        """Does ``site`` relay in epoch ``number``, which is the present one or a later one?"""
         current = epoch or self.epoch
         return current[1] == ALL or (number, site) >= current
 
     def note_delivered(self, origin: bytes, first: int, last: int, in_order: bool) -> None:
-        """A home run was delivered here. Nothing that is missing below a run ``in_order`` will come."""
+        """Note a delivered home run. Numbers missing below a run ``in_order`` will not come."""
         have = self.delivered.get(origin, 0)
         if not in_order and first > have + 1:
             spans = self._beyond.setdefault(origin, [])
@@ -116,11 +115,11 @@ class RelayState:
         self.delivered[origin] = have
 
     def is_over(self, origin: bytes) -> None:
-        """``origin`` has gone: numbers missing below its out-of-band messages will not come."""
+        """Note that ``origin`` has gone: numbers missing below its out-of-band messages will not come."""
         self._beyond.pop(origin, None)
 
     def advance(self, site: str, origin: bytes, number: int) -> None:
-        """``origin`` of ``site`` was delivered here up to ``number``."""
+        """Note that ``origin`` of ``site`` was delivered here up to ``number``."""
         self.site_digest.setdefault(site, {})[origin] = number
 
     def has(self, site: str, origin: bytes) -> int:
@@ -128,7 +127,7 @@ class RelayState:
         return numbers.get(origin, 0) if numbers else 0
 
     def comes_back(self, site: str, origin: bytes) -> bool:
-        """Something of this origin comes. True: the origin had been forgotten and is known again."""
+        """Note a message of this origin. True: the origin had been forgotten and is known again."""
         left = self.left.get(site)
         if not left or origin not in left:
             return False
@@ -138,12 +137,12 @@ class RelayState:
         return True
 
     def trim_to(self, origin: bytes, number: int) -> None:
-        """All other sites have acknowledged ``origin`` up to ``number``."""
+        """Note that all other sites have acknowledged ``origin`` up to ``number``."""
         if number > self.trimmed.get(origin, 0):
             self.trimmed[origin] = number
 
     def replace_sites(self, sites: Iterable[str]) -> None:
-        """The sites that count, as the relay says."""
+        """Set the sites that count to those of the relay."""
         self.sites = {name: None for name in sites if name != self.site}
 
     def give_up(self, site: str) -> bool:
@@ -164,7 +163,7 @@ class RelayState:
         return list(self._forgotten)
 
     def forget(self, origins: Iterable[bytes], now: float) -> None:
-        """Drops departed home origins. Only the fact that they are forgotten stays."""
+        """Drop departed home origins. Only a note that they are forgotten stays."""
         for origin in origins:
             self.delivered.pop(origin, None)
             self.trimmed.pop(origin, None)
@@ -180,7 +179,7 @@ class RelayState:
         self.left = {site: table for site, table in left.items() if table}
 
     def is_back(self, origin: bytes) -> None:
-        """``origin`` is in the view: it was not dead, only beyond a partition."""
+        """Note that ``origin`` is in the view: it was not dead, only beyond a partition."""
         self._forgotten.pop(origin, None)
 
     def forget_remote(self, site: str, origins: Iterable[bytes], now: float) -> None:
@@ -198,15 +197,15 @@ class RelayState:
         raise_to(self.trimmed, base)
 
     def begin_relaying(self, base: Mapping[bytes, int]) -> None:
-        """This site is to be primary: what is up to ``base`` is not relayed."""
+        """Become primary: numbers up to ``base`` are not relayed."""
         self.base = dict(base)
         raise_to(self.trimmed, base)
 
     def stop_relaying(self) -> None:
-        """Another site is primary: nothing is waited for any more."""
+        """Stop relaying: another site is primary, and no acknowledgement is awaited."""
         self.trimmed = {}
 
-    # --- as it travels
+    # --- sending and learning
 
     def known(self, serial: int, now: float) -> Known:
         self._bound_forgotten(now)
@@ -226,8 +225,8 @@ class RelayState:
         )
 
     def learn(self, known: Known, now: float, *, digest: bool, replace: bool = False) -> None:
-        """Takes over what another member knows. With ``digest`` its digests become ours too, with ``replace`` also
-        where ours are higher."""
+        """Take over another member's knowledge. ``digest``: its digests become ours, too; ``replace``: even where ours
+        are higher."""
         for site in known.sites:
             self.learn_site(site)
         for origin, age in known.forgotten.items():
@@ -257,5 +256,5 @@ class RelayState:
         self._bound_forgotten(now)
 
     def remembered(self, numbers: Mapping[bytes, int]) -> Numbers:
-        """``numbers`` without forgotten origins."""
+        """Return ``numbers`` without forgotten origins."""
         return {o: n for o, n in numbers.items() if o not in self._forgotten}

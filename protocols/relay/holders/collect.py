@@ -1,7 +1,7 @@
-"""COLLECT: the round in which a member becomes a holder, and what it knows from the last one. See RELAY.md.
+"""COLLECT: the round in which a member becomes a holder, and the results of the last one. See RELAY.md.
 
-The member asks every member of its view. Each answers after it has installed that view: what it knows, and which runs
-it buffers. The asker fetches what it lacks, one piece at a time. The round is over when everybody has answered and
+The member asks every member of its view. Each answers, after it has installed that view, with its knowledge and its
+buffered runs. The asker fetches what it lacks, one piece at a time. The round is over when everybody has answered and
 nothing is left to fetch.
 """
 
@@ -27,7 +27,7 @@ from jgroups_py.values.view import View
 
 
 class Collect:
-    """One round. ``members``: whom to ask (without the asker)."""
+    """One round. ``members``: those to ask, without the asker."""
 
     def __init__(self, view: ViewKey, members: Sequence[Address]) -> None:
         self.view = view
@@ -38,7 +38,7 @@ class Collect:
 
     @property
     def silent(self) -> list[Address]:
-        """Members that have not answered."""
+        """Return the members that have not answered."""
         return [m for m in self.members if m not in self.answers]
 
     def answered(self, member: Address, answer: CollectAnswer) -> None:
@@ -47,9 +47,9 @@ class Collect:
             self._offers[member] = dict(answer.ranges)
 
     def next_fetch(self, buffer: RelayBuffer, trimmed: Numbers) -> tuple[Address, Ranges] | None:
-        """The member to ask now, and for which runs. None: there is nothing to ask, or an answer is under way.
+        """Return the member to ask now, and for which runs. None: there is nothing to ask, or an answer is on its way.
 
-        A member's offer is taken up once: what the member then does not send it does not have any more.
+        Each offer of a member is taken up once: runs that it then does not send are gone there.
         """
         if self.fetching is not None:
             return None
@@ -71,7 +71,7 @@ class Collect:
         return None
 
     def fetched(self, member: Address, rest: Ranges) -> None:
-        """``member`` has sent what it could at once; ``rest`` is asked for again."""
+        """Note the end of a member's answer; ``rest`` is asked for again."""
         if member == self.fetching:
             self.fetching = None
             if rest:
@@ -91,27 +91,27 @@ class Collect:
 
 
 class CopyHolding:
-    """Whether this member is a complete holder, and what the other holders said."""
+    """Whether this member is a complete holder, and the answers of the other holders."""
 
     def __init__(self, out: RelayOut, roles: Roles, state: RelayState, buffer: RelayBuffer) -> None:
         self.round: Collect | None = None
         self.complete = False
-        """Has this member collected since it is a holder?"""
+        """Has this member collected since it became a holder?"""
         self.floors: dict[Address, Numbers] = {}
-        """Numbers beyond ours that others said in the last round to have delivered."""
+        """Numbers beyond ours that others reported as delivered in the last round."""
         self.merged = False
-        """There was a merge: others may have delivered what never comes here."""
+        """There was a merge: others may have delivered messages that never come here."""
         self.second_look = False
-        """This round only looks once more for what is missing; sessions with other sites go on."""
+        """This round only looks again for missing numbers; sessions with other sites go on."""
         self.looked_at = -1e9
-        """When other members' buffers were last searched for what is missing."""
+        """When other members' buffers were last searched for missing numbers."""
         self._out = out
         self._roles = roles
         self._state = state
         self._buffer = buffer
 
     def known(self, origin: bytes) -> int:
-        """The highest number of a home origin that a survivor is known to have delivered."""
+        """Return the highest number of a home origin that a survivor is known to have delivered."""
         own = self._state.delivered.get(origin, 0)
         if not self.floors or (not self.merged and self._roles.is_member(origin)):
             return own
@@ -122,23 +122,23 @@ class CopyHolding:
     # --- the round
 
     def new_round(self, *, complete: bool = False, second_look: bool = False) -> None:
-        """``complete``: this member counts as a complete holder meanwhile."""
+        """Prepare a round. ``complete``: this member counts as a complete holder meanwhile."""
         self.complete = complete
         self.second_look = second_look
         self.round = Collect(self._roles.key, self._roles.others)
 
     def begin_anew(self, merged: bool) -> None:
-        """This member is a holder by a new view: it counts as one again when it has collected."""
+        """Prepare the round of a new view: this member counts as a holder again after it."""
         self.merged = self.merged or merged
         self.new_round()
 
     def stand_down(self) -> None:
-        """This member is no holder."""
+        """Stop being a holder."""
         self.complete = False
         self.round = None
 
     def ask_silent_ones(self) -> bool:
-        """Asks those that have not answered. True: there are some."""
+        """Ask the members that have not answered. True: there are some."""
         if self.round is None or not self.round.silent:
             return False
         for member in self.round.silent:
@@ -146,14 +146,14 @@ class CopyHolding:
         return True
 
     def answered(self, src: Address, answer: CollectAnswer) -> bool:
-        """Take a holder's report of what it has. False: the answer belongs to no round that is under way."""
+        """Take a member's answer. False: it belongs to no running round."""
         if self.round is None or answer.view != self.round.view:
             return False
         self.round.answered(src, answer)
         return True
 
     def fetched(self, src: Address, fetched: Fetched) -> bool:
-        """Take the end of a holder's answer to one Fetch. False: the answer belongs to no round that is under way."""
+        """Take the end of a member's answer to one Fetch. False: it belongs to no running round."""
         if self.round is None or fetched.view != self.round.view:
             return False
         self.round.fetched(src, fetched.rest)
@@ -164,7 +164,7 @@ class CopyHolding:
         return self.round is not None and self.round.fetching == src
 
     def fetch_next(self) -> Collect | None:
-        """Asks for the next piece. Returns the round if it is over."""
+        """Ask for the next piece. Return the round if it is over."""
         collect = self.round
         assert collect is not None
         fetch = collect.next_fetch(self._buffer, self._state.trimmed)
@@ -174,7 +174,7 @@ class CopyHolding:
         return collect if collect.complete else None
 
     def collected(self, collect: Collect) -> None:
-        """The round is over: this member is a complete holder."""
+        """End the round: this member is a complete holder."""
         self.round = None
         self.complete = True
         here, remembered = self._state.delivered, self._state.remembered
@@ -183,7 +183,7 @@ class CopyHolding:
         self.floors = {m: numbers for m, numbers in more.items() if numbers}
 
     def looked(self) -> bool:
-        """Was the round that is over only a second look?"""
+        """Was the last round only a second look?"""
         second_look, self.second_look = self.second_look, False
         if second_look:
             self.looked_at = self._out.now
@@ -192,7 +192,7 @@ class CopyHolding:
     # --- for others
 
     def send_copies(self, src: Address, fetch: Fetch, room: int) -> None:
-        """Sends ``src`` the runs it asked for, about ``room`` bytes of them."""
+        """Send ``src`` the runs it asked for, about ``room`` bytes of them."""
         buffer, out = self._buffer, self._out
         rest: Ranges = {}
         for origin, spans in fetch.ranges.items():
@@ -212,7 +212,7 @@ class CopyHolding:
         out.tell(src, Fetched(fetch.view, rest))
 
     def keep(self, view: View) -> None:
-        """Forgets what members said that are not in ``view``."""
+        """Forget the answers of members that are not in ``view``."""
         for member in [m for m in self.floors if m not in view.members]:
             del self.floors[member]
 

@@ -1,11 +1,11 @@
 """A bounded buffer of home multicasts that other sites have not acknowledged.
 
-Entries are runs by origin and first number; a run is cut only where it must be. The first of the three
-limits that is hit applies: ``max_messages``, ``max_bytes``, ``max_age``. The oldest by arrival leaves then.
-With a spill file its payloads move there and the entry stays.
+Entries are runs by origin and first number; a run is cut only where it must be. Beyond one of the limits
+``max_messages``, ``max_bytes``, ``max_age`` the oldest entry leaves. With a spill file its payloads move there and the
+entry stays.
 
-Bytes are payloads plus ``OVERHEAD`` a message and ``RUN_OVERHEAD`` a run. Entries of runs in the file may
-need half of ``max_bytes`` beside that. When they do, nothing more is spilled.
+Bytes are payloads plus ``OVERHEAD`` a message and ``RUN_OVERHEAD`` a run. Entries of spilled runs may need half of
+``max_bytes`` in addition; then nothing more is spilled.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ OVERHEAD: Final = 64
 RUN_OVERHEAD: Final = 280
 """Bytes a run costs beyond its messages (the entry, its numbers, its list, its place in three lists)."""
 _VIEW_MIN: Final = 1024
-"""Payloads shorter than this on average are copied: a view costs some 200 bytes by itself."""
+"""Payloads shorter than this on average are copied: a memoryview costs some 200 bytes by itself."""
 
 
 class BufferedRun:
@@ -62,7 +62,7 @@ class BufferedRun:
         self.size = 0
         self.place: tuple[int, int] | None = None
         self.skip = 0
-        """Messages of the file's run that are before ``first``."""
+        """Messages of the file's run before ``first``."""
         self.gone = False
 
     @property
@@ -77,14 +77,14 @@ class _Origin:
 
     def __init__(self) -> None:
         self.looked: tuple[int, ...] = ()
-        """The answer of ``look`` when the runs were last counted. ``sums`` is what came out."""
+        """``look`` when the runs were last counted; ``sums`` has the result."""
         self.sums = (0, 0, 0, 0)
         self.firsts: list[int] = []
         self.runs: list[BufferedRun] = []
         self.head = 0
 
     def index(self, number: int) -> int:
-        """The index of the run that holds ``number`` or of the last one before it; may be head - 1."""
+        """Return the index of the run that holds ``number``, or of the last one before it; it may be head - 1."""
         return bisect_right(self.firsts, number, self.head) - 1
 
     def compact(self) -> None:
@@ -94,13 +94,13 @@ class _Origin:
             self.head = 0
 
     def look(self) -> tuple[int, ...]:
-        """Changes when runs come, go or are cut."""
+        """Return values that change when runs come, go or are cut."""
         assert self.head < len(self.runs), "an origin without runs stays"
         first, last = self.runs[self.head], self.runs[-1]
         return (self.head, len(self.runs), first.first, last.last, first.size, last.size)
 
     def count(self) -> None:
-        """For ``check``: messages, bytes, spilled messages, spilled runs."""
+        """Count, for ``check``, messages, bytes, spilled messages and spilled runs."""
         messages = size = spilled = spilled_runs = 0
         end = 0
         for first, run in zip(self.firsts[self.head :], self.runs[self.head :], strict=True):
@@ -143,13 +143,13 @@ class RelayBuffer:
         self._origins: dict[bytes, _Origin] = {}
         self._arrived: deque[BufferedRun] = deque()
 
-    # --- asking
+    # --- reading
 
     def __len__(self) -> int:
         return self.messages
 
     def origins(self) -> list[bytes]:
-        """Origins that have something here."""
+        """Return the origins with messages here."""
         return [origin for origin, held in self._origins.items() if held.head < len(held.runs)]
 
     def runs(self, origin: bytes) -> Iterator[BufferedRun]:
@@ -158,7 +158,7 @@ class RelayBuffer:
             yield from held.runs[held.head :]
 
     def ranges(self, origin: bytes) -> list[tuple[int, int]]:
-        """The numbers that are here, neighbours joined."""
+        """Return the ranges of numbers here, neighbours joined."""
         out: list[tuple[int, int]] = []
         for run in self.runs(origin):
             if out and out[-1][1] + 1 == run.first:
@@ -171,7 +171,7 @@ class RelayBuffer:
         return self._find(origin, number) is not None
 
     def next_above(self, origin: bytes, number: int) -> int | None:
-        """The lowest number here that is > ``number``."""
+        """Return the lowest number here above ``number``."""
         held = self._origins.get(origin)
         if held is None:
             return None
@@ -188,8 +188,8 @@ class RelayBuffer:
     def get(
         self, origin: bytes, number: int, upto: int, max_bytes: int
     ) -> tuple[BufferedRun, Sequence[Any]] | None:
-        """The run that holds ``number`` and its payloads from there to ``upto`` at most, as many
-        as fit in ``max_bytes`` and at least one. None: not here."""
+        """Return the run that holds ``number``, and its payloads from there to ``upto``, as many as fit in
+        ``max_bytes`` and at least one. None: it is not here."""
         run = self._find(origin, number)
         if run is None:
             return None
@@ -208,7 +208,7 @@ class RelayBuffer:
         return run, payloads
 
     def missing(self, origin: bytes, first: int, last: int) -> list[tuple[int, int]]:
-        """The numbers of ``first .. last`` that are not here."""
+        """Return the ranges of ``first .. last`` that are not here."""
         out: list[tuple[int, int]] = []
         held = self._origins.get(origin)
         if held is not None:
@@ -230,7 +230,7 @@ class RelayBuffer:
         return max(self.messages / self.max_messages, self.bytes / self.max_bytes)
 
     def oldest(self) -> float | None:
-        """The time when the oldest entry in memory came."""
+        """Return the arrival time of the oldest entry in memory."""
         while self._arrived and self._arrived[0].gone:
             self._arrived.popleft()
         return self._arrived[0].at if self._arrived else None
@@ -246,7 +246,7 @@ class RelayBuffer:
         type: int,
         at: float,
     ) -> int:
-        """Keeps the messages that are not here yet. Returns how many that were."""
+        """Keep the messages that are not here yet. Return how many that were."""
         held = self._origins.get(origin)
         if held is None:
             held = self._origins[origin] = _Origin()
@@ -275,7 +275,7 @@ class RelayBuffer:
         self.bytes += run.size
 
     def trim(self, origin: bytes, upto: int) -> int:
-        """Forgets everything at or below ``upto``. Returns how many messages that were."""
+        """Drop everything at or below ``upto``. Return how many messages that were."""
         held = self._origins.get(origin)
         if held is None:
             return 0
@@ -293,7 +293,7 @@ class RelayBuffer:
         return before - self.messages
 
     def cut(self, origin: bytes, above: int) -> int:
-        """Forgets everything above ``above``. Returns how many messages that were."""
+        """Drop everything above ``above``. Return how many messages that were."""
         held = self._origins.get(origin)
         if held is None:
             return 0
@@ -316,7 +316,7 @@ class RelayBuffer:
             self.cut(origin, -1)
 
     def overflow(self, now: float) -> tuple[BufferedRun | None, list[tuple[bytes, int, int, str]]]:
-        """Brings the buffer back within its limits.
+        """Bring the buffer back within its limits.
 
         Returns the first run spilled, if any, and what was dropped: (origin, first, last, limit).
         """
@@ -421,7 +421,7 @@ class RelayBuffer:
         self._keep_part(run, count, run.count)
 
     def _keep_part(self, run: BufferedRun, start: int, stop: int) -> None:
-        """The run keeps these of its payloads only. A run in the file stays there."""
+        """Reduce a run to these payloads. A run in the file stays there."""
         cut = run.count - (stop - start)
         run.count -= cut
         self.messages -= cut
@@ -444,7 +444,7 @@ class RelayBuffer:
             self.spilled_runs -= 1
         else:
             self.bytes -= run.size
-        run.payloads = ()  # its entry may stay in a list for a while
+        run.payloads = ()  # its entry may stay in a list
 
     def _tidy(self, origin: bytes, held: _Origin) -> None:
         if held.head == len(held.runs):
@@ -467,7 +467,7 @@ class RelayBuffer:
         return OVERHEAD + self._length(type, payload)
 
     def _kept(self, type: int, payloads: Sequence[Any]) -> tuple[Sequence[Any], int]:
-        """The payloads as they are kept, and the bytes they hold."""
+        """Return the payloads as they are kept, and the bytes they hold."""
         if type != MessageType.BYTES:
             return list(payloads), sum([self._size(type, p) for p in payloads])
         size = sum([len(p) for p in payloads if p is not None])
@@ -481,8 +481,8 @@ class RelayBuffer:
         return payloads, size + OVERHEAD * len(payloads)
 
     def check(self) -> None:
-        """Sums agree with what is held; runs ascend and do not overlap. An origin that looks the
-        same from both ends is not counted again unless something in its middle changed."""
+        """Check that sums match the runs, and that runs ascend without overlap. An origin is counted again only if its
+        ends look changed or its middle was."""
         state = (self.messages, self.bytes, self.spilled, self.spilled_runs, len(self._origins))
         if state == self._checked:
             return
@@ -500,7 +500,7 @@ class RelayBuffer:
 
 
 def _bases(payloads: Sequence[Any]) -> int:
-    """Bytes that views keep alive."""
+    """Return the bytes that views keep alive."""
     bases: dict[int, int] = {}
     for payload in payloads:
         if isinstance(payload, memoryview):

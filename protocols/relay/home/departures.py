@@ -1,7 +1,7 @@
-"""Members of this site that are gone, and since when.
+"""Departed members of this site, and since when they are gone.
 
-Those who have left or are dead are only to be forgotten. Those who are missing may live beyond a partition: as long as
-they are as many as the members here, theirs may be the site.
+Members that left or died are only to be forgotten. Missing members may live beyond a partition: if they are at least as
+many as the members here, theirs may be the site.
 """
 
 from __future__ import annotations
@@ -18,18 +18,19 @@ class Departures:
 
     def __init__(self, out: RelayOut, roles: Roles, wait: float) -> None:
         self.gone_at: dict[bytes, float] = {}
-        """Departed origins that are not forgotten yet."""
+        """When each departed origin went, until it is forgotten."""
         self.shrunk_at = -1e9
-        """When a view lacked a member last."""
+        """When a view last lacked a member."""
         self.lost_at: dict[Address, float] = {}
-        """Members that went from the view, nobody knows why, for ``wait``."""
+        """Members that vanished from the view without a known reason, kept for ``wait``."""
         self.lost_timer = out.timer(self.forget_lost, "_on_lost_long_ago")
         self._out = out
         self._roles = roles
         self._wait = wait
 
     def note_lost(self, old_line: Sequence[Address], ended: Sequence[Address]) -> None:
-        """A view was installed. ``old_line``: that of the view before. ``ended``: members that do not live."""
+        """Note the members lost by a new view. ``old_line``: that of the previous view. ``ended``: members known to be
+        dead or gone."""
         out, view = self._out, self._roles.view
         assert view is not None
         present = view.members
@@ -45,7 +46,7 @@ class Departures:
             out.trace("cut_off", missing=[out.name_of(m) for m in self.lost_at])
 
     def forget_lost(self) -> None:
-        """Members that have been missing for ``wait`` will not come back."""
+        """Forget members that have been missing for ``wait``: they will not come back."""
         out = self._out
         cut_off, missing = self.may_be_cut_off, len(self.lost_at)
         self.lost_at = {m: at for m, at in self.lost_at.items() if at + self._wait > out.now}
@@ -60,12 +61,12 @@ class Departures:
 
     @property
     def may_be_cut_off(self) -> bool:
-        """Are as many members missing as are here, or more? If they live, theirs is the site: what they lack
-        must stay at its home site until they are back."""
+        """Are at least as many members missing as are here? If they live, theirs is the site: messages that they lack
+        must stay at their home site until they are back."""
         return len(self.lost_at) >= len(self._roles.line)
 
     def note_departed(self, origins: Iterable[bytes]) -> None:
-        """``origins``: all that something is known of. Those that are no members have departed."""
+        """Note as departed those of the known ``origins`` that are no members."""
         view = self._roles.view
         assert view is not None
         present = view.members

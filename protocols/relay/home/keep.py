@@ -1,4 +1,4 @@
-"""Copies of home runs for sites that have not acknowledged them, and what happens when there are too many."""
+"""Copies of home runs for sites that have not acknowledged them, and their limits."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ class CopyKeeping:
     ) -> None:
         self.buffer = buffer
         self.blocked = False
-        """The relay has said that nobody may send."""
+        """The relay has stopped all senders."""
         self._blocking = False
-        """This member, as relay, has said so."""
+        """This member, as relay, has stopped all senders."""
         self._config = config
         self._out = out
         self._roles = roles
         self._state = state
 
     def keep(self, origin: bytes, first: int, batch: Batch) -> None:
-        """A copy of what other sites have not acknowledged of a home run."""
+        """Keep a copy of the unacknowledged part of a home run."""
         trimmed = self._state.trimmed.get(origin, 0)
         payloads = batch.payloads
         if first <= trimmed:
@@ -60,7 +60,7 @@ class CopyKeeping:
         out.wake()
 
     def bound(self) -> None:
-        """Records beyond the limits go where ``overflow`` says."""
+        """Apply ``overflow`` to runs beyond the limits."""
         out, counters = self._out, self._out.counters
         spilled, dropped = self.buffer.overflow(out.now)
         if spilled is not None:
@@ -87,7 +87,7 @@ class CopyKeeping:
         self.check_block()
 
     def check_block(self) -> None:
-        """The relay tells its site to stop sending, or to go on."""
+        """Tell the site, as relay, to stop sending or to go on."""
         out, roles, config, buffer = self._out, self._roles, self._config, self.buffer
         if config.overflow != "block" or not roles.is_relay:
             return
@@ -104,10 +104,10 @@ class CopyKeeping:
             out.multicast(lambda serial: Block(serial, False))
 
     def on_block(self, on: bool) -> FlowBlocked | FlowOpened | None:
-        """The relay says whether senders wait. Returns what is to be passed up, if that is news."""
+        """Take the relay's word whether senders wait. Return the event to pass up, if that is news."""
         out = self._out
         if self._roles.is_relay and on != self._blocking:
-            self._blocking = on  # said in a view before this one, or by somebody who was relay
+            self._blocking = on  # from an earlier view or a former relay
             self.check_block()
         if on == self.blocked:
             return None
@@ -119,22 +119,22 @@ class CopyKeeping:
         return FlowOpened(out.name, None)
 
     def view_changed(self) -> bool:
-        """The relay of the new view says again whether senders wait. True: sending was blocked."""
+        """Let senders go on until the relay of the new view stops them again. True: sending was blocked."""
         was_blocked, self.blocked = self.blocked, False
         self._blocking = False
         return was_blocked
 
     def trim(self) -> None:
-        """Drops everything that all other sites have acknowledged."""
+        """Drop everything that all other sites have acknowledged."""
         for origin in self.buffer.origins():
             self.buffer.trim(origin, self._state.trimmed.get(origin, 0))
 
     def trim_to(self, origin: bytes, number: int) -> int:
-        """Drops the copies of ``origin`` up to ``number``. Returns how many messages that were."""
+        """Drop the copies of ``origin`` up to ``number``. Return how many messages that were."""
         return self.buffer.trim(origin, number)
 
     def cut(self, origin: bytes, above: int) -> None:
-        """Drops the copies of ``origin`` above ``above``."""
+        """Drop the copies of ``origin`` above ``above``."""
         self.buffer.cut(origin, above)
 
     def clear(self) -> None:

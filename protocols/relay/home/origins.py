@@ -1,6 +1,6 @@
-"""The origins of this site: how far each is, and how far other sites may have it.
+"""The origins of this site: their highest numbers here, and the numbers that other sites may have.
 
-All of it is read from other parts. Only the senders that other sites see are remembered here.
+The data belong to other parts. Only the senders that other sites see are kept here.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from jgroups_py.values.address import UUID, Address, SiteUUID
 
 
 class Origins:
-    """``stability`` is None where what was received may be relayed (``relay_when``)."""
+    """``stability`` None: received messages may be relayed at once (``relay_when``)."""
 
     def __init__(
         self,
@@ -42,11 +42,11 @@ class Origins:
         self._sources: dict[bytes, SiteUUID] = {}
 
     def known(self, origin: bytes) -> int:
-        """The highest number of a home origin that a survivor is known to have delivered."""
+        """Return the highest number of a home origin that a survivor is known to have delivered."""
         return self._holding.known(origin)
 
     def sendable(self, origin: bytes) -> int:
-        """The number up to which other sites may have ``origin`` now."""
+        """Return the number up to which other sites may have ``origin`` now."""
         known = self.known(origin)
         if self._stability is not None and self._roles.is_member(origin):
             if known == self._state.delivered.get(origin, 0):
@@ -55,7 +55,7 @@ class Origins:
         return known
 
     def origins(self) -> dict[bytes, None]:
-        """Origins that something is known of and that are not forgotten."""
+        """Return the known origins that are not forgotten."""
         origins = dict.fromkeys(self._state.delivered)
         origins.update(dict.fromkeys(self._state.trimmed))
         for numbers in self._holding.floors.values():
@@ -63,11 +63,11 @@ class Origins:
         return {o: None for o in origins if not self._state.is_forgotten(o)}
 
     def so_far(self) -> Numbers:
-        """Numbers that a new session counts as replay: everything that was delivered before it."""
+        """Return the numbers delivered so far: a new session counts them as replay."""
         return {origin: self.known(origin) for origin in self.origins()}
 
     def still_known(self) -> list[bytes]:
-        """Origins that other sites must not forget: members, and those that anything is remembered of."""
+        """Return the origins that other sites must not forget: members, and all with data here."""
         origins = self.origins()
         for member in self._roles.line:
             origins[bytes(member)] = None
@@ -84,7 +84,7 @@ class Origins:
         )
 
     def source(self, origin: bytes) -> SiteUUID:
-        """The sender that other sites see."""
+        """Return the sender that other sites see."""
         source = self._sources.get(origin)
         if source is None:
             name = self._known_name(UUID(origin))

@@ -18,7 +18,7 @@ _CODEC: Final = msgspec.msgpack.Decoder(list[bytes | None])
 
 
 class SpillFile:
-    """``max_bytes``: how large the file may grow."""
+    """``max_bytes``: the largest size of the file."""
 
     def __init__(self, directory: str, max_bytes: int) -> None:
         try:
@@ -35,7 +35,7 @@ class SpillFile:
         return self._end
 
     def write(self, payloads: Sequence[Any]) -> tuple[int, int] | None:
-        """Returns the place of the run: (offset, length). None: the file is full, or the disk refused."""
+        """Append a run and return its place: (offset, length). None: the file is full, or the disk refused."""
         data = msgspec.msgpack.encode([None if p is None else bytes(p) for p in payloads])
         if self._end + len(data) > self._max_bytes:
             return None

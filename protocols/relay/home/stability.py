@@ -8,23 +8,23 @@ from jgroups_py.protocols.relay.state import Numbers
 
 
 class Stability:
-    """STABLE counts with the numbers of NAKACK2. A mark says which number of RELAY was the newest at one of these.
-    ``limit``: marks kept for an origin; the oldest go first."""
+    """STABLE uses NAKACK2's numbers. A mark ties one of them to RELAY's newest number at that moment. ``limit``: marks
+    kept for an origin; the oldest go first."""
 
     def __init__(self, limit: int) -> None:
         self.numbers: Numbers = {}
-        """By origin: all have it up to here."""
+        """By origin, the number up to which all members have it."""
         self.marks: dict[bytes, deque[tuple[int, int]]] = {}
-        """By origin: what NAKACK2 had delivered of it when a number was delivered here."""
+        """By origin, pairs of NAKACK2's delivered number and RELAY's number."""
         self._limit = limit
 
     def mark(self, origin: bytes, seqno: int, number: int) -> None:
-        """``number`` is stable when NAKACK2's ``seqno`` is."""
+        """Note that ``number`` is stable when NAKACK2's ``seqno`` is."""
         marks = self.marks.setdefault(origin, deque(maxlen=self._limit))
         marks.append((seqno, number))
 
     def on_stable(self, origin: bytes, seqno: int) -> bool:
-        """All members have NAKACK2's ``seqno`` of ``origin``. True: more of RELAY's numbers are stable."""
+        """Note that all members have NAKACK2's ``seqno`` of ``origin``. True: more of RELAY's numbers are stable."""
         marks = self.marks.get(origin)
         moved = False
         while marks and marks[0][0] <= seqno:

@@ -1,4 +1,4 @@
-"""The multicasts of this site: each sender numbers its own; what is delivered here is noted and kept for other sites."""
+"""The multicasts of this site: each sender numbers its own; delivered ones are noted and kept for other sites."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class HomeStream:
         self._keeping = keeping
 
     def number(self, batch: Batch, relaying: bool) -> Batch:
-        """An own multicast with its numbers. A site that is ``relaying`` keeps a copy.
+        """Number an own multicast. A site that is ``relaying`` keeps a copy.
 
         Raises:
             LocalProtocolError: no numbers are left. Nothing was numbered or kept.
@@ -46,7 +46,7 @@ class HomeStream:
         return numbered
 
     def take(self, batch: Batch, first: int, relaying: bool) -> bool:
-        """A run from number ``first`` on was delivered here. False: these are no numbers of a member."""
+        """Note a delivered run from number ``first`` on. False: these are no numbers of a member."""
         assert batch.src is not None
         origin, last = bytes(batch.src), first + len(batch) - 1
         if not 0 < first <= last <= SEQNO_MAX or len(origin) != 16:
@@ -57,11 +57,12 @@ class HomeStream:
         return True
 
     def may_be_unwanted(self, batch: Batch) -> bool:
-        """Is this an own run of which the application may not want all back?"""
+        """Is this an own run that the application may not want back as a whole?"""
         return bool(self._quiet) and batch.src == self._roles.me
 
     def wanted(self, batch: Batch, first: int) -> tuple[list[Batch], bool]:
-        """The parts of an own run from number ``first`` on that the application wants back. True: its end is among them."""
+        """Return the parts of an own run from number ``first`` on that the application wants back. True: they include
+        its end."""
         quiet, last, parts = self._quiet, first + len(batch) - 1, []
         while quiet and quiet[0][1] < first:
             quiet.popleft()

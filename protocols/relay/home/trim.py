@@ -1,4 +1,4 @@
-"""A relay tells its site to trim and to forget. This part knows which of that is still under way."""
+"""A relay tells its site to trim and to forget. This part tracks the records on their way."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ class Trimming:
         self.forget_all = False
         """The next COLLECT is followed by all that is forgotten (after a merge)."""
         self.trim_serials: dict[bytes, int] = {}
-        """Which of our records told the newest trim of an origin."""
+        """By origin, the serial number of our record with its newest trim."""
         self.forgetting: dict[bytes, int] = {}
-        """Origins for which FORGET is on its way, and its serial number."""
+        """Origins with a FORGET on its way, and its serial number."""
 
     def repeat(self) -> None:
-        """The next Trim says all that is trimmed."""
+        """Repeat all trims with the next Trim."""
         self.trim_all = True
 
     def merged(self) -> None:
-        """Members that come back by a merge have missed what was forgotten meanwhile."""
+        """Repeat all that is forgotten: members that come back by a merge have missed it."""
         self.forget_all = True
 
     def take_merge(self) -> bool:
-        """Is all that is forgotten to be said again? It is asked once."""
+        """Is all that is forgotten to be repeated? The answer is true once."""
         forget_all, self.forget_all = self.forget_all, False
         return forget_all
 
     def step_down(self) -> None:
-        """Another member is relay now."""
+        """Drop all: another member is relay now."""
         self.forget_all = False
         self.forgetting = {}
         self.trim_serials = {}
@@ -48,7 +48,7 @@ class Trimming:
         trimmed: Mapping[bytes, int],
         acknowledged: Callable[[bytes], int],
     ) -> Numbers:
-        """The numbers of the next Trim: those that all sites have ``acknowledged`` beyond ``trimmed``, or all."""
+        """Return the numbers of the next Trim: those ``acknowledged`` by all sites beyond ``trimmed``, or all."""
         news: Numbers = {}
         for origin, have in trimmed.items() if self.trim_all else ():
             if origin not in self.forgetting:
@@ -62,7 +62,7 @@ class Trimming:
         return news
 
     def told(self, news: Iterable[bytes], serial: int) -> None:
-        """Record ``serial`` was a Trim that said ``news``."""
+        """Note that record ``serial`` was a Trim with ``news``."""
         self.trim_all = False
         for origin in news:
             self.trim_serials[origin] = serial
@@ -72,7 +72,8 @@ class Trimming:
     def may_forget(
         self, origin: bytes, acknowledged: int, kept: int, is_stable: Callable[[int], bool]
     ) -> bool:
-        """``acknowledged``: by all other sites. ``kept``: what is known of the origin, or held."""
+        """May the origin be forgotten? ``acknowledged``: by all other sites. ``kept``: its highest number known or
+        held."""
         if acknowledged < kept:
             return False
         serial = self.trim_serials.get(origin)
@@ -82,16 +83,16 @@ class Trimming:
         return is_stable(serial)
 
     def forgets(self, origins: Iterable[bytes], serial: int) -> None:
-        """Record ``serial`` was a FORGET of ``origins``."""
+        """Note that record ``serial`` was a FORGET of ``origins``."""
         for origin in origins:
             self.forgetting[origin] = serial
 
     def forgotten_by_all(self, is_stable: Callable[[int], bool]) -> list[bytes]:
-        """Origins whose FORGET has reached all members."""
+        """Return the origins whose FORGET has reached all members."""
         return [o for o, serial in self.forgetting.items() if is_stable(serial)]
 
     def end(self, origins: Iterable[bytes]) -> None:
-        """Nothing of ``origins`` is under way any more."""
+        """End the tracking of ``origins``."""
         for origin in origins:
             self.forgetting.pop(origin, None)
             self.trim_serials.pop(origin, None)

@@ -1,6 +1,6 @@
-"""Messages of other sites that a relay has multicast at its own, by origin.
+"""The numbers of other sites' messages that a relay has multicast at its own site, by origin.
 
-The relay takes only the next number. It goes back where a member has less than was multicast, and asks the other site's
+The relay takes only the next number. If a member has less than was multicast, it goes back and asks the other site's
 relay again.
 """
 
@@ -21,27 +21,27 @@ class Forwarded:
     def __init__(self) -> None:
         self.sites: SiteNumbers = {}
         self._stuck: dict[Lacking, tuple[int, float]] = {}
-        """Where a member stays behind: its number, and when the rest is asked for again."""
+        """Where a member is behind: its number, and when the rest is asked for again."""
         self._lack_until: dict[Lacking, tuple[int, float]] = {}
-        """The number that a member said to lack, and until when it is not asked for again."""
+        """The number that a member lacks, and until when it is not asked for again."""
 
     def of(self, site: str) -> Numbers:
         return self.sites.get(site, {})
 
     def restart(self, lowest: SiteNumbers) -> None:
-        """A new relay begins with what all members have."""
+        """Begin, as new relay, with the numbers that all members have."""
         self.sites = lowest
 
     def step_down(self) -> None:
-        """Another member is relay now."""
+        """Drop all: another member is relay now."""
         self.sites = {}
 
     def view_changed(self) -> None:
         self._lack_until = {}
 
     def take(self, site: str, origin: bytes, first: int, last: int) -> int | None:
-        """The first number of a run that is to be multicast, ``last + 1`` if there is none. None: the run is beyond
-        a gap."""
+        """Return the first number of a run that is to be multicast, or ``last + 1`` if there is none. None: the run is
+        beyond a gap."""
         numbers = self.sites.setdefault(site, {})
         have = numbers.get(origin, 0)
         fresh = fresh_from(have, first, last)
@@ -50,14 +50,14 @@ class Forwarded:
         return fresh
 
     def skip(self, site: str, gap: Mapping[bytes, int]) -> Numbers:
-        """Numbers up to ``gap`` will not come. Returns those that are news."""
+        """Skip the numbers up to ``gap``, which will not come. Return those that are news."""
         numbers = self.sites.setdefault(site, {})
         news = {o: n for o, n in gap.items() if n > numbers.get(o, 0)}
         numbers.update(news)
         return news
 
     def all_have(self, lowest: SiteNumbers) -> None:
-        """Missing messages have come by other ways, up to ``lowest``."""
+        """Note that all members have the numbers up to ``lowest``."""
         for site, numbers in lowest.items():
             forwarded = self.sites.get(site, {})
             raise_to(forwarded, {o: n for o, n in numbers.items() if o in forwarded})
@@ -65,7 +65,7 @@ class Forwarded:
     def lack(
         self, site: str, numbers: Mapping[bytes, int], now: float, patience: float
     ) -> list[bytes]:
-        """A member has only ``numbers``. Returns the origins that go back; not the same again for ``patience``."""
+        """Go back for a member that has only ``numbers``. Return the origins; each at most once in ``patience``."""
         back = []
         forwarded = self.sites.setdefault(site, {})
         for origin, number in numbers.items():
@@ -79,10 +79,10 @@ class Forwarded:
     def behind(
         self, lowest: SiteNumbers, now: float, patience: float, blocked: bool
     ) -> tuple[list[Lacking], bool]:
-        """Members that stay behind what was multicast, without having noticed. ``lowest``: what all have.
+        """Find members that lack multicasts without having noticed. ``lowest``: numbers that all have.
 
-        Returns where to go back, after ``patience`` and unless multicasts are ``blocked``, and whether some are
-        still waited for.
+        Returns the origins to go back for, after ``patience`` and unless multicasts are ``blocked``, and whether others
+        may follow.
         """
         back: list[Lacking] = []
         stuck: dict[Lacking, tuple[int, float]] = {}

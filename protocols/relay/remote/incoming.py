@@ -1,4 +1,4 @@
-"""Multicasts of the relay for other sites: each origin's numbers in order, once, or a gap that is said."""
+"""Multicasts of other sites, from this site's relay: each origin's numbers once and in order, or a reported gap."""
 
 from __future__ import annotations
 
@@ -13,22 +13,23 @@ from jgroups_py.wire.headers import FragHeader, RelayHeader
 
 
 class RelayedIncoming:
-    """The state of each origin is in ``state``. Missing numbers are here."""
+    """Tracks missing numbers. The numbers of each origin are in ``state``."""
 
     def __init__(self, out: RelayOut, state: RelayState) -> None:
         self.came_back = False
         """The origin of the last run had been forgotten and is known again."""
         self.asks: Lack | None = None
-        """The question to the relay because of the last run, which was beyond a gap."""
+        """The question to the relay, if the last run was beyond a gap."""
         self._out = out
         self._state = state
         self._lacking: dict[tuple[str, bytes], int] = {}
-        """By site and origin: something came beyond this number."""
+        """By site and origin, the number below an open gap."""
 
     # --- runs
 
     def is_of_others(self, batch: Batch, header: FragHeader) -> bool:
-        """False: the run has no number or source, or comes back to the site that sent it. It is counted and to be dropped."""
+        """Is this a run of another site? False: it has no number or source, or is our own; it is counted and must be
+        dropped."""
         sender = sender_of(batch)
         last = header.id + len(batch) - 1
         if sender is None or not sender.site or not 0 < header.id <= last <= SEQNO_MAX:
@@ -40,7 +41,7 @@ class RelayedIncoming:
         return True
 
     def arrive(self, batch: Batch, header: FragHeader) -> Batch | None:
-        """What is new of a run of another site. None: nothing. See ``asks`` and ``came_back``."""
+        """Return the new part of a run of another site. None: there is none. See ``asks`` and ``came_back``."""
         sender = sender_of(batch)
         assert sender is not None and sender.site, "see is_of_others"
         out, first = self._out, header.id
@@ -65,8 +66,8 @@ class RelayedIncoming:
     # --- numbers
 
     def take(self, site: str, origin: bytes, first: int, last: int) -> int | None:
-        """Numbers ``first .. last`` of ``origin`` are here. Returns the first that is new, ``last + 1`` if none is.
-        None: the run is beyond a gap, ``lack`` says what to ask for."""
+        """Take numbers ``first .. last`` of ``origin``. Return the first new one, or ``last + 1``. None: the run is
+        beyond a gap, and ``lack`` makes the question."""
         state = self._state
         have = state.has(site, origin)
         self.came_back = not have and state.comes_back(site, origin)
@@ -80,7 +81,7 @@ class RelayedIncoming:
         return fresh
 
     def lack(self, site: str, origin: bytes) -> Lack | None:
-        """The report to the relay about the gap that ``take`` has found, once for each gap."""
+        """Return the report about a gap that ``take`` has found, once for each gap."""
         have = self._state.has(site, origin)
         if self._lacking.get((site, origin)) == have:
             return None
@@ -88,7 +89,7 @@ class RelayedIncoming:
         return Lack(site, {origin: have})
 
     def skip(self, gap: Gap) -> list[tuple[bytes, int, int]]:
-        """The numbers of ``gap`` will not come. Returns what is lost of them: origin, first and last number."""
+        """Skip the numbers of ``gap``, which will not come. Return the lost ones: origin, first and last number."""
         state, site = self._state, gap.site
         lost = []
         for origin, upto in gap.numbers.items():
@@ -103,7 +104,7 @@ class RelayedIncoming:
         return lost
 
     def lacks(self) -> list[Lack]:
-        """Reports of all gaps that are still open."""
+        """Return reports of all open gaps."""
         return [Lack(site, {origin: have}) for (site, origin), have in self._lacking.items()]
 
     def forget(self, site: str, origins: Iterable[bytes]) -> None:
@@ -112,7 +113,7 @@ class RelayedIncoming:
 
 
 def sender_of(batch: Batch) -> SiteUUID | None:
-    """The member of another site that sent this run, as the relay says."""
+    """Return the member of another site that sent this run, by the relay's header."""
     source = batch.header(SOURCE_ID, RelayHeader)
     sender = None if source is None else source.original_sender
     return sender if isinstance(sender, SiteUUID) else None

@@ -22,7 +22,7 @@ class ControlRecords:
         self._site = site
 
     def records(self, batch: Batch) -> Iterator[Any]:
-        """The records of a batch that may be applied. The others are refused."""
+        """Yield the records of a batch that may be applied. Refuse the others."""
         refuse, src = self._out.refuse, batch.src
         if not (isinstance(src, UUID) and src.is_ours):
             refuse(src, "control of a member that is not ours")
@@ -36,7 +36,7 @@ class ControlRecords:
                 yield record
 
     def decoded(self, batch: Batch) -> Iterator[Any]:
-        """The records of a batch that can be read."""
+        """Yield the readable records of a batch."""
         for payload in batch.payloads:
             try:
                 record = decode_local(payload)
@@ -52,10 +52,10 @@ class ControlRecords:
         self.serials[src] = serial
 
     def contained(self, src: Address, serial: int) -> None:
-        """Digests that came stand for the records of ``src`` up to ``serial``."""
+        """Note that digests contain the records of ``src`` up to ``serial``."""
         self.serials[src] = max(self.serials.get(src, 0), serial)
 
     def keep(self, view: View) -> None:
-        """Forgets relays that are not in ``view``."""
+        """Forget relays that are not in ``view``."""
         for member in [m for m in self.serials if m not in view.members]:
             del self.serials[member]

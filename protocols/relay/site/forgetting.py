@@ -1,7 +1,7 @@
-"""Departed members of this site are forgotten: who is due, in which order it is told, and what is dropped then.
+"""Forgetting departed members of this site: which are due, the order of the records, and the tables to clear.
 
-The steps are those of ``Trimming`` (design/relay.md, "Forgetting"). Every part that has a table by origin is named in
-``start`` of protocol.py, so that nothing is left of who is forgotten.
+The steps are those of ``Trimming`` (design/relay.md, "Forgetting"). ``start`` of protocol.py names every part that has
+a table by origin, so that no entry of a forgotten origin is left.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Forgetting:
     # --- as relay
 
     def tell(self, is_stable: Callable[[int], bool]) -> None:
-        """Tells the site whom it is to forget now. ``is_stable``: has a record reached all members?"""
+        """Tell the site which origins to forget now. ``is_stable``: has a record reached all members?"""
         departures = self._departures
         acknowledged = partial(self._bridge.sessions.acknowledged, list(self._state.sites))
         due = [o for o in departures.gone_at if self._may_forget(o, acknowledged, is_stable)]
@@ -71,13 +71,13 @@ class Forgetting:
     def _may_forget(
         self, origin: bytes, acknowledged: Callable[[bytes], int], is_stable: Callable[[int], bool]
     ) -> bool:
-        """``acknowledged``: the number that all other sites have acknowledged."""
+        """May the origin be forgotten? ``acknowledged``: the number that all other sites have acknowledged."""
         state, trimming = self._state, self._trimming
         waits = not self._departures.gone_for(origin, self._wait)
         if waits or origin in trimming.forgetting:
             return False
         if state.is_forgotten(origin):
-            return True  # by others, who had no time to tell us so: no site acknowledges it again
+            return True  # other members have forgotten it without telling us: no site acknowledges it again
         acked = acknowledged(origin)
         # Messages from before the site was primary are never relayed.
         acked = max(acked, state.base.get(origin, 0))
@@ -85,24 +85,24 @@ class Forgetting:
         return trimming.may_forget(origin, acked, kept, is_stable)
 
     def end_told(self, is_stable: Callable[[int], bool]) -> None:
-        """Those whose FORGET has reached all members: other sites are told."""
+        """End origins whose FORGET has reached all members: other sites learn of it."""
         told = self._trimming.forgotten_by_all(is_stable)
         if told:
             self.end(told)
             self._bridge.tell_known()
 
     def tell_again(self) -> None:
-        """Members that come back by a merge have missed what was forgotten meanwhile."""
+        """Repeat all that is forgotten: members that come back by a merge have missed it."""
         gone = self._state.forgotten()
         if self._trimming.take_merge() and gone:
             serial = self._out.multicast(lambda serial: Forget(serial, "", gone))
-            # Sessions of before the merge, and the other sites, may know them from here.
+            # Sessions from before the merge, and other sites, may know these origins from here.
             self._trimming.forgets(gone, serial)
 
     # --- as every member
 
     def drop_silent(self) -> bool:
-        """Drops departed members of which nothing is remembered, after a while. True: some are left."""
+        """Drop departed members without data, after ``wait``. True: some are left."""
         departures = self._departures
         silent = [o for o in departures.gone_at if self._origins.was_silent(o)]
         due = [o for o in silent if departures.gone_for(o, self._wait)]
@@ -110,39 +110,39 @@ class Forgetting:
             self._state.is_over(origin)
         self._drop(due)
         if due:
-            # Other sites may have heard of it from a relay of another half of ours.
+            # Other sites may know it from a relay of another half of ours.
             self.end(due)
             self._bridge.tell_known()
         return len(due) < len(silent)
 
     def forget_gone(self) -> None:
-        """Forgets all departed members of a site that does not relay: nobody else knows them."""
+        """Forget all departed members of a site that does not relay: nobody else knows them."""
         gone = list(self._departures.gone_at)
         if gone:
             self.forget(gone)
             self.end(gone)
 
     def end(self, origins: Sequence[bytes]) -> None:
-        """All at home have forgotten them: so do sessions with other sites."""
+        """End origins in sessions, too: all members at home have forgotten them."""
         self._trimming.end(origins)
         self._bridge.sessions.forget(origins)
 
     def forget_before(self, base: Iterable[bytes]) -> None:
-        """While a site does not relay, each member forgets who has left on its own. Origins that the relay has
-        forgotten are not in its ``base``: nobody else may take them for senders that are to be relayed."""
+        """Forget origins that are not in ``base``. While a site does not relay, each member forgets leavers on its own.
+        Afterwards no member may relay an origin that the relay has forgotten."""
         self.forget_departed([o for o in self._state.delivered if o not in base])
 
     def forget_departed(self, origins: Iterable[bytes]) -> None:
-        """Forgets those of ``origins`` that are no members."""
+        """Forget those of ``origins`` that are no members."""
         self.forget([o for o in origins if not self._roles.is_member(o)])
 
     def forget(self, origins: Sequence[bytes]) -> None:
-        """Departed members of this site: nothing is left of them, but that they are forgotten."""
+        """Forget departed members of this site. Only a note that they are forgotten stays."""
         self._state.forget(origins, self._out.now)
         self._drop(origins)
 
     def _drop(self, origins: Sequence[bytes]) -> None:
-        """Also what there is of members of which nothing was delivered."""
+        """Drop their entries everywhere, also of members without a delivered message."""
         for origin in origins:
             self._keeping.cut(origin, 0)
             for part in self._parts:

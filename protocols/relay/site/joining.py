@@ -1,4 +1,4 @@
-"""Where a member begins: what joiners are told, what a state stands for, and what waits until that is known."""
+"""Where a member begins: the digests for joiners, the digests of a state, and the messages that wait for them."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from jgroups_py.values.batch import Batch
 from jgroups_py.values.view import View
 
 SNAPSHOTS_MAX: Final = 8
-"""Views of which the digests are remembered for members that joined with them."""
+"""Views whose digests are remembered for their joiners."""
 SNAPSHOT_SECONDS: Final = 300.0
-"""For so long. A joiner that is cut off may come back and ask still."""
+"""How long they are remembered. A joiner that was cut off may still come back and ask."""
 EARLY_MAX: Final = 1000
-"""Records of views to come that are kept."""
+"""Records kept for views to come."""
 
 
 @dataclass(slots=True)
@@ -38,22 +38,22 @@ class Joining:
         self.joined_with: ViewKey | None = None
         """The view with which this member joined, until the digests for it have come."""
         self.blind = False
-        """Nobody could say where to begin: all that is not acknowledged is for this member."""
+        """Nobody could tell where to begin: this member takes all that is unacknowledged."""
         self.blind_since = 0.0
         self.state_due = False
         self.state_marks: dict[Address, Known] = {}
-        """By provider that was asked for the state: the digests of its moment."""
+        """By provider of a state: the digests of the moment of the request."""
         self.marked_by: Address | None = None
-        """The provider of the state that came, until its digests come too."""
+        """The provider of a state whose digests have not come yet."""
         self.queue: deque[Batch] = deque()
         self.queued = 0
         self.snapshots: dict[ViewKey, _Remembered] = {}
         self.fresh: dict[Address, None] = {}
-        """Members that may not know yet where they begin."""
+        """Members that may not know where they begin."""
         self.begun_said: ViewKey | None = None
-        """The view in which this member, as relay, said last that all have begun."""
+        """The last view in which this member, as relay, announced that all have begun."""
         self.early: dict[tuple[Address, type], tuple[Address, Any]] = {}
-        """Records that belong to views this member has not installed."""
+        """Records of views that this member has not installed."""
         self.early_until = 0.0
         self._out = out
         self._roles = roles
@@ -61,14 +61,14 @@ class Joining:
 
     @property
     def waits(self) -> bool:
-        """Is it not known yet where this member begins?"""
+        """Does this member not know yet where it begins?"""
         return self._roles.view is None or self.joined_with is not None or self.state_due
 
     # --- for joiners
 
     def remember_view(self, joined: list[Address], known_here: Callable[[], Known]) -> None:
-        """Remembers what is known here now. Joiners of this view begin
-        with it, and those before them that may have missed theirs."""
+        """Remember the present digests. Joiners of this view begin with them, and earlier ones that may have missed
+        theirs."""
         self.fresh.update(dict.fromkeys(joined))
         self.fresh = {m: None for m in self.fresh if m in self._roles.line}
         if self.fresh:
@@ -77,12 +77,12 @@ class Joining:
         self._forget_snapshots()
 
     def snapshot(self, view: ViewKey) -> Known | None:
-        """The knowledge that joiners of ``view`` begin with, if it is remembered."""
+        """Return the digests for joiners of ``view``, if they are remembered."""
         found = self.snapshots.get(view)
         return None if found is None else found.known
 
     def all_have_begun(self) -> bool:
-        """All members have reported in this view. True: the relay has to say so."""
+        """Note that all members have reported in this view. True: the relay must announce it."""
         if not self.fresh or self.begun_said == self._roles.key:
             return False
         self.begun_said = self._roles.key
@@ -103,11 +103,11 @@ class Joining:
     # --- where this member begins
 
     def join(self, view: ViewKey) -> None:
-        """This member joined with ``view`` and waits for the digests."""
+        """Begin to wait for the digests: this member joined with ``view``."""
         self.joined_with = view
 
     def begin_anywhere(self) -> None:
-        """Nobody is left who could tell where to begin, or this member is the first."""
+        """Begin blindly: this member is the first, or nobody is left who could tell where."""
         if self.joined_with is not None:
             self.blind = True
             self.blind_since = self._out.now
@@ -115,12 +115,12 @@ class Joining:
         self.end_state()
 
     def see_again(self, wait: float) -> None:
-        """A view was installed. After ``wait``, members beyond a partition have had the time to come back."""
+        """Forget old views after ``wait``: members beyond a partition had time to come back."""
         if self.blind and self._out.now >= self.blind_since + wait:
             self.blind = False
 
     def begin(self) -> None:
-        """The digests have come."""
+        """End the wait: the digests have come."""
         self.joined_with = None
 
     # --- a state
@@ -130,8 +130,8 @@ class Joining:
         self.state_due = True
 
     def mark(self, provider: Address, known: Known) -> bool:
-        """The digests of the moment at which ``provider`` was asked for its state. STATE_TRANSFER holds them back like
-        everything else: they come right behind the state. True: this is what the member begins with."""
+        """Keep the digests of a provider's state. STATE_TRANSFER holds them back, so they come right behind the state.
+        True: the member begins with them."""
         if not self.state_due:
             return False
         self.state_marks[provider] = known
@@ -141,7 +141,7 @@ class Joining:
         return None if provider is None else self.state_marks.get(provider)
 
     def await_mark(self, provider: Address) -> None:
-        """The state of ``provider`` came before its digests."""
+        """Wait for the digests of a state that came before them."""
         self.marked_by = provider
 
     def end_state(self) -> None:
@@ -149,7 +149,7 @@ class Joining:
         self.state_marks = {}
         self.marked_by = None
 
-    # --- what waits
+    # --- waiting records
 
     def enqueue(self, batch: Batch) -> bool:
         """Keep ``batch`` while this member waits. False: the queue is full."""
@@ -165,8 +165,8 @@ class Joining:
         return queue
 
     def keep_early(self, src: Address, record: Record, wait: float) -> bool:
-        """Keeps a record of a view that this member has not installed yet, for ``wait`` seconds. False: there are
-        too many."""
+        """Keep a record of a view that this member has not installed yet, for ``wait`` seconds. False: there are too
+        many."""
         if len(self.early) < EARLY_MAX or (src, type(record)) in self.early:
             self.early[src, type(record)] = (src, record)
             self.early_until = self._out.now + wait
@@ -178,13 +178,13 @@ class Joining:
         return list(early.values())
 
     def forget_early(self) -> bool:
-        """A view that has not come by now is not one of ours. A member that needs an answer asks again. True:
-        some are still waited for."""
+        """Forget records whose view has not come in time: it is not one of ours, and askers ask again. True: some are
+        left."""
         if self._out.now >= self.early_until:
             self.early.clear()
         return bool(self.early)
 
     def keep(self, view: View) -> None:
-        """Forgets the records of members that are not in ``view``."""
+        """Forget the records of members that are not in ``view``."""
         for key in [k for k in self.early if k[0] not in view.members]:
             del self.early[key]

@@ -1,7 +1,7 @@
-"""A relay that leaves: flush what was delivered until now, leave the bridge, go.
+"""The leave of a relay: flush delivered messages, leave the bridge, go.
 
-The bridge comes first, so that the successor finds it in order. A member that ends while its good-bye is still under
-way is missed there only when it is suspected.
+The bridge comes first, so that the successor finds it in order. If the member ends before its good-bye arrives, the
+bridge notices by suspicion only.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from jgroups_py.protocols.relay.state import Numbers, RelayState
 
 
 class RelayLeaving:
-    """Holds ``disconnect`` back while the tail is not acknowledged, ``timeout`` at most."""
+    """Holds ``disconnect`` back until the tail is acknowledged, at most for ``timeout``."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class RelayLeaving:
             return
         self.flush = self._origins.so_far()
         if self.nobody_is_there():
-            # Waiting helps nobody: no member takes over, and no site can acknowledge.
+            # Waiting is useless: no member takes over, and no site can acknowledge.
             self.give_up(": no other site is on the bridge")
             return
         self.timer.start(self._timeout)
@@ -75,8 +75,8 @@ class RelayLeaving:
             self._go()
 
     def nobody_is_there(self) -> bool:
-        """Is this member alone at home and on the bridge, and has no other site ever acknowledged anything? The
-        bridge has told who is there. A site that has acknowledged may come back within ``timeout``."""
+        """Is this member alone at home and on the bridge, and has no other site ever acknowledged anything? A site that
+        has acknowledged may come back within ``timeout``."""
         bridge = self._bridge
         alone = bridge.view is not None and not bridge.sessions
         return len(self._roles.line) == 1 and alone and not any(self._state.trimmed.values())
@@ -91,7 +91,7 @@ class RelayLeaving:
         self.finish()
 
     def abandon(self) -> None:
-        """Another member is relay now: leaving needs no flush."""
+        """Give up the flush: another member is relay now."""
         if self.flush is not None:
             self.finish()
 

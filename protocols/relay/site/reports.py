@@ -1,4 +1,4 @@
-"""Reports of members to their relay: how far each has what comes from other sites. The minimum is what all have."""
+"""Reports of members to their relay: the numbers that each has of other sites. All members have the minimum."""
 
 from __future__ import annotations
 
@@ -10,41 +10,41 @@ from jgroups_py.values.address import Address
 
 
 class Reporting:
-    """Reports of this member to its relay in this view. It tells what changed since the last time: at the next
-    tick, or after ``every`` messages."""
+    """Reports of this member to its relay in this view. A report has the changes since the last one. It is due at the
+    next tick, or after ``every`` messages."""
 
     def __init__(self, every: int) -> None:
         self.due = False
         self._every = every
         self._told: dict[str, Numbers] = {}
-        """By site: the digest that was told in this view."""
+        """By site, the digest reported in this view."""
         self._told_state: tuple[int, bool] | None = None
         self._untold = 0
 
     def view_changed(self) -> None:
-        """Everything is told again."""
+        """Report everything again."""
         self._told = {}
         self._told_state = None
 
     def progress(self, count: int) -> bool:
-        """``count`` messages of other sites were delivered. True: there are enough for a report at once."""
+        """Note ``count`` delivered messages of other sites. True: a report is due at once."""
         self.due = True
         self._untold += count
         return self._untold >= self._every
 
     def soon(self) -> None:
-        """Something is to be told at the next tick."""
+        """Report at the next tick."""
         self.due = True
 
     def reset(self) -> None:
-        """Everything is told now, or need not be told."""
+        """Note that nothing is left to report."""
         self.due = False
         self._untold = 0
 
     def report(
         self, view: ViewKey, serial: int, complete: bool, site_digest: SiteNumbers
     ) -> Report | None:
-        """A report of what changed. None: nothing changed."""
+        """Make a report of the changes. None: nothing changed."""
         digest: dict[str, Numbers] = {}
         for site, numbers in site_digest.items():
             told = self._told.setdefault(site, {})
@@ -81,7 +81,7 @@ class Reports:
         self._members: dict[Address, _Member] = {}
 
     def take(self, member: Address, report: Report) -> None:
-        """Keeps a report. One of an older view than the last is ignored; one of a newer view counts in that view."""
+        """Keep a report. One of an older view than the last is ignored; one of a newer view counts in that view."""
         known = self._members.get(member)
         if known is None or known.view != report.view:
             if known is not None and report.view[1] < known.view[1]:
@@ -93,11 +93,11 @@ class Reports:
             known.digest.setdefault(site, {}).update(numbers)
 
     def keep(self, members: Sequence[Address]) -> None:
-        """Forgets all but ``members``."""
+        """Forget all but ``members``."""
         self._members = {m: r for m, r in self._members.items() if m in members}
 
     def lower(self, member: Address, site: str, origin: bytes, number: int) -> None:
-        """The member has said that it has only this."""
+        """Lower a member's number: it has reported to have only this."""
         known = self._members.get(member)
         if known is not None:
             known.digest.setdefault(site, {})[origin] = number
@@ -109,7 +109,7 @@ class Reports:
                 numbers.pop(origin, None)
 
     def digests(self, view: ViewKey, members: Sequence[Address]) -> list[SiteNumbers] | None:
-        """The digests of ``members``. None: one of them has not reported in ``view``."""
+        """Return the digests of ``members``. None: one of them has not reported in ``view``."""
         out = []
         for member in members:
             known = self._members.get(member)
@@ -119,8 +119,8 @@ class Reports:
         return out
 
     def serial(self, view: ViewKey, members: Sequence[Address]) -> int | None:
-        """The newest record of the relay that all of ``members`` have; -1 while one has not reported in ``view``. None:
-        there are no ``members``."""
+        """Return the newest serial number of the relay that all of ``members`` have. -1: one has not reported in
+        ``view``. None: there are no ``members``."""
         lowest: int | None = None
         for member in members:
             known = self._members.get(member)
@@ -130,7 +130,7 @@ class Reports:
         return lowest
 
     def complete(self, view: ViewKey, members: Sequence[Address]) -> int:
-        """How many of ``members`` are complete holders."""
+        """Count the complete holders among ``members``."""
         return sum(
             1
             for member in members

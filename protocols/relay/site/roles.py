@@ -1,4 +1,4 @@
-"""A view of the site, and the roles that follow from it: relay, holder, member."""
+"""A view of the site, and the roles in it: relay, holder, member."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Roles:
         self.is_relay = False
         self.is_holder = False
         self.left = False
-        """This member has left the bridge and is relay no more."""
+        """This member has left the bridge and is no longer relay."""
         self._holders = holders
 
     def install(self, view: View) -> None:
