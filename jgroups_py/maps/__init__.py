@@ -1,5 +1,5 @@
-"""Multi-master maps: dictionaries in a file that every process of every host may write at any time, and that are the same everywhere a
-moment later (seed 004).
+"""Multi-master maps: dictionaries in a file. Every process of every host may write at any time, and all hosts are equal
+a moment later (seed 004).
 
     from jgroups_py.maps import open_map
 
@@ -123,7 +123,7 @@ _PLACES = {
     "tcp": "TcpSettings",
     "tcp_links": "TcpLinks",
 }
-"""Module -> the names that are imported from it on first use. The process that merges needs few of them."""
+"""Module -> names that are imported from it on first use. The merging process needs few of them."""
 
 
 def __getattr__(name: str) -> typing.Any:

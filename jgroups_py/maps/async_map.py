@@ -1,4 +1,4 @@
-"""AsyncMap: what the maps for trio and asyncio have in common. They differ in how they sleep."""
+"""AsyncMap: the common part of the maps for trio and asyncio. They differ in how they sleep."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ V = TypeVar("V")
 
 
 class AsyncMap(LocalMap[K, V], Generic[K, V]):
-    """See ``LocalMap``. Reading and writing waits for nobody, so it is without ``await``; when the inbox of this process is full, a put stops the loop for at most
-    ``full_timeout``. A call that reads first and then writes may wait for
-    another one that does so with the same key: MapBusy after ``lock_timeout``, and nothing was changed."""
+    """See ``LocalMap``. Reads and writes wait for nobody and need no ``await``. Only with a full inbox a put stops the
+    loop, at most for ``full_timeout``. A call that reads and then writes may wait for another such call on the same
+    key. MapBusy: it waited for ``lock_timeout``; nothing was changed."""
 
     @staticmethod
     @abstractmethod
@@ -30,57 +30,59 @@ class AsyncMap(LocalMap[K, V], Generic[K, V]):
 
     @abstractmethod
     def _host_now(self) -> MapHost | None:
-        """What replicates the map; None: nothing in this process does."""
+        """Return the object that replicates the map. None: this process does not replicate."""
 
     async def put_if_absent(self, key: K, value: V, *, ttl: float | None = None) -> V | None:
-        """Put a value unless there is one. The one that is there, or None: this one was put."""
+        """Put a value unless the key has one. Return the existing value. None: this one was put."""
         raw = self._raw(key)
         async with self._locked(raw):
             return self._put_if_absent(raw, value, ttl)
 
     async def replace(self, key: K, value: V) -> V | None:
-        """Overwrite a value if there is one, and return it; None: there is none, and nothing was put."""
+        """Overwrite a value and return the old one. None: there was none, and nothing was put."""
         raw = self._raw(key)
         async with self._locked(raw):
             return self._replace(raw, value)
 
     async def compare_and_set(self, key: K, expected: V, value: V) -> bool:
-        """Put a value if the one that is there equals ``expected``. Whether it was put."""
+        """Put a value if the present one equals ``expected``. Return whether it was put."""
         raw = self._raw(key)
         async with self._locked(raw):
             return self._compare_and_set(raw, expected, value)
 
     async def update(self, key: K, function: Callable[[Any], V], default: Any = None) -> V:
-        """Put what ``function`` makes of the value, or of ``default`` where there is none, and return it. Nobody else of this host updates the
-        key meanwhile. The function must not wait. If it raises, nothing was changed."""
+        """Put ``function(value)``, or ``function(default)`` if there is no value, and return the result. No other
+        process of this host updates the key meanwhile. The function must not wait. If it raises, nothing was
+        changed."""
         raw = self._raw(key)
         async with self._locked(raw):
             return self._update(raw, function, default)
 
     async def increment(self, key: K, amount: int = 1) -> int:
-        """Add to a number, which is 0 where there is none, and return the sum. No addition of a process of this host is lost; with the rule
-        ``PnCounter`` none of any host."""
+        """Add to a number, 0 if there is none, and return the sum. No addition on this host is lost; with the rule
+        ``PnCounter`` none on any host."""
         raw = self._raw(key)
         async with self._locked(raw):
             return self._increment(raw, amount)
 
     def listen(self) -> Changes:
         """Changes from now on, of this host and of others: ``async for change in m.listen()``. See ``MapChange``, ``Skipped`` and ``Evicted``.
-        That the time of a value has passed is not told. It ends when the map is closed."""
+        Expiries are not reported. The stream ends when the map is closed."""
         return Changes(self, Feed(self._file, self._key, self._shown))
 
     async def wait_merged(self) -> None:
-        """Wait until all that this process has put is merged into the file. (Others see it before.)"""
+        """Wait until all puts of this process are merged into the file. (Others see them earlier.)"""
         file = self._file
         goal = file.written()
         while not file.has_merged(goal):
             await self._sleep(LISTEN_INTERVAL)
 
     async def wait_replicated(self, hosts: int, timeout: float = 60.0) -> None:
-        """Wait until so many other hosts have all that this host has written so far.
+        """Wait until ``hosts`` other hosts have everything that this host has written so far.
 
         Raises:
-            WaitTimeout: they have not, within ``timeout`` seconds. The text says who lacks how much. Nothing is undone.
+            WaitTimeout: ``timeout`` seconds were not enough. The text says which host lacks how much. Nothing is
+                undone.
         """
         waited = Replicated(self._file, hosts, self._host_now)
         limit = time.monotonic() + timeout

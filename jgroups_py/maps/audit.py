@@ -1,4 +1,4 @@
-"""Audit: all that a host has sent to its peers and got from them, in files (K23).
+"""Audit: files with all that a host has sent to its peers and received from them (K23).
 
     log = AuditLog("logs/1")
     open_map(..., replication=Replication(watch=log.watch))
@@ -6,7 +6,8 @@
 
     folder     audit-000001.log and on; each process and each ``file_max`` bytes begin a new one
     file       "jgaudit", version u8, then records
-    record     length u32, CRC-32 u32, little-endian, and msgpack. What is behind the last whole record is left out: its writer was killed
+    record     length u32, CRC-32 u32, little-endian, and msgpack. An incomplete last record is skipped: its writer was
+    killed
 
 Limits:  ``files_max`` files; the oldest is deleted. A disk that is full or broken is counted and logged, and replication goes on.
 """
@@ -55,13 +56,14 @@ class AuditRecord(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def age_s(self) -> float | None:
-        """How old the change was at ``at``, by both hosts' clocks: the lag behind the peer, of what has arrived. None: it is no change."""
+        """Return the age of a change at ``at``, by both hosts' clocks: for an arrived one, the lag behind the peer.
+        None: it is no change."""
         if self.entry is None:
             return None
         return self.at / 1e9 - decode_entry(self.entry).stamp.time / TICKS_PER_S
 
     def line(self) -> str:
-        """For people."""
+        """Return the record as a line for people."""
         seconds, rest = divmod(self.at, 1_000_000_000)
         when = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(seconds)) + f".{rest // 1000:06d}"
         if self.entry is None:
@@ -101,7 +103,7 @@ class AuditLog:
         self._size = 0
 
     def watch(self, event: MapEvent) -> None:
-        """Writes an event. It does not raise."""
+        """Write an event. Never raises."""
         now = self._wall()
         if isinstance(event, Sent):
             records = [
@@ -137,7 +139,7 @@ class AuditLog:
             self.counters["records"] += len(records)
         except OSError as error:
             self.counters["failed"] += len(records)
-            self.close()  # what was written in part ends its file
+            self.close()  # a partial record ends its file
             if (left_out := self._limit.admit(type(error).__name__)) is not None:
                 LOG.error("the audit files in %s miss events: %s%s", self.folder, error, left_out)
 
@@ -155,16 +157,16 @@ class AuditLog:
 
 
 def files_of(folder: Path) -> list[Path]:
-    """The audit files, the oldest first."""
+    """Return the audit files, the oldest first."""
     found = [file for file in folder.glob("audit-*.log") if file.stem[6:].isdecimal()]
     return sorted(found, key=lambda file: int(file.stem[6:]))
 
 
 def read_audit(folder: str | os.PathLike[str]) -> Iterator[AuditRecord]:
-    """All records of a folder, the oldest first.
+    """Yield all records of a folder, the oldest first.
 
     Raises:
-        MapFileError: there are none, or a file is no audit file. What a writer that was killed has left behind is passed by.
+        MapFileError: there are none, or a file is no audit file. The incomplete record of a killed writer is skipped.
     """
     files = files_of(Path(folder))
     if not files:

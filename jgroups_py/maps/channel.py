@@ -1,12 +1,12 @@
-"""Maps over a channel: one channel carries any number of maps, and a change leaves with one multicast whatever the number of hosts.
+"""Maps over a channel: one channel carries any number of maps. A change is one multicast, whatever the number of hosts.
 
     async with open_channel("udp.xml", cluster="maps") as channel:
         async with open_map_channel(channel) as carrier:
             async with open_map("data/fx", identifier=1, network=carrier.network("fx")) as fx:
                 fx[b"USD/GBP"] = b"0.767957"
 
-The channel is the maps' own while the block lasts: other messages are counted and thrown away. With RELAY in the stack the maps of all
-sites become equal; ``RELAY.primary`` must be "all", so that each site relays.
+During the block the channel serves the maps only: other messages are counted and dropped. With RELAY in the stack the
+maps of all sites become equal; ``RELAY.primary`` must be "all", so that each site relays.
 
 group.py has the links without I/O.
 """
@@ -42,7 +42,7 @@ from jgroups_py.values.batch import Batch
 from jgroups_py.values.view import View
 
 TICK: Final = 0.25
-"""Seconds between two looks at links."""
+"""Seconds between two checks of links."""
 
 
 class MapChannel:
@@ -52,8 +52,8 @@ class MapChannel:
         self.channel = channel
         self.settings = settings
         self.counters: Counter[str] = Counter()
-        """messages, garbage (what cannot be read), other (messages that are none of maps), other_map (of maps that are not served here),
-        not_sent (``unsent_max`` bytes waited)."""
+        """messages, garbage (unreadable), other (not of maps), other_map (of maps not served here), not_sent
+        (``unsent_max`` bytes waited)."""
         self._unsent_max = unsent_max
         self._maps: dict[str, _Served] = {}
         self._queue: deque[tuple[Address | None, bytes]] = deque()
@@ -61,12 +61,12 @@ class MapChannel:
         self._wake = trio.Event()
         self._error: Exception | None = None
         self.chance: Callable[[], int] = _chance
-        """Gives the numbers of links, from 1 to 2**32 - 1."""
+        """Draws the numbers of links, from 1 to 2**32 - 1."""
         self.on_view: Callable[[View], None] | None = None
         """Called with each view, when the maps know it."""
 
     def network(self, name: str) -> ChannelNetwork:
-        """What connects the map of this name to the members that serve it, too."""
+        """Return the network that connects the map ``name`` to the other members that serve it."""
         if not 0 < len(name) <= 255:
             raise ConfigError(f"a map's name must have 1 to 255 characters, got {len(name)}")
         return ChannelNetwork(self, name)
@@ -88,7 +88,7 @@ class MapChannel:
     # --- sending
 
     def put(self, to: Address | None, data: bytes) -> None:
-        """Sends as soon as the channel takes it. What has no room is dropped: replicas find out what is missing."""
+        """Send as soon as the channel takes it. Without room it is dropped: replicas detect missing changes."""
         if self._unsent + len(data) > self._unsent_max:
             self.counters["not_sent"] += 1
             return
@@ -107,14 +107,14 @@ class MapChannel:
             await self._wake.wait()
 
     async def flush(self) -> None:
-        """Sends what waits."""
+        """Send waiting messages."""
         while self._queue and self._error is None:  # noqa: ASYNC110 - the sender works
             await trio.sleep(0.001)
 
     # --- receiving
 
     async def run_reader(self) -> None:
-        """Takes what the tap has left: views, and messages of others."""
+        """Read the rest of the channel's stream: views and foreign messages."""
         while True:
             item = await self.channel.next_held(self)
             if isinstance(item, Batch):
@@ -150,10 +150,10 @@ class MapChannel:
             self.on_view(view)
 
     def excluded(self, gone: tuple[Address, ...]) -> None:
-        """The next view says it."""
+        """Ignore it: the next view shows it."""
 
     def state_replaced(self, unread: list[Batch]) -> None:
-        """Maps have no state in the channel."""
+        """Ignore it: maps have no state in the channel."""
 
     def reading(self) -> tuple[object, int]:
         return self.counters["messages"], 0
@@ -173,7 +173,7 @@ class _Served:
         self._busy = False
 
     def carry_out(self) -> None:
-        if self._busy:  # what the host is told makes it send: the loop below goes on
+        if self._busy:  # the host sends during these calls: the loop below goes on
             return
         self._busy = True
         try:
@@ -233,7 +233,7 @@ class ChannelNetwork:
         self._name = name
 
     async def run(self, host: LinkHost) -> None:
-        """Gives ``host`` its links, until it is cancelled."""
+        """Give ``host`` its links, until cancelled."""
         served = self._carrier.add(self._name, host)
         try:
             while True:
@@ -251,7 +251,7 @@ async def open_map_channel(
     unsent_max: int = 64 * 1024 * 1024,
     settings: GroupSettings | None = None,
 ) -> AsyncIterator[MapChannel]:
-    """Lets maps use a channel for as long as the block lasts.
+    """Let maps use a channel for as long as the block lasts.
 
     Args:
         channel: nothing else reads it meanwhile.

@@ -55,17 +55,18 @@ class MapBuilder:
         network: PeerNetwork | Iterable[PeerNetwork] | None = None,
         settings: Replication | None = None,
     ) -> Self:
-        """``identifier``: of this host, the same in all its processes. Without ``network`` this process leaves replication to others."""
+        """Set up replication. ``identifier``: of this host, the same in all its processes. Without ``network`` other
+        processes replicate."""
         return self.set(identifier=identifier, network=network, replication=settings)
 
     def set(self, **options: Any) -> Self:
-        """Other options of ``open_map``."""
+        """Set other options of ``open_map``."""
         self._options.update(options)
         return self
 
     @property
     def options(self) -> MapOptions:
-        """For ``open_map`` of any API: ``blocking.open_map(path, **builder.options)``."""
+        """Return the options for ``open_map`` of any API: ``blocking.open_map(path, **builder.options)``."""
         return cast(MapOptions, dict(self._options))
 
     def open(self, path: str | os.PathLike[str]) -> AbstractAsyncContextManager[Map[Any, Any]]:
@@ -104,15 +105,16 @@ async def open_cluster(
     """The maps of a cluster file, as one of its hosts, for as long as the block lasts.
 
     Args:
-        config: the file, or what ``load_cluster`` made of it.
-        host_id: which of its hosts this is.
+        config: the file, or the result of ``load_cluster``.
+        host_id: this host's number in the file.
         addresses: HOST:PORT by ``connectUri``, for those that are names.
         types: codecs by ``keyClass`` and ``valueClass``, for those that are not String, Integer, Long or byte[]. A value of another class is JSON.
-        folder: what ``mapFileDataDirectory`` is relative to.
+        folder: the base of a relative ``mapFileDataDirectory``.
         tls, insecure: see ``TcpLinks``.
 
     Raises:
-        ConfigError: the file, or what is missing for it, with line and key. MapError: as ``open_map``. Nothing is left open.
+        ConfigError: the file has an error, or an argument is missing; with line and key. MapError: as ``open_map``.
+            Nothing is left open.
 
     All maps of a host share one port. One process of a host replicates; the others wait for its end.
     """
@@ -160,7 +162,7 @@ async def _close(close: Callable[[], None]) -> None:
 
 
 async def _replicate(openings: list[Opening], maps: list[Map[Any, Any]]) -> None:
-    """One map after another: so the process that gets the first one gets all."""
+    """Open one map after another, so that the process that gets the first one gets all."""
     try:
         async with trio.open_nursery() as nursery:
             for opening, opened in zip(openings, maps, strict=True):

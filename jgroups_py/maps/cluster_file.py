@@ -36,13 +36,13 @@ class HostConfig:
     name: str
     host_id: int
     connect_uri: str
-    """HOST:PORT, or a name that ``open_cluster(addresses=...)`` gives one."""
+    """HOST:PORT, or a name that ``open_cluster(addresses=...)`` maps to one."""
     line: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
 class MapConfig:
-    """Of one map. ``entries`` and the average sizes are read and not needed: the file takes what it needs."""
+    """The settings of one map. ``entries`` and the average sizes have no effect: the file grows as needed."""
 
     name: str
     key_class: str = "String"
@@ -62,11 +62,11 @@ class MapConfig:
     line: int = 0
 
     def folder(self, host_id: int, base: Path) -> Path:
-        """Where this map's file is."""
+        """Return the folder of this map's file."""
         return base / self.data_directory.replace("$hostId", str(host_id)) / self.name
 
     def log_folder(self, host_id: int, base: Path) -> Path | None:
-        """Where events are written for an audit; None: nowhere."""
+        """Return the folder of audit files. None: there is no audit."""
         if not self.replication_logging:
             return None
         directory = self.log_directory or "logs/$hostId"
@@ -82,7 +82,7 @@ class ClusterConfig:
 
 
 def load_cluster(file: str | os.PathLike[str]) -> ClusterConfig:
-    """Read a cluster file. ConfigError: it cannot be read, or line, key and value of what is wrong in it."""
+    """Read a cluster file. ConfigError: it cannot be read, or has an error, with line, key and value."""
     try:
         with open(file, "rb") as opened:
             data = opened.read(FILE_MAX + 1)
@@ -94,7 +94,7 @@ def load_cluster(file: str | os.PathLike[str]) -> ClusterConfig:
 
 
 def parse_cluster(text: str | bytes, source: str = "<text>") -> ClusterConfig:
-    """As ``load_cluster``, of a text."""
+    """Read a cluster file from a text. Errors as ``load_cluster``."""
     try:
         for event in yaml.parse(text, Loader=yaml.SafeLoader):
             if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):

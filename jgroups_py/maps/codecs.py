@@ -29,7 +29,7 @@ class Codec(Generic[T]):
     encode: Callable[[T], bytes]
     decode: Callable[[bytes], T]
     kind: Any = None
-    """The msgspec Struct whose codec this is; None: of something else."""
+    """The msgspec Struct of this codec. None: it is no codec of a Struct."""
 
 
 def _bytes(value: bytes) -> bytes:
@@ -49,7 +49,7 @@ def _number(value: int) -> bytes:
         raise TypeError("it must be an int")
     if not -_SIGN <= value < _SIGN:
         raise ValueError(f"it must have at most 64 bits, got {value}")
-    return ((value + _SIGN) & (2 * _SIGN - 1)).to_bytes(8, "big")  # sorted as the numbers are
+    return ((value + _SIGN) & (2 * _SIGN - 1)).to_bytes(8, "big")  # sorted by number
 
 
 def _number_of(data: bytes) -> int:
@@ -69,7 +69,7 @@ JSON: Final = Codec[Any](
 
 
 def struct_codec(kind: type[T]) -> Codec[T]:
-    """Of a msgspec Struct, in MessagePack. A field that is added later needs a default value."""
+    """Return the codec of a msgspec Struct, in MessagePack. A field that is added later needs a default value."""
     encode = msgspec.msgpack.Encoder(order="deterministic").encode
 
     def checked(value: T) -> bytes:
@@ -87,7 +87,7 @@ AnyCodec = Codec[Any] | str | type[Any] | tuple[Callable[[Any], bytes], Callable
 
 
 def codec_of(given: AnyCodec, what: str = "codec") -> Codec[Any]:
-    """Raises MapError, with what could be given."""
+    """Return the codec for an option. MapError: it is none; the text lists what is accepted."""
     if isinstance(given, Codec):
         return given
     if isinstance(given, str) and given in CODECS:
@@ -108,7 +108,7 @@ def codec_of(given: AnyCodec, what: str = "codec") -> Codec[Any]:
 
 
 def encoded(codec: Codec[Any], value: object, what: str) -> bytes:
-    """The bytes of a key or value. MapTypeError: it cannot be stored, and why. The value itself is not shown."""
+    """Encode a key or value. MapTypeError: it cannot be stored. The text gives the reason but not the value."""
     try:
         data = codec.encode(value)
     except Exception as error:
@@ -121,17 +121,18 @@ def encoded(codec: Codec[Any], value: object, what: str) -> bytes:
 
 
 def quick(codec: Codec[Any], what: str) -> tuple[Callable[[Any], bytes], Callable[[bytes], Any]]:
-    """``encoded`` and ``decoded`` of a codec, for who calls them often. Any exception means: call the other ones, which say what is wrong."""
+    """Return fast forms of ``encoded`` and ``decoded``. After any exception call the plain ones: they name the
+    problem."""
     if codec is STR:
         return str.encode, codec.decode
     if codec.kind is not None or any(codec is shipped for shipped in CODECS.values()):
         return codec.encode, codec.decode
-    # One of a user's own may make anything.
+    # a user's codec may return anything
     return lambda value: encoded(codec, value, what), lambda data: decoded(codec, data, what)
 
 
 def decoded(codec: Codec[Any], data: bytes, what: str) -> Any:
-    """The key or value of bytes. MapError: the codec cannot read them (another program wrote them with another codec)."""
+    """Decode a key or value. MapError: the codec cannot read the bytes, because another codec wrote them."""
     try:
         return codec.decode(data)
     except Exception as error:

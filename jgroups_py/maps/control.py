@@ -1,7 +1,8 @@
 """Control: numbers that the processes of a host share, in a small mapped file beside the map.
 
-For each slot (a process that writes) how far its inbox is written and how far it is merged, and a generation that grows with each merge. A
-reader looks at ``mark``: as long as these bytes are the same, nothing has changed. They are of the slots in use only, mostly few.
+Each slot (a writing process) has two offsets: to where its inbox is written and merged. A generation grows with each
+merge. A reader compares ``mark``: as long as these bytes are equal, nothing has changed. They cover only the slots in
+use, mostly few.
 
 Layout, in the host's order of bytes, at 0: magic, version u32, bytes of an inbox u64; at 56: how many slots were ever used u64, generation u64, then SLOTS offsets written and
 SLOTS offsets merged, u64 each, and a number that grows while somebody merges. A ``memoryview`` writes and reads such a number in one piece, ``struct`` would not.
@@ -21,7 +22,7 @@ from jgroups_py.maps.disk import reserve
 from jgroups_py.maps.errors import MapFileError
 
 SLOTS: Final = 126
-"""Processes that have a map of a host open at the same time."""
+"""The most processes that have one map open on a host."""
 VERSION: Final = 1
 MAGIC: Final = b"jgroups_py map\0\0"
 
@@ -35,7 +36,7 @@ _SIZE: Final = 4096
 
 
 class Control:
-    """Opens or makes the file. ``inbox_bytes``: for a new file."""
+    """Opens or creates the file. ``inbox_bytes``: for a new file."""
 
     def __init__(self, file: Path, inbox_bytes: int) -> None:
         try:
@@ -68,41 +69,41 @@ class Control:
         os.close(self._handle)
 
     def flush(self) -> None:
-        """Onto the disk."""
+        """Write to the disk."""
         self._map.flush()
 
     def use(self, slot: int) -> None:
-        """A process is going to write the inbox of this slot."""
+        """Mark a slot as in use: a process is going to write its inbox."""
         fcntl.flock(self._handle, fcntl.LOCK_EX)
-        written = self.all_written()  # a file of before does not say which slots are in use
+        written = self.all_written()  # an older file does not say which slots are in use
         in_use = [slot, *(other for other in range(SLOTS) if written[other])]
         self._numbers[_USED] = max(self._numbers[_USED], *(one + 1 for one in in_use))
         fcntl.flock(self._handle, fcntl.LOCK_UN)
 
     def mark_anew(self) -> bytes:
-        """A mark that covers all slots in use. ``mark`` tells whether it is still so."""
+        """Return a mark of all slots in use. It is valid as long as ``mark`` is equal."""
         used = self._numbers[_USED]
         self._marked = slice(_USED * 8, (_WRITTEN + used) * 8)
         return self._map[self._marked]
 
     def mark(self) -> bytes:
-        """Differs from what ``mark_anew`` gave last when anything was written or merged since, or another slot is in use, or this was closed."""
+        """Return a mark. It differs from that of ``mark_anew`` after any write, merge, new slot or close."""
         try:
             return self._map[self._marked]
         except ValueError:
             return b"closed"
 
     def marked(self, mark: bytes, slot: int, written: int) -> bytes:
-        """``mark`` as it is when nothing has happened since but this."""
+        """Return ``mark`` updated by this one write."""
         at = (_WRITTEN - _USED + slot) * 8
         return b"".join((mark[:at], written.to_bytes(8, sys.byteorder), mark[at + 8 :]))
 
     def all_written(self) -> list[int]:
-        """By slot, how far its inbox is written."""
+        """Return, by slot, the offset to which its inbox is written."""
         return self._numbers[_WRITTEN : _WRITTEN + SLOTS].tolist()
 
     def all_merged(self) -> list[int]:
-        """By slot, how far its inbox is merged."""
+        """Return, by slot, the offset to which its inbox is merged."""
         return self._numbers[_MERGED : _MERGED + SLOTS].tolist()
 
     def generation(self) -> int:
@@ -124,13 +125,13 @@ class Control:
         self._numbers[_GENERATION] += 1
 
     def work(self) -> int:
-        """Grows while a merger works, also in the middle of a transaction."""
+        """Return a number that grows while a merger works, even within a transaction."""
         return self._numbers[_WORK]
 
     def worked(self) -> None:
         self._numbers[_WORK] += 1
 
     def waiting(self) -> list[int]:
-        """Slots whose inboxes have something to merge."""
+        """Return the slots whose inboxes have records to merge."""
         numbers = memoryview(self._map[_WRITTEN * 8 : (_MERGED + SLOTS) * 8]).cast("Q")
         return [slot for slot in range(SLOTS) if numbers[slot] != numbers[SLOTS + slot]]

@@ -22,8 +22,9 @@ _FORMS: Final[dict[str, Form]] = {"str": "text", "int": "number", "json": "json"
 
 
 class DescribedMap:
-    """``key_form`` and ``value_form``: what ``key`` and ``value`` give. A Struct is "json": its fields by name, or a list. What has functions of its
-    program is "bytes". ``counter`` and ``fields``: what reads and writes values of these rules; None: the map has another one."""
+    """``key_form`` and ``value_form``: the forms that ``key`` and ``value`` return. A Struct is "json": its fields by
+    name, or a list. A codec of the program's own functions is "bytes". ``counter`` and ``fields`` read and write values
+    of these rules; None: the map has another rule."""
 
     def __init__(self, file: SharedFile) -> None:
         self.file = file
@@ -33,11 +34,11 @@ class DescribedMap:
         self.value_form: Form = "number" if self.counter else _form_of(file.value_codec)
 
     def key(self, data: bytes) -> Any:
-        """MapError: the codec cannot read it."""
+        """Decode a key. MapError: the codec cannot read it."""
         return _read(self.file.key_codec, data, "key")
 
     def value(self, data: bytes) -> Any:
-        """The value as users see it. MapError: the codec cannot read it."""
+        """Decode a value as users see it. MapError: the codec cannot read it."""
         if self.counter is not None:
             return self.counter.total(data)
         if self.fields is not None:
@@ -47,7 +48,7 @@ class DescribedMap:
 
 @contextmanager
 def open_described(folder: str | os.PathLike[str]) -> Iterator[DescribedMap]:
-    """The map of a folder for as long as the block lasts. It makes none.
+    """Open the existing map of a folder for as long as the block lasts.
 
     Raises:
         ConfigError: there is no map. MapFileError: it cannot be opened, or has a rule of its program's own.

@@ -1,7 +1,8 @@
-"""Digests of maps: whether two are equal, and which keys differ and why, without comparing all values.
+"""Digests of maps: they show whether two maps are equal, and which keys differ and why, without comparing all values.
 
-Keys are spread over ``BUCKETS`` buckets. The digest of a bucket is the sum of hashes of its entries, so their order does not matter. Only
-buckets that differ are read again, as rows: what is to be known of an entry without its value. One of both maps may be on another machine (inquiry.py).
+Keys are spread over ``BUCKETS`` buckets. The digest of a bucket is the sum of hashes of its entries, so their order
+does not matter. Only differing buckets are read again, as rows: entries without their values. One of the two maps may
+be on another machine (inquiry.py).
 """
 
 from __future__ import annotations
@@ -16,13 +17,13 @@ from jgroups_py.maps.stamp import MapStamp
 
 BUCKETS: Final = 4096
 BYTES: Final = 16
-"""Of a digest."""
+"""Bytes of a digest."""
 _MODULUS: Final = 1 << (8 * BYTES)
 _NO_VALUE: Final = b""
 
 
 class Side(Protocol):
-    """One of two maps that are compared (``SharedFile`` is one)."""
+    """One of two compared maps (``SharedFile`` is one)."""
 
     @property
     def key_codec(self) -> str: ...
@@ -58,7 +59,7 @@ def bucket_of(key: bytes) -> int:
 
 
 def digests(items: Iterable[tuple[bytes, MapEntry]]) -> list[int]:
-    """One number for each bucket; equal for equal entries in any order."""
+    """Return one number for each bucket; equal for equal entries in any order."""
     found = [0] * BUCKETS
     for key, entry in items:
         bucket = bucket_of(key)
@@ -83,8 +84,8 @@ def row_of(entry: MapEntry) -> DigestRow:
 def rows(
     side: Side, buckets: Collection[int], *, after: bytes = b"", scan: int | None = None
 ) -> tuple[list[tuple[bytes, DigestRow]], bytes | None]:
-    """Rows of some buckets, removed ones too, in the order of keys above ``after``, of at most ``scan`` entries that are looked at. And the last key that was, from which one goes
-    on; None: that is all."""
+    """Return rows of some buckets, removed ones included, in the order of keys above ``after``. At most ``scan``
+    entries are read. Also return the last key read, to go on from; None: that is all."""
     found: list[tuple[bytes, DigestRow]] = []
     looked, key = 0, after
     for key, entry in islice(side.items(after=after, removed=True), scan):
@@ -95,12 +96,12 @@ def rows(
 
 
 def differing(mine: Sequence[int], theirs: Sequence[int]) -> set[int]:
-    """Buckets whose digests differ."""
+    """Return the buckets whose digests differ."""
     return {number for number in range(BUCKETS) if mine[number] != theirs[number]}
 
 
 def differences(here: Side, there: Side) -> Iterator[Difference]:
-    """The keys that differ, in their order. Both are read twice if they differ at all."""
+    """Yield the keys that differ, in order. Both maps are read twice if they differ at all."""
     buckets = differing(digests(here.items()), digests(there.items()))
     if buckets:
         yield from compared(dict(rows(here, buckets)[0]), dict(rows(there, buckets)[0]))
@@ -109,7 +110,7 @@ def differences(here: Side, there: Side) -> Iterator[Difference]:
 def compared(
     here: Mapping[bytes, DigestRow], there: Mapping[bytes, DigestRow]
 ) -> Iterator[Difference]:
-    """The keys whose rows differ, in their order. A key that is removed here and not known there is equal."""
+    """Yield the keys whose rows differ, in order. A key that is removed here and unknown there is equal."""
     for key in sorted(here.keys() | there.keys()):
         a, b = here.get(key), there.get(key)
         if a != b and not ((a is None or a.removed) and (b is None or b.removed)):

@@ -1,4 +1,4 @@
-"""A place on the disk for what is written through a mapping, taken beforehand."""
+"""Reserve disk space for writes through a memory mapping."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import os
 
 
 def reserve(handle: int, size: int) -> None:
-    """An open file has at least ``size`` bytes afterwards, and they have a place on the disk: a mapped page that finds none when it is written ends the process.
+    """Give an open file at least ``size`` bytes and disk space for them. Writing a mapped page without disk space would
+    kill the process.
 
-    OSError: there is none. On a system without ``posix_fallocate`` (macOS) the file only gets its size.
+    OSError: the disk is full. On a system without ``posix_fallocate`` (macOS) the file only gets its size.
     """
     if hasattr(os, "posix_fallocate"):
         os.posix_fallocate(handle, 0, size)

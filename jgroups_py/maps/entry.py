@@ -1,7 +1,7 @@
-"""Entries: what a map holds of one key, and their bytes in a file.
+"""Entries: a map's data for one key, and their bytes in a file.
 
-A change of a host has a number, counted from 1 by its origin. An origin is a host in one life of its file. The dots of an entry
-are the changes that are in it: with last-writer rules the one that won, with merging rules the last one of each origin.
+An origin is a host in one life of its file; it numbers its changes from 1. The dots of an entry are the changes that it
+contains: with last-writer rules the one that won, with merging rules the last one of each origin.
 
 Layout, little-endian: time u64, node u16, flags u8, count of dots u16, expiry u64 (if flagged), life u64 (if flagged), each dot as
 origin u64 and number u64, then the value.
@@ -24,7 +24,7 @@ Dots = dict[int, int]
 KEY_MAX: Final = 511
 """Bytes of a key: LMDB's limit."""
 TIME_MAX: Final = 1 << 62
-"""Ticks; a time beyond (the year 2540) is no time, and a clock that believed it could soon count no further."""
+"""Ticks (the year 2540). A later time is refused: a clock that adopted it could soon count no further."""
 NODE_SHIFT: Final = 48
 LIFE_MASK: Final = (1 << NODE_SHIFT) - 1
 
@@ -35,10 +35,10 @@ _REMOVED: Final = 1
 _EXPIRES: Final = 2
 _LIFE: Final = 4
 _FLAGS: Final = 10
-"""Where the flags are; two bytes with the count of dots follow."""
+"""The offset of the flags; two bytes with the count of dots follow."""
 _PLAIN_HEAD: Final = _HEAD.size
 _PLAIN: Final = b"\0\1\0"
-"""No flags and one dot: what most entries have."""
+"""No flags and one dot, as most entries."""
 _PLAIN_VALUE: Final = _HEAD.size + _DOT.size
 
 
@@ -47,12 +47,12 @@ class DamagedEntry(ValueError):
 
 
 def origin_of(node: int, life: int) -> int:
-    """The origin of a host whose file was made at ``life`` (milliseconds since 1970)."""
+    """Return the origin of a host whose file was made at ``life`` (milliseconds since 1970)."""
     return node << NODE_SHIFT | (life & LIFE_MASK)
 
 
 def node_of(origin: int) -> int:
-    """The identifier of the host."""
+    """Return the identifier of the host."""
     return origin >> NODE_SHIFT
 
 
@@ -71,7 +71,7 @@ class MapEntry(msgspec.Struct, frozen=True, gc=False):
         return self.value is None
 
     def is_over(self, now: int) -> bool:
-        """Its time to live has passed at ``now`` (ticks)."""
+        """Has its time to live passed at ``now`` (ticks)?"""
         return 0 < self.expires <= now
 
     def encode(self) -> bytes:
@@ -116,7 +116,7 @@ def decode_entry(data: bytes) -> MapEntry:
 
 
 def value_at(data: bytes, now: Callable[[], int]) -> bytes | None:
-    """The value of an encoded entry; None: there is none, or its time has passed. ``now`` gives ticks. The fast way of reading."""
+    """Return the value of an encoded entry, fast. None: there is none, or it has expired. ``now`` returns ticks."""
     if data[_FLAGS:_PLAIN_HEAD] == _PLAIN:
         return data[_PLAIN_VALUE:]
     flags = data[_FLAGS]

@@ -6,15 +6,16 @@ from jgroups_py.errors import JGroupsError
 
 
 class MapError(JGroupsError):
-    """A map cannot do what was asked. Nothing was changed."""
+    """A map refused a call. Nothing was changed."""
 
 
 class MapFull(MapError):
-    """No more fits: the file has ``max_bytes``, or the inbox of this process is full because nobody merges it."""
+    """The map is full: the file has ``max_bytes``, or nobody merges the full inbox of this process."""
 
 
 class InboxFull(MapFull):
-    """A record of ``need`` bytes does not fit before something is merged. Who writes several has written the first ``done`` of them."""
+    """A record of ``need`` bytes does not fit before something is merged. Of several records the first ``done`` were
+    written."""
 
     def __init__(self, need: int) -> None:
         self.need = need
@@ -31,7 +32,7 @@ class MapFileError(MapError):
 
 
 class MapBusy(MapError):
-    """Somebody changes this key and did not end in time."""
+    """Another call held the lock of this key for too long."""
 
 
 class MapTypeError(MapError, TypeError):

@@ -1,12 +1,13 @@
-"""Eviction: which entries of a map were used least recently, and how many go when a limit is reached (``max_entries``, ``max_live_bytes``).
+"""Eviction: at a limit (``max_entries``, ``max_live_bytes``) the least recently used entries leave the map.
 
     a write        is a use: at the time of its stamp
-    a read         is told by the reader's inbox, of each key at most once in USE_INTERVAL, and only while that inbox is less than half full. A reader waits
+    a read goes into the reader's inbox, for each key at most once in USE_INTERVAL, and only while that inbox is less
+    than half full. A reader waits
                    for nobody, and a use that was not told makes an entry look older than it is
     the merger     lets the oldest entries go at the end of the transaction that reaches a limit
 
-``evict`` says how they go. "forget": the entry is not there any more, as if it had never been written: for maps that no other host has. "remove": as
-``del`` does it, at all hosts.
+``evict`` selects how. "forget": as if the entry had never been written; for maps without other hosts. "remove": as
+``del`` does, at all hosts.
 """
 
 from __future__ import annotations
@@ -22,23 +23,23 @@ FORGET: Final = "forget"
 REMOVE: Final = "remove"
 WAYS: Final = (FORGET, REMOVE)
 EVICTED_AT_ONCE: Final = 10_000
-"""Entries that one transaction lets go; the rest follows with the next one."""
+"""Entries that one transaction evicts; the rest follows with the next one."""
 USE_INTERVAL: Final = 1.0
-"""Seconds between two uses of a key that a process tells."""
+"""Seconds between two reports of a key's use by one process."""
 TOLD_MAX: Final = 10_000
-"""Keys of which a process remembers when it has told their use; then it forgets all, and tells them again."""
+"""Keys whose last report a process remembers. Beyond that it forgets all and reports them again."""
 EVICTION_SLOT: Final = 255
-"""In the low bits of the stamps of such removals: no process has it."""
+"""The slot in the stamps of evictions: no process has it."""
 
 _LIMITS: Final = Struct("<QQB")
 _TIME: Final = Struct(">Q")
 TIME: Final = Struct("<Q")
-"""Of a record that tells a use."""
+"""The time in a record of a use."""
 
 
 @dataclass(frozen=True, slots=True)
 class MapLimits:
-    """0: no limit. ``max_live_bytes``: keys and values of entries that are there."""
+    """0: no limit. ``max_live_bytes``: keys and values of present entries."""
 
     max_entries: int = 0
     max_live_bytes: int = 0
@@ -61,7 +62,7 @@ class MapLimits:
 
 
 def limits_of(data: bytes | None) -> MapLimits:
-    """``data``: the fact of a file; None: it has none."""
+    """Read limits. ``data``: the fact of a file; None: it has none."""
     if data is None:
         return MapLimits()
     entries, size, way = _LIMITS.unpack(data)
@@ -69,13 +70,14 @@ def limits_of(data: bytes | None) -> MapLimits:
 
 
 class Uses:
-    """When entries were used last, in one transaction. ``times``: time in ticks, big-endian, and key. ``keys``: key -> time."""
+    """The last use of each entry, within one transaction. ``times``: time in ticks, big-endian, and key. ``keys``: key
+    -> time."""
 
     def __init__(self, txn: Any, times: Any, keys: Any) -> None:
         self._txn, self._times, self._keys = txn, times, keys
 
     def set(self, key: bytes, time: int) -> None:
-        """A use; an earlier one than is known changes nothing."""
+        """Note a use. An earlier one than the known one changes nothing."""
         txn, now = self._txn, _TIME.pack(time)
         before = txn.get(key, db=self._keys)
         if before is not None:
@@ -98,20 +100,20 @@ class Uses:
             self._txn.drop(db, delete=False)
 
     def oldest(self) -> Iterator[bytes]:
-        """Keys, those that were used least recently first. Nothing may be written meanwhile."""
+        """Yield keys, least recently used first. Nothing may be written meanwhile."""
         with self._txn.cursor(db=self._times) as cursor:
             for row in cursor.iternext(values=False):
                 yield row[_TIME.size :]
 
 
 class Readings:
-    """Which uses this process has told."""
+    """The uses that this process has reported."""
 
     def __init__(self) -> None:
         self._told: dict[bytes, float] = {}
 
     def is_due(self, key: bytes, now: float) -> bool:
-        """Whether a use of the key is to be told; then it counts as told. ``now``: seconds."""
+        """Is a report of the key's use due? If so it counts as made. ``now``: seconds."""
         last = self._told.get(key)
         if last is not None and now - last < USE_INTERVAL:
             return False

@@ -1,7 +1,7 @@
-"""Feed: what has changed in a file since somebody looked.
+"""Feed: the changes of a file since the last look.
 
-It reads the index of the file, as replication does, from a number for each origin. So nothing waits in memory however slowly it is read, and of
-several changes of one key the latest is given.
+It reads the index of the file, as replication does, from a number for each origin. A slow reader therefore costs no
+memory, and of several changes of one key only the latest is reported.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ LISTEN_INTERVAL: Final = 0.005
 
 @dataclass(frozen=True, slots=True)
 class MapChange:
-    """A key has a new value, or was removed. Of changes that come together only the latest is given."""
+    """A key has a new value or was removed. Of several changes at once only the latest is reported."""
 
     key: Any
     value: Any
     """None if it was removed."""
     removed: bool
     host: int
-    """Identifier of the host that has made it."""
+    """Identifier of the host that made the change."""
     local: bool
-    """A process of this host has made it."""
+    """A process of this host made the change."""
     time: float
     """Seconds since 1970, by the clock of that host."""
 
@@ -43,17 +43,18 @@ class Skipped:
 
 @dataclass(frozen=True, slots=True)
 class Evicted:
-    """``count`` entries that were used least recently are not there any more, because a limit was reached. A map with evict="remove" tells their removals, too."""
+    """``count`` least recently used entries were evicted at a limit. A map with evict="remove" reports their removals,
+    too."""
 
     count: int
 
 
 Heard = MapChange | Skipped | Evicted
-"""What a listener gets."""
+"""The items of a listener."""
 
 
 class Feed:
-    """Changes from now on. One that was made a moment before may be among them."""
+    """The changes from now on, perhaps with some made a moment earlier."""
 
     def __init__(self, file: SharedFile, key: Codec[Any], value: Codec[Any]) -> None:
         self._file = file
@@ -64,7 +65,7 @@ class Feed:
         self._generation = -1
 
     def take(self) -> list[Heard]:
-        """What is new, at most CHANGES_AT_ONCE changes of each host; nothing: there is nothing new now."""
+        """Return new items, at most CHANGES_AT_ONCE changes of each host."""
         file = self._file
         generation = file.generation()
         if generation == self._generation:

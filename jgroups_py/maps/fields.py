@@ -1,4 +1,5 @@
-"""Values of the rule per-field as they lie in the file: JSON, for each field ``[time, host, value]``, or ``[time, host]`` once it is gone.
+"""Values of the rule per-field as stored: JSON with ``[time, host, value]`` for each field, or ``[time, host]`` for a
+removed one.
 
 The time is that of this host's clock when the field was changed.
 """
@@ -21,7 +22,7 @@ _STORED: Final = Codec[Any](
 
 
 class Fields:
-    """``codec``: of the values that users see. MapError: they have no fields."""
+    """``codec``: of users' values. MapError: they have no fields."""
 
     def __init__(self, codec: Codec[Any]) -> None:
         if codec.kind is None and codec != JSON:
@@ -34,18 +35,18 @@ class Fields:
             )
         self._codec = codec
         self.codec = Codec[Any](codec.name, codec.encode, self.value)
-        """Encodes as users' values are, and decodes what is stored."""
+        """Encodes users' values, and decodes stored ones."""
 
     def value(self, data: bytes) -> Any:
-        """What users see of what is stored."""
+        """Return the user's value of a stored one."""
         fields = {name: one[2] for name, one in _STORED.decode(data).items() if len(one) == 3}
         kind = self._codec.kind
         return fields if kind is None else msgspec.convert(fields, kind, str_keys=True)
 
     def changed(self, before: bytes | None, data: bytes, stamp: MapStamp) -> bytes:
-        """What is to be stored when a user's value (``data``, by its codec) replaces ``before``, which is as stored.
+        """Return the stored form of a user's encoded value ``data`` that replaces the stored ``before``.
 
-        Fields that are equal keep their writer; the others, and those that are gone, get ``stamp``. MapTypeError: a value without fields, or
+        Equal fields keep their writer; changed and removed ones get ``stamp``. MapTypeError: a value without fields, or
         one that JSON cannot hold.
         """
         given = self._codec.decode(data)
@@ -57,7 +58,7 @@ class Fields:
         result = {} if before is None else decoded(_STORED, before, "value")
         kind = self._codec.kind
         for name in result.keys() - fields.keys():
-            # A field that the Struct does not have was added by a newer program.
+            # A field that is unknown to the Struct was added by a newer program.
             known = kind is None or name in kind.__struct_encode_fields__
             if known and len(result[name]) == 3:
                 result[name] = [stamp.time, stamp.node]

@@ -18,13 +18,14 @@ DEFAULTS: Final = {
     "key": "bytes",
     "value": "bytes",
 }
-"""Of a new file, what all its processes must agree on."""
+"""The settings of a new file on which all its processes must agree."""
 DURABILITIES: Final = ("process", "interval", "sync")
 
 
 @dataclass(frozen=True, kw_only=True)
 class FileSettings:
-    """Of a map's file. What all processes of a host must agree on may be None: then it is what the file says."""
+    """The settings of a map's file. None takes the setting from the file, for those on which all processes of a host
+    must agree."""
 
     identifier: int | None = None
     """1..127, unique among hosts; with ``wide_identifiers`` up to 65,535. A single host may leave it (K15); a new file has 1 then."""
@@ -34,35 +35,36 @@ class FileSettings:
     hybrid: bool | None = None
     """Hybrid logical clock, the default of a new file; False: the wall clock alone."""
     name: str | None = None
-    """Of the map; a new file has that of its folder."""
+    """The map's name; for a new file the folder's name by default."""
     key: str | None = None
     value: str | None = None
-    """Names of codecs, ``bytes`` in a new file."""
+    """The names of both codecs; ``bytes`` in a new file."""
     max_bytes: int | None = None
-    """How large the file may get; MAX_BYTES in a new file. The file takes what it needs. The largest one that anybody has given counts, and
-    processes that have the map open take it over when they need it."""
+    """The largest size of the file, which grows as needed; MAX_BYTES in a new file. The largest value ever given
+    counts. Processes that have the map open adopt it when they need it."""
     max_entries: int | None = None
-    """How many entries the map may have; 0: no limit, None: what the file says. The last one that anybody has given counts."""
+    """The most entries of the map. 0: no limit. None: as the file says. The last value given by any process counts."""
     max_live_bytes: int | None = None
-    """The same, of bytes of keys and values."""
+    """The most bytes of keys and values; as ``max_entries``."""
     evict: str | None = None
-    """How entries go then, those first that were used least recently: "forget" or "remove" (eviction.py). None: "remove" if an identifier is given."""
+    """How the least recently used entries leave at a limit: "forget" or "remove" (eviction.py). None: "remove" if an
+    identifier is given."""
     inbox_bytes: int = 16 * 1024**2
-    """Of each process: what may wait to be merged."""
+    """Bytes of each process that may wait to be merged."""
     durability: str = "process"
-    """When a put survives: "process": the process' death at any time; "interval": also the loss of power, ``sync_interval`` later;
-    "sync": also the loss of power, at once (the put waits for the disk)."""
+    """What a put survives. "process": the death of the process. "interval": also a loss of power, ``sync_interval``
+    later. "sync": also a loss of power at once; the put waits for the disk."""
     sync_interval: float = 1.0
     merger: str = "thread"
-    """Who merges, if this process is the one that does: a "thread" of it, or a "process" that it starts. A thread may keep a put waiting for some
-    milliseconds. A rule of your own is always merged by a thread."""
+    """What merges when this process is the merger: a "thread", or a "process" that it starts. A thread may delay a put
+    by some milliseconds. A rule of your own is always merged by a thread."""
     merge_interval: float = 0.005
     """Seconds between looks for something to merge."""
     full_timeout: float = 5.0
-    """How long a put waits when the inbox of its process is full and the merger works. If nobody merges it is told so after a second. 0: a put never
-    waits."""
+    """How long a put waits when the inbox of its process is full and the merger works. If nobody merges, it fails after
+    a second. 0: a put never waits."""
     lock_timeout: float = 5.0
-    """How long ``update`` and its kind wait for somebody who changes the same key."""
+    """How long ``update`` and similar calls wait for another change of the same key."""
 
     def __post_init__(self) -> None:
         most = WIDE_IDENTIFIER_MAX if self.wide_identifiers else IDENTIFIER_MAX
@@ -87,7 +89,7 @@ class FileSettings:
                 raise MapError(f"{name} must be more than 0 seconds, got {getattr(self, name)}")
 
     def limits(self, known: MapLimits) -> MapLimits:
-        """What is given, on top of what the file has. MapError: it cannot be."""
+        """Return the file's limits with the given ones in their place. MapError: a limit is invalid."""
         default = REMOVE if self.identifier is not None else FORGET
         return MapLimits(
             known.max_entries if self.max_entries is None else self.max_entries,
@@ -96,7 +98,7 @@ class FileSettings:
         )
 
     def agreed(self) -> dict[str, str | None]:
-        """What all processes of a host must agree on, as the file keeps it. None: it was not given."""
+        """Return the settings on which all processes of a host must agree, as stored. None: not given."""
         rule = None if self.rule is None else self.rule.name
         return {
             "identifier": _text(self.identifier),

@@ -1,8 +1,8 @@
-"""Follows a map's changes from a place that can be kept: by a pipeline that is stopped, and started again in another process.
+"""Following a map's changes from a saved place, for pipelines that stop and go on in another process.
 
-The index of changes holds the latest change of each key. So of several changes of a key between two places the last one is told, and a range that is
-read again tells what is still the latest. A reader that keeps, of each key, the row with the highest stamp (of equal stamps the one that was told later) has the map
-once it has caught up.
+The index of changes holds the latest change of each key. Of several changes of a key between two places only the last
+one is reported; a range that is read again gives the changes that are still the latest. A reader that keeps the row
+with the highest stamp of each key (of equal stamps the later one) has the map once it has caught up.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from jgroups_py.maps.shared import SharedFile
 from jgroups_py.maps.stamp import WIDE_IDENTIFIER_MAX, MapStamp
 
 CHANGES_AT_ONCE: Final = 1000
-"""Changes that are read in one go; nobody waits longer for it."""
+"""Changes read under one lock, which bounds the wait of others."""
 
 
 class Place(msgspec.Struct, frozen=True):
@@ -30,18 +30,18 @@ class Place(msgspec.Struct, frozen=True):
 
 
 def place_now(file: SharedFile) -> Place:
-    """The place after everything that is merged."""
-    forgotten = _texts(file.forgotten)  # first: so none of them is after the place
+    """Return the place after everything that is merged."""
+    forgotten = _texts(file.forgotten)  # first, so that none is after the place
     return Place(_texts(file.vector()), forgotten)
 
 
 def beginning(file: SharedFile) -> Place:
-    """The place before everything: what is told from there is all that the map has."""
+    """Return the place before everything: changes from there give the whole map."""
     return Place({}, _texts(file.forgotten))
 
 
 def missed(file: SharedFile, start: Place) -> str:
-    """Why a reader that goes on at ``start`` would miss something; empty: it would not."""
+    """Return why a reader that goes on at ``start`` would miss something. Empty: it would not."""
     if not start.origins:
         return ""
     vector = file.vector()
@@ -54,7 +54,7 @@ def missed(file: SharedFile, start: Place) -> str:
 
 
 def after(file: SharedFile, start: Place, most: int | None = None) -> Place:
-    """The place after everything that is merged, or, with ``most``, one with at most so many changes after ``start``."""
+    """Return the place after everything merged, or, with ``most``, one at most so many changes after ``start``."""
     end = place_now(file)
     if most is None:
         return end
@@ -71,7 +71,7 @@ def after(file: SharedFile, start: Place, most: int | None = None) -> Place:
 def changes(
     file: SharedFile, origin: str, after: int, to: int, most: int | None = None
 ) -> Iterator[tuple[int, bytes, MapEntry]]:
-    """Number, key and entry of each latest change of an origin with a number above ``after``, up to ``to``; at most ``most``."""
+    """Yield number, key and entry of an origin's latest changes above ``after`` and up to ``to``; at most ``most``."""
     while most is None or most > 0:
         wanted = CHANGES_AT_ONCE if most is None else min(most, CHANGES_AT_ONCE)
         found = list(file.changes(int(origin), after, to, wanted))
@@ -84,7 +84,7 @@ def changes(
 
 
 def stamp_text(stamp: MapStamp) -> str:
-    """A text; of two changes the newer one has the higher."""
+    """Return a stamp as text. The newer of two changes has the higher text."""
     return f"{stamp.time:016x}.{WIDE_IDENTIFIER_MAX - stamp.node:04x}"
 
 

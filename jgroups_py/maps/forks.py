@@ -1,4 +1,4 @@
-"""What happens to open maps when their process forks: no transaction is under way then, and the child opens everything anew."""
+"""Forks of a process with open maps: no transaction runs at that moment, and the child opens everything anew."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ class Forked(Protocol):
     """A map's file that is open."""
 
     def before_fork(self) -> None:
-        """No transaction is under way from now on: the end of a child's copy of one would end the parent's."""
+        """Let no transaction run from now on: the end of a child's copy would end the parent's."""
 
     def after_fork(self, child: bool) -> None:
-        """Goes on, in the parent and in the child."""
+        """Go on, in the parent and in the child."""
 
 
 _OPEN: Final[weakref.WeakSet[Forked]] = weakref.WeakSet()
 
 
 def watch(file: Forked) -> None:
-    """From now on it hears of forks."""
+    """Call the file's methods at forks from now on."""
     _OPEN.add(file)
 
 

@@ -5,8 +5,8 @@
     first      a Greeting, or an Inquiry (inquiry.py), or Away: the stream ends, for a reason
     others     messages of replicas (messages.py); empty ones say that the sender is alive
 
-Who has connected greets first. Who was connected to answers. Both name their ``run``, a number by chance, so that two hosts that have
-connected each other find out, and keep one of both connections.
+The connecting side greets first, the other one answers. Both name their ``run``, a random number. Two hosts that have
+connected each other see it and keep one of both connections.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ GREETING_MAX: Final = 1024
 RUN: Final = 16
 """Bytes of a ``run``."""
 ALIVE: Final = b"\0\0\0\0"
-"""The frame that says nothing else."""
+"""The empty frame."""
 
 TCP_CAUSES: Final[Mapping[str, str]] = {
     "not_a_map": "what came is no stream of a map",
@@ -45,13 +45,13 @@ TCP_CAUSES: Final[Mapping[str, str]] = {
     "not_taken": "the peer takes nothing, and unsent_max bytes wait for it",
     "tls": "the handshake of TLS failed",
 }
-"""Why a connection is ended from this side."""
+"""Causes for which this side ends a connection."""
 
 _LENGTH: Final = Struct(">I")
 
 
 class Greeting(msgspec.Struct, frozen=True, tag="g", array_like=True):
-    """Who speaks, and of which map."""
+    """The sender and its map."""
 
     map: Annotated[str, msgspec.Meta(min_length=1, max_length=255)]
     node: Annotated[int, msgspec.Meta(ge=1, le=WIDE_IDENTIFIER_MAX)]
@@ -66,7 +66,7 @@ class Away(msgspec.Struct, frozen=True, tag="a", array_like=True):
 
 
 class Inquiry(msgspec.Struct, frozen=True, tag="q", array_like=True):
-    """Who speaks is no host: it compares this map with another one."""
+    """The sender is no host: it compares this map with another one."""
 
     map: Annotated[str, msgspec.Meta(min_length=1, max_length=255)]
 
@@ -76,7 +76,7 @@ _decoder: Final[msgspec.msgpack.Decoder[First]] = msgspec.msgpack.Decoder(First)
 
 
 class BadStream(ValueError):
-    """The other side does not speak as it must. ``cause`` is one of TCP_CAUSES."""
+    """The other side violates the protocol. ``cause`` is one of TCP_CAUSES."""
 
     def __init__(self, cause: str, problem: str) -> None:
         self.cause = cause
@@ -84,17 +84,17 @@ class BadStream(ValueError):
 
 
 def frame(data: bytes) -> bytes:
-    """One message as it is sent."""
+    """Return one message as a frame."""
     return _LENGTH.pack(len(data)) + data
 
 
 def opening(first: First) -> bytes:
-    """What a side sends first."""
+    """Return the first bytes of a side."""
     return START + frame(msgspec.msgpack.encode(first))
 
 
 def first_of(data: bytes) -> First:
-    """The first frame. Raises BadStream."""
+    """Decode the first frame. Raises BadStream."""
     try:
         return _decoder.decode(data)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
@@ -104,7 +104,7 @@ def first_of(data: bytes) -> First:
 
 
 class MapFrameReader:
-    """Makes frames of the bytes of one side. It holds no more than has come of one frame."""
+    """Cuts the bytes of one side into frames. It holds at most one incomplete frame."""
 
     def __init__(self, frame_max: int = MESSAGE_MAX) -> None:
         self._frame_max = frame_max
@@ -113,7 +113,7 @@ class MapFrameReader:
         self._greeted = False
 
     def feed(self, data: bytes) -> list[bytes]:
-        """Takes what has come. Gives the frames that are complete.
+        """Take received bytes, and return the complete frames.
 
         Raises:
             BadStream: nothing more can be read.

@@ -1,5 +1,5 @@
-"""GroupLinks: the links of one map with the members of a group. It does no I/O: a driver hands in views, messages and time, and carries
-out ``take``.
+"""GroupLinks: the links of one map with the members of a group. It does no I/O: a driver hands in views, messages and
+time, and executes the results of ``take``.
 
     a view            each new member is greeted (HI); links with those that are gone end
     HI both ways      a link is up. Each side has a number for it, and a message with other numbers belongs to an earlier link
@@ -38,8 +38,8 @@ class LinkKind(IntEnum):
 
 
 class Envelope(msgspec.Struct, frozen=True, array_like=True):
-    """``mine`` and ``yours``: the numbers of the link at the sender and at the receiver; 0: none. ``to``: the one who is meant, of a multicast that
-    is for one member."""
+    """``mine`` and ``yours``: the numbers of the link at the sender and at the receiver; 0: none. ``to``: the receiver,
+    if a multicast is for one member."""
 
     map: Annotated[str, msgspec.Meta(max_length=255)]
     kind: LinkKind
@@ -62,7 +62,7 @@ def sealed(envelope: Envelope) -> bytes:
 
 
 def opened(data: bytes) -> Envelope | None:
-    """Return the envelope of a message; None where it is no message of maps. Raises BadEnvelope."""
+    """Return the envelope of a message. None: it is no message of maps. Raises BadEnvelope."""
     if not data.startswith(MAGIC):
         return None
     try:
@@ -79,11 +79,11 @@ class GroupSettings:
     """Whether RELAY joins several sites."""
     hi_first: float = 1.0
     hi_max: float = 60.0
-    """A member that does not answer is greeted again after ``hi_first``, and then less and less often, up to this."""
+    """The longest time between greetings of a member that does not answer. The first is ``hi_first``."""
     announce_interval: float = 2.0
-    """How often the first member of a site tells the others who it is."""
+    """How often the first member of a site announces itself."""
     remote_timeout: float = 10.0
-    """The first member of another site that says nothing for so long is gone."""
+    """After this silence the first member of another site counts as gone."""
     early_max: int = 64
     """Links with members that are in no view yet."""
     remote_max: int = 64
@@ -95,12 +95,12 @@ class GroupSettings:
                 raise ValueError(f"{name} must be more than 0 seconds, got {getattr(self, name)}")
 
 
-# --- what is to be done
+# --- outputs
 
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """``to`` None: to all."""
+    """A message to send. ``to`` None: to all."""
 
     to: Address | None
     data: bytes
@@ -108,7 +108,7 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class Up:
-    """There is a link with a member."""
+    """A link with a member has begun."""
 
     member: Address
 
@@ -131,7 +131,7 @@ class Incoming:
 
 @dataclass(frozen=True, slots=True)
 class Overheard:
-    """A message to all of somebody with whom there is no link."""
+    """A message to all from a member without a link."""
 
     data: bytes
 
@@ -169,7 +169,7 @@ class GroupLinks:
         self._announce_due = 0.0
 
     def take(self) -> list[GroupOut]:
-        """What is to be done, in order."""
+        """Return the outputs, in order."""
         out, self._out = self._out, []
         return out
 
@@ -179,13 +179,13 @@ class GroupLinks:
 
     @property
     def is_first(self) -> bool:
-        """Whether this member speaks for its site."""
+        """Does this member speak for its site?"""
         return self.settings.sites and next(iter(self._members), None) == self.me
 
-    # --- what happens
+    # --- inputs
 
     def view(self, members: Sequence[Address], now: float) -> None:
-        """The group has these members, the coordinator first."""
+        """Take a view: the group has these members, the coordinator first."""
         self._members = dict.fromkeys(members)
         for member, peer in list(self._peers.items()):
             if peer.remote and member in self._members:
@@ -197,7 +197,7 @@ class GroupLinks:
                 self._greet(member, self._add(member, now), now)
 
     def received(self, source: Address, envelope: Envelope, now: float) -> None:
-        """A message of another member. Any envelope may come."""
+        """Take a message of another member. Any envelope may come."""
         if source == self.me or (envelope.to and envelope.to != self.me):
             return
         peer = self._peers.get(source)
@@ -224,7 +224,7 @@ class GroupLinks:
             self._greet(source, peer, now)
 
     def tick(self, now: float) -> None:
-        """Time has passed. To be called a few times a second."""
+        """Act on time. Call it a few times a second."""
         for member, peer in list(self._peers.items()):
             if peer.remote and now - peer.heard_at > self.settings.remote_timeout:
                 self._drop(member)
@@ -245,7 +245,7 @@ class GroupLinks:
         self._out.append(Send(None, sealed(Envelope(self.name, LinkKind.ALL, data=data))))
 
     def close(self, member: Address, now: float) -> None:
-        """The link is over at this side; there may be another one, later."""
+        """End a link at this side. Another one may follow."""
         peer = self._peers.get(member)
         if peer is not None:
             peer.mine, peer.yours, peer.up = self._chance(), 0, False
@@ -253,14 +253,14 @@ class GroupLinks:
             peer.hi_due = now + peer.hi_delay
 
     def leave(self) -> None:
-        """This member serves the map no more."""
+        """Stop serving the map."""
         self._out.append(Send(None, sealed(Envelope(self.name, LinkKind.BYE))))
         self._peers.clear()
 
     # --- inside
 
     def _met(self, source: Address, envelope: Envelope, now: float) -> _Peer | None:
-        """Somebody who is not in the view speaks to us: a member that is ahead of us, or the first one of another site."""
+        """Meet a sender outside the view: a member with a newer view, or the first member of another site."""
         remote = bool(envelope.to) or envelope.kind is LinkKind.ANNOUNCE
         if envelope.kind is LinkKind.BYE or (remote and not self.is_first):
             return None
@@ -289,7 +289,7 @@ class GroupLinks:
         known = hi.yours == peer.mine
         if (
             hi.mine != peer.yours
-        ):  # the peer has begun a link; our number stays, or both would change theirs for ever
+        ):  # The peer has begun a link. Our number stays, else both would change theirs for ever.
             self._take_down(source, peer)
             peer.yours = hi.mine
         if not known or peer.told != (peer.mine, peer.yours):

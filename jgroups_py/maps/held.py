@@ -1,7 +1,7 @@
-"""HeldMessages: what peers have sent and the inbox of this process has no room for yet.
+"""HeldMessages: peers' messages that wait for room in the inbox of this process.
 
-A peer sends at most its window ahead of what was acknowledged, and what is held is not acknowledged: so a peer waits like a put does. Nothing else of that link is
-looked at meanwhile, so its messages keep their order.
+A peer sends at most its window beyond the acknowledged changes, and held messages are not acknowledged: so a peer waits
+as a put does. Later messages of that link wait behind, so their order stays.
 
 Limits: ``most`` bytes of all links together (``ReplicaSettings.held_max``).
 """
@@ -15,7 +15,8 @@ from jgroups_py.maps.errors import InboxFull
 
 
 class HeldMessages:
-    """``take`` is called with link, message and whether it was sent to all; it raises InboxFull when there is no room for it, and is called again with it."""
+    """``take`` is called with link, message and whether it was sent to all. If it raises InboxFull, it is called again
+    later."""
 
     def __init__(self, most: int, take: Callable[[int, bytes, bool], None]) -> None:
         self._most = most
@@ -28,7 +29,7 @@ class HeldMessages:
         return link in self._links
 
     def add(self, link: int, data: bytes, shared: bool) -> bool:
-        """Holds the next message of a link. False: it is not held, because there would be too much."""
+        """Hold the next message of a link. False: there is no room for it."""
         if self.size + len(data) > self._most:
             return False
         self._links.setdefault(link, deque()).append((data, shared))
@@ -36,11 +37,11 @@ class HeldMessages:
         return True
 
     def drop(self, link: int) -> None:
-        """The link has ended."""
+        """Drop the messages of a link that has ended."""
         self.size -= sum(len(data) for data, _ in self._links.pop(link, ()))
 
     def retry(self) -> None:
-        """Gives what there is room for now, one message of each link in turn."""
+        """Deliver what fits now, one message of each link in turn."""
         while self._links:
             link, held = next(iter(self._links.items()))
             data, shared = held[0]
@@ -48,7 +49,7 @@ class HeldMessages:
                 self._take(link, data, shared)
             except InboxFull:
                 return
-            if self._links.get(link) is held:  # what was taken may have ended the link
+            if self._links.get(link) is held:  # the call may have ended the link
                 held.popleft()
                 self.size -= len(data)
                 del self._links[link]

@@ -3,7 +3,7 @@
     replicate      waits for the lock "replicator" of the file, so that one process of a host speaks for it (K14). When that process ends, another
                    one gets the lock within ``TAKEOVER_INTERVAL`` and its networks begin
     a network      opens connections to peers, and gives each to ``MapHost.link_opened``, its messages to ``received``, its end to ``link_closed``
-    a link         takes messages: ``Link.send`` and ``Link.close`` are all that a host wants of it
+    a link takes messages: a host uses only ``Link.send`` and ``Link.close``
 
 All of this runs in one task tree of one thread (K13).
 """
@@ -30,7 +30,7 @@ from jgroups_py.maps.stamp import HybridClock
 from jgroups_py.maps.telling import Telling
 
 TAKEOVER_INTERVAL: Final = 0.2
-"""Seconds between looks whether the process that replicates is gone."""
+"""Seconds between checks whether the replicating process is gone."""
 
 MapEvent = Told | Arrived | Sent
 
@@ -39,8 +39,7 @@ class PeerNetwork(Protocol):
     """Connections to peers, as long as ``run`` runs."""
 
     async def run(self, host: MapHost) -> None:
-        """Runs until it is cancelled. What one peer does must not end it. An error that it raises ends the map's block (an address that is
-        in use)."""
+        """Run until cancelled. No peer may end it. An error that it raises ends the map's block (an address in use)."""
 
 
 class HostFile(ReplicaTable, Protocol):
@@ -59,27 +58,28 @@ class MapHost:
         settings: ReplicaSettings,
         watch: Callable[[MapEvent], None] | None = None,
     ) -> None:
-        """``watch`` is called with what is told, what arrives and what is sent. It must not wait. What it raises is counted and logged."""
+        """``watch`` is called with news, arrivals and sent entries. It must not wait. Its exceptions are counted and
+        logged."""
         self.file = file
         self.settings = settings
         self.replica = Replica(settings, file, file.clock, trio.current_time())
         self.counters: Counter[str] = Counter()
-        """links, watch_failures, held_full (how often what a peer sent had to wait, because the inbox of this process was full), links_closed_full (``held_max`` bytes waited, or
-        a change can never fit), overheard_full. The replica has counters of its own."""
+        """links, watch_failures, held_full (messages that waited for a full inbox), links_closed_full (``held_max``
+        bytes waited, or a change can never fit), overheard_full. The replica has counters of its own."""
         self._watch = watch
         self._telling = Telling(settings.map, trio.current_time)
         self._held = HeldMessages(settings.held_max, self._receive)
         self._links: dict[int, Link] = {}
         self._media: dict[int, Medium] = {}
-        """By number of a link, what it shares with others."""
+        """By number of a link, the medium that it shares with others."""
         self._last_link = 0
         self._due = trio.current_time()
 
     # --- a network's side
 
     def link_opened(self, link: Link, medium: Medium | None = None) -> int:
-        """A connection is open, whoever has opened it. Gives the number that ``received`` and ``link_closed`` want. The first message may be sent
-        before this returns."""
+        """Begin a link on an open connection, whichever side opened it. Return its number, for ``received`` and
+        ``link_closed``. The first message may be sent before this returns."""
         self._last_link += 1
         number = self._last_link
         self._links[number] = link
@@ -91,7 +91,8 @@ class MapHost:
         return number
 
     def received(self, number: int, data: bytes, *, shared: bool = False) -> None:
-        """One message has come. Any bytes may come; those of a link that was closed are ignored. When the inbox is full it waits, and what comes after it, too."""
+        """Take one message. Any bytes may come; those of a closed link are ignored. With a full inbox it waits, and
+        later ones wait behind it."""
         if number not in self._links:
             return
         if number not in self._held:
@@ -108,7 +109,7 @@ class MapHost:
         self._carry_out()
 
     def _receive(self, number: int, data: bytes, shared: bool) -> None:
-        """InboxFull: the replica wants it again."""
+        """Hand a message to the replica. InboxFull: hand it over again."""
         try:
             self.replica.received(number, data, trio.current_time(), shared=shared)
         except InboxFull:
@@ -118,18 +119,18 @@ class MapHost:
         self._carry_out()
 
     def _close_full(self, number: int, reason: str) -> None:
-        """The peer sends it again when it has connected again."""
+        """Close a link for lack of room. The peer sends again after its next connection."""
         self.counters["links_closed_full"] += 1
         self.replica.tell("full", number, f"what a host sent has no room: {reason}")
         self.link_closed(number, close=True)
 
     @property
     def held_bytes(self) -> int:
-        """Of what peers have sent and the inbox of this process has no room for yet."""
+        """Return the bytes of peers' messages that wait for room in the inbox."""
         return self._held.size
 
     def overheard(self, data: bytes) -> None:
-        """Changes that somebody has sent to all, with whom there is no link. They are taken if nothing is missing before them."""
+        """Take changes that a host without a link has sent to all, if none is missing before them."""
         try:
             self.replica.overheard(data, trio.current_time())
         except MapFull:
@@ -137,7 +138,7 @@ class MapHost:
         self._carry_out()
 
     def link_closed(self, number: int, *, close: bool = False) -> None:
-        """The connection has ended. Nothing happens if the host has closed it before."""
+        """End a link whose connection has ended. Nothing happens if the host closed it."""
         link = self._pop(number)
         if link is None:
             return
@@ -148,13 +149,13 @@ class MapHost:
 
     @property
     def compared(self) -> Side | None:
-        """What others may compare their map with: the file, not a table in memory."""
+        """Return the map for comparisons: the file, not a table in memory."""
         return self.file if isinstance(self.file, SharedFile) else None
 
     # --- time
 
     async def run(self) -> None:
-        """Sends what was written, whichever process of this host has written it, as long as it runs."""
+        """Send the writes of all processes of this host, as long as it runs."""
         while True:
             self._held.retry()
             self._due = self.replica.tick(trio.current_time())
@@ -207,7 +208,7 @@ async def replicate(
     while not file.take_replication():  # noqa: ASYNC110 - another process has it
         await trio.sleep(TAKEOVER_INTERVAL)
     try:
-        # What the process before has written is merged first, so that the table says what this host has.
+        # The writes of the previous process are merged first, so that the table has all of this host's changes.
         goal = file.written()
         while not file.has_merged(goal):  # noqa: ASYNC110 - another process may merge
             await trio.sleep(file.settings.merge_interval)
