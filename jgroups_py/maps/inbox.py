@@ -1,8 +1,8 @@
-"""Inbox: what one process has written and nobody has merged yet, in a mapped ring of fixed size.
+"""Inbox: the unmerged records of one process, in a mapped ring of fixed size.
 
 A record is its length u32, a CRC-32 of its bytes u32, its kind u8, and its bytes; it lies in one piece, and a record of kind SKIP fills the end of the ring. Offsets
-only grow; the place in the ring is the offset modulo its size. A record counts when the control file says that it is written, which happens
-after its bytes are there: a process that is killed in the middle leaves nothing.
+only grow; the place in the ring is the offset modulo its size. A record counts when the control file has its end, which
+is written after its bytes. A process that is killed in the middle leaves nothing.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ ENTRY: Final = 2
 ADVANCE: Final = 3
 """Origin u64 and number u64 of the vector."""
 FORGET: Final = 4
-"""A tombstone goes: length of the key, key, the entry that it is."""
+"""A tombstone is forgotten: length of the key, key, the tombstone's entry."""
 ANEW: Final = 5
 """The host begins anew: pairs of origin and number."""
 
@@ -36,7 +36,7 @@ USE: Final = 6
 """A key was read: time u64, key."""
 
 RESERVED_AT_ONCE: Final = 256 * 1024
-"""Bytes of the disk that a process takes for its ring at a time."""
+"""Bytes of disk space that a process reserves for its ring at a time."""
 
 _HEAD: Final = Struct("<IIB")
 _LENGTH: Final = Struct("<I")
@@ -44,7 +44,7 @@ HEAD: Final = _HEAD.size
 
 
 class InboxFile:
-    """The ring of a slot, mapped. Who writes it locks it first."""
+    """The mapped ring of a slot. Its writer locks it first."""
 
     def __init__(self, file: Path, size: int) -> None:
         self.size = size
@@ -55,7 +55,7 @@ class InboxFile:
         self._reserved = 0
 
     def reserve(self, end: int) -> None:
-        """The first ``end`` bytes have a place on the disk afterwards. MapFull: there is none."""
+        """Reserve disk space for the first ``end`` bytes. MapFull: there is none."""
         if end <= self._reserved:
             return
         end = min(self.size, -(-end // RESERVED_AT_ONCE) * RESERVED_AT_ONCE)
@@ -68,7 +68,7 @@ class InboxFile:
         self._reserved = end
 
     def lock(self) -> bool:
-        """Takes it for this process. False: another process has it."""
+        """Take the ring for this process. False: another process has it."""
         try:
             fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
@@ -80,7 +80,7 @@ class InboxFile:
         os.close(self._handle)
 
     def records(self, begin: int, end: int) -> Iterator[tuple[int, int, bytes]]:
-        """Offset behind it, kind and bytes of each record from ``begin`` to ``end``."""
+        """Yield the records from ``begin`` to ``end``: offset behind it, kind, bytes."""
         ring, size = self.map, self.size
         while begin < end:
             at = begin % size
@@ -93,13 +93,13 @@ class InboxFile:
                 continue
             data = ring[at + HEAD : at + HEAD + length]
             if crc32(data) != check:
-                return  # another processor does not see all of it yet, or it is damaged
+                return  # not all of it is visible to this processor yet, or it is damaged
             begin += HEAD + length
             yield begin, kind, data
 
 
 class InboxFiles:
-    """The rings of all slots of a map, opened when they are asked for."""
+    """The rings of all slots of a map, opened on demand."""
 
     def __init__(self, folder: Path, size: int) -> None:
         self._folder, self._size = folder, size
@@ -112,7 +112,7 @@ class InboxFiles:
         return file
 
     def take(self) -> int:
-        """A slot whose ring nobody writes. It is this process' until the ring is closed. MapFileError: there is none."""
+        """Take a free slot for this process, until its ring is closed. MapFileError: there is none."""
         for slot in range(SLOTS):
             file = self._opened(slot)
             if file.lock():
@@ -144,7 +144,7 @@ class Inbox:
         return self._file.size
 
     def has_room(self, need: int) -> bool:
-        """Whether a record of so many bytes, its head included, fits now."""
+        """Does a record of ``need`` bytes, head included, fit now?"""
         size = self._file.size
         left = size - self._at % size
         skip = left if left < need else 0
@@ -154,7 +154,7 @@ class Inbox:
         return self._at - self._control.merged(self._slot) > self._file.size // 2
 
     def append(self, kind: int, data: bytes) -> int:
-        """Gives the offset behind the record. InboxFull, MapFull: nothing was written."""
+        """Append a record and return the offset behind it. InboxFull, MapFull: nothing was written."""
         size = self._file.size
         need = HEAD + len(data)
         at = self._at % size
@@ -165,7 +165,7 @@ class Inbox:
             )
         if self._at + skip + need - self._control.merged(self._slot) > size:
             raise InboxFull(need)
-        self._file.reserve(at + need)  # with the rest of the ring, if that is skipped
+        self._file.reserve(at + need)  # includes the rest of the ring if that is skipped
         ring = self._file.map
         if skip:
             if skip >= HEAD:
@@ -179,13 +179,13 @@ class Inbox:
         return self._at
 
     def flush(self) -> None:
-        """Onto the disk."""
+        """Write to the disk."""
         self._file.map.flush()
         self._control.flush()
 
 
 def keyed(key: bytes, data: bytes) -> bytes:
-    """Bytes of a CHANGE or ENTRY."""
+    """Return the bytes of a CHANGE or ENTRY."""
     return b"".join((_LENGTH.pack(len(key)), key, data))
 
 

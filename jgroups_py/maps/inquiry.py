@@ -4,8 +4,8 @@
     Digests              asked: of all buckets; answered: so many digests in one text of bytes
     Rows                 asked: of some buckets, above a key; answered: some rows, and from where to go on
 
-Who may connect may get the whole map as a host, so an inquiry tells nobody more than that. Nothing is kept between two questions. An answer takes at most
-SCAN_MAX entries to look at: 2 MB of rows.
+A program that may connect could get the whole map as a host, so an inquiry reveals no more. Nothing is kept between two
+questions. An answer covers at most SCAN_MAX entries: 2 MB of rows.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from jgroups_py.maps.entry import KEY_MAX
 from jgroups_py.maps.stamp import MapStamp
 
 SCAN_MAX: Final = 50_000
-"""Entries that one answer looks at."""
+"""Entries that one answer covers."""
 _Key = Annotated[bytes, msgspec.Meta(max_length=KEY_MAX)]
 
 
 class Described(msgspec.Struct, frozen=True, tag="d", array_like=True, forbid_unknown_fields=True):
-    """What the map is. ``key``: the name of the codec of its keys."""
+    """A description of the map. ``key``: the name of its keys' codec."""
 
     map: str
     node: int
@@ -32,7 +32,7 @@ class Described(msgspec.Struct, frozen=True, tag="d", array_like=True, forbid_un
 
 
 class AskDigests(msgspec.Struct, frozen=True, tag="a", array_like=True, forbid_unknown_fields=True):
-    """Of all buckets."""
+    """Ask for the digests of all buckets."""
 
 
 class Digests(msgspec.Struct, frozen=True, tag="b", array_like=True, forbid_unknown_fields=True):
@@ -67,7 +67,7 @@ encode = msgspec.msgpack.Encoder().encode
 
 
 def answer(side: Side, question: bytes) -> bytes:
-    """It reads the map, which takes time. Any bytes may come. Raises BadInquiry."""
+    """Answer a question; this reads the map and takes time. Any bytes may come. Raises BadInquiry."""
     try:
         asked = _questions.decode(question)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
@@ -80,7 +80,7 @@ def answer(side: Side, question: bytes) -> bytes:
 
 
 def answered(data: bytes) -> Described | Digests | Rows:
-    """Raises BadInquiry."""
+    """Decode an answer. Raises BadInquiry."""
     try:
         return _answers.decode(data)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:

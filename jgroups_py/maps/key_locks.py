@@ -1,6 +1,6 @@
 """Locks of keys: for changes that read first. They are ranges of a lock file, so they are free when their process dies.
 
-Keys share ``LOCKS`` ranges. A lock of a thread stands before each range, since a range belongs to the whole process.
+Keys share ``LOCKS`` ranges. Each range has a thread lock in front, because a range belongs to the whole process.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from zlib import crc32
 from jgroups_py.maps.errors import MapBusy
 
 LOCKS: Final = 4096
-"""Ranges of the lock file that keys are spread over."""
+"""Ranges of the lock file, shared by all keys."""
 PAUSE_MIN: Final = 0.0001
 PAUSE_MAX: Final = 0.01
-"""Seconds between two tries; each is twice as long as the one before."""
+"""The longest pause between two tries, in seconds. Pauses double."""
 
 _FLOCK: Final = "hhqqi4x"
 
 
 class KeyLocks:
-    """``timeout``: how long somebody waits for a key that is locked."""
+    """``timeout``: how long a caller waits for a locked key."""
 
     def __init__(self, file: Path, timeout: float) -> None:
         self._handle = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -36,7 +36,7 @@ class KeyLocks:
         self._closed = False
 
     def take(self, key: bytes) -> bool:
-        """Whether nobody else of this host had it. If so, the caller has it until ``release``."""
+        """Take the lock of a key until ``release``. False: another caller on this host has it."""
         place = crc32(key) % LOCKS
         lock = self._threads[place % len(self._threads)]
         if not lock.acquire(blocking=False):
@@ -56,7 +56,7 @@ class KeyLocks:
         self._threads[place % len(self._threads)].release()
 
     def pauses(self, key: bytes) -> Iterator[float]:
-        """How long to wait, in seconds, before each further ``take``. Raises MapBusy after ``timeout``."""
+        """Yield the seconds to wait before each further ``take``. Raises MapBusy after ``timeout``."""
         limit = time.monotonic() + self._timeout
         pause = PAUSE_MIN
         while time.monotonic() < limit:

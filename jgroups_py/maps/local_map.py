@@ -1,6 +1,8 @@
-"""LocalMap: the map as one process sees it, with keys and values of Python. None of its calls waits for anybody, but a put for room when the inbox of its process is full.
+"""LocalMap: the map in one process, with Python keys and values. Its calls wait for nobody, except a put with a full
+inbox.
 
-``maps.Map``, ``blocking.Map`` and ``aio.Map`` add what may wait: changes that read first, and what comes from elsewhere.
+``maps.Map``, ``blocking.Map`` and ``aio.Map`` add the calls that may wait: changes that read first, listening, waiting
+for others.
 """
 
 from __future__ import annotations
@@ -37,35 +39,36 @@ class MapStatistics:
     identifier: int
     entries: int
     waiting_bytes: int
-    """What this process has put and nobody has merged into the file yet. At ``inbox_bytes`` puts wait, and raise MapFull in the end."""
+    """Bytes that this process has put and nobody has merged into the file yet. At ``inbox_bytes`` puts wait and finally
+    raise MapFull."""
     inbox_bytes: int
     file_bytes: int
-    """How much of ``max_bytes`` is used."""
+    """The used part of ``max_bytes``."""
     max_bytes: int
     evicted: int
-    """How many entries went because ``max_entries`` or ``max_live_bytes`` was reached, since the file was made."""
+    """Entries evicted at ``max_entries`` or ``max_live_bytes`` since the file was made."""
     replicates: bool
-    """This process speaks for its host."""
+    """Does this process replicate for its host?"""
     counters: Mapping[str, int]
     """Of replication, if this process replicates."""
     peers: Mapping[int, str]
     """Connected hosts, by identifier: their names."""
     lag: Mapping[int, int]
-    """By identifier, how many changes of this host the peer has not acknowledged."""
+    """By identifier, the changes of this host that the peer has not acknowledged."""
     held_bytes: int = 0
-    """Of what other hosts have sent and the inbox of this process has no room for yet. They send no more than their windows meanwhile."""
+    """Bytes of other hosts' messages that wait for room in the inbox. Meanwhile they send no more than their
+    windows."""
 
 
 class LocalMap(Mapping[K, V], Generic[K, V]):
     """A dictionary in a file. All processes of this host see a change when the call returns, other hosts a moment later.
 
-    ``m[key] = value`` overwrites. A put in another process that happens at the same time is before or after it. What must not happen
-    between reading and writing needs ``update``, ``put_if_absent``, ``replace`` or ``compare_and_set``, in all processes.
+    ``m[key] = value`` overwrites. Puts of several processes run one after another. To read and then write without a
+    change in between, use ``update``, ``put_if_absent``, ``replace`` or ``compare_and_set`` in all processes.
 
     Return values are those of this host (K8): at the same moment another host may see another value.
 
-    Errors of all calls: MapTypeError for a key or value that the codec does not take; MapFull when nothing more fits; MapClosed. Then
-    nothing was changed.
+    Errors of all calls: MapTypeError (the codec refuses a key or value), MapFull, MapClosed. Then nothing was changed.
     """
 
     def __init__(
@@ -77,7 +80,7 @@ class LocalMap(Mapping[K, V], Generic[K, V]):
         self._counter = file.rule if isinstance(file.rule, PnCounter) else None
         self._fields = Fields(value) if isinstance(file.rule, PerField) else None
         self._shown: Codec[Any] = value
-        """Reads what is stored."""
+        """Decodes stored values."""
         if self._counter is not None:
             self._shown = Codec("counter", INT.encode, self._counter.total)
         elif self._fields is not None:
@@ -89,17 +92,17 @@ class LocalMap(Mapping[K, V], Generic[K, V]):
 
     @property
     def name(self) -> str:
-        """The map's name, the same at all hosts."""
+        """Return the map's name, the same at all hosts."""
         return self._file.name
 
     @property
     def identifier(self) -> int:
-        """This host's identifier."""
+        """Return this host's identifier."""
         return self._file.identifier
 
     @property
     def path(self) -> Path:
-        """The folder with its files."""
+        """Return the folder with its files."""
         return self._file.folder
 
     @property
@@ -123,7 +126,7 @@ class LocalMap(Mapping[K, V], Generic[K, V]):
         return cast(V, value)
 
     def get(self, key: K, default: Any = None) -> Any:
-        """The value, or ``default`` where there is none."""
+        """Return the value, or ``default`` if there is none."""
         try:
             raw = self._quick_key(key)
         except Exception:
@@ -146,11 +149,11 @@ class LocalMap(Mapping[K, V], Generic[K, V]):
         return next(iter(self), None) is not None
 
     def __iter__(self) -> Iterator[K]:
-        """Keys, in the order of their bytes. What is written meanwhile may be given or not, and no key is given twice."""
+        """Yield each key once, in the order of their bytes. Keys written meanwhile may be missing."""
         return (self._decoded_key(key) for key, _ in self._file.items())
 
     def items(self) -> ItemsView[K, V]:
-        """Keys and values; each pair is of one moment."""
+        """Return keys and values; each pair is of one moment."""
         return _Items(self)
 
     def keys(self) -> KeysView[K]:
@@ -165,9 +168,9 @@ class LocalMap(Mapping[K, V], Generic[K, V]):
         self._write(encoded(self._key, key, "key"), self._encoded(value), self._expires(self._ttl))
 
     def put(self, key: K, value: V, *, ttl: float | None = None) -> V | None:
-        """Overwrite the value, and return the one before; None: there was none.
+        """Overwrite the value and return the old one. None: there was none.
 
-        ``ttl``: seconds after which the value is gone, at all hosts; that of the map when it is not given.
+        ``ttl``: seconds after which the value expires at all hosts; by default the map's.
         """
         raw, data = encoded(self._key, key, "key"), self._encoded(value)
         expires = self._expires(self._ttl if ttl is None else ttl)
@@ -186,12 +189,12 @@ class LocalMap(Mapping[K, V], Generic[K, V]):
             raise KeyError(key)
 
     def remove(self, key: K) -> V | None:
-        """Remove a key, and return the value that it had; None: it had none, and nothing was changed."""
+        """Remove a key and return its value. None: it had none, and nothing was changed."""
         before = self._removed(key)
         return None if before is None else self._decoded(before)
 
     def pop(self, key: K, *default: Any) -> Any:
-        """Remove a key, and return the value that it had, or ``default``. KeyError: it had none, and there is no default."""
+        """Remove a key and return its value, or ``default``. KeyError: it had none, and there is no default."""
         if len(default) > 1:
             raise TypeError(f"pop takes a key and one default, got {1 + len(default)} arguments")
         before = self._removed(key)
@@ -202,7 +205,7 @@ class LocalMap(Mapping[K, V], Generic[K, V]):
         raise KeyError(key)
 
     def clear(self) -> None:
-        """Remove all keys that are there now, one after another."""
+        """Remove all present keys, one after another."""
         for key, _ in self._file.items():
             self._file.write(key, None)
 
@@ -239,7 +242,7 @@ class LocalMap(Mapping[K, V], Generic[K, V]):
             held_bytes=0 if host is None else host.held_bytes,
         )
 
-    # --- inside a lock that all processes ask for (the callers have it)
+    # --- for callers that hold the key's lock
 
     def _put_if_absent(self, raw: bytes, value: V, ttl: float | None) -> V | None:
         data = self._encoded(value)
@@ -288,7 +291,7 @@ class LocalMap(Mapping[K, V], Generic[K, V]):
     # --- values and bytes
 
     def _write(self, raw: bytes, data: bytes, expires: int) -> None:
-        """``data``: a value by its codec."""
+        """Write an encoded value."""
         file = self._file
         if self._fields is None:
             file.write(raw, data, expires)
@@ -296,7 +299,8 @@ class LocalMap(Mapping[K, V], Generic[K, V]):
             file.alone(lambda: file.write_now(raw, self._stored(file.get(raw), data), expires))
 
     def _stored(self, before: bytes | None, data: bytes) -> bytes:
-        """A value as it is stored where ``before`` is. Nobody else of this process may write meanwhile."""
+        """Return a value in its stored form, which replaces ``before``. Nobody else of this process may write
+        meanwhile."""
         if self._fields is None:
             return data
         file = self._file

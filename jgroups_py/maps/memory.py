@@ -12,7 +12,8 @@ from jgroups_py.maps.host import MapHost
 
 
 class MemoryLinks:
-    """One for all maps that shall meet: ``open_map(..., network=links)``. ``cut`` and ``heal`` break connections and make them anew."""
+    """One object for all maps that replicate with each other: ``open_map(..., network=links)``. ``cut`` and ``heal``
+    break connections and make them anew."""
 
     def __init__(self) -> None:
         self._hosts: list[MapHost] = []

@@ -1,7 +1,7 @@
-"""Merger: moves what the inboxes of all processes have into the file, in one transaction after the other.
+"""Merger: moves the records of all processes' inboxes into the file, in one transaction after the other.
 
-One process at a time does it, whoever has the lock on the file ``merger``. How far each inbox is merged is in the same transaction, so a merger
-that is killed leaves nothing half done, and another one goes on from there.
+One process at a time merges: the one that has the lock on the file ``merger``. A transaction includes the merged offset
+of each inbox. A killed merger therefore leaves nothing half done, and another one goes on from there.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ LOG: Final = logging.getLogger("jgroups_py.maps")
 RECORDS_MAX: Final = 20_000
 """Records that one transaction merges."""
 BYTES_MAX: Final = 16 * 1024**2
-"""Bytes of them, or the record that goes beyond; they are in memory twice until the transaction ends."""
+"""Bytes of those records; a larger one is merged alone. They are in memory twice until the transaction ends."""
 RECORDS_A_SIGN: Final = 500
-"""Records after which those who wait are told that somebody merges."""
+"""Records after which the merger shows waiting puts that it works."""
 PROBLEM_PAUSE: Final = 0.05
-"""Seconds until another try when something could not be merged."""
+"""Seconds until another try after a failed merge."""
 BURY_INTERVAL: Final = 0.5
-"""Seconds between looks for entries whose time has passed."""
+"""Seconds between looks for expired entries."""
 
 _DOT: Final = Struct("<QQ")
 
 
 class Merged(Protocol):
-    """What a merger needs of a file."""
+    """The part of a file that a merger needs."""
 
     folder: Path
     settings: FileSettings
@@ -55,7 +55,8 @@ class Merged(Protocol):
 
 
 class Merger:
-    """Merges the inboxes of all processes, as long as no other process does. ``handle``: of a file that is locked by the one who merges."""
+    """Merges the inboxes of all processes, as long as no other process does. ``handle``: of the file that the merger
+    locks."""
 
     def __init__(self, shared: Merged, handle: int | None = None) -> None:
         self._shared = shared
@@ -70,7 +71,7 @@ class Merger:
         self._first = 0
         """The slot with which the next transaction begins."""
         self._limits = MapLimits()
-        """Those that are kept."""
+        """The limits in force."""
 
     def release(self) -> None:
         self._inboxes.close()
@@ -85,9 +86,7 @@ class Merger:
                 with self.lock:
                     worked = self._merge() if self._take() else False
                 shared.problem = None
-            except (
-                Exception
-            ) as error:  # the inboxes keep what they have: others, or the next try, may merge it
+            except Exception as error:  # the inboxes keep their records for others or the next try
                 worked = isinstance(error, MapFull) and shared.store.take_size()
                 if not worked:
                     if type(error) is not type(shared.problem):
@@ -111,7 +110,7 @@ class Merger:
         for (
             slot,
             offset,
-        ) in self._shared.store.merged().items():  # a merger may have died between both
+        ) in self._shared.store.merged().items():  # a merger may have died in between
             if control.merged(slot) < offset:
                 control.set_merged(slot, offset)
         control.next_generation()
@@ -128,7 +127,7 @@ class Merger:
         ends: dict[int, int] = {}
         with shared.store.merging(shared.rule) as merging:
             records = size = 0
-            # The inbox that has used up the last transaction is the last one in this, so nobody waits for who writes more than can be merged.
+            # The inbox that filled the last transaction comes last in this one, so a fast writer holds up nobody.
             for slot in sorted(slots, key=lambda slot: (slot - self._first) % SLOTS):
                 file = self._inboxes.of(slot)
                 for end, kind, data in file.records(control.merged(slot), control.written(slot)):
@@ -155,14 +154,14 @@ class Merger:
         return bool(ends)
 
     def _bury(self) -> bool:
-        """Entries whose time has passed become tombstones, and limits that are new are kept."""
+        """Turn expired entries into tombstones, and apply new limits. Return whether more is to be done."""
         now = time.monotonic()
         if now < self._bury_at:
             return False
         store, ticks = self._shared.store, self._shared.clock.wall_time()
         buried = evicted = 0
         limits = store.limits()
-        if limits and limits != self._limits:  # somebody has set them: they may be exceeded now
+        if limits and limits != self._limits:  # new limits may be exceeded already
             with store.merging(self._shared.rule) as merging:
                 pass
             evicted = merging.evicted

@@ -1,7 +1,8 @@
-"""MergerChild: keeps a process that merges, so that puts do not share an interpreter with the merger.
+"""MergerChild: runs a merging process, so that puts do not share an interpreter with the merger.
 
-The process that gets the lock on ``merger`` starts the child and gives the lock to it. The child ends when the process that has started it ends, whatever
-the cause, after it has merged what there is. When the child is killed, whoever gets the lock next starts another one.
+The process that gets the lock on ``merger`` starts the child and gives the lock to it. The child ends when its parent
+ends, whatever the cause, after merging all records. If the child is killed, the next process with the lock starts
+another one.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import Any, Final
 
 LOG: Final = logging.getLogger("jgroups_py.maps")
 LOOK_INTERVAL: Final = 0.05
-"""Seconds between looks whether somebody merges."""
+"""Seconds between checks whether somebody merges."""
 END_TIMEOUT: Final = 10.0
 """Seconds in which a child must end."""
 
@@ -38,12 +39,12 @@ class MergerChild:
 
     @property
     def pid(self) -> int | None:
-        """Of the child, if this process has one."""
+        """Return the process id of the child, if there is one."""
         child = self._child
         return None if child is None else child.pid
 
     def run(self) -> None:
-        """Until ``closing``. Then the child has merged everything and has ended."""
+        """Run until ``closing``. Then the child has merged everything and has ended."""
         while not self._closing.is_set():
             if self._child is not None and self._child.poll() is not None:
                 self._forget()
@@ -91,7 +92,7 @@ class MergerChild:
             child.stdin.close()
 
     def abandon(self) -> None:
-        """In a forked child, which has started nothing."""
+        """Forget the child, in a forked process that has not started it."""
         child = self._child
         if child is not None:
             child.returncode = 0

@@ -18,7 +18,7 @@ from jgroups_py.maps.store import MapStore
 
 
 class _File(Merged):
-    """What a merger needs of a file."""
+    """The part of a file that a merger needs."""
 
     def __init__(self, folder: Path, settings: FileSettings) -> None:
         self.folder = folder
@@ -44,7 +44,7 @@ def main(text: str) -> None:
     file = _File(folder, FileSettings(**options))
 
     def watch() -> None:
-        while os.read(0, 1):  # its end is the end of the process that has started this one
+        while os.read(0, 1):  # it ends with the parent process
             pass
         file.closing.set()
 

@@ -1,7 +1,8 @@
-"""Merging: what one transaction of the merger makes of records.
+"""Merging: applies records within one transaction of the merger.
 
-Entries that change are kept in memory until the transaction ends, so a key that was written many times is written to the file once. Of
-changes by this host that follow one another under one key only the last one is looked at (with the last-writer rule): each counts, but the others would lose to it.
+Changed entries stay in memory until the transaction ends, so a key that changes often is written to the file once. With
+the last-writer rule, of successive changes of one key by this host only the last is joined. The others are numbered,
+but would lose to it.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ _NONE: Final[Dots] = {}
 
 
 class Databases(NamedTuple):
-    """Of a map's file; see store.py."""
+    """The databases of a map's file; see store.py."""
 
     entries: Any
     changes: Any
@@ -45,7 +46,7 @@ class Databases(NamedTuple):
 
 
 def numbers(txn: Any, facts: Any, prefix: bytes) -> dict[int, int]:
-    """The facts whose names are ``prefix`` and a hexadecimal number, by that."""
+    """Return, by number, the facts whose names are ``prefix`` and a hexadecimal number."""
     found = {}
     with txn.cursor(db=facts) as cursor:
         if cursor.set_range(prefix):
@@ -71,11 +72,11 @@ class Merging:
         self._time = self._had = self._fact(b"time")
         self._floor = self._floor_before = self._fact(b"floor")
         self._was: dict[bytes, MapEntry | None] = {}
-        """Of the keys below, what the file has."""
+        """The file's entries of the keys below."""
         self._now: dict[bytes, MapEntry | None] = {}
-        """What was read or written in this transaction."""
+        """Entries read or written in this transaction."""
         self._latest: dict[bytes, tuple[int, int, bytes]] = {}
-        """Changes of this host that are not looked at yet: time, number and encoded entry."""
+        """Changes of this host that are not joined yet: time, number and encoded entry."""
         self._limits = limits_of(txn.get(b"limits", db=dbs.facts))
         self._uses = Uses(txn, dbs.times, dbs.uses)
         self._used: dict[bytes, int] = {}
@@ -90,7 +91,7 @@ class Merging:
     # --- records
 
     def change(self, key: bytes, encoded: bytes) -> None:
-        """A change of this host. Those of one process come one after another; ``settle`` follows."""
+        """Take a change of this host. Those of one process come one after another; ``settle`` follows."""
         self._number += 1
         if not self._last_writer:
             self._change(key, self._number, encoded)
@@ -98,12 +99,12 @@ class Merging:
         time = int.from_bytes(encoded[:8], "little")
         before = self._latest.get(key)
         if before is not None and before[0] >= time:
-            self.settle()  # another process had this inbox before, and its clock was ahead
+            self.settle()  # an earlier process of this inbox had a clock that was ahead
         # The order of keys stays that of their first changes, on which ``placed`` depends.
         self._latest[key] = time, self._number, encoded
 
     def settle(self) -> None:
-        """All changes of this host until now have taken effect afterwards."""
+        """Apply all changes of this host so far."""
         for key, (_, number, encoded) in self._latest.items():
             self._change(key, number, encoded)
         self._latest.clear()
@@ -114,7 +115,7 @@ class Merging:
         self.join(key, numbered(self._rule, mine, entry, self._origin, number))
 
     def join(self, key: bytes, entry: MapEntry) -> None:
-        """An entry of another host."""
+        """Join an entry of another host."""
         self._time = max(self._time, entry.stamp.time)
         write(self, self._rule, key, entry)
 
@@ -125,7 +126,7 @@ class Merging:
             self._vector[origin] = max(self._vector.get(origin, 0), number)
 
     def forget(self, key: bytes, tombstone: MapEntry) -> None:
-        """A tombstone goes. Nothing happens if the key was written, or removed once more, meanwhile."""
+        """Forget a tombstone. Nothing happens if the key was written or removed again meanwhile."""
         entry = self.entry(key)
         if entry is None or entry != tombstone:
             return
@@ -151,7 +152,7 @@ class Merging:
         self._before, self._vector = {}, {}
 
     def bury(self, now: int, most: int) -> int:
-        """Makes tombstones of entries whose time has passed, with the stamps and dots that they have, so that it is no change. How many."""
+        """Turn expired entries into tombstones and return their number. Stamps and dots stay, so this is no change."""
         ended = []
         with self._txn.cursor(db=self._dbs.ends) as cursor:
             for row in islice(cursor.iternext(values=False), most):
@@ -165,11 +166,11 @@ class Merging:
         return len(ended)
 
     def use(self, key: bytes, time: int) -> None:
-        """Somebody has read it."""
+        """Note a read of a key."""
         self._used[key] = max(time, self._used.get(key, 0))
 
     def merged(self, slot: int, offset: int) -> None:
-        """The inbox of a slot has taken effect so far."""
+        """Note the offset to which a slot's inbox is merged."""
         self._txn.put(b"in %x" % slot, NUMBER.pack(offset), db=self._dbs.facts)
 
     # --- into the file
@@ -234,7 +235,7 @@ class Merging:
     # --- limits
 
     def set_limits(self, limits: MapLimits) -> None:
-        """From now on. Uses are counted from the last write of each entry, if they were not counted before."""
+        """Set limits. Without counted uses, the last write of each entry counts as its use."""
         if limits and not self._limits:
             self._write_entries()
             self._uses.clear()
@@ -264,7 +265,7 @@ class Merging:
         self._txn.put(b"live", NUMBER.pack(self._live), db=self._dbs.facts)
 
     def _excess(self) -> list[bytes]:
-        """Keys that go, at most EVICTED_AT_ONCE."""
+        """Return the keys to evict, at most EVICTED_AT_ONCE."""
         limits, txn, dbs = self._limits, self._txn, self._dbs
         count = txn.stat(dbs.uses)["entries"]
         live = self._live
@@ -278,7 +279,7 @@ class Merging:
         return found
 
     def _removed(self, entry: MapEntry) -> MapEntry:
-        """A removal by this host, newer than all that is in the file."""
+        """Return a removal by this host, newer than everything in the file."""
         self._number += 1
         self._time = (max(self._time >> 8, entry.stamp.time >> 8) + 1) << 8 | EVICTION_SLOT
         stamp = MapStamp(self._time, self._origin >> NODE_SHIFT)
@@ -309,5 +310,5 @@ class Merging:
 
 
 def _size(key: bytes, entry: MapEntry | None) -> int:
-    """What it counts for ``max_live_bytes``."""
+    """Return the entry's bytes for ``max_live_bytes``."""
     return 0 if entry is None or entry.value is None else len(key) + len(entry.value)

@@ -1,4 +1,4 @@
-"""Messages between hosts: msgpack, one each. See replica.py for what they are for."""
+"""Messages between hosts, in msgpack. See replica.py for their use."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Number = Annotated[int, msgspec.Meta(ge=0)]
 
 
 class Hello(msgspec.Struct, frozen=True, tag="h", array_like=True, forbid_unknown_fields=True):
-    """The first one on a link. ``origin``: the sender's changes. ``file``: which file it has, by chance."""
+    """The first message on a link. ``origin``: of the sender's changes. ``file``: a random number of its file."""
 
     version: int
     map: str
@@ -26,7 +26,7 @@ class Hello(msgspec.Struct, frozen=True, tag="h", array_like=True, forbid_unknow
 
 
 class Have(msgspec.Struct, frozen=True, tag="v", array_like=True, forbid_unknown_fields=True):
-    """What the sender has: pairs of origin and number. ``clock``: its time, in ticks."""
+    """The sender's changes: pairs of origin and number. ``clock``: its time, in ticks."""
 
     vector: list[tuple[Number, Number]]
     clock: Number
@@ -50,21 +50,21 @@ class OriginChanges(
 
 
 class Want(msgspec.Struct, frozen=True, tag="w", array_like=True, forbid_unknown_fields=True):
-    """Send me changes of an origin from whom I do not hear, above ``after``."""
+    """Send me changes above ``after`` of an origin that does not send them itself."""
 
     origin: Number
     after: Number
 
 
 class Refused(msgspec.Struct, frozen=True, tag="r", array_like=True, forbid_unknown_fields=True):
-    """The last one on a link, with the reason in words."""
+    """The last message on a link, with the reason as text."""
 
     reason: str
 
 
 class Stale(msgspec.Struct, frozen=True, tag="s", array_like=True, forbid_unknown_fields=True):
-    """The receiver was away for so long that tombstones it lacks were forgotten. What it has of others up to these numbers, and
-    is not sent again, was removed."""
+    """The receiver was away too long: tombstones that it lacks were forgotten. Others' entries up to these numbers that
+    are not sent again were removed."""
 
     vector: list[tuple[Number, Number]]
 
@@ -82,7 +82,7 @@ class BadMessage(ValueError):
 
 
 def decode(data: bytes) -> Message:
-    """Raises BadMessage."""
+    """Decode a message. Raises BadMessage."""
     if len(data) > MESSAGE_MAX:
         raise BadMessage(f"{len(data)} bytes, at most {MESSAGE_MAX} are taken")
     try:

@@ -24,39 +24,42 @@ V = TypeVar("V")
 async def open_map(
     path: str | os.PathLike[str], **options: Unpack[MapOptions]
 ) -> AsyncIterator[Map[Any, Any]]:
-    """A map for as long as the block lasts: a dictionary in a folder that all processes of this host share.
+    """Open a map for as long as the block lasts: a dictionary in a folder that all processes of this host share.
 
     Args:
-        path: the folder. It is made, for its owner alone, if it is not there.
-        name: of the map, the same at all hosts; that of the folder when it is not given.
+        path: the folder. A missing one is created for its owner alone.
+        name: of the map, the same at all hosts; by default the folder's name.
         key, value: how keys and values become bytes: bytes, str, int, "json", a msgspec Struct, a pair of functions (encode, decode) or a
             Codec. A key has 1 to 511 bytes. Not given: what the file says; a new file has bytes.
         identifier: of this host, 1 to 127, the same in all its processes. A map that does not replicate needs none.
         listen, peers: HOST:PORT where this host listens, and those of other hosts, over TCP. Of two hosts one must dial the other; both may.
         tls, insecure: other hosts than this machine need credentials, or ``insecure=True``.
-        network: anything else that connects it to other hosts, or several of them. One process of a host replicates; the others wait for its end.
+        network: another connection to other hosts, or several. One process of a host replicates; the others wait for
+            its end.
         replication: settings of that, ``Replication``.
-        rule: what two values of one key become; the last writer, when it is not given.
-        ttl: seconds after which a value is gone, if ``put`` says nothing else.
-        durability: when a put survives. "process" (default): the death of any process at any time. "interval": also the loss of power,
-            ``sync_interval`` (1 s) later. "sync": also the loss of power, at once; each put waits for the disk then.
+        rule: how two values of one key are joined; by default the last writer wins.
+        ttl: seconds after which a value expires, unless ``put`` gives others.
+        durability: what a put survives. "process" (default): the death of any process. "interval": also a loss of
+            power, ``sync_interval`` (1 s) later. "sync": also a loss of power at once; each put waits for the disk.
         hybrid: False: the wall clock alone decides between hosts, as in Chronicle Map.
-        max_bytes: how large the file may get (a new one 16 GB; it takes what it needs). The largest that anybody has given counts, also for those who
-            have the map open. inbox_bytes: of each process, what may wait to be merged (16 MB),
-            for a new file.
-        max_entries, max_live_bytes: how many entries, or bytes of keys and values, the map may have; 0: no limit. Then those go first that were used least recently,
-            a moment after a put. The last one that anybody has given counts.
-        evict: how they go. "forget": as if they had never been there, for a map that does not replicate. "remove", which is the default with an identifier: as with
-            ``del``, at all hosts.
-        merger: "thread" or "process": who merges puts into the file, if this process is the one that does. With "process" no put waits for that.
-        full_timeout: seconds that a put waits at most when puts come faster than they are merged and ``inbox_bytes`` are used (5); MapFull then. It
-            keeps the whole event loop waiting; 0: MapFull at once.
-        lock_timeout: seconds that ``update`` and its kind wait for somebody who changes the same key.
+        max_bytes: the largest size of the file (a new one 16 GB; it grows as needed). The largest value ever given
+            counts, also for open maps. inbox_bytes: bytes of each process that may wait to be merged (16 MB), for a new
+            file.
+        max_entries, max_live_bytes: the most entries, or bytes of keys and values; 0: no limit. Beyond them the least
+            recently used entries leave, a moment after a put. The last value given by any process counts.
+        evict: how they leave. "forget": as if they had never existed, for a map that does not replicate. "remove", the
+            default with an identifier: as with ``del``, at all hosts.
+        merger: "thread" or "process": what merges puts into the file when this process is the merger. With "process" no
+            put waits for it.
+        full_timeout: the most seconds that a put waits when ``inbox_bytes`` are used (5), then MapFull. It holds up the
+            whole event loop. 0: MapFull at once.
+        lock_timeout: seconds that ``update`` and similar calls wait for another change of the same key.
 
     Raises:
-        MapError, ConfigError: an option cannot be. MapFileError: the folder has no map that can be opened so. Nothing is left open.
+        MapError, ConfigError: an option is wrong. MapFileError: the folder's map cannot be opened with these options.
+        Nothing is left open.
 
-    Leaving the block merges what this process has put, if no other process does it.
+    Leaving the block merges the puts of this process, if no other process does.
     """
     check_trio("open_map")
     opening = Opening(path, options)

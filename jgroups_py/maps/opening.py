@@ -1,4 +1,4 @@
-"""Opening a map: arguments become a file, codecs and what replicates. For all three APIs."""
+"""Opening a map: from arguments to a file, codecs and replication. For all three APIs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ class Replication:
     """How a map replicates. Seconds and bytes."""
 
     peers: frozenset[int] = frozenset()
-    """Identifiers of all hosts. Removals are forgotten when all of them have them; without it, at ``tombstone_age``."""
+    """Identifiers of all hosts. A removal is forgotten when all of them have it; without this field, at
+    ``tombstone_age``."""
     flush_interval: float = 0.01
     """How long changes are collected before they are sent."""
     max_bandwidth: float = 0.0
@@ -34,14 +35,15 @@ class Replication:
     window: int = 1024 * 1024
     """Bytes on the way to one peer that it has not acknowledged."""
     tombstone_min_age: float = 0.0
-    """Seconds that a removal is kept at least, also when all ``peers`` have it. Who follows changes and is stopped for longer misses removals."""
+    """The least seconds for which a removal is kept, even if all ``peers`` have it. A follower of changes that stops
+    for longer misses removals."""
     tombstone_age: float = 7 * 86_400.0
     """A host that is away longer begins anew when it comes back."""
     max_skew: float = 10.0
     """Seconds that a clock may be ahead before there is an alarm."""
     watch: Callable[[MapEvent], None] | None = None
-    """Called with what is told, what arrives and what is sent (``Told``, ``Arrived``, ``Sent``), in the trio loop. It must not wait. What it raises is
-    logged (counter ``watch_failures``), and replication goes on."""
+    """Called in the trio loop with ``Told``, ``Arrived`` and ``Sent``. It must not wait. Its exceptions are logged
+    (counter ``watch_failures``), and replication goes on."""
 
 
 class MapOptions(TypedDict, total=False):
@@ -78,7 +80,7 @@ _OF_THE_FILE = {field.name for field in fields(FileSettings)} - {"name", "key", 
 
 
 class Opening:
-    """The arguments of ``open_map``, checked. Errors: MapError, with what could be given."""
+    """The checked arguments of ``open_map``. Errors: MapError, with the accepted values."""
 
     def __init__(self, path: str | os.PathLike[str], options: MapOptions) -> None:
         self.path = Path(path)
@@ -134,10 +136,10 @@ class Opening:
             value=None if self._value is None else self._value.name,
             **{n: v for n, v in given.items() if n in _OF_THE_FILE},
         )
-        self._replica_settings(1, b"", "", "")  # a wrong number is told before the file is opened
+        self._replica_settings(1, b"", "", "")  # refuses a wrong number before the file is opened
 
     def open_file(self) -> SharedFile:
-        """It reads and writes files."""
+        """Open the file, with reads and writes on the disk."""
         return SharedFile(self.path, self._settings)
 
     def codecs(self, file: SharedFile) -> tuple[Codec[Any], Codec[Any]]:
@@ -147,7 +149,7 @@ class Opening:
         )
 
     async def replicate(self, file: SharedFile, started: Callable[[MapHost], None]) -> None:
-        """Until it is cancelled."""
+        """Replicate until cancelled."""
         settings = self._replica_settings(file.origin, file.file_id, file.name, file.rule.name)
         await replicate(
             file, settings, self.networks, watch=self._replication.watch, started=started

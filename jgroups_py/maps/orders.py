@@ -1,4 +1,4 @@
-"""What a replica wants done by its driver, and what it tells."""
+"""The outputs of a replica: orders for its driver, and news."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ class SendToPeer:
 
 @dataclass(frozen=True, slots=True)
 class SendAll:
-    """One message for several links that share a medium. Others who share it may hear it: they pass by what they cannot use."""
+    """One message for several links that share a medium. Others on the medium may get it, too, and ignore what they
+    cannot use."""
 
     links: tuple[int, ...]
     data: bytes
@@ -30,8 +31,8 @@ class CloseLink:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """Something that somebody should know. ``kind``: connected, gone, refused, same identifier, restored, skew, diverged, stale,
-    garbage, full. ``node``: the peer's identifier, 0 if it is not known."""
+    """News for the log. ``kind``: connected, gone, refused, same identifier, restored, skew, diverged, stale, garbage,
+    full. ``node``: the peer's identifier; 0: unknown."""
 
     kind: str
     node: int

@@ -1,6 +1,6 @@
-"""Overlay: what the inboxes have and the snapshot of this process has not, joined by key.
+"""Overlay: by key, the joined records of inboxes that the snapshot of this process lacks.
 
-Whoever calls it has the lock of the map's file.
+The caller holds the lock of the map's file.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from jgroups_py.maps.stamp import HybridClock
 from jgroups_py.maps.store import MapStore
 
 CATCH_UPS: Final = 10
-"""How often one call reads the inboxes again because they were merged meanwhile."""
+"""How often one call reads the inboxes again after merges in between."""
 PRUNED_AT_ONCE: Final = 500
-"""Merged records that one call forgets; the rest are forgotten by the next ones, so that no put waits for all of them."""
+"""Merged records that one call forgets. The next calls forget the rest, so that no put waits for all."""
 
 
 @dataclass(slots=True)
 class _Waiting:
-    """What the inboxes have of a key, joined."""
+    """The joined records of a key."""
 
     entry: MapEntry
     slot: int
@@ -33,7 +33,7 @@ class _Waiting:
 
 
 class Overlay:
-    """``changed`` is called with each change that is read or noted, once. ``observed``: the clock, if it is hybrid."""
+    """``changed`` is called once with each change that is read or noted. ``observed``: the clock, if it is hybrid."""
 
     def __init__(
         self,
@@ -52,13 +52,14 @@ class Overlay:
         self._observed = observed
         self._changed = changed
         self.waiting: dict[bytes, _Waiting] = {}
-        """What the inboxes have and the snapshot has not, by key. Others only look whether a key is there."""
+        """The joined records by key. Other modules may only test for a key."""
         self._pending: dict[int, deque[tuple[int, bytes]]] = {}
         self._read_to = [0] * SLOTS
         self._merged_to = [0] * SLOTS
         self._behind = False
         self.mark = b""
-        """As long as ``Control.mark`` is equal to it, nothing has changed since the last look. Empty: the next look is a whole one."""
+        """While ``Control.mark`` equals it, nothing has changed since the last look. Empty: the next look reads
+        everything."""
         self._generation = -1
 
     def __len__(self) -> int:
@@ -71,30 +72,30 @@ class Overlay:
         return iter(self.waiting)
 
     def entry(self, key: bytes, base: bytes | None) -> MapEntry | None:
-        """What a key has whose entry in the snapshot is ``base``."""
+        """Return the entry of a key whose entry in the snapshot is ``base``."""
         waiting = self.waiting.get(key)
         if waiting is None or waiting.end <= self._merged_to[waiting.slot]:
-            # It is merged, and only not forgotten here yet: the snapshot knows what became of it.
+            # Merged but not forgotten here yet: the snapshot has the result.
             return None if base is None else decode_entry(base)
         return waiting.entry if base is None else self._joined(decode_entry(base), waiting.entry)
 
     def between(self, after: bytes, last: bytes | None) -> list[bytes]:
-        """Keys above one and up to another; None: to the end."""
+        """Return the keys above ``after`` and up to ``last``. None: to the end."""
         return [key for key in self.waiting if key > after and (last is None or key <= last)]
 
-    # --- what is new
+    # --- news
 
     def begin_anew(self) -> None:
-        """The snapshot has ended; the next look takes another one."""
+        """Begin anew: the snapshot has ended, and the next look takes another one."""
         self._generation, self.mark = -1, b""
 
     def look(self) -> None:
-        """Reads what is new in the inboxes and in the file. Needed when ``mark`` is not that of the control file."""
+        """Read news from the inboxes and the file. Needed when ``mark`` differs from the control file's."""
         if self._control.mark() != self.mark:
             self._catch_up()
 
     def note(self, key: bytes, entry: MapEntry, slot: int, end: int) -> None:
-        """A record of an inbox, up to ``end``."""
+        """Note a record of an inbox, up to ``end``."""
         if self._observed is not None:
             self._observed.observe(entry.stamp.time)
         waiting = self.waiting.get(key)
@@ -111,21 +112,21 @@ class Overlay:
         self._changed(key, entry)
 
     def wrote(self, slot: int, end: int) -> None:
-        """This process has written a record of its own up to ``end``, and need not read it."""
+        """Note an own record up to ``end``, which need not be read."""
         self._read_to[slot] = end
         if self.mark:
-            # What others have written since the last look is not in it, so the next look sees that.
+            # It lacks the writes of others since the last look, so the next look sees them.
             self.mark = self._control.marked(self.mark, slot, end)
 
     def _catch_up(self) -> None:
-        """Reads what others have written, and forgets what was merged."""
+        """Read others' writes, and forget merged records."""
         control = self._control
         for _ in range(CATCH_UPS):
             mark = control.mark_anew()
             if self._behind or control.generation() != self._generation:
                 self._behind = False
                 self._generation = control.generation()
-                # Before the snapshot, so that it has all of that.
+                # before the snapshot, which then has all of it
                 self._merged_to = control.all_merged()
                 self._store.refresh()
                 if self._observed is not None:
@@ -144,7 +145,7 @@ class Overlay:
                 return
 
     def _prune(self) -> bool:
-        """Forgets records that the snapshot has. Whether none is left."""
+        """Forget records that the snapshot has. Return whether none is left."""
         left = PRUNED_AT_ONCE
         for slot, pending in self._pending.items():
             merged_to = self._merged_to[slot]
@@ -167,7 +168,7 @@ class Overlay:
                 key, encoded = split_keyed(data)
                 self.note(key, decode_entry(encoded), slot, end)
         if self._control.merged(slot) > begin:
-            self._behind = True  # it is in the file, and may have been overwritten here
+            self._behind = True  # the record is in the file, and may be overwritten here
         return begin
 
     def _joined(self, base: MapEntry, new: MapEntry) -> MapEntry:

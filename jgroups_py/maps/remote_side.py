@@ -1,4 +1,4 @@
-"""RemoteSide: the map of another machine, as one that is compared."""
+"""RemoteSide: the map of another machine, for a comparison."""
 
 from __future__ import annotations
 
@@ -35,17 +35,17 @@ from jgroups_py.maps.tcp_places import check_clear, connect, place_from
 from jgroups_py.tls import CredentialsError, TlsSettings, load
 
 CONNECT_TIMEOUT: Final = 10.0
-"""Seconds until a host must have connected, and said what its map is."""
+"""Seconds within which a host must connect and describe its map."""
 ANSWER_TIMEOUT: Final = 120.0
 """Seconds that an answer may take."""
 
 
 class CannotCompare(JGroupsError):
-    """The host cannot be reached, does not answer, or answers what cannot be."""
+    """The host cannot be reached, does not answer, or answers nonsense."""
 
 
 class RemoteSide:
-    """Made by ``open_remote``. ``described``: what the map is."""
+    """Made by ``open_remote``. ``described``: the description of the map."""
 
     def __init__(self, stream: trio.abc.Stream, place: str) -> None:
         self._stream = stream
@@ -112,12 +112,12 @@ class RemoteSide:
 async def open_remote(
     place: str, name: str, *, tls: TlsSettings | None = None, insecure: bool = False
 ) -> AsyncIterator[RemoteSide]:
-    """The map ``name`` of the host that listens at ``place`` (HOST:PORT), to be compared, for as long as the block lasts.
+    """Connect, for as long as the block lasts, to the map ``name`` of the host that listens at ``place`` (HOST:PORT).
 
     ``tls``, ``insecure``: as for ``TcpLinks``.
 
     Raises:
-        ConfigError: what was given cannot be. CannotCompare: there is no such host or map, or it has no time.
+        ConfigError: an argument is wrong. CannotCompare: there is no such host or map, or it is too busy.
     """
     host, port = place_from(place, "a host")
     if tls is None and not insecure:

@@ -1,4 +1,5 @@
-"""Replica: the machine that keeps the maps of several hosts equal. It does no I/O; a driver hands in what happens and carries out ``take``.
+"""Replica: the machine that keeps the maps of several hosts equal. It does no I/O: a driver hands in messages and time,
+and executes the results of ``take``.
 
     a link opens          Hello both ways, then Have
     a flush is due        own changes above what the peer has, each key once with its latest value, go to each peer (K3), within
@@ -14,7 +15,8 @@
 Only the table knows entries; a link holds one number for each origin, and nothing waits in memory.
 
 Source:  seed 004, K1-K18. Version vectors: Parker and others (1983); the exchange: Petersen and others, Bayou (1997).
-Differs: Chronicle Map compares time stamps of bootstraps; here changes are numbered, so what a host lacks is known exactly.
+Differs: Chronicle Map compares time stamps of bootstraps; here changes are numbered, so a host's missing changes are
+    known exactly.
 Limits:  ``window`` bytes on the way to a peer, ``peers_max`` links, MESSAGE_MAX bytes of a message, CHUNK bytes of entries in one.
 """
 
@@ -48,17 +50,17 @@ from jgroups_py.maps.stamp import TICKS_PER_S, HybridClock
 from jgroups_py.maps.table import ChangedKey, Vector
 
 CHUNK: Final = 256 * 1024
-"""About how many bytes of entries one message has."""
+"""Bytes of entries in one message, roughly."""
 CHUNK_ENTRIES: Final = 1000
-"""How many entries one message has at most."""
+"""The most entries in one message."""
 TOMBSTONES_AT_ONCE: Final = 200
-"""How many tombstones are looked at in one flush interval. The more there are, the seldomer all of them are looked at."""
+"""Tombstones checked in one flush interval. With more tombstones a full round takes longer."""
 RESTS_MAX: Final = 9
-"""While nothing changes, peers are told what we have only each tenth ``have_interval``."""
+"""While nothing changes, a Have is sent only each tenth ``have_interval``."""
 
 
 class ReplicaTable(Protocol):
-    """What a replica needs of a table. ``apply`` may take effect later, in the order of calls."""
+    """The part of a table that a replica needs. ``apply`` may take effect later, in the order of calls."""
 
     def vector(self) -> Vector: ...
     def changes(
@@ -68,7 +70,7 @@ class ReplicaTable(Protocol):
         self, entries: Iterable[tuple[bytes, MapEntry]], advance: Mapping[int, int]
     ) -> Sequence[ChangedKey] | None: ...
     def tombstones(self, after: bytes, most: int) -> Iterator[tuple[bytes, MapEntry]]:
-        """The first ``most`` above ``after``, in the order of keys."""
+        """Yield the first ``most`` tombstones above ``after``, in the order of keys."""
 
     def forget(self, keys: Iterable[bytes]) -> None: ...
     def begin_anew(self, vector: Mapping[int, int], keep: int) -> None: ...
@@ -82,28 +84,28 @@ class _Link:
     shared: bool = False
     hello: Hello | None = None
     has: Vector = field(default_factory=dict)
-    """What the peer has said that it has."""
+    """The changes that the peer has reported."""
     sent: Vector = field(default_factory=dict)
-    """What was sent, or need not be: at least ``has``."""
+    """The changes that need not be sent: those in ``has``, and those sent."""
     heard: bool = False
-    """A Have has come: what the peer has is known."""
+    """A Have of the peer has come."""
     on_the_way: int = 0
     """Bytes sent since the last Have that acknowledged all."""
     flights: list[tuple[int, int, int]] = field(default_factory=list)
     """Origin, number up to, bytes: sent and not acknowledged."""
     wants: dict[int, int] = field(default_factory=dict)
-    """Of other origins, what the peer has asked for."""
+    """By other origin, the number after which the peer has asked for changes."""
     have_due: float = 0.0
     told: Vector | None = None
-    """What the peer was told last that we have."""
+    """The changes in our last Have to the peer."""
     rests: int = 0
-    """How often it was told nothing, because nothing had changed."""
+    """Intervals without a Have, because nothing had changed."""
     owes_have: bool = False
     owes: dict[int, int] = field(default_factory=dict)
-    """What is to be acknowledged: by origin, the number that was acknowledged last."""
+    """Origins to be acknowledged, each with its last acknowledged number."""
     ack_due: float = 0.0
     applied: int = 0
-    """Entries of the message that comes next which the table has already."""
+    """Entries of the next message that the table has already."""
 
 
 @dataclass(slots=True)
@@ -126,35 +128,36 @@ class Replica:
         self._links: dict[int, _Link] = {}
         self._out: list[Out] = []
         self._received: Vector = table.vector()
-        """What was given to the table, which may not have applied it yet."""
+        """The changes given to the table, which may not have applied them yet."""
         self._behind: dict[int, _Behind] = {}
         self._confirmations = Confirmations()
         self._flush_at = now
         self._forget_at = now
         self._forget_after = b""
-        """The last tombstone that was looked at; empty: of a new round none was."""
+        """The last checked tombstone; empty: a new round begins."""
         self._looked_at = 0
-        """Tombstones of this round."""
+        """Tombstones checked in this round."""
         self._regained: int | None = None
-        """After Stale, up to which number our own changes have come back; None: they need not."""
+        """After Stale: the number up to which our own changes have come back. None: they need not."""
         self._budget = 0.0
         self._budget_at = now
         self._shared_due = now
         self._shared_told: Vector = {}
         self._shared_rests = 0
-        """How often all who share a medium were told nothing, because nothing had changed."""
+        """Intervals without a shared Have, because nothing had changed."""
         self._skewed: set[int] = set()
         self.counters: Counter[str] = Counter()
 
     # --- the driver's side
 
     def take(self) -> list[Out]:
-        """What is to be done, in order."""
+        """Return the outputs, in order."""
         out, self._out = self._out, []
         return out
 
     def link_opened(self, link: int, *, shared: bool = False) -> None:
-        """``link``: a number of the driver's choice. ``shared``: SendAll reaches it, with one message for all such links."""
+        """Begin a link. ``link``: a number chosen by the driver. ``shared``: SendAll reaches it, with one message for
+        all such links."""
         if len(self._links) >= self.settings.peers_max:
             self.counters["links_refused"] += 1
             self._send(link, Refused(f"{len(self._links)} hosts are connected already"))
@@ -175,16 +178,16 @@ class Replica:
             self._tell("gone", peer.hello.node, f"{_shown(peer.hello)} is not connected any more")
 
     def received(self, link: int, data: bytes, now: float, *, shared: bool = False) -> None:
-        """Bytes of one message. Any bytes at all may come. ``shared``: it was sent to all who share a medium.
+        """Take the bytes of one message. Any bytes may come. ``shared``: it was sent to all on a medium.
 
-        InboxFull: the table has no room for all of it. The same message must be given again, and no other of this link before.
+        InboxFull: the table has no room for all of it. Hand in the same message again, before any other of this link.
         """
         self._now = max(now, self._now)
         peer = self._links.get(link)
         if peer is None:
             return
         if shared and peer.hello is None:
-            self.counters["early"] += 1  # what was sent to all may overtake what was sent to us
+            self.counters["early"] += 1  # a shared message may overtake our own ones
             return
         try:
             message = decode(data)
@@ -196,7 +199,7 @@ class Replica:
             self._drop(link, "your message cannot be read")
 
     def overheard(self, data: bytes, now: float) -> None:
-        """A message to all of a host that is not linked: its changes are taken if nothing is missing before them. Any bytes may come."""
+        """Take a shared message of a host without a link, if no change is missing before it. Any bytes may come."""
         self._now = max(now, self._now)
         try:
             message = decode(data)
@@ -210,7 +213,7 @@ class Replica:
             self._tell("garbage", 0, f"a message to all that cannot be read: {error}")
 
     def tick(self, now: float) -> float:
-        """Time has passed. Gives when to call again."""
+        """Act on time. Return when to call again."""
         self._now = max(now, self._now)
         if self._now >= self._flush_at:
             self._flush_at = self._now + self.settings.flush_interval
@@ -222,23 +225,23 @@ class Replica:
         return self._flush_at
 
     def tell(self, kind: str, link: int, text: str) -> None:
-        """The driver has something to tell about the peer of a link."""
+        """Report news of the driver about the peer of a link."""
         peer = self._links.get(link)
         self._tell(
             kind, peer.hello.node if peer is not None and peer.hello is not None else 0, text
         )
 
     def changed(self) -> None:
-        """Something was written here: it is sent at the next flush."""
+        """Note a local write: it is sent at the next flush."""
         self._flush_at = min(self._flush_at, self._now + self.settings.flush_interval)
 
     @property
     def peers(self) -> dict[int, Hello]:
-        """Who is connected, by identifier."""
+        """Return the connected peers, by identifier."""
         return {p.hello.node: p.hello for p in self._links.values() if p.hello is not None}
 
     def lag(self) -> dict[int, int]:
-        """By identifier of a peer, how many of our changes it has not acknowledged (at most: replaced ones count)."""
+        """Return, by peer, the number of our changes that it has not acknowledged. Replaced ones count, too."""
         own = self._table.vector().get(self.settings.origin, 0)
         return {
             p.hello.node: own - p.has.get(self.settings.origin, 0)
@@ -247,7 +250,7 @@ class Replica:
         }
 
     def acknowledged(self, number: int) -> int:
-        """How many connected peers have our changes up to ``number``."""
+        """Count the connected peers that have our changes up to ``number``."""
         mine = self.settings.origin
         return sum(
             p.has.get(mine, 0) >= number for p in list(self._links.values()) if p.hello is not None
@@ -274,7 +277,7 @@ class Replica:
         elif isinstance(message, Want):
             peer.wants[message.origin] = message.after
             peer.sent[message.origin] = message.after
-            # What was on its way before will not be acknowledged: the peer may have begun anew meanwhile.
+            # Changes sent earlier will not be acknowledged: the peer may have begun anew meanwhile.
             peer.flights = [flight for flight in peer.flights if flight[0] != message.origin]
             peer.on_the_way = sum(flight[2] for flight in peer.flights)
             self.changed()
@@ -321,7 +324,7 @@ class Replica:
         node = peer.hello.node
         self._watch_clock(node, have.clock)
         vector = dict(have.vector)
-        if shared:  # it may be older than what was said to us alone
+        if shared:  # it may be older than the last Have to us alone
             vector |= {o: n for o, n in peer.has.items() if n > vector.get(o, 0)}
         first, peer.heard = not peer.heard, True
         mine = self._table.vector()
@@ -334,7 +337,7 @@ class Replica:
                 f"{_shown(peer.hello)} has {vector[own]} changes of this host, which has made {mine.get(own, 0)}: "
                 "an older copy of its file was put back; it must be given a new life (restart)",
             )
-        if vector.get(own, 0) < peer.has.get(own, 0):  # it has begun anew
+        if vector.get(own, 0) < peer.has.get(own, 0):  # the peer has begun anew
             peer.sent[own], peer.flights, peer.on_the_way = vector.get(own, 0), [], 0
         peer.has = vector
         for origin, number in vector.items():
@@ -367,7 +370,7 @@ class Replica:
         self._land(peer, vector)
 
     def _land(self, peer: _Link, vector: Vector) -> None:
-        """The peer has these changes: there is room for more on the way to it."""
+        """Note that the peer has these changes, which makes room for more."""
         if any(vector.get(f[0], 0) >= f[1] for f in peer.flights):
             peer.flights = [f for f in peer.flights if vector.get(f[0], 0) < f[1]]
             peer.on_the_way = sum(f[2] for f in peer.flights)
@@ -393,7 +396,7 @@ class Replica:
         self._apply(peer.hello.node, changes, peer)
 
     def _apply(self, node: int, changes: OriginChanges, peer: _Link | None = None) -> None:
-        """``node``: who has sent them."""
+        """Apply changes. ``node``: the sender."""
         origin = changes.origin
         entries = [(key, decode_entry(data)) for key, data in changes.entries]
         for key, entry in entries:
@@ -401,7 +404,7 @@ class Replica:
                 raise BadMessage(f"a key of {len(key)} bytes, 1 to {KEY_MAX} are possible")
             self._watch_clock(node, entry.stamp.time)
         changed = self._into_table(peer, entries, {origin: changes.to})
-        self._received[origin] = changes.to  # afterwards: the table may have no room
+        self._received[origin] = changes.to  # after the call: the table may have no room
         for change in changed or ():
             if change.diverged:
                 self.counters["diverged"] += 1
@@ -418,7 +421,7 @@ class Replica:
     def _into_table(
         self, peer: _Link | None, entries: Sequence[tuple[bytes, MapEntry]], advance: Vector
     ) -> Sequence[ChangedKey] | None:
-        """Goes on where the table had no room for the rest of this message."""
+        """Apply entries, from where the table had no room for the rest of this message."""
         if peer is None:
             return self._table.apply(entries, advance)
         try:
@@ -430,13 +433,13 @@ class Replica:
         return changed
 
     def _on_own(self, peer: _Link, changes: OriginChanges) -> None:
-        """K18: what seems to be our own is ignored, except while we begin anew."""
+        """Ignore changes under our own origin (K18), except while we begin anew."""
         if self._regained is None or changes.after > self._regained:
             self.counters["own_ignored"] += 1
             peer.applied = 0
             return
         self._into_table(peer, [(key, decode_entry(data)) for key, data in changes.entries], {})
-        self._regained = max(self._regained, changes.to)  # afterwards: there may be no room
+        self._regained = max(self._regained, changes.to)  # after the call: there may be no room
 
     def _on_stale(self, peer: _Link, stale: Stale) -> None:
         assert peer.hello is not None
@@ -447,7 +450,7 @@ class Replica:
         self._regained = 0
         self._send_to(peer, Want(own, 0))
         for other in self._links.values():
-            other.owes_have, other.applied = True, 0  # the table loses what it had of that
+            other.owes_have, other.applied = True, 0  # the table drops its part of these changes
         for origin, number in stale.vector:
             if origin != own:
                 self._behind[origin] = _Behind(self._now - self.settings.repair_wait, 0)
@@ -469,7 +472,7 @@ class Replica:
         self._budget = budget
 
     def _send_shared(self, budget: float) -> float:
-        """Own changes, once for all peers of a shared medium that have been sent the same before."""
+        """Send own changes once for all peers of a medium that are equally far."""
         own = self.settings.origin
         to = self._table.vector().get(own, 0)
         while budget > 0:
@@ -508,7 +511,7 @@ class Replica:
     def _chunk(
         self, origin: int, after: int, to: int, budget: float
     ) -> tuple[list[tuple[bytes, bytes]], int, int]:
-        """The next entries of an origin, their bytes, and up to which number these are all."""
+        """Return the next entries of an origin, their bytes, and the number up to which they are complete."""
         entries: list[tuple[bytes, bytes]] = []
         size, last = 0, after
         most = min(CHUNK, self.settings.window)
@@ -540,7 +543,7 @@ class Replica:
         return min(self._budget + passed * rate, rate)
 
     def _repair(self) -> None:
-        """Asks one peer for changes of an origin that does not bring them itself."""
+        """Ask one peer for changes of an origin that does not send them itself."""
         wait = self.settings.repair_wait
         for origin, behind in list(self._behind.items()):
             have = self._received.get(origin, 0)
@@ -588,7 +591,7 @@ class Replica:
         return False
 
     def _send_shared_have(self) -> None:
-        """Tells all who share a medium what we have, seldom if they know it."""
+        """Send a shared Have, seldom if nothing has changed."""
         links = tuple(p.number for p in self._links.values() if p.shared and p.hello is not None)
         vector = self._table.vector()
         if not links or (vector == self._shared_told and self._shared_rests < RESTS_MAX):
@@ -599,7 +602,7 @@ class Replica:
         self._out.append(SendAll(links, data))
 
     def _acknowledge(self, peer: _Link) -> None:
-        """What a table applies later is acknowledged when it has done so."""
+        """Acknowledge changes that the table has applied."""
         vector = self._table.vector()
         got = [(o, vector.get(o, 0)) for o, acked in peer.owes.items() if vector.get(o, 0) > acked]
         if not got:
@@ -622,7 +625,7 @@ class Replica:
     # --- tombstones
 
     def _forget(self) -> None:
-        """Looks at some tombstones; the next ones are due at the next flush, or after a rest."""
+        """Check some tombstones. The next ones are due at the next flush, or after a rest."""
         self._confirmations.settle(self._table.vector())
         found = list(self._table.tombstones(self._forget_after, TOMBSTONES_AT_ONCE))
         self._forget_some(found)
@@ -648,7 +651,7 @@ class Replica:
         if forgotten:
             try:
                 self._table.forget(forgotten)
-            except MapFull:  # some may be forgotten; the others are found again
+            except MapFull:  # some may be forgotten; the next round finds the others
                 self.counters["forget_full"] += 1
             else:
                 self.counters["tombstones_forgotten"] += len(forgotten)

@@ -1,4 +1,4 @@
-"""What a host is in the replication of a map, and its times and limits."""
+"""The identity, times and limits of a host in the replication of a map."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ class ReplicaSettings:
     rule: str = "last-writer"
     name: str = ""
     peers: frozenset[int] = frozenset()
-    """Identifiers of all hosts. A tombstone is forgotten when all of them have it. Empty: they are not known, and only ``tombstone_age``
-    ends a tombstone, because a host that was never met may still have the value."""
+    """Identifiers of all hosts. A tombstone is forgotten when all of them have it. Empty: unknown; then only
+    ``tombstone_age`` ends a tombstone, because an unknown host may still have the value."""
     flush_interval: float = 0.01
     """How long changes are collected before they are sent."""
     max_bandwidth: float = 0.0
@@ -25,20 +25,21 @@ class ReplicaSettings:
     window: int = 1024 * 1024
     """Bytes on the way to one peer that it has not acknowledged."""
     have_interval: float = 0.5
-    """How often a peer is told what we have, if that has changed."""
+    """How often a Have is sent, if something has changed."""
     ack_delay: float = 0.0
-    """A peer gets no more than one acknowledgement in so many seconds."""
+    """The least seconds between two acknowledgements to a peer."""
     repair_wait: float = 1.0
-    """How long an origin that another peer has more of may send by itself, before that peer is asked."""
+    """How long to wait for an origin's own changes before another peer that has them is asked."""
     tombstone_age: float = 7 * 86_400.0
-    """After this time a tombstone is forgotten, whoever lacks it."""
+    """After this time a tombstone is forgotten, even if hosts lack it."""
     tombstone_min_age: float = 0.0
-    """Until then a tombstone is kept, whoever has it: for readers of changes that are stopped for a while. ``tombstone_age`` comes first."""
+    """The least time for which a tombstone is kept, for readers of changes that stop for a while. ``tombstone_age``
+    limits it."""
     max_skew: float = 10.0
     """Seconds that a clock may be ahead before there is an alarm."""
     peers_max: int = 126
     held_max: int = 64 * 1024 * 1024
-    """Bytes of messages of all peers that wait for room in the table. The link that sends more ends."""
+    """Bytes of all peers' messages that wait for room in the table. A link that sends more ends."""
 
     def __post_init__(self) -> None:
         for name in ("flush_interval", "have_interval", "repair_wait", "tombstone_age"):

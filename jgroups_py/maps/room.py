@@ -5,7 +5,7 @@
     nobody has worked for STALLED_TIMEOUT    MapFull; further puts get it at once, until somebody works again
     the file is full, or cannot be written   MapFull at once
 
-So a put that outruns the merger is slowed down to its speed, and one beside a stopped merger is kept waiting once and not each time.
+Puts that outrun the merger slow down to its speed. Beside a stopped merger only one put waits, not each.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ STALLED_TIMEOUT: Final = 1.0
 PAUSE: Final = 0.001
 """Seconds between looks for room."""
 FULL_SHARE: Final = 0.9
-"""Of ``max_bytes``: when so much is used and nothing is merged, the file is full."""
+"""The share of ``max_bytes`` from which the file counts as full if nothing is merged."""
 
 
 class Room:
-    """``alone``: gives what keeps the files open while they are looked at. ``problem``: why this process cannot merge; None: it can, or
+    """``alone``: a block that keeps the files open. ``problem``: why this process cannot merge; None: it can, or
     another one does. ``timeout``: seconds."""
 
     def __init__(
@@ -51,12 +51,12 @@ class Room:
         self._problem = problem
         self._timeout = timeout
         self._idle = -1
-        """What the merger had done when a put gave up, because it did nothing; -1: none did."""
+        """The merger's work counter when a put gave up because the merger stood still. -1: none did."""
         self.waits = 0
-        """How many puts have waited."""
+        """Puts that have waited."""
 
     def wait(self, need: int) -> None:
-        """Until so many bytes fit. The lock of the file must not be held. Raises MapFull, MapClosed."""
+        """Wait until ``need`` bytes fit. The lock of the file must not be held. Raises MapFull, MapClosed."""
         begin = worked_at = time.monotonic()
         worked = -1
         self.waits += 1

@@ -1,7 +1,7 @@
-"""Conflict rules: what two entries of one key become (K10, K11, and rules of a user's own).
+"""Conflict rules: they join two entries of one key (K10, K11, and users' own rules).
 
 A rule must be commutative, associative and idempotent, so that all hosts have the same value whatever the order in which changes come.
-``jgroups_py.testing`` checks that of a user's rule.
+``jgroups_py.testing`` checks this for a user's rule.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from jgroups_py.maps.entry import Dots, MapEntry
 
 
 class ConflictRule(Protocol):
-    """Joins two values of a key. Both are as stored (bytes). It must not wait, nor change anything else."""
+    """Joins two values of a key, both as stored bytes. It must not wait or have side effects."""
 
     name: str
 
     def merge(self, one: bytes, other: bytes) -> bytes:
-        """The value that stands for both."""
+        """Return the value that stands for both."""
 
 
 class LastWriter:
@@ -36,14 +36,14 @@ LAST_WRITER: Final = LastWriter()
 
 
 def join(rule: ConflictRule, mine: MapEntry | None, theirs: MapEntry) -> tuple[MapEntry, bool]:
-    """What a key holds when ``theirs`` has come, and whether the two are in conflict that nobody can decide: one stamp, two values
-    (an identifier given twice, or a file copied). Then the smaller bytes win, everywhere."""
+    """Join ``theirs`` with the key's entry. Return the result, and whether two values had one stamp (an identifier
+    given twice, or a copied file). Then the smaller bytes win, everywhere."""
     if mine is None:
         return theirs, False
     if isinstance(rule, LastWriter):
         if theirs.stamp == mine.stamp:
             if 0 < theirs.expires == mine.expires and theirs.removed != mine.removed:
-                return (mine if mine.removed else theirs), False  # one of us has buried it already
+                return (mine if mine.removed else theirs), False  # one side has buried it already
             one, other = _shown(mine), _shown(theirs)
             if one == other:
                 return (mine if _covers(mine.dots, theirs.dots) else _with(mine, theirs)), False
@@ -68,14 +68,14 @@ def join(rule: ConflictRule, mine: MapEntry | None, theirs: MapEntry) -> tuple[M
 
 
 def merged(rule: ConflictRule, one: bytes, other: bytes) -> tuple[bytes, bool]:
-    """What the rule makes of two values, and whether it could not.
+    """Merge two values. Return the result, and whether the rule failed.
 
-    Values come from other hosts, too. One that the rule cannot merge even with itself gives way to any other, and of two
-    such values the larger bytes stay. So bytes that are no value stop nobody, and all hosts still end with one value.
+    Values come from other hosts, too. A value that the rule cannot merge even with itself gives way to any other; of
+    two such values the larger bytes stay. Invalid bytes therefore stop nobody, and all hosts end with one value.
     """
     try:
         return rule.merge(one, other), False
-    except Exception:  # whatever a rule of a user's own raises
+    except Exception:  # a user's rule may raise anything
         takes = _takes(rule, one), _takes(rule, other)
         if takes[0] != takes[1]:
             return one if takes[0] else other, True
@@ -109,11 +109,11 @@ def _with(mine: MapEntry, theirs: MapEntry) -> MapEntry:
 
 
 class _OfValues:
-    """A rule on decoded values."""
+    """Base of rules on decoded values."""
 
     name = ""
     kind: Any = Any
-    """Of values in JSON: others are refused, alone and beside any other."""
+    """The accepted type of JSON values; others are refused."""
 
     def __init__(
         self,
@@ -152,12 +152,12 @@ class Maximum(_OfValues):
 
 
 def _place(item: Any) -> tuple[bool, Any, str]:
-    # Equal numbers have an order, too, or the one that came first would stay: 1 and 1.0, 0.0 and -0.0.
+    # Equal numbers (1 and 1.0, 0.0 and -0.0) need an order, too, else the first one would stay.
     return isinstance(item, str), item, repr(item)
 
 
 class PnCounter(_OfValues):
-    """A counter that each host adds to and subtracts from: for each host the sums of both, of which the larger ones win.
+    """A counter that each host may raise and lower. It keeps two sums for each host; the larger sums win.
 
     Source: Shapiro and others, A comprehensive study of CRDTs (2011), PN-Counter.
     """
@@ -173,7 +173,7 @@ class PnCounter(_OfValues):
         return dict(sorted(result.items()))
 
     def add(self, value: bytes | None, node: int, amount: int) -> bytes:
-        """The value after this host has added ``amount``, which may be negative."""
+        """Return the value after this host has added ``amount``, which may be negative."""
         counts = self._decode(value) if value is not None else {}
         added, taken = counts.get(str(node), (0, 0))
         counts[str(node)] = (added + amount, taken) if amount > 0 else (added, taken - amount)
@@ -185,10 +185,10 @@ class PnCounter(_OfValues):
 
 
 class PerField(_OfValues):
-    """Fields, each of which has a last writer: two hosts that change different fields of one value lose nothing.
+    """Values with a last writer for each field: two hosts that change different fields lose nothing.
 
-    For maps of msgspec Structs, and of JSON objects. A put compares with what this host has: fields that differ are changed now, all
-    others keep their writer. ``fields.py`` says how such values lie in the file.
+    For maps of msgspec Structs, and of JSON objects. A put compares with the value at this host: differing fields
+    change, all others keep their writer. ``fields.py`` has the stored form.
     """
 
     name = "per-field"
@@ -206,7 +206,7 @@ class PerField(_OfValues):
 
 
 def _order(field: list[Any]) -> tuple[int, int, bytes]:
-    # The smaller identifier wins, and then, which takes an identifier given twice, the smaller bytes.
+    # The smaller identifier wins; with equal ones (given twice) the smaller bytes.
     time, node, *value = field
     if type(time) is not int or type(node) is not int or len(value) > 1:
         raise ValueError("a field is its time, its host, and its value if it has one")

@@ -1,12 +1,12 @@
-"""SharedFile: the map of a host as one process has it open (K14-K16).
+"""SharedFile: one process' handle on the map of a host (K14-K16).
 
     put      a record goes into this process' inbox, and into its overlay: no lock that another process could hold, no wait (K7)
-    get      what other processes have written meanwhile is read into the overlay; then overlay, then the file
-    merge    a thread: one process at a time, whoever has the lock, moves what all inboxes have into the file, in one transaction; when it
-             is killed, another one goes on from where the file says
+    get others' new records are read into the overlay; then the overlay is asked, then the file
+    merge a thread: the one process with the lock moves the records of all inboxes into the file, in one transaction. If
+             it is killed, another one goes on from the offsets in the file
 
-A process that is stopped while it merges keeps nobody from putting and reading: everybody reads everybody's inboxes. Only an inbox that is full
-ends that.
+A process that is stopped while it merges blocks neither puts nor reads: all processes read all inboxes. Only a full
+inbox blocks its writer.
 
 Differs: Chronicle Map locks segments of shared memory, so a process that stops inside one stops the others.
 """
@@ -56,7 +56,7 @@ from jgroups_py.maps.store import MapStore
 from jgroups_py.maps.table import ChangedKey, Vector
 
 ITEMS_AT_ONCE: Final = 1000
-"""Keys that an iteration reads at a time; nobody waits longer for it."""
+"""Keys that an iteration reads under one lock, which bounds the wait of others."""
 _OF_A_MERGER: Final = (
     *("max_bytes", "inbox_bytes", "durability", "sync_interval", "merge_interval"),
 )
@@ -66,14 +66,14 @@ _T = TypeVar("_T")
 
 
 class SharedFile:
-    """Opens or makes the map's folder. Threads may share it. After a fork the child has a slot of its own."""
+    """Opens or creates the map's folder. Threads may share it. After a fork the child has its own slot."""
 
     def __init__(self, folder: Path, settings: FileSettings | None = None) -> None:
         self.folder = folder
         self.settings = settings or FileSettings()
         self._lock = threading.RLock()
         self.on_change: Callable[[bytes, MapEntry], None] | None = None
-        """Called with each change that this process comes to know of, its own too, from whatever thread finds it. It must not wait."""
+        """Called with each change that this process sees, own ones included, from any thread. It must not wait."""
         self._open()
         forks.watch(self)
 
@@ -157,7 +157,7 @@ class SharedFile:
         )
 
     def _set_limits(self, limits: MapLimits) -> None:
-        """Those of the file are these from now on. MapError: the map would forget, and it replicates."""
+        """Set the limits of the file. MapError: the map would forget entries, but it replicates."""
         if limits and limits.evict == FORGOTTEN and self.is_replicated():
             raise MapError(
                 f'the map {self.folder} replicates, so it cannot forget entries (evict="{FORGOTTEN}"): give evict="{REMOVE}"'
@@ -177,7 +177,7 @@ class SharedFile:
             self.on_change(key, entry)
 
     def close(self) -> None:
-        """What was put is merged first, if nobody else does it."""
+        """Close the map. Puts are merged first, if nobody else merges."""
         with self._lock:
             if self.closing.is_set():
                 return
@@ -228,19 +228,19 @@ class SharedFile:
 
     @property
     def origin(self) -> int:
-        """The origin of this host's changes."""
+        """Return the origin of this host's changes."""
         return self.store.origin
 
     @property
     def file_id(self) -> bytes:
-        """Which file this is, by chance."""
+        """Return the random number of this file."""
         return self.store.file
 
     # --- reading
 
     def get(self, key: bytes) -> bytes | None:
-        """The value as stored; None: there is none."""
-        # The straight path: no call of ours while nothing has changed and no inbox has the key. A map that is closed has no mark.
+        """Return the value as stored. None: there is none."""
+        # The fast path, without a call of ours: nothing has changed and no inbox has the key. A closed map has no mark.
         overlay, store = self._overlay, self.store
         with self._lock:
             if self.control.mark() != overlay.mark:
@@ -256,13 +256,13 @@ class SharedFile:
         return entry.value
 
     def _tell_use(self, key: bytes) -> None:
-        """A key was read. Nothing waits for that, and nothing is told when the inbox is half full."""
+        """Report a read of a key without waiting. A half full inbox gets no reports."""
         assert self._readings is not None
         if self._readings.is_due(key, time.monotonic()) and not self._inbox.is_half_full():
             self._append(USE, TIME.pack(self.clock.wall_time()) + key)
 
     def entry(self, key: bytes) -> MapEntry | None:
-        """The entry, removed or not. Its dots are only those that are merged."""
+        """Return the entry, removed or not. Its dots are only the merged ones."""
         with self._lock:
             self._look()
             return self._entry(key)
@@ -273,13 +273,14 @@ class SharedFile:
     def items(
         self, *, after: bytes = b"", removed: bool = False
     ) -> Iterator[tuple[bytes, MapEntry]]:
-        """All entries, in the order of keys, above ``after``; those that are removed only if that is asked for. What is written meanwhile may be
-        given or not; a key is given once."""
-        found, last = self._some(after, removed)  # at once: a map that was closed says so here
+        """Yield all entries above ``after``, in the order of keys, each key once. ``removed``: tombstones, too. Entries
+        written meanwhile may be missing."""
+        found, last = self._some(after, removed)  # at once, so that a closed map raises here
         return chain(found, self._others(last, removed))
 
     def cuts(self, each: int) -> list[bytes]:
-        """Keys that cut the map into parts with ``each`` keys, removed ones included; the part after the last of them may have fewer."""
+        """Return keys that cut the map into parts of ``each`` keys, removed ones included. The last part may have
+        fewer."""
         found: list[bytes] = []
         while True:
             with self._lock:
@@ -297,7 +298,7 @@ class SharedFile:
     def _some(
         self, after: bytes, removed: bool
     ) -> tuple[list[tuple[bytes, MapEntry]], bytes | None]:
-        """Entries above a key, and the last key, from which one goes on; None: these were the last ones."""
+        """Return entries above a key, and the key to go on from. None: these were the last ones."""
         with self._lock:
             self._look()
             stored = self.store.some(after, ITEMS_AT_ONCE)
@@ -307,7 +308,7 @@ class SharedFile:
             found = [(key, self._overlay.entry(key, base.get(key))) for key in sorted(keys)]
             now = self.clock.wall_time()
         if removed:
-            # What is over is removed, whether it is buried yet or not.
+            # An expired entry counts as removed, buried or not.
             return [
                 (key, replace(entry, value=None) if entry.is_over(now) else entry)
                 for key, entry in found
@@ -321,7 +322,7 @@ class SharedFile:
 
     @contextmanager
     def _open_still(self) -> Iterator[None]:
-        """The lock, of a file that is not closed."""
+        """Hold the lock. MapClosed: the file is closed."""
         with self._lock:
             if self.closing.is_set():
                 raise MapClosed(f"the map {self.folder} is closed")
@@ -335,7 +336,7 @@ class SharedFile:
     # --- writing
 
     def write(self, key: bytes, value: bytes | None, expires: int = 0) -> int:
-        """A change of this host; None removes. Gives the place in the inbox. It waits when there is no room (room.py).
+        """Write a change; None removes. Return its place in the inbox. It waits when there is no room (room.py).
         MapFull, MapError: nothing was changed."""
         try:
             end = self.write_now(key, value, expires)
@@ -346,7 +347,7 @@ class SharedFile:
         return end
 
     def write_now(self, key: bytes, value: bytes | None, expires: int = 0) -> int:
-        """The same without waiting: InboxFull if there is no room."""
+        """Write as ``write`` without waiting. InboxFull: there is no room."""
         if not 0 < len(key) <= KEY_MAX:
             raise MapError(f"a key must have 1 to {KEY_MAX} bytes, got {len(key)}")
         with self._lock:
@@ -363,8 +364,9 @@ class SharedFile:
         return end
 
     def alone(self, function: Callable[[], _T]) -> _T:
-        """Calls it while no other thread of this process reads or writes. It must not wait, and writes once, at its end, with ``write_now``. When there
-        is no room for that, it is called again as soon as there is. MapFull: nothing was changed."""
+        """Call ``function`` while no other thread of this process reads or writes. It must not wait; it writes once, at
+        its end, with ``write_now``. Without room it is called again when there is some. MapFull: nothing was
+        changed."""
         while True:
             try:
                 with self._lock:
@@ -378,7 +380,8 @@ class SharedFile:
         return made
 
     def try_lock(self, key: bytes) -> bool:
-        """Whether nobody else of this host was inside for this key. If so, the caller is until ``unlock``. Plain writes do not ask for it."""
+        """Take the lock of a key until ``unlock``. False: another caller on this host has it. Plain writes ignore
+        it."""
         with self._open_still():
             return self._locks.take(key)
 
@@ -387,12 +390,12 @@ class SharedFile:
             self._locks.release(key)
 
     def pauses(self, key: bytes) -> Iterator[float]:
-        """How long to wait, in seconds, before each further ``try_lock``. Raises MapBusy after ``lock_timeout``."""
+        """Yield the seconds to wait before each further ``try_lock``. Raises MapBusy after ``lock_timeout``."""
         return self._locks.pauses(key)
 
     @contextmanager
     def locked(self, key: bytes) -> Iterator[None]:
-        """Nobody else of this host is inside for this key. MapBusy after ``lock_timeout``."""
+        """Hold the lock of a key. MapBusy after ``lock_timeout``."""
         pauses = self.pauses(key)
         while not self.try_lock(key):
             time.sleep(next(pauses))
@@ -401,13 +404,11 @@ class SharedFile:
         finally:
             self.unlock(key)
 
-    # --- the table of a replica (replica.py); what is written takes effect when it is merged
+    # --- the table of a replica (replica.py); its writes take effect with the merge
 
     def vector(self) -> Vector:
         with self._open_still():
-            generation = (
-                self.control.generation()
-            )  # first: what is merged meanwhile is read next time
+            generation = self.control.generation()  # first: later merges are read next time
             if self._vector[0] != generation:
                 self._vector = generation, self.store.vector()
             return dict(self._vector[1])
@@ -472,7 +473,8 @@ class SharedFile:
     # --- one process of the host replicates
 
     def take_replication(self) -> bool:
-        """Whether this process speaks for the host now. It does until ``end_replication``, or its death. MapError: a map that forgets cannot replicate."""
+        """Become the replicating process, until ``end_replication`` or death. False: another one is. MapError: a map
+        that forgets cannot replicate."""
         if self.closing.is_set():
             raise MapClosed(f"the map {self.folder} is closed")
         try:
@@ -494,17 +496,17 @@ class SharedFile:
             fcntl.flock(self._replicator, fcntl.LOCK_UN)
 
     def written(self) -> list[int]:
-        """How far the inbox of each slot is written."""
+        """Return the written offset of each slot's inbox."""
         with self._open_still():
             return [self.control.written(slot) for slot in range(SLOTS)]
 
     def has_merged(self, written: Sequence[int]) -> bool:
-        """Whether all that was in the inboxes then is merged."""
+        """Are the inboxes merged up to these offsets?"""
         with self._open_still():
             return all(self.control.merged(slot) >= end for slot, end in enumerate(written))
 
     def wait_merged(self, timeout: float = 10.0) -> bool:
-        """Waits until what this process has written is merged."""
+        """Wait until this process' records are merged. False: ``timeout`` has passed."""
         limit = time.monotonic() + timeout
         while self.waiting() > 0:
             if time.monotonic() > limit:
@@ -513,7 +515,7 @@ class SharedFile:
         return True
 
     def count(self) -> int:
-        """How many keys there are. Those whose time has passed count until they are buried."""
+        """Count the keys. Expired ones count until they are buried."""
         with self._lock:
             self._look()
             count = self.store.count()
@@ -524,18 +526,18 @@ class SharedFile:
             return count
 
     def generation(self) -> int:
-        """Grows with each merge."""
+        """Return a number that grows with each merge."""
         with self._open_still():
             return self.control.generation()
 
     @property
     def inbox_bytes(self) -> int:
-        """Of each process' inbox."""
+        """Return the size of each process' inbox."""
         with self._open_still():
             return self.control.inbox_bytes
 
     def file_bytes(self) -> int:
-        """How much of ``max_bytes`` is in use, pages that are free again included."""
+        """Return the used part of ``max_bytes``, freed pages included."""
         with self._open_still():
             return self.store.used()[0]
 
@@ -544,13 +546,13 @@ class SharedFile:
             return self.store.used()[1]
 
     def waiting_of_all(self) -> int:
-        """Bytes in the inboxes of all processes."""
+        """Return the bytes in the inboxes of all processes."""
         with self._open_still():
             control = self.control
             return sum(control.written(slot) - control.merged(slot) for slot in range(SLOTS))
 
     def is_replicated(self) -> bool:
-        """Whether a process of this host replicates."""
+        """Does a process of this host replicate?"""
         if self._replicates:
             return True
         try:
@@ -561,18 +563,18 @@ class SharedFile:
         return False
 
     def evicted(self) -> int:
-        """How many entries went because a limit was reached, since the file was made."""
+        """Return the number of entries evicted since the file was made."""
         with self._open_still():
             return self.store.evicted()
 
     def waiting(self) -> int:
-        """Bytes that this process has written and nobody has merged yet."""
+        """Return the unmerged bytes of this process."""
         with self._open_still():
             return self.control.written(self.slot) - self.control.merged(self.slot)
 
 
 class _Clock(HybridClock):
-    """A clock that several threads ask."""
+    """A clock shared by several threads."""
 
     def __init__(self, lock: threading.RLock, slot: int, hybrid: bool) -> None:
         super().__init__(time.time_ns, slot=slot, hybrid=hybrid)

@@ -1,4 +1,4 @@
-"""Stamps: which of two changes of a key is the newer one (K9-K11).
+"""Stamps: they decide which of two changes of a key is newer (K9-K11).
 
 A time is in ticks of 1/256 microsecond since 1970. The processes of one host have different slots in the low eight bits, so two of
 them never give the same time.
@@ -26,7 +26,7 @@ class MapStamp(NamedTuple):
     node: int
 
     def is_newer(self, other: MapStamp) -> bool:
-        """At equal times the smaller identifier wins, on every node alike (K11)."""
+        """Is this stamp newer? At equal times the smaller identifier wins, on every node alike (K11)."""
         return self.time > other.time or (self.time == other.time and self.node < other.node)
 
 
@@ -37,9 +37,9 @@ ZERO: Final = MapStamp(0, WIDE_IDENTIFIER_MAX + 1)
 class HybridClock:
     """Gives times that grow.
 
-    ``wall``: nanoseconds since 1970. ``hybrid``: each time is also above every time that was observed, so that a change of what
-    was read is newer than it. Otherwise, as in Chronicle Map, the wall clock alone decides between hosts, and a host whose clock
-    is behind loses.
+    ``wall``: nanoseconds since 1970. ``hybrid``: each time is also above every observed time, so that a change is newer
+    than the value it is based on. Otherwise, as in Chronicle Map, the wall clock alone decides between hosts, and a
+    host with a slow clock loses.
     """
 
     def __init__(self, wall: Callable[[], int], *, slot: int = 0, hybrid: bool = True) -> None:
@@ -51,17 +51,17 @@ class HybridClock:
         self._last = 0
 
     def wall_time(self) -> int:
-        """The wall clock, in ticks."""
+        """Return the wall clock, in ticks."""
         return self._wall() * TICKS_PER_S // 1_000_000_000
 
     def next(self) -> int:
-        """A time above all that this clock has given, and, if it is hybrid, observed."""
+        """Return a time above all that this clock has given or, if hybrid, observed."""
         time = max(self._wall() // 1000, (self._last >> 8) + 1) << 8 | self._slot
         self._last = time
         return time
 
     def observe(self, time: int) -> float:
-        """Tells the clock a time of somebody else. How many seconds it is ahead of this host's wall clock."""
+        """Observe a foreign time. Return how many seconds it is ahead of this host's wall clock."""
         if self._hybrid and time > self._last:
             self._last = time
         return (time - self.wall_time()) / TICKS_PER_S

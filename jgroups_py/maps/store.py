@@ -43,11 +43,11 @@ LOCK_BYTES: Final = 64 * READERS_MAX + 128
 
 
 class MapStore:
-    """Opens or makes the file. ``settings``: what all who open it must agree on; None: whatever the file says, and a new one gets the
-    default.
+    """Opens or creates the file. ``settings``: those on which all openers must agree; None takes the file's, or the
+    default for a new file.
 
-    ``lock``: held by whoever reads. The merger has its own transaction without it, and takes it to read, and to take over a new size of the file:
-    LMDB moves the file in memory then, and no transaction of this process may be under way.
+    ``lock``: held by every reader. The merger's transaction does not need it. The merger takes it to read, and to adopt
+    a new size of the file: LMDB then moves the file in memory, and no transaction of this process may run.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class MapStore:
     ) -> None:
         self._lock = threading.RLock() if lock is None else lock
         self._folder = folder
-        # 0: what the file says; ``_check`` has the last word.
+        # 0: the file's size; ``_check`` decides.
         unknown = 0 if (folder / "data.mdb").exists() else MAX_BYTES
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -89,7 +89,8 @@ class MapStore:
         self._env.reader_check()
         self._read: Any = None
         self.lookup: Callable[[bytes, None, Any], bytes | None] = _no_snapshot
-        """Gives the encoded entry of a key, with None and ``entries_db``: LMDB's own function, for who asks often."""
+        """Returns the encoded entry of a key, called with None and ``entries_db``: LMDB's own function, for frequent
+        reads."""
         self.settings: dict[str, str] = {}
         try:
             self._env.set_mapsize(self._check(settings, defaults, max_bytes))
@@ -106,7 +107,7 @@ class MapStore:
         defaults: Mapping[str, str],
         max_bytes: int | None,
     ) -> int:
-        """How large the file may get."""
+        """Check the settings, and return the largest size of the file."""
         with self._writing() as txn:
             version = txn.get(b"version", db=self._facts)
             if version is None:
@@ -129,13 +130,13 @@ class MapStore:
             life = NUMBER.unpack(txn.get(b"life", db=self._facts))[0]
             known = NUMBER.unpack(txn.get(b"max_bytes", default=bytes(8), db=self._facts))[0]
             size = max(known, max_bytes or (0 if known else MAX_BYTES))
-            if size != known:  # LMDB keeps the size of who writes, for ``take_size``
+            if size != known:  # LMDB keeps the writer's size, for ``take_size``
                 txn.put(b"max_bytes", NUMBER.pack(size), db=self._facts)
         self.origin = origin_of(int(self.settings["identifier"]), life)
         return int(size)
 
     def suspend(self) -> None:
-        """Ends the snapshot until ``refresh``."""
+        """End the snapshot until ``refresh``."""
         if self._read is not None:
             self._read.abort()
             self._read, self.lookup = None, _no_snapshot
@@ -164,7 +165,8 @@ class MapStore:
             ) from None
 
     def take_size(self) -> bool:
-        """Whether somebody has opened the file with a larger size. Then it is the size here, too. No transaction may be under way in this thread."""
+        """Adopt a larger size with which another process has opened the file. False: there is none. No transaction may
+        run in this thread."""
         with self._lock:
             reads = self._read is not None
             self.suspend()
@@ -180,7 +182,7 @@ class MapStore:
     # --- reading: one snapshot, which ``refresh`` renews
 
     def refresh(self) -> None:
-        """What was merged since the last time is seen from now on."""
+        """Take a new snapshot, with all merges so far."""
         self.suspend()
         try:
             self._begin_read()
@@ -196,14 +198,15 @@ class MapStore:
         return self.lookup(key, None, self._entries)
 
     def some(self, after: bytes, most: int) -> list[tuple[bytes, bytes]]:
-        """Up to ``most`` keys above ``after`` and their encoded entries, in the order of keys, as the last ``refresh`` saw them."""
+        """Return up to ``most`` keys above ``after`` and their encoded entries, in order, as of the last
+        ``refresh``."""
         with self._read.cursor(db=self._entries) as cursor:
             if not (cursor.set_range(after + b"\0") if after else cursor.first()):
                 return []
             return list(islice(cursor, most))
 
     def beyond(self, after: bytes, many: int) -> bytes | None:
-        """Of the keys above ``after``, the one whose place is ``many``; None: there are not so many."""
+        """Return the key at place ``many`` above ``after``. None: there are not so many."""
         with self._read.cursor(db=self._entries) as cursor:
             if not (cursor.set_range(after + b"\0") if after else cursor.first()):
                 return None
@@ -211,12 +214,12 @@ class MapStore:
             return next(keys, None)
 
     def count(self) -> int:
-        """Keys that are not removed (those whose time has passed count)."""
+        """Count the keys that are not removed; expired ones count."""
         txn = self._read
         return int(txn.stat(self._entries)["entries"]) - int(txn.stat(self._dbs.graves)["entries"])
 
     def used(self) -> tuple[int, int]:
-        """How much is used of how much."""
+        """Return the used bytes and the largest size."""
         info = self._env.info()
         return (info["last_pgno"] + 1) * self._env.stat()["psize"], info["map_size"]
 
@@ -230,12 +233,12 @@ class MapStore:
             return numbers(txn, self._facts, b"gone ")
 
     def merged(self) -> dict[int, int]:
-        """By slot, how far its inbox is merged."""
+        """Return, by slot, the merged offset of its inbox."""
         with self._lock, self._env.begin() as txn:
             return numbers(txn, self._facts, b"in ")
 
     def last_time(self) -> int:
-        """The highest time of any change, as the last ``refresh`` saw it."""
+        """Return the highest time of any change, as of the last ``refresh``."""
         data = self._read.get(b"time", db=self._facts)
         return int(NUMBER.unpack(data)[0]) if data else 0
 
@@ -270,30 +273,30 @@ class MapStore:
             return limits_of(txn.get(b"limits", db=self._facts))
 
     def evicted(self) -> int:
-        """How many entries went because a limit was reached, since the file was made."""
+        """Return the number of entries evicted since the file was made."""
         with self._lock, self._env.begin() as txn:
             return int(NUMBER.unpack(txn.get(b"evicted", default=bytes(8), db=self._facts))[0])
 
     def live_bytes(self) -> int:
-        """Keys and values. Counted while there are limits."""
+        """Return the bytes of keys and values. They are counted while there are limits."""
         with self._lock, self._env.begin() as txn:
             return int(NUMBER.unpack(txn.get(b"live", default=bytes(8), db=self._facts))[0])
 
     def has_ended(self, now: int) -> bool:
-        """Whether the time of an entry has passed at ``now`` (ticks) that is not buried yet."""
+        """Has an unburied entry expired at ``now`` (ticks)?"""
         with self._lock, self._env.begin() as txn, txn.cursor(db=self._dbs.ends) as cursor:
             return bool(cursor.first()) and END.unpack_from(cursor.key())[0] <= now
 
-    # --- writing, by the merger only (and limits, by who opens it)
+    # --- writing, by the merger only (limits also by an opener)
 
     def set_limits(self, rule: ConflictRule, limits: MapLimits) -> None:
-        """From the next transaction on."""
+        """Set limits, from the next transaction on."""
         with self.merging(rule) as merging:
             merging.set_limits(limits)
 
     @contextmanager
     def merging(self, rule: ConflictRule) -> Iterator[Merging]:
-        """One transaction: whole, or not at all."""
+        """Run one transaction, whole or not at all."""
         with self._writing() as txn:
             merging = Merging(txn, self._dbs, rule, self.origin)
             yield merging

@@ -1,7 +1,7 @@
 """Tables: the entries of one host, with an index of changes by origin and number.
 
-``MemoryTable`` is a table in memory. ``store.py`` has the one in a file. Both are written by ``Writing`` below, so that what a change means is
-said once.
+``MemoryTable`` is a table in memory; ``store.py`` has the one in a file. Both use ``write`` below, so that the meaning
+of a change is defined once.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class ChangedKey:
 
 
 class Rows(Protocol):
-    """What ``write`` needs of a table: its entries and its index."""
+    """The part of a table that ``write`` needs: entries and index."""
 
     def entry(self, key: bytes) -> MapEntry | None: ...
     def set_entry(self, key: bytes, entry: MapEntry) -> None: ...
@@ -43,7 +43,7 @@ class Rows(Protocol):
 
 
 def write(rows: Rows, rule: ConflictRule, key: bytes, theirs: MapEntry) -> ChangedKey | None:
-    """Joins an entry with what is there. None: nothing has changed."""
+    """Join an entry with the present one. None: nothing has changed."""
     mine = rows.entry(key)
     new, diverged = join(rule, mine, theirs)
     if new is mine:
@@ -62,7 +62,8 @@ def write(rows: Rows, rule: ConflictRule, key: bytes, theirs: MapEntry) -> Chang
 def numbered(
     rule: ConflictRule, mine: MapEntry | None, new: MapEntry, origin: int, number: int
 ) -> MapEntry:
-    """A change of this host as it is stored. With a merging rule it contains what is there, so that it never takes anything back."""
+    """Return a change of this host as it is stored. With a merging rule it contains the present entry, so that it takes
+    nothing back."""
     if isinstance(rule, LastWriter) or mine is None or new.life > mine.life:
         return replace(new, dots={origin: number})
     value = new.value
@@ -74,13 +75,13 @@ def numbered(
 def placed(
     rule: ConflictRule, mine: MapEntry | None, new: MapEntry, floor: int
 ) -> tuple[MapEntry, int]:
-    """A change of this host with the stamp that it is stored with, and the new ``floor``: the latest time of a tombstone that was
-    forgotten here, or of a change that was raised.
+    """Return a change of this host with its final stamp, and the new ``floor``: the latest time of a forgotten
+    tombstone or of a raised change.
 
-    A change may have got its stamp before a removal by somebody else was known here, and be stored when that tombstone is forgotten already:
-    its process was stopped in between, or the host takes the wall clock alone. Hosts that have the tombstone still would refuse it, and the others keep it.
-    So a change that finds nothing under its key is raised: it is newer than all that was forgotten. The next late change of the key is raised too,
-    or it would lose to the first one.
+    A change may get its stamp before another host's removal is known here, and be stored after that tombstone is
+    forgotten: its process was stopped in between, or the host uses the wall clock alone. Hosts with the tombstone would
+    refuse the change, the others would keep it. So a change that finds nothing under its key is raised above everything
+    forgotten. The next late change of the key is raised, too, else it would lose to the first one.
     """
     if new.stamp.time > floor or not isinstance(rule, LastWriter):
         return new, floor
@@ -93,8 +94,8 @@ def placed(
 
 
 def _was_raised(mine: MapStamp, new: MapStamp, floor: int) -> bool:
-    """Whether ``mine``, later than ``new``, has its time from ``placed``: nothing was raised since, or it is of the same process, whose changes
-    are stored in their order."""
+    """Does ``mine``, later than ``new``, have its time from ``placed``? It does if nothing was raised since, or if both
+    are of one process, whose changes are stored in order."""
     return mine.node == new.node and (mine.time == floor or mine.time & 0xFF == new.time & 0xFF)
 
 
@@ -107,7 +108,7 @@ class MemoryTable:
         self._index: dict[int, tuple[list[int], dict[int, bytes]]] = {}
         self._vector: Vector = {}
         self.forgotten: Vector = {}
-        """By origin, the highest number of a tombstone that was forgotten."""
+        """By origin, the highest number of a forgotten tombstone."""
         self._floor = 0
 
     # --- reading
@@ -121,7 +122,7 @@ class MemoryTable:
     def changes(
         self, origin: int, after: int, to: int, most: int
     ) -> Iterator[tuple[int, bytes, MapEntry]]:
-        """Changes of an origin with numbers above ``after`` and up to ``to``, at most ``most``, in their order."""
+        """Yield at most ``most`` changes of an origin above ``after`` and up to ``to``, in order."""
         numbers, keys = self._index.get(origin, ([], {}))
         first = bisect_right(numbers, after)
         for number in numbers[first : first + most]:
@@ -132,7 +133,7 @@ class MemoryTable:
     def tombstones(
         self, after: bytes = b"", most: int = sys.maxsize
     ) -> Iterator[tuple[bytes, MapEntry]]:
-        """The first ``most`` above ``after``, in the order of keys."""
+        """Yield the first ``most`` tombstones above ``after``, in the order of keys."""
         found = ((k, entry) for k, entry in self.entries.items() if entry.removed and k > after)
         return islice(iter(sorted(found)), most)
 
@@ -141,7 +142,7 @@ class MemoryTable:
     def apply(
         self, entries: Iterable[tuple[bytes, MapEntry]], advance: Mapping[int, int]
     ) -> Sequence[ChangedKey]:
-        """Joins entries, and raises the vector."""
+        """Join entries and raise the vector."""
         changed = [
             change for key, entry in entries if (change := write(self, self.rule, key, entry))
         ]
@@ -150,7 +151,7 @@ class MemoryTable:
         return changed
 
     def change(self, origin: int, key: bytes, entry: MapEntry) -> ChangedKey | None:
-        """A change of this host (``entry`` has no dots): it gets the next number of ``origin``."""
+        """Store a change of this host (``entry`` has no dots) under the next number of ``origin``."""
         number = self._vector.get(origin, 0) + 1
         self._vector[origin] = number
         entry, self._floor = placed(self.rule, self.entry(key), entry, self._floor)
@@ -159,7 +160,7 @@ class MemoryTable:
         )
 
     def forget(self, keys: Iterable[bytes]) -> None:
-        """Forgets tombstones for good."""
+        """Forget tombstones for good."""
         for key in keys:
             entry = self.entries.pop(key)
             assert entry.removed
@@ -169,7 +170,7 @@ class MemoryTable:
                 self.forgotten[origin] = max(self.forgotten.get(origin, 0), number)
 
     def begin_anew(self, vector: Mapping[int, int], keep: int) -> None:
-        """Removes all that somebody with this vector has, or had and forgot; the rest is kept. Of the own vector only ``keep`` stays."""
+        """Remove all changes in this vector and keep the rest. Of the own vector only ``keep`` stays."""
         for key, entry in list(self.entries.items()):
             if all(number <= vector.get(origin, 0) for origin, number in entry.dots.items()):
                 del self.entries[key]

@@ -45,7 +45,7 @@ from jgroups_py.tls import CredentialsError, TlsSettings, load
 
 LOG: Final = logging.getLogger("jgroups_py.maps")
 APART_AFTER: Final = 10.0
-"""A peer without a link for so many seconds is told in the log, with the reason; again each APART_AGAIN."""
+"""Seconds without a link after which a peer is logged, with the reason; again each APART_AGAIN."""
 APART_AGAIN: Final = 60.0
 
 
@@ -57,7 +57,7 @@ class TcpPort:
         self.settings = settings
         self.run = secrets.token_bytes(RUN)
         self.address: tuple[str, int] | None = None
-        """Where it listens; None: it does not."""
+        """The address at which it listens. None: it does not listen."""
         self.counters: Counter[str] = Counter()
         """``links``, ``dials``, ``messages_received``, ``bytes_sent``, ``bytes_received``, ``answers`` (to inquiries), and those of TCP_CAUSES that have happened."""
         self.dialled: list[Dialled] = []
@@ -83,7 +83,7 @@ class TcpPort:
     # --- maps and peers
 
     def serve(self, name: str, host: LinkHost) -> None:
-        """Gives the links of the map ``name`` to ``host``. ConfigError: another one has the name."""
+        """Give links of the map ``name`` to ``host``. ConfigError: another map has the name."""
         if not 0 < len(name) <= 255:
             raise ConfigError(f"a map's name must have 1 to 255 characters, got {len(name)}")
         if name in self._hosts:
@@ -91,7 +91,7 @@ class TcpPort:
         self._hosts[name] = host
 
     def dial(self, name: str, place: str) -> Dialled:
-        """Keeps a link with the peer at ``place`` (HOST:PORT) for the map ``name``, which is served here.
+        """Keep a link with the peer at ``place`` (HOST:PORT) for the map ``name``, which is served here.
 
         Raises:
             ConfigError: nothing was started.
@@ -106,7 +106,7 @@ class TcpPort:
         return peer
 
     def drop(self, name: str) -> None:
-        """Ends serving and dialling for a map. Its links are closed, and its host hears nothing more."""
+        """End serving and dialling for a map. Its links are closed without further calls to its host."""
         self._hosts.pop(name, None)
         for peer in [peer for peer in self.dialled if peer.map == name]:
             self.dialled.remove(peer)
@@ -116,23 +116,23 @@ class TcpPort:
                 connection.close()
 
     def network(self, name: str, peers: Iterable[str] = ()) -> TcpNetwork:
-        """Gives what a map of this name needs to replicate through this port. ``peers``: HOST:PORT of each. ConfigError."""
+        """Return a network for the map ``name`` at this port. ``peers``: HOST:PORT of each. ConfigError."""
         places = list(peers)
         for place in places:
             self.check_clear(place_from(place, "a peer")[0], f"a peer at {place}")
         return TcpNetwork(self, name, places)
 
     def is_linked(self, peer: Dialled) -> bool:
-        """Whether there is a link with it, whoever has dialled."""
+        """Is there a link with the peer, whichever side dialled?"""
         return (peer.map, peer.run) in self._linked
 
     def check_clear(self, host: str, what: str) -> None:
-        """Raises ConfigError if messages would leave this machine in clear."""
+        """Raise ConfigError if messages would leave this machine in clear."""
         if self._client is None and not self._insecure:
             check_clear(host, what)
 
     def turned_away(self, cause: str, host: str) -> None:
-        """Counts and logs that a connection was ended from this side."""
+        """Count and log that this side ended a connection."""
         self.counters[cause] += 1
         if (left_out := self._log_limit.admit(cause)) is not None:
             meaning = TCP_CAUSES[cause]
@@ -141,7 +141,7 @@ class TcpPort:
             )
 
     async def leave(self) -> None:
-        """Ends dialling, and closes all links after what was sent."""
+        """End dialling, and close all links after their last messages."""
         for peer in self.dialled:
             peer.scope.cancel()
         for connection in list(self._connections):
@@ -153,7 +153,7 @@ class TcpPort:
     # --- connections
 
     async def accept(self, stream: trio.SocketStream) -> None:
-        """Serves one connection until its end."""
+        """Serve one connection until its end."""
         host = _peer_of(stream)
         if files.is_scarce(stream.socket):
             self.turned_away("no_descriptors", host)
@@ -162,7 +162,7 @@ class TcpPort:
         await self.visited(stream, host)
 
     async def visited(self, stream: trio.abc.Stream, host: str) -> None:
-        """Serves one connection from ``host``, whatever it is made of, until its end."""
+        """Serve one connection from ``host``, over any stream, until its end."""
         limits = self.settings
         first = goes(list(self._strangers), host, limits.strangers_max, limits.strangers_per_host)
         if first is not None:
@@ -176,7 +176,7 @@ class TcpPort:
         await self._serve(connection)
 
     async def _keep(self, peer: Dialled) -> None:
-        """Dials a peer, and again whenever there is no link with it."""
+        """Dial a peer whenever there is no link with it."""
         limits = self.settings
         delay = limits.retry_first
         apart_since = trio.current_time()
@@ -200,7 +200,7 @@ class TcpPort:
                 delay = min(delay * 2, limits.retry_max)
 
     def _tell_apart(self, peer: Dialled, seconds: float) -> None:
-        """There has been no link with it for so long."""
+        """Log that a peer has had no link for so long."""
         if seconds < APART_AFTER or peer.problem == _ITSELF:
             return
         if (left_out := self._apart_limit.admit((peer.map, peer.place))) is not None:
@@ -208,7 +208,7 @@ class TcpPort:
             LOG.warning(*words, seconds, peer.problem, left_out)
 
     async def _dial(self, peer: Dialled) -> None:
-        """Connects, and waits for the end of the connection."""
+        """Connect, and wait for the end of the connection."""
         peer.tries += 1
         self.counters["dials"] += 1
         try:
@@ -229,7 +229,7 @@ class TcpPort:
         await connection.ended.wait()
 
     async def _serve(self, connection: PeerConnection) -> None:
-        """Greets, and carries messages until the end."""
+        """Greet, and carry messages until the end."""
         self._connections[connection] = None
         peer = connection.dialled
         problem = "the connection has ended"
@@ -262,7 +262,7 @@ class TcpPort:
         return False
 
     async def _converse(self, connection: PeerConnection) -> str:
-        """Gives why it has ended."""
+        """Carry messages. Return why the connection has ended."""
         if connection.dialled is not None:
             connection.say_first(Greeting(connection.dialled.map, self.node, self.run))
         limits = self.settings
@@ -287,7 +287,7 @@ class TcpPort:
     async def _answer(
         self, connection: PeerConnection, asks: Inquiry, frames: list[bytes] | None
     ) -> str:
-        """Somebody compares a map with one of this host. Gives why it has ended."""
+        """Answer a program that compares a map. Return why the connection has ended."""
         self._strangers.pop(connection, None)
         host = None if connection.dialled is not None else self._hosts.get(asks.map)
         side = None if host is None else host.compared
@@ -317,7 +317,7 @@ class TcpPort:
         return "it has ended the connection"
 
     def _on_first(self, connection: PeerConnection, first: Greeting | Away) -> str:
-        """The other side has greeted. Gives why there will be no link; empty: there may be."""
+        """Handle the other side's greeting. Return why there will be no link. Empty: there may be one."""
         peer = connection.dialled
         if isinstance(first, Away):
             return f"it ends the connection: {_printable(first.reason)}"
@@ -336,7 +336,7 @@ class TcpPort:
         if self.is_linked(peer):
             return "it had dialled, too"
         connection.peer = first
-        connection.send(b"")  # it waits for a frame: a connection that is one too many gets none
+        connection.send(b"")  # the other side waits for a frame; a superfluous connection gets none
         self._link(connection)
         return ""
 
@@ -349,7 +349,7 @@ class TcpPort:
             connection.owner.received(connection.number, data)
 
     def _link(self, connection: PeerConnection) -> None:
-        """Both sides have greeted. If there are two connections with the peer, one stays, which is the same one at both sides."""
+        """Begin a link after both greetings. Of two connections with the peer one stays, the same one at both sides."""
         greeting, peer = connection.peer, connection.dialled
         assert greeting is not None
         host = self._hosts.get(greeting.map)
@@ -372,7 +372,7 @@ class TcpPort:
         connection.number = host.link_opened(connection)
 
     def _forget(self, connection: PeerConnection) -> None:
-        """It is a link no more."""
+        """End the link of a connection."""
         self._connections.pop(connection, None)
         self._strangers.pop(connection, None)
         greeting = connection.peer
@@ -393,7 +393,7 @@ class TcpNetwork:
         self._peers = peers
 
     async def run(self, host: LinkHost) -> None:
-        """Gives ``host`` its links, until it is cancelled."""
+        """Give ``host`` its links, until cancelled."""
         self._port.serve(self._name, host)
         try:
             for place in self._peers:
@@ -415,12 +415,12 @@ async def open_port(
     insecure: bool = False,
     settings: TcpSettings | None = None,
 ) -> AsyncIterator[TcpPort]:
-    """Opens the port of a host's maps for as long as the block lasts. Links are closed at its end.
+    """Open the port of a host's maps for as long as the block lasts. Its end closes the links.
 
     Args:
         node: the identifier of this host.
-        listen: HOST:PORT. Port 0 means a free one; see ``TcpPort.address``. None: nobody can connect, the host only dials.
-        tls: credentials; all hosts must have some of the same authority.
+        listen: HOST:PORT. Port 0 takes a free one; see ``TcpPort.address``. None: the host only dials.
+        tls: credentials, of one authority for all hosts.
         insecure: allow other hosts than those of this machine without ``tls``.
 
     Raises:
@@ -468,7 +468,7 @@ def _peer_of(stream: trio.SocketStream) -> str:
     try:
         return str(stream.socket.getpeername()[0])
     except OSError:
-        return ""  # it is gone already
+        return ""  # the peer has closed already
 
 
 def _printable(text: str) -> str:

@@ -1,4 +1,4 @@
-"""PeerConnection: one TCP connection of a map with a peer: frames in, and what waits to be written."""
+"""PeerConnection: one TCP connection of a map with a peer: received frames, and bytes to be written."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ BROKEN: Final = (trio.BrokenResourceError, trio.ClosedResourceError, ssl.SSLErro
 
 @dataclass(eq=False)
 class Dialled:
-    """A peer that a host dials. ``problem``: why the last try gave no link, or why that ended; empty while there is one."""
+    """A peer that a host dials. ``problem``: why the last try failed or the last link ended; empty while there is a
+    link."""
 
     map: str
     host: str
@@ -42,7 +43,7 @@ class Dialled:
     tries: int = 0
     problem: str = "not dialled yet"
     linked: bool = False
-    """Whether the last connection was a link."""
+    """Was the last connection a link?"""
     scope: trio.CancelScope = field(default_factory=trio.CancelScope, repr=False)
 
     @property
@@ -51,7 +52,8 @@ class Dialled:
 
 
 class PeerConnection:
-    """One connection. It is a Link once both sides have greeted. ``turned_away``: is told the cause and the other side when this side ends it."""
+    """One connection. It is a Link after both greetings. ``turned_away`` is called with cause and other side when this
+    side ends it."""
 
     def __init__(
         self,
@@ -68,7 +70,7 @@ class PeerConnection:
         self.peer: Greeting | None = None
         self.owner: LinkHost | None = None
         self.number = 0
-        """Of the link, at its owner."""
+        """The number of the link at its owner."""
         self.closing = False
         self.ended = trio.Event()
         self.scope = trio.CancelScope()
@@ -98,7 +100,7 @@ class PeerConnection:
         self._append(opening(first))
 
     def turn_away(self, cause: str, reason: str) -> None:
-        """Ends it with the reason."""
+        """End the connection with a reason for the peer."""
         self._turned_away(cause, self.host)
         self.say_first(Away(cause, reason))
         self.close()
@@ -114,14 +116,15 @@ class PeerConnection:
             self.scope.cancel()
 
     async def write(self) -> None:
-        """Sends what is to be sent, until it is closed and all has left."""
+        """Send waiting bytes, until the connection is closed and all have left."""
         try:
             while self._queue or not self.closing:
                 if self._queue:
                     await self._write_some()
                 else:
                     await self._wait()
-            # The peer closes next. Until then its bytes are read: a socket that is closed with unread ones loses those under way.
+            # The peer closes next. Its bytes are read until then: closing a socket with unread bytes would lose sent
+            # ones.
             linger = trio.current_time() + self._settings.linger
             self.scope.deadline = min(self.scope.deadline, linger)
             stream = self.stream
@@ -145,7 +148,7 @@ class PeerConnection:
         self._counters["bytes_sent"] += size
 
     async def _wait(self) -> None:
-        """Waits for something to send; when there is nothing for long, says that this side is alive."""
+        """Wait for something to send. After a long silence send an empty frame."""
         self._wake = trio.Event()
         with trio.move_on_after(self._settings.alive_interval):
             await self._wake.wait()
@@ -153,7 +156,7 @@ class PeerConnection:
             self._append(ALIVE)
 
     async def frames(self, within: float, *, renewed: bool = True) -> list[bytes] | None:
-        """The next frames; None: there will be none. Any bytes give another ``within`` seconds if that is ``renewed``.
+        """Return the next frames. None: the stream has ended. ``renewed``: any bytes give another ``within`` seconds.
 
         Raises:
             BadStream: they are no frames, or did not come in time.
@@ -175,7 +178,7 @@ class PeerConnection:
             if not limit.cancelled_caught:
                 deadline = now + within if renewed else deadline
             elif now > deadline + within / 2:
-                # This process stood still. What came meanwhile was not read yet.
+                # This process stood still, and bytes that came meanwhile are unread.
                 deadline = now + within
             else:
                 raise BadStream("silent", f"nothing came for {within:g} s")

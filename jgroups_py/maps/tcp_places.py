@@ -1,4 +1,4 @@
-"""Places of hosts, HOST:PORT: read, connected to, and whether what is sent there leaves this machine."""
+"""Places of hosts, HOST:PORT: reading them, connecting, and whether they are on this machine."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from jgroups_py.errors import ConfigError
 
 
 async def connect(host: str, port: int) -> trio.abc.Stream:
-    """A connection. OSError: there is none."""
+    """Connect. OSError: it failed."""
     stream = await trio.open_tcp_stream(host, port)
     if stream.socket.getsockname() == stream.socket.getpeername():
         await trio.aclose_forcefully(stream)
@@ -19,7 +19,7 @@ async def connect(host: str, port: int) -> trio.abc.Stream:
 
 
 def check_clear(host: str, what: str) -> None:
-    """Raises ConfigError if a host is not of this machine."""
+    """Raise ConfigError if a host is not on this machine."""
     if not _is_loopback(host):
         raise ConfigError(
             f"{what} is not of this machine, and nothing encrypts the map's messages: give tls, or insecure=True if "
@@ -28,7 +28,7 @@ def check_clear(host: str, what: str) -> None:
 
 
 def place_from(place: str, what: str) -> tuple[str, int]:
-    """Host and port of HOST:PORT or [IPV6]:PORT. Raises ConfigError that begins with ``what``."""
+    """Read HOST:PORT or [IPV6]:PORT. Raises ConfigError that begins with ``what``."""
     host, colon, port = place.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
     if not colon or not host or not port.isascii() or not port.isdigit() or int(port) > 65_535:

@@ -21,21 +21,21 @@ class TcpSettings:
     greeting_timeout: float = 5.0
     """How long TLS and greetings may take together."""
     alive_interval: float = 1.0
-    """A host that has nothing to say tells each peer so often that it is alive."""
+    """How often an idle host shows each peer that it is alive."""
     silence_timeout: float = 10.0
-    """A peer of which nothing comes for so long is gone."""
+    """A peer counts as gone after this silence."""
     linger: float = 2.0
-    """How long a link that was closed may take to send the rest."""
+    """How long a closed link may take to send the rest."""
     frame_max: int = MESSAGE_MAX
     """The most bytes of a message."""
     unsent_max: int = 4 * MESSAGE_MAX
     """The most bytes that wait for one peer. Its link ends when there are more."""
     strangers_max: int = 32
-    """The most connections at once that have not greeted. For a further one the first goes."""
+    """The most connections at once without a greeting. A further one replaces the oldest."""
     strangers_per_host: int = 16
-    """The same, of one address."""
+    """As ``strangers_max``, for one address."""
     inquiries_max: int = 2
-    """The most programs at once that compare their map with one of this host. A further one is refused."""
+    """The most programs at once that compare a map with this host's. A further one is refused."""
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():

@@ -1,4 +1,5 @@
-"""Puts into the log what a replica tells: wrong identifiers and wrong files as errors, clocks and refusals as warnings; and what users' code raised."""
+"""Logging of a replica's news: wrong identifiers and files as errors, clocks, refusals and users' exceptions as
+warnings."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ LEVELS: Final = {
     "restored": logging.ERROR,
     "diverged": logging.ERROR,
 }
-"""By kind; others are warnings."""
+"""Levels by kind; other kinds are warnings."""
 
 
 class Telling:
@@ -34,6 +35,6 @@ class Telling:
             LOG.log(level, 'the map "%s": %s: %s%s', self._name, told.kind, text, left_out)
 
     def raised(self, error: Exception) -> None:
-        """What the user's ``watch`` raised."""
+        """Log an exception of the user's ``watch``."""
         if (left_out := self._limit.admit(("watch", type(error)))) is not None:
             LOG.error('the map "%s": watch raised%s', self._name, left_out, exc_info=error)

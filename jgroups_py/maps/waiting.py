@@ -1,4 +1,4 @@
-"""Waits until other hosts have what this process has put; for all three APIs, which only differ in how they sleep."""
+"""Waiting until other hosts have this process' puts, for all three APIs, which differ only in how they sleep."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ LOOK_INTERVAL: Final = 0.005
 
 
 class Replicated:
-    """What was put until now, and by how many hosts it must be had. ``missing`` tells what is missing; empty: nothing."""
+    """All puts so far, and the number of hosts that must have them. ``missing`` describes what is missing; empty:
+    nothing."""
 
     def __init__(self, file: SharedFile, hosts: int, host: Callable[[], MapHost | None]) -> None:
         if isinstance(hosts, bool) or not isinstance(hosts, int) or hosts < 1:
