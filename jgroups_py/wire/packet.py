@@ -5,7 +5,7 @@ Encoding writes the bytes before the payload once as a template and patches a ru
 Decoding predicts the bytes before the next payload and compares. Bytes that differ from the prediction take the general
 path, with the same result.
 
-Payloads of a decoded batch are read-only views into the packet. A COMPOSITE payload is a tuple of
+Payloads of a decoded batch are read-only views into the packet, or bytes where a list has small ones (strides.py). A COMPOSITE payload is a tuple of
 batches of one message each, a BATCH payload a pair (original sender, such a tuple).
 
 Source: WIRE.md sections 6 to 9; JGroups Util.writeMessageList, TpHeader, TcpConnection, FD_SOCK2,
@@ -27,7 +27,7 @@ from jgroups_py.values.address import Address, IpAddress
 from jgroups_py.values.batch import Batch, measure_with
 from jgroups_py.values.header import Header
 from jgroups_py.values.message import MessageType
-from jgroups_py.wire.header_codec import encode_header, sequence_offset, write_header
+from jgroups_py.wire.header_codec import encode_header, sequence_offset, sequence_size, write_header
 from jgroups_py.wire.headers import TP_ID, FdHeader, TpHeader
 from jgroups_py.wire.message import (
     DEST_SET,
@@ -51,6 +51,7 @@ from jgroups_py.wire.primitives import (
     format_version,
     same_minor,
 )
+from jgroups_py.wire.strides import AT_ONCE, COPIED_MAX, advance, cut, heads_from, room_in, split
 
 LIST, MULTICAST = 1, 2
 """Flags of a packet."""
@@ -63,8 +64,6 @@ _COUNT: Final = Struct(">h")
 _MESSAGE_START: Final = Struct(">hbhh")  # type, leading, flags, number of headers
 _ALONE_START: Final = Struct(">HBhBh")  # version, flags of the packet, type, leading, flags
 _NO_SENDER: Final = "a batch without sender cannot be sent"
-_COLUMN: Final = bytes(range(256)) * 2
-_UNLIMITED: Final = 1 << 30
 _PROBE: Final = 8
 """Messages compared at once after a prediction failed; doubled while predictions hold."""
 
@@ -96,73 +95,58 @@ class Packet:
 class _Template:
     """The bytes of a message before its payload's length, for one place in a run.
 
-    ``spots``: where the low bytes of sequence numbers are. ``room``: how many messages, this one
-    included, differ in those bytes only.
+    ``numbers``: where sequence numbers are, low byte first, and their bytes. ``room``: how many messages, this one included,
+    differ in the low bytes only.
     """
 
-    prefix: bytes
-    spots: list[int]
+    prefix: bytearray
+    numbers: list[tuple[int, int]]
     room: int
 
     def after(self, count: int) -> _Template | None:
-        """The template of the message that is ``count`` further on. None: it differs in other bytes, too."""
-        if count >= self.room:
+        """The template of the message that is ``count`` further on, at most ``room``. None: it has another length."""
+        if not self.numbers:
+            return self if self.room > 1 else None
+        prefix = self.prefix.copy()
+        if not advance(prefix, self.numbers, count):
             return None
-        prefix = bytearray(self.prefix)
-        for spot in self.spots:
-            prefix[spot] += count
-        return _Template(bytes(prefix), self.spots, self.room - count)
+        return _Template(prefix, self.numbers, room_in(prefix, self.numbers))
 
 
 def _template(batch: Batch, index: int, tp: bytes) -> _Template:
     out = bytearray(_MESSAGE_START.pack(batch.type, 0, batch.flags, len(batch.headers) + bool(tp)))
-    spots: list[int] = []
-    room = _UNLIMITED
+    numbers: list[tuple[int, int]] = []
+    unpatched = False
     for protocol_id, first in batch.headers.items():
         header = first.at(index)
         offset = sequence_offset(header)
+        start = len(out)
+        out += encode_header(protocol_id, header)
         if offset is not None:
-            spot = len(out) + 4 + offset + 1
-            out += encode_header(protocol_id, header)
-            if out[spot - 1] == 0:
-                room = 1  # zero has no byte that could be patched
-            else:
-                spots.append(spot)
-                room = min(room, 256 - out[spot])
-        else:
-            out += encode_header(protocol_id, header)
+            place = start + 4 + offset + 1
+            width = sequence_size(header, out[place - 1])
+            unpatched = unpatched or not width  # zero has no byte that could be patched
+            numbers.append((place, width))
     out += tp
-    return _Template(bytes(out), spots, room)
+    if unpatched:
+        return _Template(out, [], 1)
+    return _Template(out, numbers, room_in(out, numbers))
 
 
-def _equal_run(template: _Template, payloads: Sequence[Any], size: int) -> bytearray:
-    """Messages of one size."""
-    head = template.prefix + _LENGTH.pack(size)
-    out = bytearray(head).join((b"", *payloads))  # joins and copies once
-    stride = len(head) + size
-    for spot in template.spots:
-        low = head[spot]
-        out[spot::stride] = _COLUMN[low : low + len(payloads)]
-    return out
-
-
-def _mixed_run(template: _Template, payloads: Sequence[Any], sizes: Sequence[int]) -> bytes:
-    """Messages of different sizes."""
-    count, at = len(payloads), len(template.prefix)
-    stride = at + 4
-    heads = bytearray((template.prefix + b"\0\0\0\0") * count)
-    for spot in template.spots:
-        low = template.prefix[spot]
-        heads[spot::stride] = _COLUMN[low : low + count]
-    lengths = pack(f">{count}I", *sizes)
-    for column in range(4):
-        heads[at + column :: stride] = lengths[column::4]
-    fixed = bytes(heads)
-    parts: list[Any] = []
-    for start, payload in zip(range(0, count * stride, stride), payloads, strict=True):
-        parts.append(fixed[start : start + stride])
-        parts.append(payload)
-    return b"".join(parts)
+def _pieces(template: _Template, payloads: Sequence[Any], sizes: Sequence[int]) -> list[Any]:
+    """Messages of a run, to be joined: the bytes before each payload, and the payload. At most ``AT_ONCE``."""
+    count, size = len(payloads), sizes[0]
+    spots = [place for place, _ in template.numbers]
+    heads = heads_from(template.prefix + _LENGTH.pack(size), count, spots)
+    stride = len(template.prefix) + 4
+    if sizes.count(size) < count:
+        lengths = pack(f">{count}I", *sizes)
+        for column in range(4):
+            heads[stride - 4 + column :: stride] = lengths[column::4]
+    pieces: list[Any] = [None] * (2 * count)
+    pieces[::2] = cut(heads, stride, count)
+    pieces[1::2] = payloads
+    return pieces
 
 
 @functools.lru_cache(maxsize=16)
@@ -203,6 +187,18 @@ def _alone_start(version: int, type: int, flags: int, dest: Address | None, src:
     return writer.done()
 
 
+@functools.lru_cache(maxsize=64)
+def _list_start(version: int, dest: Address | None, src: Address, cluster: str) -> bytes:
+    """A packet of several messages as far as their number."""
+    writer = Writer(version)
+    writer.u16(version)
+    writer.u8(LIST | (MULTICAST if dest is None else 0))
+    writer.addr(dest)
+    writer.addr(src)
+    writer.astr(cluster)
+    return writer.done()
+
+
 class _Packer:
     """Collects encoded messages (in the form without addresses) into packets."""
 
@@ -213,37 +209,24 @@ class _Packer:
         self.version = version
         self.max_size = max_size
         self.tp = _tp(cluster, version)
-        writer = Writer(version)
-        writer.u16(version)
-        writer.u8(LIST | (MULTICAST if self.dest is None else 0))
-        writer.addr(self.dest)
-        writer.addr(self.src)
-        writer.astr(cluster)
-        self.list_head = writer.done()
+        self.list_start = _list_start(version, self.dest, self.src, cluster)
         self.packets: list[bytes] = []
-        self.parts: list[bytes | bytearray] = []
+        self.parts: list[Any] = []
+        """The bytes of the messages, to be joined."""
         self.count = 0
         self.size = 0
 
-    @property
-    def left(self) -> int:
-        return self.max_size - self.size
-
-    def add(self, data: bytes | bytearray, count: int) -> None:
-        self.parts.append(data)
-        self.count += count
-        self.size += len(data)
-
     def flush(self) -> None:
         if self.count == 1:
-            self.packets.append(self._single(self.parts[0]))
+            self.packets.append(self._single(b"".join(self.parts)))
         elif self.count:
+            # The only copy of payloads here.
             count = _LENGTH.pack(self.count)
-            self.packets.append(b"".join((self.list_head, count, *self.parts)))
+            self.packets.append(b"".join((self.list_start, count, *self.parts)))
         self.parts = []
         self.count = self.size = 0
 
-    def _single(self, message: bytes | bytearray) -> bytes:
+    def _single(self, message: bytes) -> bytes:
         writer = Writer(self.version)
         writer.u16(self.version)
         writer.u8(MULTICAST if self.dest is None else 0)
@@ -256,33 +239,32 @@ class _Packer:
         writer.raw(message[5:])
         return writer.done()
 
-    def run(self, batch: Batch) -> None:
-        """Messages of type BYTES, none of them null."""
+    def run(self, batch: Batch, sizes: Sequence[int]) -> None:
+        """Messages of type BYTES; ``sizes`` are those of their payloads."""
         payloads = batch.payloads
-        sizes = list(map(len, payloads))
-        equal = min(sizes) == max(sizes)
         start, total = 0, len(payloads)
+        equal = sizes.count(sizes[0]) == total
         template: _Template | None = None
         while start < total:
             template = template or _template(batch, start, self.tp)
             stop = min(total, start + template.room)
             overhead = len(template.prefix) + 4
+            left = self.max_size - self.size
             if equal:
-                fit = max(0, self.left) // (overhead + sizes[0])
+                fit = max(0, left) // (overhead + sizes[0])
             else:
                 ends = list(accumulate([size + overhead for size in sizes[start:stop]]))
-                fit = bisect_right(ends, self.left)
+                fit = bisect_right(ends, left)
             if fit <= 0:
                 if self.count:
                     self.flush()
                     continue
                 fit = 1  # larger than a packet: goes alone
             stop = min(stop, start + fit)
-            if equal:
-                data: bytes | bytearray = _equal_run(template, payloads[start:stop], sizes[0])
-            else:
-                data = _mixed_run(template, payloads[start:stop], sizes[start:stop])
-            self.add(data, stop - start)
+            part = sizes[start:stop]
+            self.parts += _pieces(template, payloads[start:stop], part)
+            self.count += stop - start
+            self.size += overhead * (stop - start) + sum(part)
             template = template.after(stop - start)
             start = stop
 
@@ -292,9 +274,11 @@ class _Packer:
             writer = Writer(self.version)
             writer.raw(_template(batch, index, self.tp).prefix)
             write_payload(writer, batch.type, _wire_payload(batch, payload, self.version))
-            if self.count and len(writer.data) > self.left:
+            if self.count and len(writer.data) > self.max_size - self.size:
                 self.flush()
-            self.add(writer.data, 1)
+            self.parts.append(writer.data)
+            self.count += 1
+            self.size += len(writer.data)
 
 
 def encode_packets(
@@ -312,20 +296,30 @@ def encode_packets(
     queue = list(batches)
     if len(queue) == 1 and len(queue[0].payloads) == 1:
         return [_alone(queue[0], cluster, version)]
-    for batch in _joined(queue):
+    for batch in queue if len(queue) == 1 else _joined(queue):
         if packer is None:
             packer = _Packer(batch, cluster, version, max_size)
         elif batch.dest != packer.dest or batch.src != packer.src:
             raise LocalProtocolError("batches of several senders or destinations in one packet")
-        if batch.type == MessageType.BYTES and None not in batch.payloads:
-            if batch.payloads:
-                packer.run(batch)
-        else:
+        sizes = _sizes(batch)
+        if sizes is None:
             packer.others(batch)
+        elif sizes:
+            packer.run(batch, sizes)
     if packer is None:
         return []
     packer.flush()
     return packer.packets
+
+
+def _sizes(batch: Batch) -> list[int] | None:
+    """The sizes of the payloads. None: they are not bytes, or one of them is null."""
+    if batch.type != MessageType.BYTES:
+        return None
+    try:
+        return list(map(len, batch.payloads))
+    except TypeError:
+        return None
 
 
 def _joined(batches: Iterable[Batch]) -> Iterator[Batch]:
@@ -496,13 +490,16 @@ def _read_list(
             marks.clear()
             message = read_typed_message(r)
         left -= 1
+        payload = message.payload
+        if type(payload) is memoryview and len(payload) <= COPIED_MAX:
+            payload = bytes(payload)
         if runs and runs[-1].takes(message):
             run = runs[-1]
-            run.payloads.append(message.payload)
+            run.payloads.append(payload)
         else:
-            run = _MessageRun(message, [message.payload])
+            run = _MessageRun(message, [payload])
             runs.append(run)
-        if fast and left and message.type == MessageType.BYTES and message.payload is not None:
+        if fast and left and message.type == MessageType.BYTES and payload is not None:
             left -= _follow(r, data, start, message, run.payloads, left)
         message = None
     r.expect_end()
@@ -573,33 +570,30 @@ def _follow(
         if size > end - body:
             break
         pos = body + size
-        payloads.append(view[body:pos])
+        payloads.append(data[body:pos] if size <= COPIED_MAX else view[body:pos])
         taken += 1
         if not same_size:
             continue
         # Sizes often repeat: compare several at once.
         stride = overhead + size
-        count = min(probe, left - taken, (end - pos) // stride)
+        count = min(probe, AT_ONCE, left - taken, (end - pos) // stride)
         if count < 2:
             continue
-        expected = head * count
+        following = head.copy()
         for spot in spots:
-            low = head[spot] + 1
-            expected[spot::overhead] = _COLUMN[low : low + count]
-        pieces = b"".join(
-            [data[i : i + overhead] for i in range(pos, pos + count * stride, stride)]
-        )
+            following[spot] += 1
+        expected = heads_from(following, count, spots)
+        pieces, found_payloads = split(data, pos, overhead, size, count)
         if pieces == expected:
             probe *= 2
         else:
             count = _matches(pieces, expected, overhead)
             probe = _PROBE
-        stop = pos + count * stride
-        payloads += [view[i : i + size] for i in range(pos + overhead, stop + overhead, stride)]
+        payloads += found_payloads[:count]
         for spot in spots:
             head[spot] += count
         taken += count
-        pos = stop
+        pos += count * stride
     r.pos = pos
     return taken
 

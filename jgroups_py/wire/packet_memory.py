@@ -20,6 +20,7 @@ from jgroups_py.values.batch import Batch, Headers
 from jgroups_py.values.header import Header
 from jgroups_py.values.message import MessageType
 from jgroups_py.wire.header_codec import sequence_offset, sequence_size
+from jgroups_py.wire.headers import TP_ID
 from jgroups_py.wire.message import MIN_MESSAGE, WireMessage
 from jgroups_py.wire.packet import (
     LIST,
@@ -30,6 +31,7 @@ from jgroups_py.wire.packet import (
     header_marks,
     list_start,
 )
+from jgroups_py.wire.strides import payloads_of
 
 _SENDER_ENDS: Final = 42
 """Version, flags, type, leading, flags of a message, and two UUIDs with a byte before each."""
@@ -104,6 +106,8 @@ class _ListShape:
     src: Address
     headers: tuple[tuple[int, Header], ...]
     flags: int
+    spots: tuple[tuple[int, int], ...] | None
+    """Where a number is within a message, and its bytes. None: a number has none, so the next message is longer."""
 
     def read(self, data: bytes) -> Packet | None:
         """The packet, if it begins like this. RemoteProtocolError if it goes on wrongly."""
@@ -121,11 +125,20 @@ class _ListShape:
         for start, stop, place, header, value in self.numbers:
             number = int.from_bytes(data[start:stop], "little")
             headers[place] = headers[place][0], header.at(number - value)
+        packet = Packet(self.version, self.packet_flags, self.dest, self.src, self.cluster, [])
+        start, spots = self.start, self.spots
+        head = body - start
+        if spots is not None and left * (head + length) == len(data) - start:
+            # All messages have one size, it seems.
+            payloads = payloads_of(data, start, head, length, left, spots)
+            if payloads is not None:
+                run = {key: header for key, header in headers if key != TP_ID}
+                packet.batches.append(Batch(self.dest, payloads, run, self.src, self.flags))
+                return packet
         stop = body + length
         payload = memoryview(data)[body:stop]
         first = WireMessage(MessageType.BYTES, self.flags, None, None, tuple(headers), payload)
-        packet = Packet(self.version, self.packet_flags, self.dest, self.src, self.cluster, [])
-        return continue_list(data, packet, left, first, self.start, self.marks, stop)
+        return continue_list(data, packet, left, first, start, self.marks, stop)
 
 
 class PacketReader:
@@ -195,7 +208,15 @@ def _list_shape_of(data: bytes, packet: Packet) -> _ListShape | None:
         packet.src,
         first.headers,
         first.flags,
+        _spots(numbers, start.message_at),
     )
+
+
+def _spots(numbers: Sequence[_Number], start: int) -> tuple[tuple[int, int], ...] | None:
+    """``_ListShape.spots`` of a message that begins at ``start``."""
+    if any(number.start == number.stop for number in numbers):
+        return None
+    return tuple((number.start - start, number.stop - number.start) for number in numbers)
 
 
 def _shape_of(data: bytes, packet: Packet) -> _Shape | None:

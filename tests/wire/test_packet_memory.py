@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -28,8 +29,9 @@ from jgroups_py.wire.headers import (
     UnicastHeader3,
     UnicastType,
 )
-from jgroups_py.wire.packet import Packet, decode_packet, encode_packets
+from jgroups_py.wire.packet import Packet, continue_list, decode_packet, encode_packets
 from jgroups_py.wire.packet_memory import PacketReader
+from jgroups_py.wire.strides import COPIED_MAX
 
 A = UUID.make(random.Random(1))
 B = UUID.make(random.Random(2))
@@ -148,6 +150,39 @@ def test_the_second_list_of_a_member_is_read_by_comparing() -> None:
             reader.decode(packet[:at] + left.to_bytes(4, "big", signed=True) + packet[at + 4 :])
     with pytest.raises(AssertionError, match="general"):
         reader.decode(packet.replace(b"demo", b"omed"))
+
+
+@pytest.mark.parametrize("size", [40, COPIED_MAX + 1])
+@pytest.mark.parametrize(
+    ("first", "at_once"),
+    [(70_000, True), (0x111F2, True), (0x1FFF2, True), (2**24 - 14, False)],
+    ids=["low byte", "carry", "carry of two bytes", "one byte more"],
+)
+def test_a_list_of_one_size_is_read_at_once(
+    first: int, at_once: bool, size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not message by message, unless the number grows longer or a head differs."""
+    reader = PacketReader()
+    header = NakAckHeader2(NakAckType.MSG, first - 20)
+    run = Batch(None, [bytes(size)] * 20, {NAKACK: header}, A)
+    reader.decode(encode_packets([run], "demo")[0])
+    followed: list[int] = []
+
+    def follows(data: bytes, packet: Packet, left: int, *rest: Any) -> Packet:
+        followed.append(left)
+        return continue_list(data, packet, left, *rest)
+
+    monkeypatch.setattr("jgroups_py.wire.packet_memory.continue_list", follows)
+    payloads = [bytes([number]) * size for number in range(20)]
+    later = replace(run, payloads=payloads, headers={NAKACK: header.at(20)})
+    (packet,) = encode_packets([later], "demo")
+    assert reader.decode(packet).batches == [later]
+    assert followed == ([] if at_once else [20])
+    followed.clear()
+    damaged = bytearray(packet)
+    damaged[len(packet) - size - 6] ^= 1  # in the head of the last message
+    assert outcome(reader.decode, bytes(damaged)) == outcome(decode_packet, bytes(damaged))
+    assert followed == [20]
 
 
 def test_the_second_call_of_a_member_is_read_by_comparing() -> None:

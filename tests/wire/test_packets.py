@@ -38,6 +38,7 @@ from jgroups_py.wire.headers import (
 )
 from jgroups_py.wire.message import read_typed_message
 from jgroups_py.wire.objects import streamable
+from jgroups_py.wire.strides import COPIED_MAX
 from jgroups_py.wire.packet import (
     MULTICAST,
     Packet,
@@ -168,7 +169,19 @@ def test_a_long_run_comes_back_as_one_batch() -> None:
     assert len(decoded.batches) == 1
     assert decoded.batches[0].headers == batch.headers
     assert [bytes(p) for p in decoded.batches[0].payloads] == payloads
-    assert all(isinstance(p, memoryview) and p.readonly for p in decoded.batches[0].payloads)
+
+
+@pytest.mark.parametrize(("size", "kind"), [(COPIED_MAX, bytes), (COPIED_MAX + 1, memoryview)])
+def test_small_payloads_of_a_list_are_bytes_and_large_ones_are_views(size: int, kind: type) -> None:
+    """A view keeps the whole packet. No view can be written to."""
+    for sizes in ([size] * 20, [size, 3000, size, size, size, size]):
+        payloads = [bytes([number]) * one for number, one in enumerate(sizes)]
+        run = Batch(None, payloads, {NAK: NakAckHeader2(NakAckType.MSG, 250)}, A)
+        (packet,) = encode_packets([run], "demo")
+        found = decode_packet(packet).batches[0].payloads
+        assert found == payloads
+        assert {type(one) for one in found if len(one) == size} == {kind}
+        assert all(one.readonly for one in found if isinstance(one, memoryview))
 
 
 def test_the_messages_of_a_long_run_are_not_decoded_one_by_one(

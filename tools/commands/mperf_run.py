@@ -20,6 +20,7 @@ import sys
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import asdict, dataclass, field
+from operator import eq
 from typing import Any
 
 import trio
@@ -83,16 +84,16 @@ class Check:
 
     def take(self, payloads: Sequence[Any]) -> None:
         """Count a run of one sender."""
-        heads = list(map(HEAD.unpack_from, payloads))
-        first = heads[0][0]
+        (first,) = HEAD.unpack_from(payloads[0])
         sender, seqno = first >> SEQNO_BITS, first & (1 << SEQNO_BITS) - 1
-        count = len(heads)
-        if seqno == self.next[sender] and heads == list(zip(range(first, first + count))):
+        count = len(payloads)
+        heads = map(HEAD.unpack_from, payloads)
+        if seqno == self.next[sender] and all(map(eq, heads, zip(range(first, first + count)))):
             self.next[sender] += count
             self.delivered[sender] += count
             self.total += count
             return
-        for (head,) in heads:
+        for (head,) in map(HEAD.unpack_from, payloads):
             self._take_one(head >> SEQNO_BITS, head & (1 << SEQNO_BITS) - 1)
 
     def _take_one(self, sender: int, seqno: int) -> None:
