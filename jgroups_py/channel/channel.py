@@ -346,8 +346,8 @@ class Channel:
                 self._rest, self._rest_index = item, 0
 
     def batches(self) -> AsyncIterator[BatchItem]:
-        """Iterate the same stream with whole runs of messages. ``Batch.payloads`` are read-only views that
-        are valid while the batch is held (other values where ``Batch.type`` is not BYTES)."""
+        """Iterate the same stream with whole runs of messages. ``Batch.payloads`` are bytes or read-only
+        views (other values where ``Batch.type`` is not BYTES)."""
         return Iterated(self.next_batch)
 
     async def next_batch(self) -> BatchItem:

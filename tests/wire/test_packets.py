@@ -38,7 +38,6 @@ from jgroups_py.wire.headers import (
 )
 from jgroups_py.wire.message import read_typed_message
 from jgroups_py.wire.objects import streamable
-from jgroups_py.wire.strides import COPIED_MAX
 from jgroups_py.wire.packet import (
     MULTICAST,
     Packet,
@@ -56,6 +55,7 @@ from jgroups_py.wire.packet import (
     packet_version,
 )
 from jgroups_py.wire.primitives import make_version
+from jgroups_py.wire.strides import COPIED_MAX
 
 A = UUID.make(random.Random(1))
 B = UUID.make(random.Random(2))
