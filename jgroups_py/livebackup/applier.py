@@ -1,4 +1,4 @@
-"""Applier: in which order the backup makes the changes of operations (P2, P11, P12).
+"""Applier: the order in which the backup makes the changes of operations (P2, P11, P12).
 
     add         an operation has come, with its record
     ready       a step may be made: all steps of its operation before it are made, and its object's counter is one below its ticket
@@ -6,9 +6,9 @@
     ended       an operation's function has returned; says what is confirmed by that
     abandon     the live node is lost: what is not confirmed is reversed, newest change first (P13)
 
-A step holds its object while it is made and holds nothing while it waits. So nothing hangs: of all steps that are not made, the one that
-the live node made first has nothing before it, and is ready as soon as its operation is here. That holds for operations that wait for
-each other, too: A = S1(12), Q1(102) and B = Q1(101), S1(13).
+A step holds its object while it runs and nothing while it waits. So nothing hangs: of all open steps, the one that the
+live node made first is ready as soon as its operation is here. This is true even for operations that wait for each
+other: A = S1(12), Q1(102) and B = Q1(101), S1(13).
 
 Source:  seed 002; ``requirements`` P2, P9, P11-P13.
 Differs: the seed takes the locks of all objects of an operation and keeps them, so A and B would wait for ever.
@@ -26,7 +26,7 @@ from jgroups_py.livebackup.ledger import Ledger
 from jgroups_py.livebackup.tickets import Counters, Record, Ticket, write_record
 
 OPERATIONS_MAX: Final = 100_000
-"""Operations that a backup holds without having confirmed them. The live node slows down long before: see ``Lag``."""
+"""Unconfirmed operations that a backup holds. The live node slows down long before: see ``Lag``."""
 RECORD_MAX: Final = 10_000
 """Tickets of one operation."""
 NUMBER_MAX: Final = 2**63 - 1
@@ -41,7 +41,7 @@ class Step(NamedTuple):
 
 
 class Reversal(NamedTuple):
-    """A change that has to be reversed, and what ``done`` was given for that."""
+    """A change to be reversed, and the undo that ``done`` got."""
 
     step: Step
     undo: Any
@@ -51,13 +51,13 @@ class Reversal(NamedTuple):
 class _Running:
     record: Record
     made: int = 0
-    """Steps that are made."""
+    """Finished steps."""
     ready: bool = False
-    """The next step may be made, and is not made yet."""
+    """May the next step run?"""
 
 
 class Applier:
-    """The order of one backup. The caller makes the steps; the applier says which ones may be made."""
+    """The order of one backup. The caller makes the steps; the applier says which ones may run."""
 
     def __init__(
         self,
@@ -73,54 +73,53 @@ class Applier:
         self._ledger = Ledger()
         self._running: dict[int, _Running] = {}
         self._waiting: dict[Ticket, int] = {}
-        self._made: dict[Ticket, Reversal] = {}  # in the order in which they were made
+        self._made: dict[Ticket, Reversal] = {}  # in the order of the changes
         self._operations_max = operations_max
         self._record_max = record_max
 
-    # --- what is there
+    # --- reading
 
     def __len__(self) -> int:
-        """Operations that are not confirmed."""
+        """Count the unconfirmed operations."""
         return len(self._ledger)
 
     @property
     def contained(self) -> int:
-        """The newest operation of the snapshot."""
+        """Return the newest operation of the snapshot."""
         return self._contained
 
     def unconfirmed(self) -> dict[int, Record]:
-        """Number -> record of the operations that are not confirmed."""
+        """Return the records of unconfirmed operations, by number."""
         return {op: self._ledger.record(op) for op in self._ledger}
 
     def counter(self, name: str) -> int:
-        """The number of the newest change of an object."""
+        """Return the number of an object's newest change."""
         return self._counters[name]
 
     def vector(self) -> dict[str, int]:
         return self._counters.vector()
 
     def waits(self) -> list[Step]:
-        """The steps that wait for a change that is not made (P11)."""
+        """Return the steps that wait for an earlier change (P11)."""
         return [Step(op, self._running[op].made, ticket) for ticket, op in self._waiting.items()]
 
     def is_ready(self, op: int) -> bool:
-        """Whether the next step of ``op`` may be made."""
+        """May the next step of ``op`` run?"""
         return self._running[op].ready
 
     def next_ticket(self, op: int) -> Ticket | None:
-        """The ticket of the next step of ``op``; None when all are made."""
+        """Return the ticket of the next step of ``op``. None: all are done."""
         running = self._running[op]
         return running.record[running.made] if running.made < len(running.record) else None
 
     # --- operations come, are made, and are confirmed
 
     def add(self, op: int, record: Iterable[Ticket]) -> list[Step] | None:
-        """Take an operation. Returns its first step when that is ready. None: the snapshot contains the operation already.
+        """Take an operation. Return its first step if it is ready. None: the snapshot contains the operation.
 
         The live node numbers its operations from 1 on, in the order in which they ended, and sends them in that order.
 
-        Raises BadOperation for a record that no live node can have made, and LagFull beyond ``operations_max``; nothing has changed
-        then.
+        Raises BadOperation for an impossible record, and LagFull beyond ``operations_max``; nothing was changed.
         """
         if op <= self._contained:
             return None
@@ -135,9 +134,9 @@ class Applier:
         return self._go_on(op)
 
     def forget(self, keys: Iterable[str]) -> None:
-        """These objects were removed, which is confirmed: their names begin anew.
+        """Forget objects whose removal is confirmed: their names begin anew.
 
-        Raises BadOperation when one of them has changes that are not confirmed; nothing has changed then.
+        Raises BadOperation if one of them has unconfirmed changes; nothing was changed.
         """
         keys = tuple(keys)
         for key in keys:
@@ -177,7 +176,7 @@ class Applier:
                 )
 
     def _go_on(self, op: int) -> list[Step]:
-        """The next step of ``op`` is ready, or waits at its object."""
+        """Make the next step of ``op`` ready, or let it wait at its object."""
         running = self._running[op]
         if running.made == len(running.record):
             return []
@@ -189,7 +188,7 @@ class Applier:
         return []
 
     def done(self, step: Step, undo: Any = None) -> list[Step]:
-        """A ready step is made. Returns the steps that are ready now. ``undo`` is given back by ``abandon``."""
+        """Note a finished step. Return the steps that are ready now. ``abandon`` returns ``undo``."""
         running = self._running[step.op]
         assert running.ready and running.made == step.place, step
         ticket = self._counters.next(step.ticket.object)
@@ -206,7 +205,7 @@ class Applier:
         return ready
 
     def ended(self, op: int) -> dict[int, Record]:
-        """All steps of ``op`` are made and its function has returned. Returns the operations that are confirmed by that, by number."""
+        """Note that the function of ``op`` has returned. Return the operations that this confirms, by number."""
         running = self._running[op]
         assert running.made == len(running.record), f"operation {op} has steps left"
         del self._running[op]
@@ -219,8 +218,8 @@ class Applier:
     # --- the live node is lost
 
     def abandon(self) -> list[Reversal]:
-        """Give up all that is not confirmed. No step may be under way. Returns the changes that the caller has to reverse, in this
-        order; the counters stand as if that were done."""
+        """Give up everything unconfirmed. No step may be running. Return the changes that the caller must reverse, in
+        order; the counters already count them as reversed."""
         reversals = list(reversed(self._made.values()))
         for reversal in reversals:
             self._counters.back(reversal.step.ticket)
@@ -232,7 +231,7 @@ class Applier:
         return reversals
 
     def check(self) -> None:
-        """Invariants, for tests and simulations."""
+        """Check invariants, for tests and simulations."""
         self._ledger.check()
         for name, number in self._made:
             assert number <= self._counters[name], (name, number)

@@ -1,4 +1,4 @@
-"""BackupSide: runs the operations of the live node again, each change when its turn has come."""
+"""BackupSide: runs the live node's operations again, each change in its turn."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from jgroups_py.livebackup.work import AloneWork, Work
 
 
 class BackupWork(Work):
-    """On the backup: each change waits for its turn."""
+    """An operation on the backup: each change waits for its turn."""
 
     def __init__(self, op: Op, side: BackupSide) -> None:
         super().__init__(op.name, op.now, op.seed)
@@ -54,7 +54,7 @@ class BackupWork(Work):
 
 
 async def _repeat_effects(work: BackupWork, op: Op, side: BackupSide) -> None:
-    """Make the changes that the operation made on the live node, and run nothing else."""
+    """Repeat only the changes that the operation made on the live node."""
     for (method, arguments, expected), (key, number) in zip(
         op.effects or (), op.record or (), strict=True
     ):
@@ -83,13 +83,13 @@ class BackupSide:
         self.space = space
         self.applier = Applier(counters, last)
         self.copies = Copies() if readable else None
-        """What readers need. None: nobody may read."""
+        """The states for readers. None: nobody may read."""
         self._crew = Crew()
         nursery.start_soon(self._crew.stay)
         self._on_confirmed, self._on_diverged = on_confirmed, on_diverged
         self._turns: dict[int, trio.Event] = {}
         self._moving = 0
-        """Operations that run and do not wait for a turn."""
+        """Running operations that do not wait for a turn."""
         self._still = trio.Event()
         self._still.set()
         self._alone = last + 1
@@ -97,13 +97,13 @@ class BackupSide:
         self._next = trio.Event()
         self.failed = False
         self.torn = False
-        """An operation of the reference mode was cancelled in its middle."""
+        """Was an operation of the reference mode cancelled half-way?"""
         self.confirmed = last
         """Operations of the term that are confirmed, those of the snapshot included."""
         self._newest = last
 
     def take(self, op: Op) -> None:
-        """An operation has come. It runs soon."""
+        """Take an operation. It runs soon."""
         if self.failed:
             return
         if op.number <= self.applier.contained:
@@ -228,8 +228,8 @@ class BackupSide:
     # --- the live node is lost
 
     async def abandon(self, timeout: float) -> int:
-        """Let operations that can go on end, cancel the others and reverse what is not confirmed (P13). Returns how many operations were
-        given up."""
+        """Finish the operations that can go on, cancel the others and reverse everything unconfirmed (P13). Return the
+        number of operations given up."""
         with trio.move_on_after(timeout):
             await self._still.wait()
         await self.cancel()

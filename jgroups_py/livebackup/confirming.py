@@ -1,7 +1,7 @@
-"""Confirming: when the live node may answer a client, and how far the backups are behind. Without I/O.
+"""Confirming: when the live node may answer a client, and the lag of the backups. Without I/O.
 
     all      every backup has confirmed
-    quorum   so many backups that they and the live node are a majority of all of them
+    quorum a majority of all nodes, the live one included
     first    one backup has confirmed
 
 Without backups an operation is answered at once, unless ``backups_min`` asks for some.
@@ -16,7 +16,7 @@ from typing import Final, Generic, Literal, NamedTuple, TypeVar
 Rule = Literal["all", "quorum", "first"]
 RULES: Final[tuple[Rule, ...]] = ("all", "quorum", "first")
 COMING_MAX: Final = 100_000
-"""Operations that are noted for a member whose snapshot is on its way. Beyond this it is behind by what is not answered."""
+"""Operations noted for a member whose snapshot is on its way. Beyond this its lag counts only unanswered ones."""
 B = TypeVar("B")
 
 
@@ -45,18 +45,19 @@ class _Backup(Generic[B]):
 
 
 class Confirming(Generic[B]):
-    """Of one live node in one term. Operations have growing numbers."""
+    """Confirmations of one live node in one term. Operations have growing numbers."""
 
     def __init__(self, rule: Rule, backups_min: int = 0, awaited: Iterable[B] = ()) -> None:
-        """``awaited``: members that have what the live node has, and have yet to say that they follow it. Nobody is answered before."""
+        """``awaited``: members with the live node's state that have not yet said that they follow it. Nobody is
+        answered before."""
         self._awaited = dict.fromkeys(awaited)
         self._rule = rule
         self._backups_min = backups_min
         self._backups: dict[B, _Backup[B]] = {}
         self._coming: dict[B, _Backup[B]] = {}
-        """Who has been given a snapshot and has not said that it is ready: the operations since."""
+        """Members with a snapshot that are not ready yet, and the operations since."""
         self._open: dict[int, _Sent[B]] = {}
-        """Operations that are not answered."""
+        """Unanswered operations."""
 
     @property
     def backups(self) -> tuple[B, ...]:
@@ -64,20 +65,20 @@ class Confirming(Generic[B]):
 
     @property
     def has_backups(self) -> bool:
-        """Whether anybody confirms, or is about to."""
+        """Does any member confirm, now or soon?"""
         return bool(self._backups or self._coming)
 
     @property
     def members(self) -> tuple[B, ...]:
-        """The backups, and those that are awaited."""
+        """Return the backups, awaited ones included."""
         return (*self._backups, *self._awaited)
 
     def __len__(self) -> int:
-        """Operations that are not answered."""
+        """Unanswered operations."""
         return len(self._open)
 
     def sent(self, number: int, size: int, now: float) -> list[int]:
-        """An operation was sent to all backups. Returns the operations that may be answered."""
+        """Note an operation sent to all backups. Return the operations that may be answered."""
         sent: _Sent[B] = _Sent(size, now)
         self._open[number] = sent
         for backup in (*self._backups.values(), *self._coming.values()):
@@ -88,7 +89,7 @@ class Confirming(Generic[B]):
         return self._answers((number,))
 
     def confirmed(self, by: B, numbers: Iterable[int]) -> list[int]:
-        """Returns the operations that may be answered. What is not known any more changes nothing."""
+        """Note confirmations. Return the operations that may be answered. Unknown numbers change nothing."""
         backup = self._backups.get(by)
         if backup is None:
             return []
@@ -101,12 +102,12 @@ class Confirming(Generic[B]):
         return self._answers(numbers)
 
     def given(self, member: B) -> None:
-        """A snapshot was made for it. When it is ready it is behind by all that was sent since, answered or not."""
+        """Note a snapshot made for a member. When ready, it lags by all operations sent since, answered or not."""
         self._coming[member] = _Backup()
 
     def joined(self, backup: B, last: int) -> list[int]:
-        """A backup has a snapshot that contains the operations up to ``last``, which count as confirmed by it. Returns the operations
-        that may be answered."""
+        """Note a ready backup, whose snapshot confirms the operations up to ``last``. Return the operations that may be
+        answered."""
         self._awaited.pop(backup, None)
         known = self._coming.pop(backup, _Backup()).behind | self._open
         behind = {number: known[number] for number in sorted(known) if number > last}
@@ -117,18 +118,18 @@ class Confirming(Generic[B]):
         return self.all_open()
 
     def left(self, backup: B) -> list[int]:
-        """Returns the operations that may be answered, because nobody waits for that backup any more."""
+        """Forget a backup. Return the operations that may be answered without it."""
         self._awaited.pop(backup, None)
         self._coming.pop(backup, None)
         self._backups.pop(backup, None)
         return self._answers(list(self._open))
 
     def all_open(self) -> list[int]:
-        """The operations that may be answered as things are now."""
+        """Return the operations that may be answered now."""
         return self._answers(list(self._open))
 
     def is_settled(self, number: int) -> bool:
-        """Whether an operation that was sent is answered, and confirmed by every backup and by all that are about to be one."""
+        """Is a sent operation answered, and confirmed by every present and coming backup?"""
         return number not in self._open and not any(
             number in one.behind for one in (*self._backups.values(), *self._coming.values())
         )

@@ -1,7 +1,7 @@
 """Crew: tasks that run the operations of one side of a term.
 
-An operation needs a task, because it may wait. Most do not, and a new task for each costs more than they do. So a task that is there takes one operation
-after the other, and before it begins one it calls the next task, which goes on with the others if that one waits.
+An operation needs a task, because it may wait. Most do not wait, and a new task costs more than they do. So one task
+runs one operation after the other. Before each it wakes the next task, which takes over if that operation waits.
 
 Each operation has a context of its own: it sees no context variable of its caller, nor of the operation before it.
 """
@@ -23,7 +23,7 @@ Job = Callable[[], Coroutine[Any, Any, None]]
 
 @types.coroutine
 def in_context(context: Context, coroutine: Coroutine[Any, Any, None]) -> Generator[Any, Any, None]:
-    """Run it in this task and in that context."""
+    """Run the coroutine in this task and in that context."""
     run = context.run
     step: Callable[[Any], Any] = coroutine.send
     given: Any = None
@@ -39,13 +39,13 @@ def in_context(context: Context, coroutine: Coroutine[Any, Any, None]) -> Genera
 
 
 class Crew:
-    """Runs jobs from ``stay`` on, until it is cancelled. Those that come before wait for that."""
+    """Runs jobs from ``stay`` on, until it is cancelled. Earlier jobs wait for ``stay``."""
 
     def __init__(self) -> None:
         self._jobs: deque[Job] = deque()
         self._idle: dict[trio.lowlevel.Task, None] = {}
         self._is_coming = False
-        """A task was called for the jobs that wait."""
+        """Has a task been woken for the waiting jobs?"""
         self._context = copy_context()
         self._nursery: trio.Nursery | None = None
         self._scope = trio.CancelScope()
@@ -53,11 +53,11 @@ class Crew:
 
     @property
     def tasks(self) -> int:
-        """Those that run something and those that rest."""
+        """Count running and resting tasks."""
         return len(self._nursery.child_tasks) if self._nursery is not None else 0
 
     async def stay(self) -> None:
-        """The tasks, until ``cancel``."""
+        """Run the tasks until ``cancel``."""
         try:
             with self._scope:
                 async with trio.open_nursery() as self._nursery:
@@ -68,12 +68,12 @@ class Crew:
             self._gone.set()
 
     def start(self, job: Job) -> None:
-        """Run it soon."""
+        """Run a job soon."""
         self._jobs.append(job)
         self._call()
 
     async def cancel(self) -> None:
-        """End all jobs, and wait until they have ended. No job is begun any more."""
+        """Cancel all jobs and wait for their ends. No further job begins."""
         self._jobs.clear()
         self._scope.cancel()
         await self._gone.wait()
@@ -99,7 +99,7 @@ class Crew:
             await self._rest()
 
     async def _rest(self) -> None:
-        """Until there are jobs."""
+        """Wait for jobs."""
         task = trio.lowlevel.current_task()
         self._idle[task] = None
 

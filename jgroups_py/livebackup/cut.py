@@ -1,7 +1,8 @@
-"""Cut: what a reader of a backup sees. All objects as they are after the confirmed operations, and nothing of any other operation.
+"""Cut: the view of a reader on a backup: all objects after exactly the confirmed operations.
 
-The confirmed operations are a prefix of each object's history (ledger.py). So the state of an object in the cut is the one before its oldest
-change that is not confirmed. The backup copies an object before each change; these copies are kept here until the change is confirmed.
+The confirmed operations are a prefix of each object's history (ledger.py). The state of an object in the cut is
+therefore the one before its oldest unconfirmed change. The backup copies an object before each change; the copies are
+kept here until the change is confirmed.
 """
 
 from __future__ import annotations
@@ -19,21 +20,21 @@ S = TypeVar("S", bound=Stateful)
 
 
 class Copies:
-    """Of one backup: the states before the changes that are not confirmed."""
+    """The states of one backup before its unconfirmed changes."""
 
     def __init__(self) -> None:
         self._before: dict[str, deque[tuple[int, Mapping[str, Any]]]] = {}
 
     def __len__(self) -> int:
-        """Objects with changes that are not confirmed."""
+        """Count the objects with unconfirmed changes."""
         return len(self._before)
 
     def keep(self, ticket: Ticket, state: Mapping[str, Any]) -> None:
-        """The attributes of an object before this change, which is about to be made. Nobody changes them any more."""
+        """Keep the attributes of an object before a change. Nobody may change them any more."""
         self._before.setdefault(ticket.object, deque()).append((ticket.number, state))
 
     def confirmed(self, tickets: Iterable[Ticket]) -> None:
-        """These changes are confirmed, and so are those before them."""
+        """Note that these changes and those before them are confirmed."""
         for key, number in tickets:
             before = self._before.get(key)
             while before and before[0][0] <= number:
@@ -42,7 +43,7 @@ class Copies:
                 del self._before[key]
 
     def oldest(self, key: str) -> Mapping[str, Any] | None:
-        """The attributes of the object in the cut. None: those that it has now."""
+        """Return the attributes of the object in the cut. None: its present ones."""
         before = self._before.get(key)
         return before[0][1] if before else None
 
@@ -56,7 +57,7 @@ class Cut:
         """Operations that this node has confirmed since it was opened."""
 
     def get(self, kind: type[S], name: str) -> S:
-        """A copy of the object. An object that no operation has touched yet is as it is made."""
+        """Return a copy of the object. An untouched object is a new one."""
         key = key_of(kind, name)
         found = self._space.find(key)
         state = self._copies.oldest(key)

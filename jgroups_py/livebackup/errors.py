@@ -11,16 +11,16 @@ class LiveBackupError(JGroupsError):
 
 
 class BadOperation(LiveBackupError):
-    """An operation's list of tickets cannot be: a number twice, a number that is over, a number below 1, too many. Nothing was
-    changed."""
+    """An operation's list of tickets is impossible: a number is repeated, old or below 1, or there are too many.
+    Nothing was changed."""
 
 
 class LagFull(LiveBackupError):
-    """The backup holds as many unconfirmed operations as it may. Nothing was changed."""
+    """The backup has reached its limit of unconfirmed operations. Nothing was changed."""
 
 
 class Diverged(LiveBackupError):
-    """An operation did on the backup what it did not do on the live node. The text names operation, step and object.
+    """An operation acted differently on the backup than on the live node. The text names operation, step and object.
 
     ``operation``, ``number``: its name, and its place in the term. ``objects``: the keys of the objects that it changed on the live node.
     """
@@ -49,7 +49,7 @@ class OutcomeUnknown(LiveBackupError):
 
 
 class NotReadable(LiveBackupError):
-    """This node is no backup that can be read, or not yet. Nothing was read."""
+    """This node is not, or not yet, a readable backup. Nothing was read."""
 
 
 class WorkerLost(LiveBackupError):

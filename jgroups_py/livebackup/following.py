@@ -29,10 +29,10 @@ class Following:
         """``arrival`` is the node's for its whole life, so that no two asks have one number."""
         self.live, self.term = live, term
         self.side: BackupSide | None = None
-        """None: a snapshot is being waited for."""
+        """None: a snapshot is awaited."""
         self._home, self._arrival = home, arrival
         self.marked: tuple[str, ...] = ()
-        """Objects of operations that were put aside, until they are here again."""
+        """Objects of operations that were put aside, until they are resynchronised."""
         self._kept: dict[str, int] | None = None
         """Counters of the objects that stay while others are resynchronised. None: all objects are asked for."""
         self._confirms: list[int] = []
@@ -56,7 +56,7 @@ class Following:
         self._arrival.begin(ask if is_new else self._arrival.ask, since)
 
     async def snapshot(self, message: Part | Whole) -> None:
-        """A part of it has come, or its end."""
+        """Take a part or the end of a snapshot."""
         if self.side is not None:
             return
         try:
@@ -82,11 +82,11 @@ class Following:
     async def _load(self, key: str, state: Any) -> None:
         try:
             await self._home.space.load(key, state)
-        except Exception as error:  # an unknown kind, or what a user's load raises
+        except Exception as error:  # an unknown kind, or an error of a user's load
             raise BadSnapshot(f"the state of {key} was refused with {error!r}") from error
 
     def _refuse(self, error: BadSnapshot) -> None:
-        """Nothing of it stays. This node asks again after a while."""
+        """Drop the snapshot. This node asks again after a while."""
         self._home.counts["bad_snapshots"] += 1
         self._home.space.clear()
         self._kept = None
@@ -102,7 +102,8 @@ class Following:
     # --- operations
 
     def back_up(self, vector: Mapping[str, int], last: int) -> None:
-        """The objects are here, as they were after the live node's operation ``last``. The operations that came meanwhile follow."""
+        """Begin to back up from the objects after the live node's operation ``last``. Operations that came meanwhile
+        follow."""
         self._kept, self.marked = None, ()
         self.side = BackupSide(
             self._home.space,
@@ -119,7 +120,7 @@ class Following:
         self._home.become("backup")
 
     def op(self, op: Op) -> None:
-        """An operation of the live node."""
+        """Take an operation of the live node."""
         if self.side is not None:
             self.side.take(op)
         elif not self._arrival.keep(op):
@@ -127,7 +128,7 @@ class Following:
             self.ask()
 
     def still_here(self) -> None:
-        """The view has changed, and the live node is still in it."""
+        """Confirm the membership: the live node is still in the new view."""
         if self.side is not None:
             self._home.say(Here(self.term), self.live)
 
@@ -161,9 +162,10 @@ class Following:
         self._home.nursery.start_soon(self._put_aside, error, self.side)
 
     async def _put_aside(self, error: LiveBackupError, side: BackupSide | None) -> None:
-        """An operation differs. It, and what is not confirmed since, may have made its objects wrong: they are taken anew.
+        """Put aside an operation that differs. It and later unconfirmed ones may have spoiled their objects, which are
+        taken anew.
 
-        All operations before the oldest one that is not confirmed are complete, so the other objects are right.
+        All operations before the oldest unconfirmed one are complete, so the other objects are right.
         """
         if self._ended or side is None or side is not self.side:
             return
@@ -194,7 +196,7 @@ class Following:
     # --- the end
 
     async def end(self) -> Held:
-        """The live node is gone, or another one is followed. What is not confirmed is reversed (P13)."""
+        """End following and reverse everything unconfirmed (P13)."""
         self._ended = True
         side, self.side = self.side, None
         held = Held()

@@ -1,4 +1,4 @@
-"""Home: what the parts of a node share. Held: what a node keeps from one term to the next."""
+"""Home: the data shared by a node's parts. Held: the data that a node keeps from one term to the next."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ Role = Literal["joining", "live", "backup", "fenced"]
 
 
 ASIDE_MAX: Final = 100
-"""Operations that were put aside, the newest ones, which a node remembers."""
+"""The newest put-aside operations that a node remembers."""
 
 
 @dataclass(frozen=True)
 class PutAside:
-    """An operation that did something else on this backup. ``resynchronised``: the objects that were marked for that and taken anew from
-    the live node; empty: all objects were."""
+    """An operation that acted differently on this backup. ``resynchronised``: the objects that were taken anew from the
+    live node; empty: all."""
 
     operation: str
     term: int
@@ -42,7 +42,7 @@ class Say(Protocol):
 
 @dataclass(frozen=True)
 class Home:
-    """What the parts of one node share."""
+    """The data shared by the parts of one node."""
 
     name: str
     space: Space
@@ -50,22 +50,22 @@ class Home:
     nursery: trio.Nursery
     counts: Counter[str]
     lines: LogLimit
-    """Which lines of the log are written, of those that others can cause."""
+    """Limits log lines that others can cause."""
     say: Say
     become: Callable[[Role], None]
     aside: deque[PutAside]
     """The newest operations that were put aside, of at most ``ASIDE_MAX``."""
     changed: Callable[[], None]
-    """Somebody who waits for the node may look again."""
+    """Wakes callers that wait for the node."""
 
 
 @dataclass(frozen=True)
 class Held:
-    """What a node has between two terms: the objects of its space, with their counters."""
+    """A node's data between two terms: its objects with their counters."""
 
     vector: Mapping[str, int] = field(default_factory=dict)
     complete: bool = False
-    """All that was confirmed in its newest term."""
+    """Does it have everything confirmed in its newest term?"""
     was_live: bool = False
     confirmed: int = 0
-    """Operations of that term which it has done."""
+    """Operations of that term that it has done."""

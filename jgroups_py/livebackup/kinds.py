@@ -1,4 +1,4 @@
-"""Kinds: what a stateful object is (P3). A user's class derives from Stateful; its methods change it.
+"""Kinds: the classes of stateful objects (P3). A user's class derives from Stateful; its methods change it.
 
 class Queue(Stateful):
     def __init__(self) -> None:
@@ -28,44 +28,45 @@ F = TypeVar("F", bound=Callable[..., Any])
 _UNDO: Final = "__livebackup_undo__"
 _READS: Final = "__livebackup_reads__"
 REMOVAL: Final = "_remove"
-"""In place of a method: the object is removed. No method of a kind has such a name."""
+"""Stands for a removal in place of a method name. No method of a kind has such a name."""
 METHODS_MAX: Final = 1_000
-"""Methods of kinds of which is kept whether they are async."""
+"""Methods of kinds in the memory of which are async."""
 _OWN: Final = frozenset({"save", "load"})
 
 
 @lru_cache(METHODS_MAX)
 def _is_async(method: Callable[..., Any]) -> bool:
-    """Looked up once: it takes longer than most methods."""
+    """Is the method async? Remembered, because the check takes longer than most methods."""
     return inspect.iscoroutinefunction(method)
 
 
 class Stateful:
-    """A kind of object. An object is made without arguments, on the live node and on the backup, when an operation first touches it. It stays
-    until an operation removes it (``Work.remove``); who touches it after that gets one that is made anew.
+    """A kind of object. An object is made without arguments, on the live node and on the backup, when an operation
+    first touches it. It stays until an operation removes it (``Work.remove``); a later access makes a new one.
 
-    Every call of a public method counts as a change, those that only read included: an operation must read the same on both sides.
+    Every call of a public method counts as a change, reads included: an operation must read the same on both sides.
     A method's result depends on the object and its arguments alone; time and chance come from the operation (``Work.now``,
     ``Work.random``). A method may be async. It changes no other object.
     """
 
     runs_in: ClassVar[Where] = "task"
-    """"thread": methods are not async and run in a worker thread, for work that holds the processor outside of the interpreter.
-    "process": they are not async, and the object lives in a process of its node, for work that holds the interpreter. Arguments, values and
-    the attributes go through a pipe. The class stands in a module, not in a function."""
+    """"thread": methods are not async and run in a worker thread, for computations outside of the interpreter lock.
+    "process": methods are not async and the object lives in a process of its node, for computations in Python.
+    Arguments, values and attributes go through a pipe; the class is in a module, not in a function."""
 
     def save(self) -> Any:
-        """The state as plain data (what msgpack has), for a snapshot. The default is all attributes."""
+        """Return the state as plain data (msgpack's types), for a snapshot. By default all attributes."""
         return vars(self)
 
     def load(self, state: Any) -> None:
-        """Take the state that ``save`` gave."""
+        """Take a state that ``save`` returned."""
         vars(self).clear()
         vars(self).update(state)
 
 
 def undone_by(name: str) -> Callable[[F], F]:
-    """Decorator of a method that changes the object: the method ``name`` reverses it. It is called with the result and the arguments.
+    """Decorate a method that changes the object: the method ``name`` reverses it, called with the result and the
+    arguments.
 
     Without it the backup copies the object before each change, which is right for every object and slow for large ones. An async method is
     copied all the same, because it may be cancelled half-way.
@@ -79,8 +80,8 @@ def undone_by(name: str) -> Callable[[F], F]:
 
 
 def only_reads(method: F) -> F:
-    """Decorator of a method that changes nothing of its object. It counts as a change all the same, but a backup has nothing to reverse,
-    so it does not copy the object."""
+    """Decorate a method that does not change its object. It still counts as a change, but a backup need not copy the
+    object."""
     setattr(method, _READS, True)
     return method
 
@@ -91,10 +92,10 @@ _EFFECTS: Final = "__livebackup_effects__"
 
 
 def by_effects(operation: F) -> F:
-    """Decorator of an operation: backups do not run it again, they repeat its calls of methods, with their arguments.
+    """Decorate an operation that backups do not run again: they repeat its method calls with their arguments.
 
-    For operations that ask a clock, the system's chance or a foreign service. The arguments of their methods are plain data. The methods
-    themselves depend on the object and their arguments alone, as always.
+    For operations that use a clock, random numbers of the system or a foreign service. The arguments of their methods
+    are plain data. The methods themselves depend on the object and their arguments alone, as always.
     """
     setattr(operation, _EFFECTS, True)
     return operation
@@ -114,7 +115,7 @@ class Catalogue:
 
     @staticmethod
     def of(kinds: Iterable[type[Stateful]], operations: Iterable[Operation]) -> Catalogue:
-        """Raises TypeError for what is neither, and for two of one name."""
+        """Make a catalogue. TypeError: an item is neither, or two have one name."""
         by_kind: dict[str, type[Stateful]] = {}
         for kind in kinds:
             if not (isinstance(kind, type) and issubclass(kind, Stateful)):
@@ -140,18 +141,19 @@ class Catalogue:
 
 
 def is_only_reading(kind: type[Stateful], name: str) -> bool:
-    """Whether the method has the decorator ``only_reads``."""
+    """Does the method have the decorator ``only_reads``?"""
     return getattr(getattr(kind, name, None), _READS, False)
 
 
 def undo_of(kind: type[Stateful], name: str) -> str | None:
-    """The name of the method that reverses this one. None for an async method, which may be cancelled half-way."""
+    """Return the name of the method that reverses this one. None for an async method, which may be cancelled
+    half-way."""
     method = getattr(kind, name, None)
     return None if method is None or _is_async(method) else getattr(method, _UNDO, None)
 
 
 def method_of(kind: type[Stateful], name: str, key: str) -> Callable[..., Any]:
-    """The public method of a kind. Raises BadOperation, which names the object ``key``."""
+    """Return the public method of a kind. Raises BadOperation, which names the object ``key``."""
     found = _public(kind, name)
     if found is None:
         raise BadOperation(f"{key} has no public method {name}")
@@ -173,7 +175,7 @@ class OperationOutcome:
 
     @property
     def raised(self) -> str:
-        """The name of the error, or nothing."""
+        """Return the name of the error. Empty: none was raised."""
         return type(self.error).__name__ if self.error else ""
 
     def unwrap(self) -> Any:
@@ -183,7 +185,7 @@ class OperationOutcome:
 
 
 async def outcome_of(running: Awaitable[Any]) -> OperationOutcome:
-    """Errors become an outcome; a cancellation goes on, without the errors that came along with it from a nursery."""
+    """Turn an error into an outcome. A cancellation passes, without errors that a nursery raised with it."""
     try:
         return OperationOutcome(await running, None)
     except Exception as error:

@@ -25,7 +25,7 @@ _log = logging.getLogger("jgroups_py.livebackup")
 
 
 class Leading:
-    """In one term."""
+    """A live node in one term."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class Leading:
         )
 
     async def stay(self, *, task_status: trio.TaskStatus[None]) -> None:
-        """The tasks of the term."""
+        """Run the tasks of the term."""
         try:
             with self._scope:
                 async with trio.open_nursery() as tasks:
@@ -73,7 +73,7 @@ class Leading:
             self.side.give_up()
 
     async def _repeat(self, name: str, timer: Every) -> None:
-        """An operation that the live node starts itself (P4)."""
+        """Run an operation of a timer again and again (P4)."""
         while True:
             await trio.sleep(timer.seconds)
             try:
@@ -85,17 +85,17 @@ class Leading:
                 )
 
     async def run(self, name: str, operation: Operation, arguments: tuple[Any, ...]) -> Any:
-        """See ``LiveSide.run``."""
+        """Run an operation. Run an operation. See ``LiveSide.run``."""
         return await self.side.run(name, operation, arguments)
 
     # --- the others
 
     def lead(self, to: Address | None = None, *, anew: bool = False) -> None:
-        """Say that this node is live."""
+        """Announce that this node is live."""
         self._home.say(Lead(self.side.term, self.side.last, self._digest, anew), to)
 
     def on_view(self, view: View) -> None:
-        """Nobody waits for backups that have left."""
+        """Forget backups that have left."""
         for backup in self.side.confirming.members:
             if backup not in view:
                 self.side.pace.backups_changed()
@@ -104,7 +104,7 @@ class Leading:
         self._home.changed()
 
     def hear(self, sender: Address, message: Confirm | Here | Join | Ready) -> None:
-        """A backup, or somebody who wants to be one, has said something."""
+        """Handle a message of a present or future backup."""
         side = self.side
         match message:
             case Confirm() if message.term == side.term:
@@ -122,7 +122,8 @@ class Leading:
     # --- snapshots
 
     def _asked(self, join: Join) -> SnapshotAsk:
-        """Operations of another term have other numbers."""
+        """Return the ask with its ``since``. Return the ask with its ``since``. Operations of another term have other
+        numbers."""
         return SnapshotAsk(join.ask, join.since if join.term == self.side.term else 0)
 
     async def _give_snapshots(self, to: Address) -> None:
@@ -160,7 +161,7 @@ class Leading:
     # --- the end
 
     async def end(self) -> Held:
-        """This node is not live any more: clients are told that they do not know."""
+        """End the term: open calls raise OutcomeUnknown."""
         self.side.end()
         with trio.move_on_after(self._home.settings.abandon_timeout):
             await self.side.quiet()
@@ -172,5 +173,5 @@ class Leading:
 
 
 def digest_of(vector: Mapping[str, int]) -> bytes:
-    """The same for the same objects with the same counters."""
+    """Return a digest, equal for equal objects with equal counters."""
     return sha256(encode(sorted(vector.items()))).digest()[:16]

@@ -1,11 +1,12 @@
 """Ledger: which operations may be confirmed (P9).
 
-An operation depends on the operations that made the change before each of its own, on what those depend on, and so on. Two operations
-may depend on each other: A = S1(12), Q1(102) and B = Q1(101), S1(13). Confirmation is prefix-closed: an operation is confirmed when it
-and everything it depends on are complete. So what is confirmed never has to be reversed, whatever is lost.
+An operation depends on the operations that made the change before each of its own, and on their dependencies. Two
+operations may depend on each other: A = S1(12), Q1(102) and B = Q1(101), S1(13). Confirmation is prefix-closed: an
+operation is confirmed when it and all its dependencies are complete. A confirmed operation is therefore never reversed,
+whatever is lost.
 
-Cost: a completed operation walks over the complete operations that it depends on, up to the first one that is not complete, and walks
-again when that one is confirmed. So a walk is as long as the lag at most, which the live node limits.
+Cost: a completed operation walks over its complete dependencies up to the first incomplete one, and again when that one
+is confirmed. A walk is at most as long as the lag, which the live node limits.
 """
 
 from __future__ import annotations
@@ -18,12 +19,12 @@ from jgroups_py.livebackup.tickets import Record, Ticket
 
 @dataclass(slots=True)
 class _Kept:
-    """An operation that is not confirmed."""
+    """An unconfirmed operation."""
 
     record: Record
     complete: bool = False
     waiting: list[int] = field(default_factory=list)
-    """Complete operations that depend on this one, to be looked at again when it is confirmed."""
+    """Complete operations to check again when this one is confirmed."""
 
 
 class Ledger:
@@ -46,14 +47,14 @@ class Ledger:
         return self._kept[op].record
 
     def owner(self, ticket: Ticket) -> int | None:
-        """The unconfirmed operation that has this ticket."""
+        """Return the unconfirmed operation that has this ticket."""
         return self._made_by.get(ticket)
 
     def is_complete(self, op: int) -> bool:
         return self._kept[op].complete
 
     def add(self, op: int, record: Record) -> None:
-        """The operation is known and not complete. Its tickets belong to nobody else, which the caller has checked."""
+        """Add an incomplete operation. The caller has checked that its tickets are free."""
         assert op not in self._kept, op
         self._kept[op] = _Kept(record)
         for ticket in record:
@@ -61,7 +62,8 @@ class Ledger:
             self._made_by[ticket] = op
 
     def completed(self, op: int) -> dict[int, Record]:
-        """All changes of ``op`` are made. Returns the operations that are confirmed by that, with their records, by number."""
+        """Note that all changes of ``op`` are made. Return the operations that this confirms, with their records, by
+        number."""
         kept = self._kept[op]
         assert not kept.complete, op
         kept.complete = True
@@ -74,8 +76,8 @@ class Ledger:
         return dict(sorted(confirmed.items()))
 
     def _look_at(self, op: int, confirmed: dict[int, Record]) -> list[int]:
-        """Confirm ``op`` with everything it depends on, or let it wait for the first of these that is not complete. Returns who waited
-        for what is confirmed now."""
+        """Confirm ``op`` and its dependencies, or let it wait for the first incomplete one. Return the operations that
+        waited for newly confirmed ones."""
         closed = {op: None}
         todo = [op]
         while todo:
@@ -93,14 +95,14 @@ class Ledger:
         return waiting
 
     def _before(self, op: int) -> Iterable[int]:
-        """The unconfirmed operations that made the change before each change of ``op``."""
+        """Yield the unconfirmed operations that made the change before each change of ``op``."""
         for name, number in self._kept[op].record:
             other = self._made_by.get(Ticket(name, number - 1))
             if other is not None and other != op:
                 yield other
 
     def drop(self, op: int) -> None:
-        """The operation is given up: it is neither complete nor confirmed, and nobody will ask for it again."""
+        """Forget an incomplete operation that was given up."""
         self._forget(op)
 
     def _forget(self, op: int) -> Record:

@@ -24,13 +24,13 @@ from jgroups_py.livebackup.work import AloneWork, LiveWork, Work
 from jgroups_py.values.address import Address
 
 PART_BYTES = 256_000
-"""Of a snapshot, about so many bytes are one message."""
+"""Bytes of a snapshot in one message, roughly."""
 PART_REMOVED = 1_000
 """Removed objects of a snapshot in one message."""
 
 
 class _Answer:
-    """What a caller waits for."""
+    """The answer that a caller waits for."""
 
     __slots__ = ("event", "is_confirmed", "outcome")
 
@@ -56,7 +56,7 @@ class LiveSide:
         out: Outgoing[Address],
         awaited: Iterable[Address] = (),
     ) -> None:
-        """``start`` runs something in a task that lasts no longer than the term."""
+        """``start`` runs a job in a task that ends with the term."""
         self.term = term
         self.space = space
         self.counters = Counters(counters.items())
@@ -66,7 +66,7 @@ class LiveSide:
             settings.confirm, settings.backups_min, awaited
         )
         self.slowed = 0
-        """How often an operation waited because a backup was too far behind."""
+        """Operations that waited because a backup was too far behind."""
         self._settings = settings
         self._start = start
         self._wall, self._chance = wall, chance
@@ -74,7 +74,7 @@ class LiveSide:
         self._pausing = 0
         self._moved = trio.Event()
         self._waiting = 0
-        """Who waits for ``_moved``."""
+        """Callers that wait for ``_moved``."""
         self._answers: dict[int, _Answer] = {}
         self.pace = ObjectPace(settings.lag_aim, self.confirming.is_settled, trio.current_time)
         self._changed = Changed(self.counters)
@@ -168,21 +168,21 @@ class LiveSide:
     def _op(
         self, work: Work, given: list[Any], record: list[Any] | None, raised: str, *more: Any
     ) -> Op:
-        """The operation with its number."""
+        """Make the message of an operation with its number."""
         self.last += 1
         return Op(
             self.term, self.last, work.name, given, work.now, work.seed, record, raised, *more
         )
 
     def _sent(self, op: Op, answer: _Answer) -> None:
-        """Hand it out. ``answer`` is given when it is confirmed."""
+        """Send an operation. ``answer`` is given when it is confirmed."""
         data = encode(op)
         self._answers[op.number] = answer
         self._out.operation(data)
         self.answer(self.confirming.sent(op.number, len(data), trio.current_time()))
 
     def answer(self, numbers: list[int]) -> None:
-        """These operations are confirmed. Others may be nearer to it, too."""
+        """Answer confirmed operations, and wake those that wait."""
         for number in numbers:
             answer = self._answers.pop(number)
             answer.is_confirmed = True
@@ -192,7 +192,7 @@ class LiveSide:
             lock.look_again(self.pace.may_begin)
 
     def give_up(self) -> None:
-        """Nothing is answered any more: who waits does not know."""
+        """End all answers: waiting callers get OutcomeUnknown."""
         answers, self._answers = self._answers, {}
         for answer in answers.values():
             answer.event.set()
@@ -236,21 +236,23 @@ class LiveSide:
         self.wake()
 
     async def quiet(self) -> None:
-        """Wait until no operation is under way."""
+        """Wait until no operation is running."""
         while self._under_way:
             await self._wait_moved()
 
     def end(self) -> None:
-        """No operation begins any more."""
+        """Let no further operation begin."""
         self.ended = True
         self.wake()
 
     # --- snapshots
 
     async def snapshot(self, asked: SnapshotAsk) -> list[bytes]:
-        """The messages of a snapshot: the objects that were asked for with their counters, at a moment at which no operation is under way.
+        """Return the messages of a snapshot: the wanted objects with their counters, at a moment without running
+        operations.
 
-        Raises trio.TooSlowError after ``snapshot_wait``, and BadOperation for an object whose ``save`` gives what is not plain data.
+        Raises trio.TooSlowError after ``snapshot_wait``, and BadOperation for an object whose ``save`` returns other
+        than plain data.
         """
         self._pausing += 1
         try:

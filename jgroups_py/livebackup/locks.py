@@ -1,7 +1,7 @@
-"""ObjectLock: who may change an object of the live node.
+"""ObjectLock: the right to change an object of the live node.
 
-Operations that have changed something go first: others wait for what they hold up. An operation that has changed nothing yet holds up nobody, so
-it may be let wait while the backups are behind (``pace.py``). Nobody waits for that with an object in its hand.
+Operations that have changed something go first, because others wait for them. An operation without changes holds up
+nobody, so it may wait while the backups are behind (``pace.py``). No operation waits for that with a changed object.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ MayBegin = Callable[["ObjectLock"], bool]
 
 
 class ObjectLock:
-    """A lock that is handed over in the order in which it is asked for. Taking a free one is no checkpoint."""
+    """A fair lock. Taking a free one is no checkpoint."""
 
     __slots__ = ("_beginning", "_going_on", "_held", "key")
 
@@ -27,7 +27,8 @@ class ObjectLock:
         self._beginning: dict[trio.lowlevel.Task, None] = {}
 
     async def acquire(self, begins: bool, may_begin: MayBegin) -> None:
-        """``begins``: the operation has changed nothing yet. It waits for ``may_begin`` as well; see ``look_again``."""
+        """Take the lock. ``begins``: the operation has changed nothing yet and also waits for ``may_begin``; see
+        ``look_again``."""
         if not self._held and (not begins or (not self._beginning and may_begin(self))):
             self._held = True
             return
@@ -42,13 +43,13 @@ class ObjectLock:
         await trio.lowlevel.wait_task_rescheduled(abort)
 
     def release(self, may_begin: MayBegin) -> None:
-        """The next one has it, and goes on in the next turn of the loop."""
+        """Give the lock to the next one, which goes on in the next turn of the loop."""
         assert self._held
         self._held = False
         self.look_again(may_begin)
 
     def look_again(self, may_begin: MayBegin) -> None:
-        """``may_begin`` may have become true."""
+        """Check waiters again: Check waiters again: ``may_begin`` may have become true."""
         if self._held:
             return
         if self._going_on:

@@ -60,7 +60,7 @@ class Lead(msgspec.Struct, frozen=True, tag="l", array_like=True, forbid_unknown
     last: Number
     digest: bytes
     anew: bool = False
-    """To one backup: ask for a snapshot, though you know me."""
+    """To one backup: ask for a new snapshot."""
 
 
 class Here(msgspec.Struct, frozen=True, tag="h", array_like=True, forbid_unknown_fields=True):
@@ -70,13 +70,13 @@ class Here(msgspec.Struct, frozen=True, tag="h", array_like=True, forbid_unknown
 
 
 class Gone(msgspec.Struct, frozen=True, tag="g", array_like=True, forbid_unknown_fields=True):
-    """To all: the sender was live in this term, and is not any more."""
+    """To all: the sender was live in this term and no longer is."""
 
     term: Number
 
 
 class Standing(msgspec.Struct, frozen=True, tag="s", array_like=True, forbid_unknown_fields=True):
-    """From everybody in a view without a live node, to all. The rest as in ``roles.Stand``."""
+    """To all, from each member of a view without a live node. Fields as in ``roles.Stand``."""
 
     view: Number
     term: Number
@@ -86,8 +86,8 @@ class Standing(msgspec.Struct, frozen=True, tag="s", array_like=True, forbid_unk
 
 
 class Join(msgspec.Struct, frozen=True, tag="j", array_like=True, forbid_unknown_fields=True):
-    """To the live node: send me a snapshot, and give it the number ``ask``. A newer ask replaces an older one. ``since``: only the objects
-    that this operation or a later one of the term has changed; 0: all."""
+    """To the live node: send me a snapshot with the number ``ask``. A newer ask replaces an older one. ``since``: only
+    objects changed by this operation of the term or a later one; 0: all."""
 
     term: Number
     ask: Number
@@ -105,8 +105,8 @@ class Part(msgspec.Struct, frozen=True, tag="p", array_like=True, forbid_unknown
 
 
 class Whole(msgspec.Struct, frozen=True, tag="w", array_like=True, forbid_unknown_fields=True):
-    """The snapshot had so many objects, removed ones included. It contains the operations up to ``last``. ``since``: as in the Join that it answers, or
-    0: all objects came."""
+    """The end of a snapshot: its number of objects, removed ones included. It contains the operations up to ``last``.
+    ``since``: as in the answered Join, or 0: all objects came."""
 
     term: Number
     snapshot: Number
@@ -116,7 +116,7 @@ class Whole(msgspec.Struct, frozen=True, tag="w", array_like=True, forbid_unknow
 
 
 class Ready(msgspec.Struct, frozen=True, tag="r", array_like=True, forbid_unknown_fields=True):
-    """From a backup to the live node: the snapshot is here, I confirm from now on."""
+    """From a backup to the live node: I have the snapshot and confirm from now on."""
 
     term: Number
     last: Number
@@ -128,18 +128,18 @@ _encoder: Final = msgspec.msgpack.Encoder()
 _decoder: Final[msgspec.msgpack.Decoder[Message]] = msgspec.msgpack.Decoder(Message)
 
 encode = _encoder.encode
-"""A message as bytes; also the state of one object, to know its size."""
+"""Encode a message, or the state of one object to know its size."""
 
 
 def together(operations: list[bytes]) -> bytes:
-    """One message of encoded operations."""
+    """Join encoded operations into one message."""
     if len(operations) == 1:
         return operations[0]
     return encode(_EncodedOps([msgspec.Raw(one) for one in operations]))
 
 
 def checksum_of(state: Any) -> bytes:
-    """The same for equal plain data; the order of a dictionary counts. Raises TypeError for what is not plain data."""
+    """Return a checksum, equal for equal plain data; the order of a dictionary counts. TypeError: no plain data."""
     return blake2b(encode(state), digest_size=8).digest()
 
 
@@ -148,7 +148,7 @@ class BadMessage(ValueError):
 
 
 def decode(data: bytes | bytearray | memoryview) -> Message:
-    """Raises BadMessage."""
+    """Decode a message. Decode a message. Raises BadMessage."""
     if len(data) > MESSAGE_MAX:
         raise BadMessage(f"{len(data)} bytes, at most {MESSAGE_MAX} are taken")
     try:
@@ -158,5 +158,5 @@ def decode(data: bytes | bytearray | memoryview) -> Message:
 
 
 def plain(value: Any) -> Any:
-    """The value as it is after a journey. Raises TypeError for what is not plain data."""
+    """Return the value as its receiver gets it. TypeError: no plain data."""
     return msgspec.msgpack.decode(msgspec.msgpack.encode(value))

@@ -1,7 +1,7 @@
 """LiveBackupNode: a member of a group of which one is live and the others are backups.
 
     view       the live node goes on if its view is large enough; without one the members elect one (roles.py)
-    Lead       a live node has told itself: a node that has not exactly its state asks for a snapshot
+    Lead a live node announces itself: a node without exactly its state asks for a snapshot
     Op         the backup runs it again (following.py, backup.py)
     Confirm    the live node answers clients (leading.py, live.py)
 
@@ -61,7 +61,7 @@ _log = logging.getLogger("jgroups_py.livebackup")
 P = ParamSpec("P")
 V = TypeVar("V")
 LOG_INTERVAL: Final = 60.0
-"""Seconds between two lines of the log about the same thing, of those that others can cause."""
+"""Seconds between two log lines about the same thing, for lines that others can cause."""
 
 
 class LiveBackupNode:
@@ -91,7 +91,7 @@ class LiveBackupNode:
         self.term = 0
         self.counts: Counter[str] = Counter()
         self.on_view: Callable[[View], None] | None = None
-        """Called with each view when this node knows it, before it acts on it."""
+        """Called with each view before this node acts on it."""
         self.out: Outgoing[Address] = Outgoing(
             self._send, self._on_sent, self._send_operations, self._open_operations
         )
@@ -111,7 +111,7 @@ class LiveBackupNode:
         self._leading: Leading | None = None
         self._following: Following | None = None
         self._held = Held()
-        """What is there between two terms."""
+        """The data between two terms."""
         self._arrival = Arrival()
         self._view: View | None = None
         self._election: Election[Address] | None = None
@@ -125,24 +125,25 @@ class LiveBackupNode:
 
     @property
     def live(self) -> Address | None:
-        """The live node, if it is known."""
+        """Return the live node, if it is known."""
         if self._leading is not None:
             return self._channel.address
         return self._following.live if self._following is not None else None
 
     @property
     def backups(self) -> tuple[Address, ...]:
-        """On the live node: the backups that have a snapshot and confirm."""
+        """Return, on the live node, the backups that have a snapshot and confirm."""
         return self._leading.side.confirming.backups if self._leading else ()
 
     @property
     def put_aside(self) -> tuple[PutAside, ...]:
-        """On a backup: the newest operations that did something else than on the live node."""
+        """Return, on a backup, the newest operations that acted differently than on the live node."""
         return tuple(self._home.aside)
 
     @property
     def marked(self) -> tuple[str, ...]:
-        """On a backup: objects of operations that were put aside, which are being resynchronised. Nothing of this node counts meanwhile."""
+        """Return, on a backup, objects that are being resynchronised after put-aside operations. Meanwhile this node
+        confirms nothing."""
         return self._following.marked if self._following is not None else ()
 
     async def run(self, operation: Operation, *arguments: Any) -> Any:
@@ -169,11 +170,11 @@ class LiveBackupNode:
     ) -> V:
         """On a backup: call ``function(cut, ...)``, which reads copies of objects with ``cut.get(Kind, name)``. Return its value.
 
-        It sees all that this backup has confirmed and nothing else, so nothing of an operation that is half done or may be reversed. With
-        ``confirm="all"`` that is all that clients were told, and what they are about to be told.
+        It sees exactly the operations that this backup has confirmed, so nothing half done or reversible. With
+        ``confirm="all"`` these are all answered operations, and some that are about to be answered.
 
         Raises:
-            NotReadable: this node is not a backup, or ``readable`` is not set. On the live node run an operation.
+            NotReadable: this node is no backup, or ``readable`` is not set. On the live node run an operation.
         """
         side = self._following.side if self._following is not None else None
         if side is None or side.copies is None:
@@ -189,12 +190,12 @@ class LiveBackupNode:
         return self.role
 
     async def wait_backups(self, number: int) -> None:
-        """On the live node: wait until at least so many backups confirm."""
+        """Wait, on the live node, until at least ``number`` backups confirm."""
         while len(self.backups) < number:
             await self._changed.wait()
 
     def statistics(self) -> Mapping[str, int | float]:
-        """Counters, and how far the slowest backup is behind."""
+        """Return counters and the lag of the slowest backup."""
         found: dict[str, int | float] = dict(self.counts)
         found["term"], found["objects"] = self.term, len(self.space)
         found["waiting_messages"] = self.out.messages
@@ -211,10 +212,10 @@ class LiveBackupNode:
             found["unconfirmed"] = len(self._following.side.applier)
         return found
 
-    # --- what comes
+    # --- incoming
 
     async def serve(self) -> None:
-        """The node's own task: views and messages in their order."""
+        """Handle views and messages in their order, in the node's own task."""
         async for item in self._channel:
             match item:
                 case View():
@@ -227,7 +228,7 @@ class LiveBackupNode:
                         continue
                     await self._on_message(sender, message)
                 case Excluded():
-                    # Others went on without this member, and it missed what they said.
+                    # Others went on without this member, which missed their messages.
                     await self._leave_term(drop=True)
 
     async def _on_message(self, sender: Address, message: Message) -> None:
@@ -246,7 +247,7 @@ class LiveBackupNode:
                     self._leading.hear(sender, message)
 
     async def _on_live(self, sender: Address, message: Op | Part | Whole | Gone) -> None:
-        """What only the live node that is followed may say."""
+        """Handle a message that only the followed live node may send."""
         following = self._following
         if following is None or sender != following.live or message.term != self.term:
             if isinstance(message, Op) and sender != self._channel.address:
@@ -277,11 +278,11 @@ class LiveBackupNode:
             self._following.still_here()
         else:
             await self._stand()
-            for sender, said in list(self._standings.items()):  # those that came before the view
+            for sender, said in list(self._standings.items()):  # messages that came before the view
                 await self._on_standing(sender, said)
 
     async def _stand(self) -> None:
-        """There is no live node that this one knows: say how it stands."""
+        """Report how this node stands: it knows no live node."""
         assert self._view is not None and self._election is not None
         await self._leave_term()
         if not self._election.possible:
@@ -290,7 +291,7 @@ class LiveBackupNode:
         self._say(Standing(self._view.id, self.term, held.complete, held.was_live, held.confirmed))
 
     async def _leave_term(self, *, drop: bool = False) -> None:
-        """The term is over for this node. ``drop``: what it has is not what others have."""
+        """End the term for this node. ``drop``: its state differs from the others'."""
         ending: Leading | Following | None = self._leading or self._following
         self._leading = self._following = None
         if ending is not None:
@@ -313,7 +314,7 @@ class LiveBackupNode:
             await self._begin(decision)
 
     async def _begin(self, decision: Decision[Address]) -> None:
-        """This node is live from now on."""
+        """Become the live node."""
         if not self._held.complete:
             self.space.clear()
             self._held = Held()
@@ -363,7 +364,7 @@ class LiveBackupNode:
         self._follow(sender, lead)
 
     def _gives_way(self, live: Address, sender: Address, lead: Lead) -> bool:
-        """Whether a live node in this node's term gives way to the one that says ``lead``."""
+        """Does a live node in this node's term give way to the sender of ``lead``?"""
         assert self._view is not None
         return prevails(self._view.members, sender, lead.term, live, self.term)
 
@@ -377,7 +378,7 @@ class LiveBackupNode:
         else:
             self._following.ask()
 
-    # --- small things
+    # --- helpers
 
     def _become(self, role: Role) -> None:
         self.role = role
@@ -389,7 +390,7 @@ class LiveBackupNode:
 
     def _say(self, message: Message, to: Address | None = None) -> bool:
         once = None
-        if isinstance(message, Lead | Here | Join):  # what a member may make this one repeat
+        if isinstance(message, Lead | Here | Join):  # a member may repeat these
             once = (type(message), message.term, isinstance(message, Lead) and message.anew)
         return self.out.say(encode(message), to, once=once)
 

@@ -42,8 +42,8 @@ class Object:
         return partial(method_of(type(self.state), name, self.key), self.state)
 
     async def checked(self, outcome: OperationOutcome) -> tuple[OperationOutcome, bytes]:
-        """The outcome of a change and the checksum of the object after it. When ``save`` gives what is not plain data, the change has
-        raised BadOperation, on both sides."""
+        """Return the outcome of a change and the checksum of the object after it. If ``save`` returns other than plain
+        data, the outcome is BadOperation, on both sides."""
         try:
             return outcome, checksum_of(await self.save())
         except TypeError as error:
@@ -51,7 +51,7 @@ class Object:
             return OperationOutcome(None, BadOperation(problem)), b""
 
     async def save(self) -> Any:
-        """The state as plain data."""
+        """Return the state as plain data."""
         return self.state.save()
 
     async def load(self, state: Any) -> None:
@@ -59,10 +59,10 @@ class Object:
         self.state.load(state)
 
     async def forget(self) -> None:
-        """The object is not there any more."""
+        """Forget the state: the object is removed."""
 
     async def leave(self) -> Undo:
-        """The object is not there any more. Returns what brings its state back."""
+        """Remove the object. Return a function that restores its state."""
         return _nothing
 
     async def call(self, name: str, arguments: tuple[Any, ...]) -> Any:
@@ -78,7 +78,7 @@ class Object:
         arguments: tuple[Any, ...],
         keep: Callable[[dict[str, Any]], None] | None = None,
     ) -> tuple[OperationOutcome, Undo]:
-        """Call, and return what came and what reverses it. ``keep`` is given a copy of the attributes before the call."""
+        """Call a method. Return the outcome and its undo. ``keep`` gets a copy of the attributes before the call."""
         if is_only_reading(type(self.state), name):
             return await outcome_of(self.call(name, arguments)), _nothing
         undo_name = undo_of(type(self.state), name)
@@ -96,7 +96,7 @@ class Object:
             assert before is not None
             return outcome, partial(self._restore, before)
         if outcome.error is not None:
-            return outcome, _nothing  # such a method that raises has changed nothing
+            return outcome, _nothing  # if such a method raises, it has changed nothing
         return outcome, partial(self.method(undo_name), outcome.value, *arguments)
 
     def _restore(self, before: dict[str, Any]) -> None:
@@ -105,9 +105,9 @@ class Object:
 
 
 class OwnedObject(Object):
-    """One that lives in a process of its node. ``state`` is a blank one, of which only the class counts.
+    """An object in a process of its node. ``state`` is a blank object; only its class counts.
 
-    A call that has begun goes on to its end, also when its operation is cancelled.
+    A running call goes on to its end even if its operation is cancelled.
     """
 
     __slots__ = ("_workers",)
@@ -162,7 +162,7 @@ _NEVER_CHANGE: Final = frozenset({int, str, bytes, float, bool, type(None)})
 
 
 def _copied(attributes: dict[str, Any]) -> dict[str, Any]:
-    """A deep copy. Values that never change are most of many objects, and copy.deepcopy looks at each of them."""
+    """Copy deeply. Most values of many objects never change, and copy.deepcopy would visit each of them."""
     rest = {n: value for n, value in attributes.items() if type(value) not in _NEVER_CHANGE}
     return {**attributes, **copy.deepcopy(rest)} if rest else dict(attributes)
 
@@ -180,11 +180,11 @@ class Space:
         return len(self._objects)
 
     def object(self, key: str) -> Object:
-        """The object, which is made if it is not there. Raises BadOperation for an unknown kind."""
+        """Return the object; create it if it is missing. BadOperation: an unknown kind."""
         return self.obtain(key)[0]
 
     def obtain(self, key: str) -> tuple[Object, bool]:
-        """The same, and whether it was made now."""
+        """Return the object as ``object`` does, and whether it was created."""
         found = self._objects.get(key)
         if found is not None:
             return found, False
@@ -202,11 +202,11 @@ class Space:
         return tuple(self._objects.values())
 
     def find(self, key: str) -> Object | None:
-        """The object, if it is there."""
+        """Return the object, if it exists."""
         return self._objects.get(key)
 
     def check(self, key: str, method: str, arguments: Sequence[Any] = ()) -> None:
-        """Raises BadOperation when there is no such kind, or it has no such public method. Makes no object."""
+        """Check a call without creating an object. BadOperation: no such kind or public method."""
         kind = self._kind(key)
         for name in arguments if method == REMOVAL else (method,):
             method_of(kind, name, key)
@@ -220,7 +220,7 @@ class Space:
         return self.catalogue.kinds[kind]
 
     async def drop(self, key: str) -> None:
-        """The object, if it is there, is not there any more. Who changes objects holds its lock."""
+        """Remove the object, if it exists. The caller holds its lock."""
         found = self._objects.get(key)
         if found is not None:
             await found.forget()
@@ -233,7 +233,8 @@ class Space:
         arguments: tuple[Any, ...],
         keep: Callable[[dict[str, Any]], None] | None = None,
     ) -> tuple[OperationOutcome, Undo]:
-        """Make a change, which may be a removal. Returns what came and what reverses it. ``keep`` is given a copy of the attributes before it."""
+        """Make a change, perhaps a removal. Return the outcome and its undo. ``keep`` gets a copy of the attributes
+        before it."""
         found, is_new = self.obtain(key)
         if method == REMOVAL:
             return await self._remove_undoable(found, is_new, arguments, keep)
@@ -246,8 +247,8 @@ class Space:
         return outcome, partial(self.drop, key) if is_new else undo
 
     async def remove(self, found: Object, is_new: bool, unless: Sequence[str]) -> OperationOutcome:
-        """Remove the object, unless the method that is named says something true. ``is_new``: it was made for that. The outcome is whether it was there
-        and is gone."""
+        """Remove the object, unless the method ``unless`` returns a true value. ``is_new``: it was created for this
+        call. The outcome: did it exist and is it gone?"""
         for name in () if is_new else unless:
             outcome = await outcome_of(found.call(name, ()))
             if outcome.error is not None or outcome.value:
@@ -283,25 +284,25 @@ class Space:
                 await done
 
     async def checked(self, key: str, outcome: OperationOutcome) -> tuple[OperationOutcome, bytes]:
-        """As ``Object.checked``. The checksum of an object that is not there is empty."""
+        """Check as ``Object.checked``. The checksum of a missing object is empty."""
         found = self._objects.get(key)
         return (outcome, b"") if found is None else await found.checked(outcome)
 
     def those_there(self, vector: Mapping[str, int]) -> dict[str, int]:
-        """Of these counters those of objects that are there."""
+        """Return those of the counters whose objects exist."""
         return {key: number for key, number in vector.items() if key in self._objects}
 
     async def saved(self, wanted: Callable[[str], bool] = lambda key: True) -> dict[str, Any]:
-        """Key -> state, as plain data, of the objects whose keys are wanted. No operation is under way meanwhile."""
+        """Return the states of the wanted objects by key, as plain data. No operation is running."""
         chosen = [found for found in self._objects.values() if wanted(found.key)]
         return {found.key: await found.save() for found in chosen}
 
     async def load(self, key: str, state: Any) -> None:
-        """Take a state from a snapshot. Raises BadOperation for an unknown kind, and whatever the kind raises."""
+        """Take a state from a snapshot. Raises BadOperation for an unknown kind, and the kind's own errors."""
         await self.object(key).load(state)
 
     def clear(self) -> None:
-        """No object is there. No operation is under way."""
+        """Remove all objects. No operation is running."""
         self._objects.clear()
         if self._workers is not None:
             self._workers.clear()

@@ -43,14 +43,14 @@ async def open_livebackup(
     Args:
         stack, cluster, name, seed and further ones: as for ``open_channel``.
         kinds: classes of objects; see Stateful.
-        operations: async functions ``(work, *arguments)``; see Work. An operation changes objects, and nothing else that matters,
-            because backups run it again.
-        settings: who must confirm, limits and times; see LiveBackupSettings. All nodes have the same ones.
+        operations: async functions ``(work, *arguments)``; see Work. An operation has no effect but on objects, because
+            backups run it again.
+        settings: confirmation rule, limits and times; see LiveBackupSettings. They are the same on all nodes.
         timers: operations that the live node starts itself.
         wall: the clock that operations see; the default is time.time.
 
     Raises:
-        TypeError: a kind or an operation is none. Nothing was started.
+        TypeError: a class is no kind, or a function is no operation. Nothing was started.
         ConfigError, JoinError: as ``open_channel``.
     """
     catalogue = Catalogue.of(kinds, operations)

@@ -1,4 +1,4 @@
-"""Outgoing: what a node has to send, in its order.
+"""Outgoing: the messages that a node has to send, in order.
 
 Operations are bounded by the lag that the live node allows. A confirmation is as rare as the operation it answers. Other messages answer
 what a member says, and a member may repeat itself: while an answer waits, the same answer to the same member is not queued again.
@@ -17,7 +17,7 @@ from jgroups_py.livebackup.messages import together
 
 A = TypeVar("A", bound=Hashable)
 TOGETHER_BYTES: Final = 30_000
-"""Operations that wait are one message, up to this many bytes. More would be cut into fragments."""
+"""The most bytes of operations that leave as one message. More would be cut into fragments."""
 
 
 class _Waiting(NamedTuple, Generic[A]):
@@ -37,8 +37,8 @@ class Outgoing(Generic[A]):
         send_operations: Callable[[bytes], Awaitable[None]],
         open_operations: Callable[[], int] = lambda: 0,
     ) -> None:
-        """``on_sent`` is called when an operation was sent. ``send_operations``: to all others; its sender has made them. ``open_operations``: how
-        many are not answered, those that wait here included."""
+        """``on_sent`` is called when an operation was sent. ``send_operations`` sends to all others.
+        ``open_operations``: how many are not answered, those that wait here included."""
         self._send, self._on_sent = send, on_sent
         self._send_to_others = send_operations
         self._queue: deque[_Waiting[A]] = deque()
@@ -49,15 +49,15 @@ class Outgoing(Generic[A]):
         self.operations = 0
         """Operations that wait to be sent."""
         self.bytes = 0
-        """Their bytes."""
+        """Bytes of those operations."""
 
     @property
     def messages(self) -> int:
-        """Messages that wait to be sent, operations included."""
+        """Count the waiting messages, operations included."""
         return len(self._queue)
 
     def operation(self, data: bytes) -> None:
-        """To all."""
+        """Queue an operation for all."""
         self.operations += 1
         self.bytes += len(data)
         self._add(data, None, None, True)
@@ -65,8 +65,8 @@ class Outgoing(Generic[A]):
             self.hurry()
 
     def say(self, data: bytes, to: A | None = None, *, once: Hashable = None) -> bool:
-        """``once``: what the message says. Nothing is queued, and False returned, while a message that says the same waits for the same
-        receiver."""
+        """Queue a message. ``once``: a key of its content. False: not queued, because a message with that key already
+        waits for that receiver."""
         if once is not None:
             if (once, to) in self._answers:
                 return False

@@ -1,12 +1,13 @@
-"""ObjectPace: how far the live node may run ahead of its backups with one object.
+"""ObjectPace: limits how far the live node runs ahead of its backups with one object.
 
-Both sides change an object one change after the other. When a backup is a little slower, operations gather there, as many as clients wait for that
-object, and each new one is behind by all of them. So only so many operations of an object are on their way at a time: as many as the
-backups confirm in half of ``lag_aim``, at the rate that they show. The others wait on the live node for their first change, where they hold up nobody. While the
-oldest one is older than that half, no more are sent, however fast the backups were before.
+Both sides change an object one change after the other. At a slightly slower backup operations pile up, as many as
+clients wait for that object, and each new one lags behind all of them. So the number of an object's operations on their
+way is limited: to those that the backups confirm in half of ``lag_aim`` at their measured rate. The others wait on the
+live node before their first change, where they hold up nobody. While the oldest one is older than that half, no more
+are sent.
 
-The shortest way there and back that was seen is added to that half: a far network or changes that take long are no reason to wait. Two may always be on their
-way, so that a backup has the next one when it has made one.
+The shortest round trip seen is added to that half, so that a distant network or long changes are no reason to wait. Two
+may always be on their way, so that a backup never runs dry.
 """
 
 from __future__ import annotations
@@ -21,11 +22,11 @@ from jgroups_py.livebackup.locks import ObjectLock
 LEAST: Final = 2
 """Operations of an object that may always be on their way."""
 FIRST: Final = 4
-"""So many may be, before the backups have shown how fast they are. Each time they show it, at most twice as many as before."""
+"""Operations that may be on their way before the rate is measured. Each measurement at most doubles the number."""
 KEPT: Final = 1.0
-"""Seconds for which it is remembered how fast the backups were with an object of which nothing is on its way."""
+"""Seconds for which the rate of an idle object is remembered."""
 SHORTEST: Final = 1e-6
-"""Seconds between two confirmations, at least."""
+"""The least assumed seconds between two confirmations."""
 
 
 class _Ahead:
@@ -38,42 +39,42 @@ class _Ahead:
         """Number, and when it was sent; the oldest first."""
         self.most = FIRST
         self.interval = 0.0
-        """Seconds between two confirmations while there is something to confirm, smoothed. 0: not known."""
+        """Smoothed seconds between two confirmations while some are open. 0: unknown."""
         self.last = 0.0
-        """When the last one came."""
+        """When the last confirmation came."""
 
 
 class ObjectPace:
-    """Of one live node in one term."""
+    """The pace of one live node in one term."""
 
     def __init__(
         self, aim: float, is_settled: Callable[[int], bool], clock: Callable[[], float]
     ) -> None:
-        """``aim``: seconds, 0 for no limit. ``is_settled``: whether every backup has confirmed that operation."""
+        """``aim``: seconds, 0 for no limit. ``is_settled``: has every backup confirmed that operation?"""
         self._half = aim / 2
         self._is_settled, self._clock = is_settled, clock
         self._ahead: dict[str, _Ahead] = {}
         self._empty: dict[str, float] = {}
-        """Objects of which nothing is on its way, and since when; the longest first."""
+        """Idle objects, and since when; the longest first."""
         self._order: deque[tuple[int, str]] = deque()
         """All operations with their objects, the oldest first."""
         self._shortest: float | None = None
-        """Seconds from sending to the last confirmation, at least. None: not known."""
+        """The shortest seconds from sending to the last confirmation. None: unknown."""
         self._held: dict[ObjectLock, None] = {}
         self.held = 0
-        """How often an object began to be held back."""
+        """Times that an object began to be held back."""
 
     def __len__(self) -> int:
-        """Operations that are not known to be settled."""
+        """Count the operations that are not known to be settled."""
         return len(self._order)
 
     @property
     def objects(self) -> int:
-        """Objects of which something is known."""
+        """Count the known objects."""
         return len(self._ahead)
 
     def sent(self, key: str, number: int) -> None:
-        """Operation ``number``, which changed this object first, was sent to backups."""
+        """Note that operation ``number``, which changed this object first, was sent."""
         if not self._half:
             return
         now = self._clock()
@@ -86,7 +87,7 @@ class ObjectPace:
         self._empty.pop(key, None)
 
     def _forget(self, now: float) -> None:
-        """What is settled, also of objects that nobody asks for again; and such objects."""
+        """Forget settled operations, and idle objects."""
         while self._order and self._is_settled(self._order[0][0]):
             number, key = self._order.popleft()
             ahead = self._ahead.get(key)
@@ -111,15 +112,15 @@ class ObjectPace:
 
     @property
     def _patience(self) -> float:
-        """How old the oldest operation may be."""
+        """Return how old the oldest operation may be."""
         return self._half + (self._shortest or 0.0)
 
     def backups_changed(self) -> None:
-        """Other ways are to be measured."""
+        """Measure anew: the backups have changed."""
         self._shortest = None
 
     def may_begin(self, lock: ObjectLock) -> bool:
-        """Whether an operation may begin with this object. If not, ``confirmed`` tells when to ask again."""
+        """May an operation begin with this object? If not, ``confirmed`` tells when to ask again."""
         ahead = self._ahead.get(lock.key)
         if ahead is None:
             return True
@@ -134,7 +135,7 @@ class ObjectPace:
         return False
 
     def confirmed(self) -> list[ObjectLock]:
-        """Operations were confirmed. Returns the locks of which to ask ``may_begin`` again."""
+        """Note confirmations. Return the locks for which to ask ``may_begin`` again."""
         locks, self._held = list(self._held), {}
         for lock in locks:
             ahead = self._ahead.get(lock.key)
@@ -143,7 +144,7 @@ class ObjectPace:
         return locks
 
     def _learn(self, ahead: _Ahead, settled: list[tuple[int, float]]) -> None:
-        """Of an object that was held back: so its operations are seen as soon as they are settled."""
+        """Update the rate of a held object. Its operations are seen as soon as they are settled."""
         if not settled:
             return
         now = self._clock()

@@ -1,4 +1,4 @@
-"""Processes: where the objects live whose kinds have ``runs_in = "process"``, for work that holds the interpreter.
+"""Processes: they own the objects of kinds with ``runs_in = "process"``, for computations in Python.
 
 Each object belongs to one worker process, chosen by its key, and its state is there only. A worker makes one change after the other.
 A worker that is lost takes its objects with it, so its node ends: a backup goes on, or a snapshot brings the objects back.
@@ -25,10 +25,10 @@ END_SECONDS: Final = 2.0
 
 
 class Worker:
-    """One process, asked one thing at a time, in the order of the questions."""
+    """One process. It answers one question at a time, in order."""
 
     def __init__(self, kinds: Mapping[str, type[Stateful]], lost: trio.Event) -> None:
-        """``lost`` is set when the process is."""
+        """``lost`` is set when the process is lost."""
         context = multiprocessing.get_context("spawn")
         self._pipe, theirs = context.Pipe()
         self._process = context.Process(target=work, args=(theirs, dict(kinds)), daemon=True)
@@ -44,7 +44,7 @@ class Worker:
         return self._process.pid
 
     async def ask(self, request: WorkerRequest) -> WorkerReply:
-        """Waits for ever when the worker is lost: the node ends then."""
+        """Ask the worker. If it is lost this waits for ever: the node ends then."""
         async with self._turn:
             try:
                 return await trio.to_thread.run_sync(self._ask, request, limiter=self._limiter)
@@ -59,7 +59,7 @@ class Worker:
         return reply
 
     def end(self) -> None:
-        """A worker that does not end by itself is killed."""
+        """End the worker; kill it if it does not end by itself."""
         self._pipe.close()
         self._process.join(END_SECONDS)
         if self._process.is_alive():
@@ -89,7 +89,7 @@ class Workers:
         self._generation += 1
 
     async def watch(self) -> None:
-        """Raises WorkerLost when a worker is lost."""
+        """Watch the workers. Raises WorkerLost when one is lost."""
         await self._lost.wait()
         pids = [str(worker.pid) for worker in self._workers if worker.is_lost]
         raise WorkerLost(f"process {', '.join(pids)} is lost, and its objects with it")
@@ -99,7 +99,7 @@ class Workers:
 async def open_workers(
     kinds: Mapping[str, type[Stateful]], number: int
 ) -> AsyncIterator[Workers | None]:
-    """Processes for those of the kinds that run in one; None when no kind does. ``number`` 0: one for each processor."""
+    """Start processes for the kinds that run in one. None: no kind does. ``number`` 0: one for each processor."""
     owned = {name: kind for name, kind in kinds.items() if kind.runs_in == "process"}
     if not owned:
         yield None

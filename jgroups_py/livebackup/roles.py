@@ -1,17 +1,17 @@
-"""Roles: who is the live node, decided by all members alike from what each one says in a view. Without I/O.
+"""Roles: all members elect the same live node from the reports of a view. Without I/O.
 
-A live node that is in the view goes on. If there is none that a member knows, the member says how it stands. When all members of the view
+A live node that is in the view goes on. A member that knows none reports how it stands. When all members of the view
 have done so, everybody knows the same, and one of them begins a new term:
 
     of those that have all that was sent to them: the newest term, then a node that was live, then the one that has confirmed most, then
     the first in the view
     if nobody has: the first in the view, with nothing
 
-A new member knows no live node and asks, too; the live node's own message answers it before all have spoken, since a live node does
-not say how it stands.
+A new member knows no live node and reports, too. The live node's own message answers it first, since a live node sends
+no report.
 
-Backups of one term have received the same operations, but one of them may hang at an operation and reverse it in the end. When one backup
-or some are enough to answer a client, those that confirmed more must go on.
+Backups of one term have received the same operations, but one of them may hang at an operation and reverse it. If not
+all backups are needed to answer a client, the one that confirmed most must go on.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ M = TypeVar("M", bound=Hashable)
 
 @dataclass(frozen=True, slots=True)
 class Stand:
-    """How a member stands. ``term``: the newest one that it took part in; ``complete``: it has all that was sent to it in that term, but what
-    it reversed; ``confirmed``: how many operations of the term it has done."""
+    """A member's report. ``term``: the newest one that it took part in. ``complete``: it has all operations sent to it
+    in that term, except reversed ones. ``confirmed``: operations of the term that it has done."""
 
     term: int
     complete: bool
@@ -39,13 +39,13 @@ class Decision(Generic[M]):
     live: M
     term: int
     lost: bool
-    """There was a term before, and nobody has what was confirmed in it."""
+    """There was an earlier term, and nobody has its confirmed operations."""
     backups: tuple[M, ...] = ()
-    """The others that have what the live node has, as far as they know."""
+    """The others that have the live node's state, as far as they know."""
 
 
 class Election(Generic[M]):
-    """Of one view."""
+    """The election of one view."""
 
     def __init__(self, members: Sequence[M], quorum: int) -> None:
         self._members = tuple(members)
@@ -57,7 +57,7 @@ class Election(Generic[M]):
         return len(self._members) >= self._quorum
 
     def stands(self, member: M, stand: Stand) -> Decision[M] | None:
-        """A member has spoken. Returns the decision when it was the last one that was missing, and a live node may be in this view."""
+        """Take a member's report. Return the decision after the last one, if this view may have a live node."""
         if member not in self._members:
             return None
         self._stands[member] = stand
@@ -72,7 +72,7 @@ class Election(Generic[M]):
             stand = self._stands[member]
             return stand.term, stand.was_live, stand.confirmed
 
-        best = max(complete, key=merit)  # of equals the first one
+        best = max(complete, key=merit)  # the first one of equals
         backups = tuple(
             member
             for member in complete
@@ -82,7 +82,7 @@ class Election(Generic[M]):
 
 
 def prevails(members: Sequence[M], one: M, its_term: int, other: M, other_term: int) -> bool:
-    """Whether of two live nodes ``one`` stays: the newer term, then the earlier one in the view."""
+    """Does ``one`` of two live nodes stay? The newer term wins, then the earlier place in the view."""
     if its_term != other_term or one not in members or other not in members:
         return its_term > other_term
     return members.index(one) < members.index(other)

@@ -15,30 +15,31 @@ MODES: Final[tuple[Mode, ...]] = ("parallel", "one_at_a_time")
 
 @dataclass(frozen=True, kw_only=True)
 class LiveBackupSettings:
-    """Of a node; the same on all nodes. Times are seconds."""
+    """Settings of a node, the same on all nodes. Times are seconds."""
 
     confirm: Rule = "all"
-    """Who must have confirmed before a client is answered: "all" backups, "first", or "quorum": with the live node a majority."""
+    """The confirmations needed to answer a client: of "all" backups, of the "first", or of a "quorum": a majority with
+    the live node."""
     backups_min: int = 0
-    """Without so many backups no client is answered. 0: a live node without backups answers at once."""
+    """The least backups for answering clients. 0: a live node without backups answers at once."""
     quorum: int = 0
     """The least size of a view with a live node, this one included. A live node in a smaller view confirms nothing any more. 0: any view
     has a live node, so both sides of a cut network have one."""
     mode: Mode = "parallel"
     """"one_at_a_time" is the reference (P1): each operation runs on the backup, then on the live node, then comes the next one."""
     lag_operations: int = 10_000
-    """Operations that the slowest backup may be behind. Beyond this new operations wait."""
+    """Operations by which the slowest backup may lag. Beyond this new operations wait."""
     lag_bytes: int = 64_000_000
-    """Bytes of operations that the slowest backup may be behind."""
+    """Bytes of operations by which the slowest backup may lag."""
     lag_seconds: float = 10.0
-    """How old the oldest operation may be that the slowest backup has not confirmed."""
+    """The greatest age of an operation that the slowest backup has not confirmed."""
     lag_aim: float = 0.05
-    """How far a backup should be behind in seconds, at most. When it is half as far behind with an object, operations that begin with that object wait.
-    Two for each object never do, so changes that take longer than this are not slowed. A backup that lacks processor time may be further behind.
-    0: no such aim."""
+    """The wanted greatest lag of a backup, in seconds. At half of it for an object, operations that begin with that
+    object wait. Two for each object never wait, so long changes are not slowed. A backup without processor time may lag
+    more. 0: no aim."""
     checksum_every: int = 0
-    """At each so-many-th change of an object a backup compares the object's checksum with the live node's, which finds operations that do
-    something else there. Both sides write down the whole object for that. 1: at each change. 0: never."""
+    """After so many changes of an object a backup compares its checksum with the live node's, to find operations that
+    act differently. Both sides encode the whole object for that. 1: at each change. 0: never."""
     readable: bool = False
     """Backups can be read (``Node.read``). They copy the object before each change for that, ``undone_by`` or not."""
     processes: int = 0
@@ -46,7 +47,7 @@ class LiveBackupSettings:
     abandon_timeout: float = 5.0
     """How long a backup that lost its live node waits for operations that still run (P13). Then they are cancelled and reversed."""
     snapshot_wait: float = 30.0
-    """How long a snapshot waits for the operations under way to end. New ones wait meanwhile. Beyond this the joiner asks again."""
+    """How long a snapshot waits for running operations. New ones wait meanwhile. Beyond this the joiner asks again."""
 
     def __post_init__(self) -> None:
         if self.confirm not in RULES:

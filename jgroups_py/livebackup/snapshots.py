@@ -1,8 +1,9 @@
-"""Snapshots: how they come in parts, what a joiner keeps meanwhile, and who is being given one. Without I/O.
+"""Snapshots: their parts, the operations that a joiner keeps meanwhile, and their receivers. Without I/O.
 
-A joiner asks the live node for all objects, or for those that an operation or a later one has changed. It keeps the operations that come, and takes the objects when all parts are there. It may ask anew before that.
-Then it takes no answer to an older ask: the live node does not count it as a backup until the newest one is answered. A snapshot that it
-cannot take is thrown away, and it asks again after ``RETRY_SECONDS``.
+A joiner asks the live node for all objects, or for those changed since an operation. It keeps arriving operations and
+takes the objects when all parts are there. If it asks anew before that, it takes no answer to an older ask: the live
+node does not count it as a backup until the newest one is answered. It drops a snapshot that it cannot take, and asks
+again after ``RETRY_SECONDS``.
 """
 
 from __future__ import annotations
@@ -20,21 +21,21 @@ TAIL_MAX: Final = OPERATIONS_MAX
 OBJECTS_MAX: Final = 10_000_000
 """Objects of one snapshot."""
 RETRY_SECONDS: Final = 5.0
-"""Between a snapshot that could not be taken and the next question."""
+"""Seconds between a snapshot that could not be taken and the next ask."""
 
 Objects = list[tuple[str, int, Any]]
 """Key, counter and state of objects."""
 Removed = list[tuple[str, int]]
-"""Key and counter of objects that are not there any more."""
+"""Key and counter of removed objects."""
 A = TypeVar("A", bound=Hashable)
 
 
 class BadSnapshot(LiveBackupError):
-    """A snapshot that cannot be taken: a kind that is not here, a state that its class refuses, parts that are missing."""
+    """A snapshot that cannot be taken: an unknown kind, a state that its class refuses, missing parts."""
 
 
 class ArrivedSnapshot(NamedTuple):
-    """A snapshot. ``is_all``: of all objects, whatever was asked for."""
+    """A complete snapshot. ``is_all``: it has all objects, whatever was asked for."""
 
     objects: Objects
     removed: Removed
@@ -42,7 +43,7 @@ class ArrivedSnapshot(NamedTuple):
 
 
 class Arrival:
-    """Of a joiner: the parts that came, and the operations after them."""
+    """The parts that a joiner has received, and the operations after them."""
 
     def __init__(self, *, tail_max: int = TAIL_MAX, objects_max: int = OBJECTS_MAX) -> None:
         self._tail: deque[Op] = deque()
@@ -53,11 +54,11 @@ class Arrival:
 
     @property
     def ask(self) -> int:
-        """The number of the newest ask."""
+        """Return the number of the newest ask."""
         return self._ask
 
     def begin(self, ask: int, since: int = 0) -> None:
-        """The joiner asks anew. ``since``: for the objects that this operation or a later one has changed; 0: for all."""
+        """Begin a new ask. ``since``: only for objects changed by this operation or a later one; 0: for all."""
         self._ask, self._since = ask, since
         self.clear()
 
@@ -66,20 +67,20 @@ class Arrival:
         self._objects, self._removed = [], []
 
     def keep(self, op: Op) -> bool:
-        """An operation came. False: it was not kept, because there are too many."""
+        """Keep an operation. False: there are too many."""
         if len(self._tail) >= self._tail_max:
             return False
         self._tail.append(op)
         return True
 
     def tail(self, last: int) -> list[Op]:
-        """The operations after number ``last``. They are not kept any more."""
+        """Remove and return the operations after number ``last``."""
         found = [op for op in self._tail if op.number > last]
         self._tail.clear()
         return found
 
     def part(self, part: Part) -> None:
-        """Raises BadSnapshot for more objects than one may have."""
+        """Take a part. BadSnapshot: there are too many objects."""
         if part.snapshot != self._ask:
             return
         self._objects += part.objects
@@ -89,7 +90,7 @@ class Arrival:
             raise BadSnapshot(f"more than {self._objects_max} objects came")
 
     def whole(self, whole: Whole) -> ArrivedSnapshot | None:
-        """All parts are here. None: they answer an older ask. Raises BadSnapshot when parts are missing."""
+        """Take the end of a snapshot and return it. None: it answers an older ask. BadSnapshot: parts are missing."""
         if whole.snapshot != self._ask:
             return None
         found = ArrivedSnapshot(self._objects, self._removed, not whole.since)
@@ -110,23 +111,23 @@ class SnapshotAsk(NamedTuple):
 
 
 class Givings(Generic[A]):
-    """Of a live node: who is being given a snapshot. Who asks meanwhile gets one more, however often it asks."""
+    """The receivers of a live node's snapshots. A member that asks meanwhile gets one more, however often it asks."""
 
     def __init__(self) -> None:
         self._newest: dict[A, SnapshotAsk] = {}
 
     def asked(self, by: A, asked: SnapshotAsk) -> bool:
-        """Returns whether to begin now."""
+        """Take an ask. True: begin a snapshot now."""
         begins = by not in self._newest
         self._newest[by] = asked
         return begins
 
     def newest(self, by: A) -> SnapshotAsk:
-        """What the next snapshot answers."""
+        """Return the ask that the next snapshot answers."""
         return self._newest[by]
 
     def ended(self, to: A, asked: SnapshotAsk) -> bool:
-        """A snapshot was sent or given up. Returns whether to begin once more."""
+        """End a snapshot, sent or given up. True: begin another one."""
         if self._newest[to] != asked:
             return True
         del self._newest[to]

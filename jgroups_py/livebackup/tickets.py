@@ -1,4 +1,5 @@
-"""A ticket says "the n-th change of this object". An operation's record is the list of its tickets, in the order of its changes."""
+"""A ticket means "the n-th change of this object". An operation's record is the list of its tickets, in the order of
+its changes."""
 
 from __future__ import annotations
 
@@ -26,12 +27,12 @@ Record = tuple[Ticket, ...]
 
 
 def write_record(record: Iterable[Ticket]) -> str:
-    """For people: ``S1(12), Q1(102)``."""
+    """Return the record as text for people: ``S1(12), Q1(102)``."""
     return ", ".join(str(ticket) for ticket in record)
 
 
 def read_record(text: str) -> Record:
-    """The inverse of ``write_record``. Raises BadOperation with the place that is no ticket."""
+    """Read the text of ``write_record``. Raises BadOperation with the place that is no ticket."""
     tickets = []
     for part in text.split(",") if text.strip() else []:
         match = _TEXT.fullmatch(part)
@@ -42,7 +43,7 @@ def read_record(text: str) -> Record:
 
 
 class Counters:
-    """How many changes each object has had, its removal included. Objects that were never changed have 0 and take no room."""
+    """The number of changes of each object, its removal included. Unchanged objects count 0 and take no room."""
 
     def __init__(self, start: Iterable[tuple[str, int]] = ()) -> None:
         self._of: dict[str, int] = {name: number for name, number in start if number}
@@ -51,13 +52,13 @@ class Counters:
         return self._of.get(name, 0)
 
     def next(self, name: str) -> Ticket:
-        """The ticket of the change that is about to be made. The caller holds the object's lock until the change is made."""
+        """Return the ticket of the next change. The caller holds the object's lock until the change is made."""
         number = self._of.get(name, 0) + 1
         self._of[name] = number
         return Ticket(name, number)
 
     def back(self, ticket: Ticket) -> None:
-        """The change was reversed. It was the newest one of its object."""
+        """Take back a ticket: the change, the newest one of its object, was reversed."""
         assert self._of[ticket.object] == ticket.number, f"{ticket} is not the newest change"
         if ticket.number == 1:
             del self._of[ticket.object]
@@ -65,9 +66,9 @@ class Counters:
             self._of[ticket.object] = ticket.number - 1
 
     def forget(self, name: str) -> None:
-        """The object is removed, and its name begins anew."""
+        """Forget a removed object: its name begins anew."""
         self._of.pop(name, None)
 
     def vector(self) -> dict[str, int]:
-        """A copy: object -> number of its newest change."""
+        """Return a copy: object -> number of its newest change."""
         return dict(self._of)

@@ -25,12 +25,12 @@ from jgroups_py.livebackup.objects import Space
 from jgroups_py.livebackup.tickets import Counters, Ticket
 
 REST_EVERY: Final = 100
-"""Changes of one operation after which others have their turn, if none of them had to wait."""
+"""Changes of one operation without a wait, after which others have their turn."""
 CURRENT: Final[ContextVar[Work | None]] = ContextVar("jgroups_py.livebackup", default=None)
 
 
 class Work:
-    """One operation under way on one node. Made by the node."""
+    """One running operation on one node. Made by the node."""
 
     def __init__(self, name: str, now: float, seed: int) -> None:
         self.name, self.seed = name, seed
@@ -42,20 +42,22 @@ class Work:
 
     @property
     def random(self) -> random.Random:
-        """Chance that is the same on the backup. Seeding it costs more than most operations, so it is made for who asks."""
+        """Return a random generator that is the same on the backup. It is made on demand, because seeding costs more
+        than most operations."""
         if self._random is None:
             self._random = random.Random(self.seed)
         return self._random
 
     def get(self, kind: type[Stateful], name: str) -> Handle:
-        """The object of that kind and name. It is made when a method is called first."""
+        """Return a handle on the object of that kind and name. The first call of a method creates the object."""
         return Handle(self, key_of(kind, name))
 
     async def remove(self, kind: type[Stateful], name: str, *, unless: str = "") -> bool:
-        """Remove the object, which is a change like others. Returns whether it was there and is gone now.
+        """Remove the object, as a change like others. Return whether it existed and is gone.
 
-        The name may be used again, in this operation too: the object is made anew then. ``unless``: a method without arguments that only reads; when it
-        returns something true, the object stays. Nobody changes the object between that call and the removal. Raises what that method raises.
+        The name may be used again for a new object, even in this operation. ``unless``: a method without arguments that
+        only reads; if it returns a true value, the object stays. Nobody changes the object between that call and the
+        removal. Raises that method's errors.
         """
         arguments = (unless,) if unless else ()
         removed: bool = await self.change(key_of(kind, name), REMOVAL, arguments)
@@ -96,7 +98,7 @@ class Work:
 
 
 class Handle:
-    """An object as an operation sees it: each public method, awaited."""
+    """An object in an operation: each public method, awaited."""
 
     __slots__ = ("_key", "_work")
 
@@ -117,7 +119,7 @@ class Handle:
 
 
 class LiveWork(Work):
-    """On the live node: each object is locked in turn and gives out its number (P6, P7)."""
+    """An operation on the live node: it locks each object in turn and takes its number (P6, P7)."""
 
     def __init__(
         self,
@@ -131,7 +133,7 @@ class LiveWork(Work):
         checksum_every: int = 0,
         by_effects: bool = False,
     ) -> None:
-        """``may_begin``: whether an operation may make its first change at the object of this lock."""
+        """``may_begin``: may an operation make its first change at the object of this lock?"""
         super().__init__(name, now, seed)
         self._space, self._counters, self._may_begin = space, counters, may_begin
         self._checksum_every = checksum_every
@@ -151,7 +153,7 @@ class LiveWork(Work):
             found, is_new = self._space.obtain(key)
             await found.lock.acquire(not self.record, self._may_begin)
             try:
-                if self._space.find(key) is not found:  # it was removed while this one waited
+                if self._space.find(key) is not found:  # the object was removed during the wait
                     continue
                 ticket = self._counters.next(key)
                 self.record.append(ticket)
@@ -168,7 +170,7 @@ class LiveWork(Work):
     async def _noted(
         self, ticket: Ticket, method: str, arguments: tuple[Any, ...], outcome: OperationOutcome
     ) -> Any:
-        """The value of a change, after all is noted that backups need."""
+        """Note everything about a change that backups need, and return its value."""
         if self._checksum_every and ticket.number % self._checksum_every == 0:
             outcome, checksum = await self._space.checked(ticket.object, outcome)
             self.checksums.append((len(self.record) - 1, checksum))

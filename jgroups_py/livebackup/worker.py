@@ -1,4 +1,5 @@
-"""Worker: a process that owns objects and changes them. Its node asks through a pipe; both are one program on one machine."""
+"""Worker: a process that owns objects and changes them. Its node asks through a pipe; both run one program on one
+machine."""
 
 from __future__ import annotations
 
@@ -14,8 +15,8 @@ Verb = Literal["call", "undoable", "save", "load", "restore", "drop", "take"]
 
 
 class WorkerRequest(NamedTuple):
-    """``kind`` and ``key`` name the object, which is made if it is not there. ``what``: a method, or nothing. A request of a newer
-    ``generation`` than those before it finds no objects."""
+    """``kind`` and ``key`` name the object, which is created if missing. ``what``: a method, or nothing. The first
+    request of a newer ``generation`` clears all objects."""
 
     generation: int
     verb: Verb
@@ -51,7 +52,7 @@ class Owner:
         }
 
     def answer(self, request: WorkerRequest) -> WorkerReply:
-        """Errors of a kind's own methods are part of the reply."""
+        """Answer a request. Answer a request. Errors of a kind's own methods are part of the reply."""
         if request.generation != self._generation:
             self._generation = request.generation
             self._objects.clear()
@@ -98,7 +99,7 @@ class Owner:
 
 
 def work(pipe: Connection, kinds: Mapping[str, type[Stateful]]) -> None:
-    """The process. It ends with its node."""
+    """Run the process. It ends with its node."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the node decides when it ends
     owner = Owner(kinds)
     while True:
