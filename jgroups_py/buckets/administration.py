@@ -1,4 +1,4 @@
-"""An administrator: a member with nothing but a router, who looks and gives orders."""
+"""An administrator: a member with a router only, for status and orders."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ from jgroups_py.errors import WaitTimeout
 
 LOOKS: Final = 3
 BETWEEN_LOOKS: Final = 1.0
-"""Seconds. A change is on its way to a slave for a shorter time."""
+"""Seconds between two looks; a change reaches a slave in less time."""
 
 
 @asynccontextmanager
 async def open_administrator(
     deployment: Deployment, *, plugin: Plugin | None = None, **options: Any
 ) -> AsyncIterator[BucketNode]:
-    """Join an instance. Its application is needed only where this member must know to which bucket a key belongs. Raises as ``open_deployed``."""
+    """Join an instance. Its application is needed only to find the bucket of a key. Errors as ``open_deployed``."""
     name = f"administrator-{os.getpid()}"
     async with open_deployed(
         deployment, plugin=plugin or _NOTHING, client=name, name=name, **options
@@ -45,7 +45,7 @@ async def open_administrator(
 
 
 async def wait_for_instance(node: BucketNode, seconds: float) -> None:
-    """Wait until this member knows where buckets are. Raises WaitTimeout."""
+    """Wait until this member knows the places of buckets. Raises WaitTimeout."""
     with trio.move_on_after(seconds):
         await node.wait_ready()
         return
@@ -65,7 +65,7 @@ async def carry_out(
 ) -> None:
     """Give orders, one after the other. ``told``: called after each. ``pause``: seconds between two of them.
 
-    Raises BucketError: an order was refused, or nobody knows its end. Those before it stand."""
+    Raises BucketError: an order was refused, or its outcome is unknown. Earlier orders stay done."""
     for number, order in enumerate(orders):
         if number and pause:
             await trio.sleep(pause)
@@ -77,8 +77,8 @@ async def carry_out(
 
 
 async def compare_copies(node: BucketNode) -> None:
-    """Ask all members how many entries their copies have. Raises Refused: the copies of a bucket differ in ``LOOKS`` looks, as after the start of a node without
-    its archives."""
+    """Compare the numbers of entries of all copies. Raises Refused: the copies of a bucket differed in ``LOOKS`` looks,
+    as after the start of a node without its archives."""
     differ: dict[int, str] = {}
     for look in range(LOOKS):
         if look:

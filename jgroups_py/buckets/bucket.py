@@ -1,4 +1,4 @@
-"""Bucket: one copy of a bucket, its entries and how they work on requests. It knows no other member.
+"""Bucket: one copy of a bucket, its entries and their handling of requests. It knows no other member.
 
 Source: 4.3.2, 4.5.2.5.
 """
@@ -21,8 +21,8 @@ Find = Callable[[], Sequence[tuple[ProxyId, Mapping[str, str]]]]
 
 
 Saved = tuple[bytes | dict[str, bytes], int]
-"""What is saved of an entry, and in which version: its bytes, or named pieces. A pair of bytes and a number is nothing that the garbage collector looks at, so it
-has no work with entries that nobody uses, be they millions."""
+"""The saved form of an entry, its bytes or named pieces, and its version. The garbage collector skips a pair of bytes
+and a number, so millions of unused entries cost it nothing."""
 
 
 class RequestWork:
@@ -102,8 +102,8 @@ class RequestWork:
 
 
 class Done:
-    """The end of a request. ``error``: what the entry raised, or "". ``change``: in the version of the other copy; nothing was saved or
-    deleted: None."""
+    """The result of a request. ``error``: that of the entry, or "". ``change``: in the version of the other copy. None:
+    nothing was saved or deleted."""
 
     __slots__ = ("change", "error", "replies")
 
@@ -112,14 +112,14 @@ class Done:
 
 
 class Bucket:
-    """Entries by key, and the answers that were given last."""
+    """Entries by key, and the last answers."""
 
     def __init__(self, number: int, provider: EntryBehaviourProvider, remembered_max: int) -> None:
         self.id = number
         self.provider = provider
         self._saved: dict[str, Saved] = {}
         self._live: dict[str, Entry] = {}
-        """Those of the entries that were used since they were saved elsewhere."""
+        """Entries used here since their copy arrived."""
         self._remembered: dict[RequestId, Kept] = {}
         self._remembered_max = remembered_max
 
@@ -128,20 +128,20 @@ class Bucket:
 
     @property
     def live(self) -> int:
-        """Entries that exist as objects beside their saved bytes: those that were used here."""
+        """Count the entries that exist as objects beside their saved bytes, because they were used here."""
         return len(self._live)
 
     def all_keys(self) -> list[str]:
         return list(self._saved)
 
     def entry(self, key: str) -> Entry:
-        """The entry that is kept under this key. Raises KeyError."""
+        """Return the entry of this key. Raises KeyError."""
         return self._entry(key, self._saved[key])
 
     # --- requests
 
     def create_entry(self, key: str) -> Entry:
-        """A blank entry (CreateEntry). It is kept when it is saved."""
+        """Create a blank entry (CreateEntry). It is kept when it is saved."""
         return self.provider.create_entry(key)
 
     def forward_to_entry(
@@ -155,8 +155,8 @@ class Bucket:
         find: Find = tuple,
         version: int = 0,
     ) -> Done:
-        """Let the entry work on a request (ForwardToEntry, Manipulate). ``version``: of the other copy. An entry that raises, also when
-        it is written for the other copy, has changed nothing."""
+        """Let the entry work on a request (ForwardToEntry, Manipulate). ``version``: of the other copy. An entry that
+        raises, also while it is encoded for the other copy, has changed nothing."""
         had = self._saved.get(key)
         work = RequestWork(self, key, had is None, modifies, now, find)
         try:
@@ -224,22 +224,24 @@ class Bucket:
             self._saved[key] = {"": had[0], **change.pieces}, had[1]
 
     def unserialise_entry(self, change: EntryChange) -> None:
-        """Take what another manager has sent of an entry, and see at once whether the plug-in can make the entry (UnserialiseEntry). It replaces an entry of that
-        key. It is made again when it is used first: a copy that arrives takes no more memory than one that was there. Raises what the plug-in raises."""
+        """Take an entry from another manager, and check at once that the plug-in can make it (UnserialiseEntry). It
+        replaces an entry of that key. Only its bytes are kept until its first use, to save memory. Raises the plug-in's
+        errors."""
         self.adopt(change)
         had = self._saved.get(change.key)
         if had is not None:
             self._made(change.key, had)
 
     def serialise(self, version: int, keys: Iterator[str]) -> Iterator[EntryChange]:
-        """What is saved of these entries, in this version of the format (Serialise). Raises what the plug-in raises."""
+        """Yield the saved form of these entries, in this version of the format (Serialise). Raises the plug-in's
+        errors."""
         for key in keys:
             had = self._saved.get(key)
             if had is not None:
                 yield self.as_version(EntryChange(key, _pieces(had[0]), True, had[1]), version)
 
     def as_version(self, change: EntryChange, version: int) -> EntryChange:
-        """The change for a manager whose plug-in has this version: as it is, or written in the earlier format."""
+        """Return the change for a manager with this version: as it is, or encoded in the earlier format."""
         if change.deletes or change.version <= version or not version:
             return change
         key = change.key
@@ -260,7 +262,7 @@ class Bucket:
         return list(self._remembered.values())
 
     def state(self) -> dict[str, Any]:
-        """For tests: key -> pieces and version."""
+        """Return, for tests, key -> pieces and version."""
         return {key: (_pieces(had), version) for key, (had, version) in sorted(self._saved.items())}
 
 

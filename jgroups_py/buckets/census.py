@@ -14,9 +14,10 @@ from jgroups_py.buckets.port import Port
 NAME: Final = "census"
 """The component of each member that answers."""
 QUESTIONS_MAX: Final = 100
-"""Questions of one member that are not answered. Beyond it the oldest ends with what it has, counted ``questions_full``."""
+"""Unanswered questions of one member. Beyond it the oldest ends with its present answers, counted
+``questions_full``."""
 Counted = Callable[[list[NodeStatistics], list[str]], None]
-"""Called once with what the members have said, and with those that have not answered."""
+"""Called once with the members' answers, and with the silent members."""
 
 
 @dataclass
@@ -63,7 +64,7 @@ class Census:
                 self.counts["unexpected"] += 1
 
     def on_view(self) -> None:
-        """No question waits for members that have left the view."""
+        """Stop waiting for members that have left the view."""
         for number, question in list(self._questions.items()):
             question.waits_for &= set(self.port.members)
             self._look(number)

@@ -1,6 +1,6 @@
-"""Copy: a bucket at its manager, with what is under way: who waits for the slave, who waits for the lock.
+"""Copy: a bucket at its manager, with the requests that wait for the slave or for the lock.
 
-A copy does not know its role. It has the newest row that it was told, and the row says who is master (A33).
+A copy does not know its role. It has the newest row of the index, and the row names the master (A33).
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from jgroups_py.buckets.transfer import Transfer
 
 
 class Copy:
-    """``sequence``: saves sent to, or taken from, the other copy in this epoch. ``unacknowledged``: those that the slave has not
-    acknowledged; they are sent again at ``repeat_at``."""
+    """``sequence``: the last save sent to, or taken from, the other copy in this epoch. ``unacknowledged``: saves
+    without the slave's acknowledgement; they are sent again at ``repeat_at``."""
 
     def __init__(self, bucket: Bucket, row: BucketRow) -> None:
         self.bucket = bucket
@@ -33,11 +33,11 @@ class Copy:
 
     @property
     def outstanding(self) -> int:
-        """Saves that the slave has not acknowledged."""
+        """Count the saves that the slave has not acknowledged."""
         return self.sequence - self.acknowledged
 
     def acknowledge(self, sequence: int) -> None:
-        """The slave has all saves up to this one."""
+        """Note that the slave has all saves up to this one."""
         if self.acknowledged < sequence <= self.sequence:
             self.acknowledged = sequence
             while self.unacknowledged and self.unacknowledged[0].sequence <= sequence:
@@ -58,7 +58,7 @@ class Copy:
         self.held = False
 
     def ready(self) -> list[tuple[Cep, Answer]]:
-        """Answers whose saves the slave has acknowledged; they are given once."""
+        """Return, once, the answers whose saves the slave has acknowledged."""
         found = []
         while self.answers and self.answers[0][0] <= self.acknowledged:
             _, router, answer = self.answers.popleft()

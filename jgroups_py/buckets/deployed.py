@@ -18,7 +18,8 @@ from jgroups_py.buckets.plugin import Plugin
 
 
 def parts_of(deployment: Deployment, node: str) -> NodeParts:
-    """The components that the file gives to a node. A member has one index copy at the most. Raises ConfigError: there is no such node."""
+    """Return the components of a node in the file. A member has at most one index copy. Raises ConfigError: there is no
+    such node."""
     found = deployment.by_name.get(node)
     if found is None:
         known = ", ".join(deployment.by_name)
@@ -47,7 +48,7 @@ async def open_deployed(
         async with open_deployed("seats.yaml") as client: ...
 
     Args:
-        deployment: the file, or what ``load_deployment`` made of it.
+        deployment: the file, or the result of ``load_deployment``.
         node: which one; None: a client, which has a router only. ``client`` is its name in statistics.
         plugin: the application; by default the one that the file names.
         channel: further ones as for ``open_channel``. ``attributes`` come before those of the file.

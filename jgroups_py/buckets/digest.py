@@ -20,22 +20,22 @@ BUCKETS_MAX: Final = 65_536
 
 
 def digest_of(key: str) -> int:
-    """BLAKE2b of the key's UTF-8, its first eight bytes, big-endian. Raises BadKey."""
+    """Return the first eight bytes, big-endian, of BLAKE2b of the key's UTF-8. Raises BadKey."""
     return int.from_bytes(hashlib.blake2b(checked_key(key), digest_size=8).digest(), "big")
 
 
 def bucket_of(digest: int, buckets: int) -> int:
-    """The bucket id, from 0 to ``buckets - 1``."""
+    """Return the bucket id, from 0 to ``buckets - 1``."""
     return digest * buckets // DIGESTS
 
 
 def range_of(bucket: int, buckets: int) -> tuple[int, int]:
-    """The first digest of the bucket, and the first one after it."""
+    """Return the first digest of the bucket, and the first one after it."""
     return -(-bucket * DIGESTS // buckets), -(-(bucket + 1) * DIGESTS // buckets)
 
 
 def checked_key(key: str) -> bytes:
-    """The key in UTF-8. Raises BadKey."""
+    """Return the key in UTF-8. Raises BadKey."""
     try:
         data = key.encode()
     except UnicodeEncodeError:

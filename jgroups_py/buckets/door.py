@@ -1,10 +1,10 @@
-"""ClientDoor: lets clients of one protocol in, over TCP, and bounds what they may take.
+"""ClientDoor: serves clients of one protocol over TCP, within limits.
 
-A door has a most number of connections. When they are all taken, a new client takes the place of the one that has been idle for longest, if
-that is for more than ``idle_least``; so silent connections keep nobody out. A client that begins a request and does not end it, or that
-takes no answers, is disconnected after a time. While a client's request runs, nothing more is read from it: that is the back pressure.
+A door limits its connections. At the limit a new client replaces the longest idle one, if that was idle for more than
+``idle_least``; so silent connections keep nobody out. A client that does not finish a request, or takes no answers, is
+disconnected after a time. While a client's request runs, nothing more is read from it: that is the back pressure.
 
-A handler's exception ends its own connection only. Whatever is refused is counted by cause, and told in the log at a limited rate.
+A handler's exception ends its own connection only. Refusals are counted by cause, and logged at a limited rate.
 """
 
 from __future__ import annotations
@@ -116,7 +116,8 @@ Handler = Callable[[Guest], Awaitable[None]]
 
 
 class ClientDoor:
-    """``handler`` serves one client and returns or raises EndOfClient. ``full`` is what a client gets for which there is no place."""
+    """``handler`` serves one client and returns or raises EndOfClient. ``full`` is the answer to a client without a
+    place."""
 
     def __init__(
         self,
@@ -136,7 +137,7 @@ class ClientDoor:
         self._log_limit = LogLimit(trio.current_time)
 
     def __len__(self) -> int:
-        """Clients that are connected."""
+        """Count the connected clients."""
         return len(self._guests)
 
     async def serve(self, listeners: list[trio.SocketListener]) -> None:
@@ -189,7 +190,7 @@ class ClientDoor:
         return True
 
     def turn_away(self, cause: str, host: str) -> None:
-        """Count what was refused, and tell it in the log."""
+        """Count and log a refusal."""
         self.counters[cause] += 1
         if (left_out := self._log_limit.admit(cause)) is not None:
             _log.warning(
@@ -198,7 +199,7 @@ class ClientDoor:
             )
 
     def failed(self, error: Exception) -> None:
-        """Count that a handler or a store raised, and tell it in the log with its traceback."""
+        """Count an exception of a handler or a store, and log it with its traceback."""
         self.counters["failed"] += 1
         if (left_out := self._log_limit.admit(type(error).__name__)) is not None:
             _log.error(

@@ -22,7 +22,7 @@ class NotSensible(BucketError):
 
 
 class EntryFailed(BucketError):
-    """The entry raised while it worked on the request. The entry is as it was saved before. The text names the error."""
+    """The entry raised an error on this request and keeps its former state. The text names the error."""
 
 
 class Busy(BucketError):

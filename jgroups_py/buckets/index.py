@@ -4,7 +4,8 @@
     propose     the new state goes to all of them; a copy waits until the lease of a manager that is replaced is over
     unlock      when all have it, it is decided, and only now do copies show it
 
-A copy that finds a newer proposal while it locks begins from there: an update whose initiator is gone is finished or never was.
+A copy that finds a newer proposal while it locks begins from there: the update of a lost initiator is either finished
+or void.
 
 Source: 4.4.4 to 4.4.7, 4.5.2.6. Differs: a majority of the static set must take part; a decision is shown only after all have it.
 """
@@ -44,9 +45,9 @@ from jgroups_py.buckets.rows import losses, misplaced, without
 from jgroups_py.buckets.settings import InstanceSettings
 
 CHANGES_MAX = 1_000
-"""Updates that wait at one copy. Beyond it they are refused, counted ``changes_full``."""
+"""Updates waiting at one copy. Beyond it they are refused, counted ``changes_full``."""
 FOLLOWERS_MAX = 10_000
-"""Mirrors that follow one copy. Beyond it they are not told, counted ``followers_full``."""
+"""Mirrors that follow one copy. Further ones get no rows, counted ``followers_full``."""
 
 PAUSE_DOUBLED = 3
 """How often the pause between two attempts of an update is doubled."""
@@ -76,8 +77,8 @@ class Update:
 
 
 class IndexCopy:
-    """``state``: what is decided. ``placement``: bucket -> names of the managers of master and slave; given to the copy that makes the
-    instance, and used once."""
+    """``state``: the decided state. ``placement``: bucket -> names of the managers of master and slave, used once by
+    the copy that creates the instance."""
 
     def __init__(
         self,
@@ -103,15 +104,15 @@ class IndexCopy:
         self._followers: dict[Cep, None] = {}
         self._last: Unlock | None = None
 
-    # --- what others ask
+    # --- questions of others
 
     def get_bucket_location(self, bucket: int) -> BucketRow | None:
-        """The row of a bucket (GetBucketLocation)."""
+        """Return the row of a bucket (GetBucketLocation)."""
         return self.state.rows.get(bucket)
 
     def set_bucket_location(self, row: BucketRow, ended: Ended) -> None:
-        """Change a row under the condition that its epoch is the one before ``row.epoch`` (SetBucketLocation). It is true already:
-        that is a success, too."""
+        """Change a row if its epoch is the one before ``row.epoch`` (SetBucketLocation). An equal row is a success,
+        too."""
         self.update(lambda state: self._with_row(state, row), ended)
 
     def update(self, compute: Compute, ended: Ended) -> None:
@@ -125,12 +126,12 @@ class IndexCopy:
 
     @property
     def has_quorum(self) -> bool:
-        """A quorum of registered copies is in the view. Without it nothing can be changed."""
+        """Is a quorum of registered copies in the view? Without it nothing can be changed."""
         return self._registered(self.state) >= self.settings.quorum
 
     @property
     def leads(self) -> bool:
-        """It is the first copy in the view, which reacts to the loss and arrival of members."""
+        """Is this the first copy in the view? That one reacts to the loss and arrival of members."""
         indices = index_copies(self.port, self.settings)
         return bool(indices) and indices[0] == self.port.cep
 
@@ -169,7 +170,8 @@ class IndexCopy:
         self.port.post(manager, Pong(ping.sent))
 
     def _leases_end(self, managers: list[Cep]) -> float:
-        """When the last lease of these managers is over that this copy, or one before it under the same name, may have granted."""
+        """Return when the last lease ends that this copy, or an earlier one of its name, may have granted to these
+        managers."""
         return max(
             (max(self._granted.get(cep, 0.0), self._granted_floor) for cep in managers), default=0.0
         )
@@ -177,8 +179,9 @@ class IndexCopy:
     # --- view
 
     def on_view(self, merged: bool = False) -> None:
-        """Members were lost or have said what they are. ``merged``: messages of updates may be lost. An update of this copy begins anew, or it
-        says once more how its last one ended. The first copy makes an update in any case, because what it has may be old without a sign of that."""
+        """Act on lost members and on reports of components. ``merged``: messages of updates may be lost, so an update
+        of this copy begins anew, or its last result is repeated. The first copy then always makes an update, because
+        its state may be old without a sign."""
         self._followers = {c: None for c in self._followers if c.member in self.port.members}
         if merged:
             if self._update is not None:
@@ -195,7 +198,7 @@ class IndexCopy:
         self._begin()
 
     def settle(self) -> None:
-        """Exempt what is lost, promote and disable, register what is new."""
+        """Exempt lost components, promote and disable slaves, register new components."""
         if self._settling not in (compute for compute, _ in self._changes):
             self._changes.append((self._settling, self._settled))
         self._begin()
@@ -243,7 +246,8 @@ class IndexCopy:
         )
 
     def _bootstrap(self) -> IndexState:
-        """The first state: only with all index copies and all managers of the placement there. Raises Refused."""
+        """Return the first state. Raises Refused unless all index copies and all managers of the placement are
+        there."""
         if self.placement is None:
             raise Refused("there is no instance yet, and this copy does not make it")
         indices = {cep.component: cep for cep in index_copies(self.port, self.settings)}
@@ -269,12 +273,12 @@ class IndexCopy:
     # --- an update that this copy has begun
 
     def _targets(self) -> set[Cep]:
-        """Copies to lock: registered ones and those to register, in the view."""
+        """Return the copies to lock: those in the view that are registered or to be registered."""
         registered = [cep for cep in self.state.copies.values() if cep.member in self.port.members]
         return {*registered, *index_copies(self.port, self.settings)}
 
     def _registered(self, state: IndexState) -> int:
-        """Copies that count for the quorum."""
+        """Count the copies of the quorum."""
         members = self.port.members
         return sum(
             cep.member in members and name in self.settings.index_copies
@@ -298,7 +302,7 @@ class IndexCopy:
 
     @property
     def _patience(self) -> float:
-        """How long an update may take before it is begun again; a copy gives a lock up after twice as long."""
+        """Return how long an update may take before it begins again. A copy releases a lock after twice as long."""
         return self.settings.lease + 5 * self.settings.ask_timeout
 
     def _watch(self, update: Update) -> None:
@@ -314,7 +318,7 @@ class IndexCopy:
         self._recount(update)
 
     def _recount(self, update: Update) -> None:
-        """Is everybody there that is asked and still in the view?"""
+        """Go on when all asked copies that are still in the view have answered."""
         members = self.port.members
         if update.state is not None:
             update.waits_for = {cep for cep in update.waits_for if cep.member in members}
@@ -331,7 +335,7 @@ class IndexCopy:
         self._propose(update)
 
     def _propose(self, update: Update) -> None:
-        """All copies are locked."""
+        """Propose the new state: all copies are locked."""
         found = [self.state, self.proposed or EMPTY]
         found += [update.answers[cep].newest or EMPTY for cep in update.asked]
         base = max(found, key=lambda state: state.version)
@@ -347,7 +351,7 @@ class IndexCopy:
         if state is base and base.version == self.state.version and self._all_have(update, base):
             self._release(update, decided=base)
             return
-        if state is base:  # others may not have it, and it may not be decided
+        if state is base:  # others may lack it, and it may be undecided
             exempted = self._still_exempted(base)
             state = IndexState(base.version + 1, base.rows, base.copies, base.managers, exempted)
         update.state = state
@@ -356,7 +360,7 @@ class IndexCopy:
             self.port.post(cep, Propose(update.txn, self._for(update, cep, state)))
 
     def _computed(self, update: Update, base: IndexState) -> IndexState:
-        """All changes of the update, one after the other, as one new version."""
+        """Apply all changes of the update as one new version."""
         state = base
         exempted = set(self._still_exempted(base))
         for compute, ended in update.changes:
@@ -376,8 +380,8 @@ class IndexCopy:
         )
 
     def _still_exempted(self, base: IndexState) -> list[Cep]:
-        """Managers whose leases must be over before what builds on ``base`` is decided: those of a proposal that this copy has not seen decided. Nobody waits twice,
-        least of all an index copy that has just begun, for a lease that the one before it may have granted."""
+        """Return the managers whose leases must end before a successor of ``base`` is decided: those of an undecided
+        proposal. So nobody waits twice for a lease."""
         return base.exempted if base.version > self.state.version else []
 
     def _all_have(self, update: Update, base: IndexState) -> bool:
@@ -387,7 +391,7 @@ class IndexCopy:
         )
 
     def _for(self, update: Update, cep: Cep, state: IndexState) -> IndexState:
-        """The state for one copy: only what differs, if it has the version before."""
+        """Return the state for one copy: only the difference, if the copy has the version before."""
         answer, before = update.answers[cep], update.before
         if answer.version != before.version or answer.newest is not None:
             return state
@@ -404,7 +408,7 @@ class IndexCopy:
         self._recount(update)
 
     def _decide(self, update: Update) -> None:
-        """Everybody in the view has it. Only a quorum makes it a decision."""
+        """Decide the update, which everybody in the view has. Only a quorum makes it a decision."""
         assert update.state is not None
         if self._registered(update.state) < self.settings.quorum:
             self.counts["no_quorum"] += 1
@@ -445,8 +449,9 @@ class IndexCopy:
         self.port.after(0.0, self._begin)
 
     def _pause(self, update: Update) -> float:
-        """A random time before the next attempt. It is measured by what this one took: where messages are slow, copies that came back sooner would refuse each other for ever. The
-        first copy waits least, because everybody waits for its updates."""
+        """Return a random pause before the next attempt. It grows with the duration of this one: with slow messages,
+        earlier attempts would refuse each other for ever. The first copy waits least, because everybody waits for its
+        updates."""
         self._refusals += 1
         longest = max(4 * self.settings.backoff, self.port.now - update.began)
         if not self.leads:
@@ -461,7 +466,7 @@ class IndexCopy:
         before: IndexState = EMPTY,
         everywhere: bool = False,
     ) -> None:
-        """Tell managers what concerns them. ``everywhere``: all rows to all, so that each can drop what it should not have."""
+        """Send managers their rows. ``everywhere``: all rows to all, so that each can drop wrong copies."""
         known = [manager.cep for manager in state.managers]
         if everywhere:
             for cep in known:
@@ -481,7 +486,7 @@ class IndexCopy:
 
     def _on_lock(self, frm: Cep, lock: Lock) -> None:
         holder = self.locked_by
-        # A copy has one update at a time: its newer one shows that the older one is over.
+        # A copy has one update at a time: a newer one ends the older one.
         granted = holder is None or (holder[0] == lock.txn[0] and holder[1] <= lock.txn[1])
         if lock.txn[0].member not in self.port.members:
             granted = False
@@ -544,7 +549,8 @@ class IndexCopy:
         if self.proposed is not None and self.proposed.version <= state.version:
             self.proposed = None
         known = {manager.cep for manager in state.managers}
-        # One that was replaced may hold buckets for its own. What the deciding copy tells it may come after a quorum of leases, so rows go before the next lease.
+        # A replaced manager may still claim buckets. News of the deciding copy may arrive after a quorum of leases, so
+        # rows go before the next lease.
         missed = state.version > before.version + 1
         stayed = set() if missed else {manager.cep for manager in before.managers}
         self._returned = (self._returned | known - stayed) & known
@@ -609,5 +615,5 @@ class IndexCopy:
         return IndexState(state.version + 1, rows, state.copies, state.managers)
 
     def losses(self) -> list[str]:
-        """Pairs without backup and lost pairs, each with its range of digests (A37)."""
+        """Describe pairs without backup and lost pairs, each with its range of digests (A37)."""
         return [repr(loss) for loss in losses(self.state.rows, self.port.members)]

@@ -26,7 +26,8 @@ class Latencies:
         self._counts["changes" if modifies else "reads"][step] += 1
 
     def counts(self) -> dict[str, int]:
-        """``reads_in_1000us`` and so on: requests that took longer than the edge before, and at most so long."""
+        """Return ``reads_in_1000us`` and so on: requests that took longer than the edge before and at most this
+        long."""
         return {
             name: count
             for kind in KINDS
@@ -36,7 +37,7 @@ class Latencies:
 
 
 def percentile(counts: Mapping[str, int], kind: str, part: float) -> float | None:
-    """Milliseconds: the edge that this part of the requests did not exceed. None: there were none."""
+    """Return, in milliseconds, the edge that this part of the requests did not exceed. None: there were no requests."""
     found = [counts.get(name, 0) for name in _NAMES[kind]]
     wanted = part * sum(found)
     if wanted <= 0:

@@ -22,7 +22,7 @@ class Lease:
             self._heard[index.component] = max(self._heard.get(index.component, 0.0), pong.sent)
 
     def holds(self) -> bool:
-        """A quorum has answered a ping that was sent less than ``lease`` ago."""
+        """Has a quorum answered a ping that was sent less than ``lease`` ago?"""
         since = self._port.now - self._settings.lease
         return sum(sent > since for sent in self._heard.values()) >= self._settings.quorum
 

@@ -47,13 +47,13 @@ EARLY_MAX = 1_000
 ROUTER_NUMBERS = 2**48
 """Numbers of requests that one router of a member may use."""
 WITHOUT_LEASE = 20
-"""So many times in the time of a lease a member asks for those that its managers lack."""
+"""Pings in the time of a lease while a manager lacks one."""
 ALL = "*"
 """The component that a message to a whole member names."""
 
 
 class MemberPort:
-    """What one component may use of the machine."""
+    """The part of the machine that one component may use."""
 
     def __init__(self, machine: BucketMachine, cep: Cep) -> None:
         self._machine, self.cep = machine, cep
@@ -122,7 +122,7 @@ class BucketMachine:
     # --- components
 
     def add_manager(self, name: str, plugin: Plugin) -> BucketManager:
-        """A bucket manager; it begins without buckets."""
+        """Add a bucket manager; it begins without buckets."""
         provider = plugin.provider
         info = ComponentInfo(
             name, "manager", self.node, self.zone,
@@ -144,7 +144,7 @@ class BucketMachine:
         return index
 
     def add_mirror(self, name: str) -> IndexMirror:
-        """What a router uses where no index copy is."""
+        """Add the mirror for a router at a member without index copy."""
         port = MemberPort(self, Cep(self.member, name))
         mirror = self.mirrors[name] = IndexMirror(port, self.settings)
         return mirror
@@ -187,8 +187,7 @@ class BucketMachine:
     # --- in
 
     def on_view(self, members: tuple[str, ...], *, merged: bool = False) -> None:
-        """A view of the channel, with this member. ``merged``: the group was split; what members of different parts have sent each other may be
-        lost."""
+        """Take a view with this member. ``merged``: the group was split; messages between its parts may be lost."""
         self.members = members
         self.hellos = {m: hello for m, hello in self.hellos.items() if m in members}
         self.hellos[self.member] = Hello(self.infos)
@@ -205,7 +204,7 @@ class BucketMachine:
             self._renew()
 
     def receive(self, sender: str, data: bytes | memoryview | None) -> None:
-        """A message of another member. What is none is counted ``bad_messages`` and dropped."""
+        """Take bytes from another member. Invalid ones are counted ``bad_messages`` and dropped."""
         try:
             packet = decode(data or b"")
         except BadMessage:
@@ -222,7 +221,7 @@ class BucketMachine:
         self._run()
 
     def advance(self, now: float) -> None:
-        """Let time pass, and call what is due."""
+        """Let time pass, and call due timers."""
         self.now = max(self.now, now)
         while self._timers and self._timers[0][0] <= self.now:
             _, _, job = heapq.heappop(self._timers)
@@ -237,7 +236,7 @@ class BucketMachine:
         return self._timers[0][0] if self._timers else None
 
     def take(self) -> list[tuple[str | None, bytes]]:
-        """Messages to send: to a member, or to all others (None)."""
+        """Return the messages to send: to a member, or to all others (None)."""
         self._run()
         out, self._out = self._out, []
         return out
@@ -268,7 +267,7 @@ class BucketMachine:
                     manager.handle(proxies.cep, Findable(found))
 
     def statistics(self, buckets: bool = False) -> NodeStatistics:
-        """What this member counts. ``buckets``: with a list of its copies."""
+        """Return this member's counters. ``buckets``: with a list of its copies."""
         parts = [
             ComponentCounts(
                 "member",
@@ -307,7 +306,7 @@ class BucketMachine:
         self._out.append((None, encode(BucketPacket(frm, ALL, message))))
 
     def _run(self) -> None:
-        """Messages between components of this member."""
+        """Deliver messages between components of this member."""
         if self._busy:
             return
         self._busy = True
@@ -355,7 +354,8 @@ class BucketMachine:
         self._run()
 
     def _renew(self) -> None:
-        """Four times in a lease, more often while a manager has none: its buckets answer no reads until then."""
+        """Renew leases four times in a lease, more often while a manager has none: without one its buckets answer no
+        reads."""
         often = 4
         for manager in self.managers.values():
             if not manager.lease.holds():

@@ -55,7 +55,7 @@ FIRST_ASKED = 5
 
 
 class IncomingCopy:
-    """A copy that is on its way here. It answers nothing before a row names it."""
+    """A copy on its way here. It answers nothing before a row names it."""
 
     def __init__(self, bucket: Bucket, source: Cep, transfer: int, epoch: int) -> None:
         self.bucket, self.source, self.transfer, self.epoch = bucket, source, transfer, epoch
@@ -75,10 +75,12 @@ class BucketManager:
         self.port, self.info, self.provider, self.settings = port, info, provider, settings
         self.copies: dict[int, Copy] = {}
         self._left: dict[int, int] = {}
-        """By bucket, the epoch in which its copy was deleted here: an older row, from a router that was cut off, makes no empty one."""
+        """By bucket, the epoch in which its copy was deleted here. An older row, from a router that was cut off, then
+        creates no empty copy."""
         self.incoming: dict[int, IncomingCopy] = {}
         self.contents: dict[int, list[EntryChange]] = {}
-        """What buckets have when the instance is made: entries of archives. Without, they are empty. It goes as rows come."""
+        """The buckets' first entries, from archives, when the instance is created. Empty by default; each is removed
+        when its row comes."""
         self.counts: Counter[str] = Counter()
         self.lease = Lease(port, settings)
         self.slowest_lock = 0.0
@@ -93,7 +95,7 @@ class BucketManager:
         return self.port.cep
 
     def statistics(self) -> dict[str, int]:
-        """Counters and sizes. Entries are counted at their masters."""
+        """Return counters and sizes. Entries are counted at their masters."""
         masters = [c for c in self.copies.values() if c.row.master == self.cep]
         return {
             **self.counts,
@@ -106,7 +108,7 @@ class BucketManager:
             "has_lease": int(self.lease.holds()),
         }
 
-    # --- what comes
+    # --- incoming
 
     def handle(self, frm: Cep, message: Message) -> None:
         match message:
@@ -149,7 +151,7 @@ class BucketManager:
                 self.counts["unexpected"] += 1
 
     def on_view(self, merged: bool = False) -> None:
-        """The view has changed. ``merged``: messages may be lost, so moves are given up and saves are sent again."""
+        """Act on a new view. ``merged``: messages may be lost, so moves are given up and saves are sent again."""
         members = set(self.port.members)
         if merged:
             self.repeat_saves(at_once=True)
@@ -174,7 +176,7 @@ class BucketManager:
     # --- rows
 
     def _on_row(self, row: BucketRow) -> None:
-        """A decided row. An older one than the copy has is of no use."""
+        """Take a decided row. One that is older than the copy's is ignored."""
         if row.bucket >= self.settings.buckets:
             self.counts["bad_rows"] += 1
             return
@@ -220,7 +222,7 @@ class BucketManager:
                 self._give_up(copy, transfer, "the pair has changed")
         for _, router, answer in copy.answers:
             if stays_master:
-                # Without a slave nobody else has the changes that still waited. With a new slave there are none.
+                # Without a slave no confirmation of waiting changes can come. With a new slave none wait.
                 self.port.post(router, answer)
             else:
                 self._answer(router, answer.id, "moved")
@@ -289,7 +291,7 @@ class BucketManager:
         )
 
     def _put(self, copy: Copy, forward: Forward) -> Done:
-        """An entry comes as it was exported. It is tried out first, so that one that the plug-in does not take changes nothing."""
+        """Put an exported entry. The plug-in tries it first, so that a refused one changes nothing."""
         try:
             change = decode_change(forward.body)
             if change.key != forward.key:
@@ -353,7 +355,7 @@ class BucketManager:
         self.port.post(router, Answer(request_id, status, text, []))
 
     def _go_on(self, copy: Copy) -> None:
-        """Requests that waited for the lock or for the slave."""
+        """Go on with requests that waited for the lock or for the slave."""
         while copy.queue and not copy.locked and copy.outstanding < self.settings.pipeline_max:
             router, forward = copy.queue.popleft()
             self._serve(copy, router, forward)
@@ -400,7 +402,7 @@ class BucketManager:
         self.port.post(master, Saved(save.bucket, save.epoch, save.sequence))
 
     def repeat_saves(self, at_once: bool = False) -> None:
-        """Send again what a slave should have acknowledged long ago, or all of it. A slave takes nothing twice."""
+        """Send overdue saves again, or all of them. A slave takes no save twice."""
         now, slow = self.port.now, self.settings.repeat_after
         for bucket, copy in list(self._unsaved.items()):
             slave = copy.row.slave
@@ -482,7 +484,7 @@ class BucketManager:
             copy.locked = False
 
     def _advance(self, copy: Copy, transfer: Transfer) -> None:
-        """Send what may be sent; go to the next phase when this one is done."""
+        """Send parcels as far as allowed; begin the next phase when this one is done."""
         if transfer.phase == "copying":
             try:
                 for parcel in transfer.parcels():
@@ -511,9 +513,10 @@ class BucketManager:
     def _ask_index(self, copy: Copy, transfer: Transfer) -> None:
         """Ask an index copy until there is an answer. Asking twice does no harm.
 
-        All ask the first copy: it makes one update of what it is asked, while copies that begin updates at the same time refuse each other's locks. Another one would not be faster,
-        because it needs all of them, too; so it is asked only after ``FIRST_ASKED`` questions. A copy in this process comes last, because a process that buckets leave is about to be
-        stopped, and others would learn of the decision when its loss is noticed.
+        All managers ask the first copy: it joins their questions in one update, while simultaneous updates of several
+        copies refuse each other's locks. Another copy needs all copies, too, so it is asked only after ``FIRST_ASKED``
+        questions. A copy in this process comes last: a process that buckets leave may soon be stopped, and its decision
+        would be known only after its loss.
         """
         if transfer.phase != "deciding":
             return
@@ -544,7 +547,7 @@ class BucketManager:
             self._on_row(told.row)
         if transfer.phase == "deciding" and not told.ok:
             if told.row is not None and told.row.epoch == transfer.row.epoch:
-                # An index copy that was asked before may still say yes. So ask for the old row in a new epoch.
+                # An earlier asked index copy may still say yes. So ask for the old row in a new epoch.
                 transfer.rolls_back = True
                 self._ask_index(copy, transfer)
             # Without a row the index has no majority at present. The timer asks again.
@@ -654,7 +657,7 @@ class BucketManager:
 
 
 def index_copies(port: Port, settings: InstanceSettings) -> list[Cep]:
-    """Index copies of the static set whose members are in the view."""
+    """Return the index copies of the static set whose members are in the view."""
     return [
         Cep(member, info.name)
         for member in port.members

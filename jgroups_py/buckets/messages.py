@@ -1,4 +1,4 @@
-"""What components send each other: msgpack, one message each, between two ends."""
+"""Messages between two components, in msgpack."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class BucketRow(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fie
 
 
 class EntryChange(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """What a request did to an entry. ``pieces``: the whole has the name "". ``whole``: they replace all that was there. Without
+    """A change of an entry. ``pieces``: the whole has the name "". ``whole``: they replace all older ones. Without
     pieces the entry is deleted."""
 
     key: Key
@@ -65,7 +65,7 @@ class Kept(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=T
 
 
 class ComponentInfo(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """What a component is: ``kind``, its node and zone, and of a manager the formats of its plug-in."""
+    """A component: ``kind``, node and zone, and a manager's plug-in formats."""
 
     name: Name
     kind: Literal["manager", "index", "router", "proxies"]
@@ -94,8 +94,8 @@ class Hello(msgspec.Struct, frozen=True, tag="hello", array_like=True):
 
 
 class Forward(msgspec.Struct, frozen=True, tag="fwd", array_like=True, forbid_unknown_fields=True):
-    """Router to manager: a request, and the row by which it was sent. ``puts``: ``body`` is a ``EntryChange``, an entry as it was exported, and takes the place of what
-    is there (UnserialiseEntry)."""
+    """Router to manager: a request, and the row by which it was sent. ``puts``: ``body`` is an ``EntryChange``, an
+    exported entry that replaces the present one (UnserialiseEntry)."""
 
     id: RequestId
     row: BucketRow
@@ -123,7 +123,7 @@ class Deliver(msgspec.Struct, frozen=True, tag="dlv", array_like=True, forbid_un
 
 
 class Findable(msgspec.Struct, frozen=True, tag="fnd", array_like=True, forbid_unknown_fields=True):
-    """Proxy manager to managers: its proxies with attributes, all of them."""
+    """Proxy manager to managers: all its proxies with attributes."""
 
     proxies: list[tuple[ProxyId, dict[str, str]]]
 
@@ -157,7 +157,7 @@ class Fenced(msgspec.Struct, frozen=True, tag="fen", array_like=True, forbid_unk
 
 
 class Hold(msgspec.Struct, frozen=True, tag="hld", array_like=True, forbid_unknown_fields=True):
-    """Master to a slave that is about to be replaced: answer no reads of this bucket, or do so again."""
+    """Master to a slave that is about to be replaced: stop answering reads of this bucket, or go on."""
 
     bucket: BucketId
     epoch: Number
@@ -184,7 +184,7 @@ class Move(msgspec.Struct, frozen=True, tag="mov", array_like=True, forbid_unkno
 
 
 class Cancel(msgspec.Struct, frozen=True, tag="can", array_like=True, forbid_unknown_fields=True):
-    """Router to the master's manager: give the move of this bucket up, if the index is not yet asked."""
+    """Router to the master's manager: give up the move of this bucket, unless the index was asked."""
 
     ask: Number
     bucket: BucketId
@@ -201,7 +201,8 @@ class Told(msgspec.Struct, frozen=True, tag="told", array_like=True, forbid_unkn
 
 
 class Parcel(msgspec.Struct, frozen=True, tag="pcl", array_like=True, forbid_unknown_fields=True):
-    """Source to destination: a part of a bucket; numbers begin with 0. ``last``: so many entries the copy has now."""
+    """Source to destination: a part of a bucket; numbers begin with 0. ``last``: the number of entries of the complete
+    copy."""
 
     bucket: BucketId
     transfer: Number
@@ -213,7 +214,7 @@ class Parcel(msgspec.Struct, frozen=True, tag="pcl", array_like=True, forbid_unk
 
 
 class Taken(msgspec.Struct, frozen=True, tag="tkn", array_like=True, forbid_unknown_fields=True):
-    """Destination to source: it has all parcels up to this number. ``refused``: it takes no more, and why."""
+    """Destination to source: it has all parcels up to this number. ``refused``: why it takes no more."""
 
     bucket: BucketId
     transfer: Number
@@ -234,7 +235,7 @@ class Drop(msgspec.Struct, frozen=True, tag="drp", array_like=True, forbid_unkno
 class AskEntries(
     msgspec.Struct, frozen=True, tag="aen", array_like=True, forbid_unknown_fields=True
 ):
-    """To the master's manager: entries of a bucket in the order of their keys, those after this one, about ``size`` bytes of them."""
+    """To the master's manager: send entries of a bucket after this key, in order, about ``size`` bytes."""
 
     ask: Number
     row: BucketRow
@@ -243,7 +244,7 @@ class AskEntries(
 
 
 class Entries(msgspec.Struct, frozen=True, tag="ent", array_like=True, forbid_unknown_fields=True):
-    """``moved``: the master is not here, or may not answer; ask again by a newer row."""
+    """A page of entries. ``moved``: the master is not here or may not answer; ask again by a newer row."""
 
     ask: Number
     changes: list[EntryChange]
@@ -271,13 +272,14 @@ EMPTY: Final = IndexState(0, {}, {}, [])
 
 
 class Follow(msgspec.Struct, frozen=True, tag="fol", array_like=True, forbid_unknown_fields=True):
-    """Mirror to index copy: I have this version; tell me what you have, and each change from now on."""
+    """Mirror to index copy: I have this version; send me yours, and each change from now on."""
 
     version: Number
 
 
 class Rows(msgspec.Struct, frozen=True, tag="row", array_like=True, forbid_unknown_fields=True):
-    """Index copy to mirror: what is decided. ``before``: the version that ``state`` is the difference to, if it is not whole."""
+    """Index copy to mirror: the decided state. ``before``: if it is not whole, the version to which ``state`` is the
+    difference."""
 
     before: Number
     state: IndexState
@@ -291,7 +293,7 @@ class Lock(msgspec.Struct, frozen=True, tag="lck", array_like=True, forbid_unkno
 class LockAnswer(
     msgspec.Struct, frozen=True, tag="lka", array_like=True, forbid_unknown_fields=True
 ):
-    """``newest``: what this copy has, decided or proposed, when it is newer than what the asker has."""
+    """``newest``: this copy's state, decided or proposed, if it is newer than the asker's."""
 
     txn: Txn
     granted: bool
@@ -321,7 +323,7 @@ class Unlock(msgspec.Struct, frozen=True, tag="ulk", array_like=True, forbid_unk
 class SetLocation(
     msgspec.Struct, frozen=True, tag="set", array_like=True, forbid_unknown_fields=True
 ):
-    """SetBucketLocation under the condition that the epoch is the one before ``row.epoch``."""
+    """SetBucketLocation, if the epoch is the one before ``row.epoch``."""
 
     ask: Number
     row: BucketRow
@@ -355,7 +357,7 @@ class ComponentCounts(msgspec.Struct, frozen=True, array_like=True, forbid_unkno
 
 
 class BucketLoad(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """One copy. ``requests``: that it has worked on since it came here."""
+    """The load of one copy. ``requests``: those since it came here."""
 
     bucket: BucketId
     role: Role
@@ -365,7 +367,7 @@ class BucketLoad(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fi
 
 
 class NodeStatistics(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """What one member says of itself."""
+    """The statistics of one member."""
 
     node: Name
     zone: Annotated[str, msgspec.Meta(max_length=200)]

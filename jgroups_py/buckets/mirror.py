@@ -1,4 +1,4 @@
-"""IndexMirror: what an index copy has decided, for a router at a member that has no index copy.
+"""IndexMirror: a copy of the decided state, for a router at a member without index copy.
 
     Follow     to the first index copy in the view: tell me what you have, and each change from now on
     Rows       all rows, or those that differ from the version before
@@ -32,7 +32,7 @@ class IndexMirror:
         return self.state.rows.get(bucket)
 
     def on_view(self, merged: bool = False) -> None:
-        """Follow the first index copy in the view. After a merge what it has told may be lost, so it is asked again."""
+        """Follow the first index copy in the view. After a merge its messages may be lost, so it is asked again."""
         copies = index_copies(self.port, self.settings)
         first = copies[0] if copies else None
         if first != self._followed or merged:

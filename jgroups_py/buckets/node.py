@@ -1,6 +1,7 @@
 """BucketNode: the components of one member, on a channel.
 
-The task that reads the channel feeds the machine with views and messages, a second one lets time pass. What the machine sends goes to posts.py.
+One task reads the channel and feeds views and messages to the machine; a second one lets time pass. posts.py sends the
+machine's messages.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ _HERE = "the node itself"
 
 
 class BucketNode:
-    """Made by ``open_buckets``. A member of an instance: it holds copies, or is only a client."""
+    """A member of an instance, with copies or only as a client. Made by ``open_buckets``."""
 
     def __init__(
         self, channel: Channel, machine: BucketMachine, plugin: Plugin, nursery: trio.Nursery
@@ -59,7 +60,7 @@ class BucketNode:
         self._posts = Posts(channel, nursery)
         self._addresses: dict[str, Address] = {}
         self.on_view: Callable[[View], None] | None = None
-        """Called with each view when this member has taken it."""
+        """Called with each view after the machine has taken it."""
         self._changed = trio.Event()
         self._timer = trio.CancelScope()
         self._entered = 0
@@ -78,17 +79,17 @@ class BucketNode:
 
     @property
     def plugin(self) -> Plugin:
-        """The application."""
+        """Return the application."""
         return self._plugin
 
     @property
     def machine(self) -> BucketMachine:
-        """The components. Read them only; what changes them goes through the node."""
+        """Return the components, for reading only; changes go through the node."""
         return self._machine
 
     @property
     def router(self) -> Router:
-        """The first one."""
+        """Return the first router."""
         return next(iter(self._machine.routers.values()))
 
     @property
@@ -97,7 +98,7 @@ class BucketNode:
 
     @property
     def state(self) -> IndexState:
-        """What the index has decided, as far as this member knows: rows, index copies, managers."""
+        """Return the decided state of the index that this member knows: rows, index copies, managers."""
         return self.router.index.state
 
     async def wait_ready(self) -> None:
@@ -112,8 +113,8 @@ class BucketNode:
         return self.state
 
     async def request(self, request: Request, proxy: ProxyId | None = None) -> list[bytes]:
-        """Let an entry work on a request, and return what it has replied to the requestor. A caller that is cancelled waits no more; the request may be
-        carried out or not.
+        """Let an entry work on a request, and return its replies to the requestor. If the caller is cancelled, the
+        request may be carried out or not.
 
         Args:
             proxy: the requestor, whose replies are returned and delivered; by default the node itself.
@@ -131,7 +132,7 @@ class BucketNode:
         return [body for to, body in replies if to == requestor]
 
     async def put_entry(self, change: EntryChange) -> None:
-        """Put an entry, as ``next_entries`` or an archive has it, in the place of what its key has.
+        """Put an entry from ``next_entries`` or an archive; it replaces the present one of its key.
 
         Raises:
             EntryFailed: the plug-in does not take it. Nothing was changed.
@@ -142,8 +143,8 @@ class BucketNode:
     async def next_entries(
         self, bucket: int, after: str, size: int
     ) -> tuple[list[EntryChange], bool]:
-        """Entries of a bucket in the order of their keys, as they were saved: those after this key, about ``size`` bytes of them; and whether there are more. Entries that
-        are made after the first page may be missing.
+        """Return saved entries of a bucket after this key, in order, about ``size`` bytes; and whether there are more.
+        Entries created after the first page may be missing.
 
         Raises:
             Unavailable: the bucket has no master for ``request_timeout``.
@@ -200,7 +201,7 @@ class BucketNode:
         Args:
             channel: how this member reaches the client; any value, one proxy each.
             static: the name of a proxy that an administrator makes, and makes again after a failure.
-            attributes: what entries can find it by, with ``find_proxy``.
+            attributes: by which entries can find it, with ``find_proxy``.
 
         Raises:
             Busy, Refused, BucketsClosed: there is no new proxy.
@@ -223,7 +224,7 @@ class BucketNode:
     # --- for administrators
 
     def manager_at(self, where: str) -> Cep:
-        """The bucket manager of this name or on this node. Raises Refused: there is none, or more than one."""
+        """Return the bucket manager of this name or on this node. Raises Refused: there is none, or more than one."""
         found = [m.cep for m in self.state.managers if where in (m.cep.component, m.info.node)]
         if len(found) != 1:
             known = ", ".join(
@@ -235,21 +236,21 @@ class BucketNode:
 
     @property
     def managers(self) -> list[KnownManager]:
-        """Bucket managers that the index knows."""
+        """Return the bucket managers that the index knows."""
         return self.state.managers
 
     async def migrate_master_bucket(
         self, frm: Cep, to: Cep, *, bucket: int | None = None, lock_first: bool = False
     ) -> BucketRow:
-        """Move a master, any one or this one, between two managers (MigrateMasterBucket). Return the new row. A caller that is cancelled waits no more;
-        the move goes on.
+        """Move a master, any one or this one, between two managers (MigrateMasterBucket). Return the new row. If the
+        caller is cancelled, the move goes on.
 
         Args:
             lock_first: lock the bucket while it is copied, as the seed does.
 
         Raises:
             Refused: nothing was changed.
-            OutcomeUnknown: the master's manager is lost. The rows tell what has become of it.
+            OutcomeUnknown: the master's manager is lost. The rows show the result.
         """
         router = self.router
         return await self._do(router.migrate_master_bucket, frm, to, bucket, lock_first)
@@ -257,13 +258,13 @@ class BucketNode:
     async def migrate_slave_bucket(
         self, frm: Cep, to: Cep, *, bucket: int | None = None, lock_first: bool = False
     ) -> BucketRow:
-        """As above, a slave (MigrateSlaveBucket)."""
+        """Move a slave, as ``migrate_master_bucket`` moves a master (MigrateSlaveBucket)."""
         return await self._do(self.router.migrate_slave_bucket, frm, to, bucket, lock_first)
 
     async def recreate_bucket(
         self, at: Cep, *, bucket: int | None = None, lock_first: bool = False
     ) -> BucketRow:
-        """Make a missing slave at this manager (RecreateBucket). Returns and raises as above."""
+        """Create a missing slave at this manager (RecreateBucket). Result and errors as above."""
 
         def begin(ended: Callable[[BucketRow | BucketError], None]) -> None:
             self.router.recreate_bucket(at, ended, bucket=bucket, lock_first=lock_first)
@@ -271,7 +272,8 @@ class BucketNode:
         return await self._seen(await self._ask(begin))
 
     async def cancel_move(self, bucket: int) -> None:
-        """Give the move of this bucket up. After the index was asked the index decides, and both ends are possible. Raises Refused, OutcomeUnknown."""
+        """Give up the move of this bucket. Once the index was asked, it decides, and the move may succeed. Raises
+        Refused, OutcomeUnknown."""
         await self._ask(lambda ended: self.router.cancel(bucket, ended))
 
     async def _do(
@@ -284,7 +286,8 @@ class BucketNode:
         )
 
     async def _seen(self, row: BucketRow) -> BucketRow:
-        """Wait until this member knows the new row, too, so that the next order builds on it; at most for the time in which another index copy would be asked."""
+        """Wait until this member knows the new row, on which the next order builds; at most until another index copy
+        would be asked."""
         with trio.move_on_after(self._machine.settings.ask_timeout):
             await self.wait_until(lambda state: state.rows[row.bucket].epoch >= row.epoch)
         return row
@@ -321,7 +324,7 @@ class BucketNode:
         await self.wait_until(lambda state: name in index.state.copies)
 
     def statistics(self) -> Mapping[str, int]:
-        """Counters of this member; those of components begin with their name."""
+        """Return counters of this member; those of components begin with their name."""
         found = {
             f"{part.name}.{count}": value
             for part in self._machine.statistics().components
@@ -332,7 +335,8 @@ class BucketNode:
     async def instance_statistics(
         self, *, buckets: bool = False, timeout: float = 3.0
     ) -> InstanceStatistics:
-        """Counters of all members at three levels (A23). Members that do not answer within ``timeout`` seconds are listed as missing.
+        """Return counters of all members at three levels (A23). Members that do not answer within ``timeout`` seconds
+        are listed as missing.
 
         Args:
             buckets: with entries and requests of each copy, for a picture of what is where.
@@ -350,12 +354,12 @@ class BucketNode:
     # --- the machine
 
     def _enter(self) -> None:
-        """Before each use of the machine: time is right."""
+        """Begin a use of the machine: update its time."""
         self._machine.advance(trio.current_time())
         self._entered += 1
 
     def _leave(self) -> None:
-        """After it: what the machine has to send leaves, unless this use is inside another one."""
+        """End a use of the machine: send its messages, unless this use is inside another one."""
         self._entered -= 1
         if not self._entered:
             self._flush()
@@ -367,13 +371,13 @@ class BucketNode:
                 if member in self._addresses:
                     posts.send(data, self._addresses[member])
                 continue
-            # One by one, because members rely on the order of what comes from one of them.
+            # One by one, because members rely on the order of one member's messages.
             for name, address in self._addresses.items():
                 if name != machine.member:
                     posts.send(data, address)
         due = machine.next_due
         if due is not None and due < self._timer.deadline:
-            # A later one is left: the task wakes up for nothing and sets it then, which is cheaper than to set it for each message.
+            # A later deadline is not set: one useless wake-up is cheaper than setting it for each message.
             self._timer.deadline = due
 
     async def read(self) -> None:
@@ -382,7 +386,7 @@ class BucketNode:
             match item:
                 case Batch(src=Address() as sender):
                     payloads = item.payloads
-                    if item.type != MessageType.BYTES:  # nothing that a component sends
+                    if item.type != MessageType.BYTES:  # no message of a component
                         payloads = [item.bytes_of(payload) for payload in payloads]
                     self._take(str(sender), payloads)
                 case View():
@@ -394,7 +398,7 @@ class BucketNode:
                     self._on_view((self._channel.address,), merged=False)
 
     def _take(self, sender: str, payloads: Sequence[Any]) -> None:
-        """Messages that came together. What they make the machine send leaves together, too."""
+        """Handle messages that came together. The machine's answers leave together, too."""
         with self._inside:
             for payload in payloads:
                 self._machine.receive(sender, payload)
@@ -438,7 +442,7 @@ class BucketNode:
             raise BucketsClosed("the node is closed")
 
     def close(self) -> None:
-        """End all that waits."""
+        """End all waits."""
         self._closed = True
         for waiter in list(self._waiting):
             waiter.end(OutcomeUnknown("the node was closed"))

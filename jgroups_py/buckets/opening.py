@@ -27,7 +27,7 @@ from jgroups_py.errors import ConfigError
 FAST_DETECTION: Final[Mapping[str, str]] = MappingProxyType(
     {"FD_ALL3.timeout": "4s", "FD_ALL3.interval": "1s"}
 )
-"""Attributes with which the shipped stacks notice a member that hangs within 7 s."""
+"""Attributes with which the shipped stacks detect a hanging member within 7 s."""
 
 
 @asynccontextmanager
@@ -61,8 +61,8 @@ async def open_buckets(
         plugin: the application. Members with managers need its provider, all need its classifier.
         settings: the same at all members.
         parts: the components of this member.
-        placement: where the buckets are at first; needed at members with an index copy.
-        contents: what buckets have when the instance is made (``archive.contents``); all members with managers need the same.
+        placement: the first places of the buckets; needed at members with an index copy.
+        contents: the buckets' first entries (``archive.contents``), the same at all members with managers.
         wall: the clock that entries see; the default is time.time.
 
     Raises:
@@ -97,7 +97,7 @@ async def open_buckets(
             parts.build(machine, plugin, placement)
             for manager in machine.managers.values():
                 manager.contents = dict(contents or {})
-            contents = None  # it is freed as buckets are made
+            contents = None  # freed as buckets are created
             node = BucketNode(opened, machine, plugin, nursery)
             opened.more_metrics.append(
                 lambda: samples_of([machine.statistics()], cluster, opened.name)
@@ -114,7 +114,7 @@ async def open_buckets(
 
 
 def _check_detection(stack: str, config: StackConfig, most: float) -> None:
-    """A2: requests for a lost member wait so long."""
+    """Refuse a stack with slow detection: requests for a lost member wait so long (A2)."""
     worst = detection(build(config)).worst
     if worst is None or worst > most:
         found = "never" if worst is None else f"after up to {worst:g} s"

@@ -1,4 +1,5 @@
-"""Orders of an administrator, planned: which buckets move where. Functions on what the index has decided; nothing is moved here.
+"""Plans of an administrator's orders: which buckets move where. Functions on the index's decided state; nothing is
+moved here.
 
     recreation    a slave for each pair without one (A49, A56)
     evacuation    everything leaves a node, so that it can be stopped (A48)
@@ -21,7 +22,8 @@ from jgroups_py.buckets.messages import BucketRow, IndexState, KnownManager
 from jgroups_py.buckets.rows import misplaced
 
 HOME_STEPS: Final = 5
-"""Orders for one bucket: the slave makes room, the master moves, the slave follows, and one more where causes of failure overlap."""
+"""Orders for one bucket: the slave makes room, the master moves, the slave follows, and one more for overlapping causes
+of failure."""
 Kind = Literal["master", "slave", "recreate"]
 
 
@@ -41,7 +43,7 @@ class BucketOrder:
 
 
 class _Plan:
-    """Rows as they will be, and how much each node holds then."""
+    """The planned rows, and the copies of each node then."""
 
     def __init__(self, deployment: Deployment, state: IndexState) -> None:
         self.deployment = deployment
@@ -61,7 +63,7 @@ class _Plan:
         self.masters[self.node(row.master)] += by
 
     def node(self, cep: Cep) -> str:
-        """Its node; "" of a manager that is lost."""
+        """Return the node of a manager; "" if it is lost."""
         found = self.infos.get(cep)
         return "" if found is None else found.info.node
 
@@ -82,19 +84,19 @@ class _Plan:
         return BucketRow(row.bucket, row.epoch + 1, row.master, to)
 
     def fits(self, row: BucketRow, kind: Kind, to: Cep) -> bool:
-        """Whether this copy may be there while the other one is where it is."""
+        """May this copy be there, beside the other one's place?"""
         return to not in (row.master, row.slave) and not misplaced(
             self.after(row, kind, to), self.managers
         )
 
     def restart(self, row: BucketRow) -> None:
-        """The bucket stays where it was."""
+        """Put a bucket back to where it was."""
         self._count(self.rows[row.bucket], -1)
         self.rows[row.bucket] = row
         self._count(row, 1)
 
     def place(self, kind: Kind, bucket: int, without: str = "") -> Cep:
-        """The manager with the most room for this copy. Raises Refused: none has any."""
+        """Return the manager with the most room for this copy. Raises Refused: none has any."""
         row = self.rows[bucket]
         found: list[tuple[float, Cep]] = []
         for manager in self.managers:
@@ -118,7 +120,7 @@ class _Plan:
 
 
 def recreation(deployment: Deployment, state: IndexState) -> list[BucketOrder]:
-    """A slave for each pair that has none and whose master lives. Raises Refused: there is no room for one."""
+    """Plan a slave for each pair that has none and whose master lives. Raises Refused: there is no room for one."""
     plan = _Plan(deployment, state)
     for bucket, row in list(plan.rows.items()):
         if row.slave is None and row.master in plan.infos:
@@ -127,7 +129,7 @@ def recreation(deployment: Deployment, state: IndexState) -> list[BucketOrder]:
 
 
 def evacuation(deployment: Deployment, state: IndexState, node: str) -> list[BucketOrder]:
-    """Everything leaves this node. Raises Refused: it has no bucket manager, or the others have no room; nothing should be moved then."""
+    """Plan to move everything off this node. Raises Refused: it has no bucket manager, or the others have no room."""
     plan = _Plan(deployment, state)
     if node not in {manager.info.node for manager in plan.managers}:
         known = ", ".join(sorted({manager.info.node for manager in plan.managers}))
@@ -143,7 +145,8 @@ def evacuation(deployment: Deployment, state: IndexState, node: str) -> list[Buc
 def restoration(
     deployment: Deployment, state: IndexState, components: Mapping[int, tuple[str, str]]
 ) -> list[BucketOrder]:
-    """Everything goes to the managers of these names. Pairs of which one is not there are left out, and lost pairs."""
+    """Plan to move everything to the managers of these names. Lost pairs, and pairs with a missing manager, are left
+    out."""
     plan = _Plan(deployment, state)
     named = {manager.cep.component: manager.cep for manager in plan.managers}
     for bucket, (master, slave) in components.items():
@@ -156,7 +159,8 @@ def restoration(
 
 
 def _send_home(plan: _Plan, bucket: int, master: Cep, slave: Cep) -> None:
-    """Orders until both copies are at home. Where one is in the other's way, the slave waits at a third manager; without one the bucket stays where it is."""
+    """Plan orders until both copies are at home. If one is in the other's way, the slave waits at a third manager;
+    without one the bucket stays."""
     begun, before = len(plan.orders), plan.rows[bucket]
     for _ in range(HOME_STEPS):
         row = plan.rows[bucket]

@@ -21,22 +21,24 @@ from jgroups_py.buckets.port import Port
 NAME: Final = "pager"
 """The component of each member that asks."""
 EXPORTS_MAX: Final = 1_000
-"""Buckets of a manager whose keys are kept in order for the next page. Beyond it the oldest are ordered again, counted ``exports_full``."""
+"""Buckets of a manager whose keys are kept sorted for the next page. Beyond it the oldest are sorted again, counted
+``exports_full``."""
 ASKED_MAX: Final = 1_000
-"""Questions of one member that are not answered. Beyond it the oldest ends without an answer, counted ``pages_full``."""
+"""Unanswered questions of one member. Beyond it the oldest ends without an answer, counted ``pages_full``."""
 PAGE_SECONDS: Final = 3.0
 """How long a page is waited for."""
 
 
 class Pages:
-    """At a manager: keys of buckets that are being exported."""
+    """At a manager: sorted keys of buckets under export."""
 
     def __init__(self, counts: Counter[str]) -> None:
         self._counts = counts
         self._keys: dict[int, list[str]] = {}
 
     def next(self, bucket: Bucket, after: str, size: int) -> tuple[list[EntryChange], bool]:
-        """Entries after this key, about ``size`` bytes of them, and whether there are more. ``after`` "": from the beginning."""
+        """Return entries after this key, about ``size`` bytes, and whether there are more. ``after`` "": from the
+        beginning."""
         keys = self._keys.get(bucket.id)
         if keys is None or not after:
             if len(self._keys) >= EXPORTS_MAX:
@@ -61,7 +63,7 @@ Paged = Callable[[Entries | None], None]
 
 
 class Pager:
-    """At any member."""
+    """Asks for pages, at any member."""
 
     def __init__(self, port: Port) -> None:
         self.port = port

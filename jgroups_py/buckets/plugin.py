@@ -70,7 +70,8 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Classification:
-    """What the classifier answers (A11). ``sensible``: False ends the processing. ``key``: None asks the framework to invent one (A12).
+    """The classifier's answer (A11). ``sensible``: False ends the processing. ``key``: None asks the framework to
+    invent one (A12).
     ``modifies``: the request may change, create or delete the entry."""
 
     sensible: bool = True
@@ -86,17 +87,17 @@ class EntryBucket(Protocol):
 
     @property
     def key(self) -> str:
-        """Of the entry. It may have been invented."""
+        """Return the entry's key. It may have been invented."""
         ...
 
     @property
     def is_new(self) -> bool:
-        """The entry is blank: nothing was saved under its key."""
+        """Is the entry blank: was nothing saved under its key?"""
         ...
 
     @property
     def now(self) -> float:
-        """Seconds since 1970 by the clock of the bucket manager."""
+        """Return seconds since 1970 by the clock of the bucket manager."""
         ...
 
     def save_serialised_entry(self, data: bytes, piece: str = "") -> None:
@@ -117,8 +118,8 @@ class EntryBucket(Protocol):
     def find_proxy(
         self, accept: Callable[[Mapping[str, str]], bool] | None = None, /, **attributes: str
     ) -> list[ProxyId]:
-        """Proxies with these attributes that ``accept`` takes (FindProxy), in the order of their ids. Only proxies that were made with
-        attributes can be found."""
+        """Find proxies with these attributes that ``accept`` takes (FindProxy), in the order of their ids. Only proxies
+        that were made with attributes can be found."""
         ...
 
 
@@ -132,18 +133,18 @@ class Entry(ABC):
     def manipulate(self, bucket: EntryBucket, request: Request, proxy_id: ProxyId | None) -> None:
         """Work on a request (Manipulate). The same request may come again after the loss of a node (A6): repeating it must do no harm.
 
-        ``proxy_id``: of the requestor; None when nobody waits. What it raises becomes EntryFailed at the requestor, and the entry is made
-        again from what was saved last."""
+        ``proxy_id``: of the requestor; None: nobody waits. An error becomes EntryFailed at the requestor, and the entry
+        returns to its last saved state."""
 
     @abstractmethod
     def serialise(self, version: int) -> bytes:
-        """The entry in the provider's version or in an earlier one of its ``writes`` (Serialise, A65)."""
+        """Return the entry in the provider's version or in an earlier one of its ``writes`` (Serialise, A65)."""
 
     @abstractmethod
     def unserialise(self, data: bytes, version: int) -> None:
         """Adopt the state in ``data`` (Unserialise): written by the provider's version or by an earlier one of its ``reads``.
 
-        What it raises refuses the data: a migration is rolled back."""
+        An error refuses the data: a migration is rolled back."""
 
     def unserialise_piece(self, piece: str, data: bytes, version: int) -> None:
         """Adopt a piece that was saved by name after the whole."""
@@ -164,22 +165,24 @@ class EntryBehaviourProvider(ABC):
     backup: Backup = "before_reply"
     """"after_reply": the reply may precede the slave (A15). Then the loss of a node can lose an answered modification."""
     read_at: ReadAt = "master"
-    """Who answers requests that only read, unless the request says otherwise. Under "before_reply" both see all that was answered."""
+    """The copy that answers reads, unless the request names one. Under "before_reply" both have all answered
+    changes."""
 
     @abstractmethod
     def create_entry(self, key: str) -> Entry:
-        """A blank entry (CreateEntry)."""
+        """Create a blank entry (CreateEntry)."""
 
 
 class RequestClassifier(ABC):
-    """Says what a request is; plugs in to routers."""
+    """Classifies requests; plugs in to routers."""
 
     @abstractmethod
     def classify(self, request: Request) -> Classification:
-        """Called for every request, with whatever bytes a client has sent. What it raises counts as not sensible."""
+        """Classify a request with any bytes of a client. An error counts as not sensible."""
 
     def digest(self, key: str) -> int:
-        """The digest that decides about the bucket: at least 0, less than 2**64, the same everywhere and always (A29)."""
+        """Return the digest that selects the bucket: at least 0, less than 2**64, the same everywhere and always
+        (A29)."""
         return digest_of(key)
 
 

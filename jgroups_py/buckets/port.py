@@ -1,4 +1,4 @@
-"""Port: what a component may use of its member: time, chance, timers, and sending. Index: what a router looks buckets up in."""
+"""Port: a component's access to time, chance, timers and sending. Index: a router's table of buckets."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from jgroups_py.buckets.messages import BucketRow, Hello, IndexState, Message
 
 
 class Port(Protocol):
-    """``members``: of the present view, in its order. ``hellos``: what each of them consists of, as far as it has said."""
+    """``members``: of the present view, in its order. ``hellos``: their components, as far as reported."""
 
     cep: Cep
     random: random.Random
@@ -24,12 +24,12 @@ class Port(Protocol):
 
     @property
     def now(self) -> float:
-        """Monotone seconds."""
+        """Return monotonic seconds."""
         ...
 
     @property
     def wall(self) -> float:
-        """Seconds since 1970."""
+        """Return seconds since 1970."""
         ...
 
     def after(self, delay: float, job: Callable[[], None]) -> None:
@@ -37,7 +37,7 @@ class Port(Protocol):
         ...
 
     def post(self, to: Cep, message: Message) -> None:
-        """Send. Between two members messages arrive in their order, or the view changes."""
+        """Send a message. Between two members messages arrive in order, or the view changes."""
         ...
 
 

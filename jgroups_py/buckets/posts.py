@@ -1,6 +1,7 @@
-"""Posts: messages to other members, in their order for each of them. A member that takes nothing holds up nobody else.
+"""Posts: messages to other members, in order for each. A member that takes nothing holds up nobody else.
 
-Nothing is dropped while the member is in the view: components rely on that. So a full queue refuses new requests of clients instead (node.py).
+Nothing is dropped while the member is in the view: components rely on that. With a full queue new requests of clients
+are refused instead (node.py).
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ class Posts:
         self.waiting = 0
 
     def send(self, data: bytes, to: Address) -> None:
-        """Send at once, or behind what waits for this member."""
+        """Send at once, or behind waiting messages for this member."""
         queue = self._queues.get(to)
         if queue is None:
             try:
@@ -36,7 +37,7 @@ class Posts:
         self.waiting += len(data)
 
     def view(self, members: Iterable[Address]) -> None:
-        """Drop what waits for members that are gone."""
+        """Drop waiting messages for members that are gone."""
         for to in self._queues.keys() - set(members):
             queue = self._queues.pop(to)
             self.waiting -= sum(map(len, queue))

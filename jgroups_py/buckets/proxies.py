@@ -22,8 +22,8 @@ ATTRIBUTES_MAX: Final = 16
 
 @dataclass(frozen=True, slots=True)
 class Proxy:
-    """``channel``: whatever the manager reaches the client by. ``deliver``: called with each message for the client, in the manager's
-    loop; it does not wait."""
+    """``channel``: the manager's way to the client, any value. ``deliver``: called with each message for the client, in
+    the manager's loop; it does not wait."""
 
     id: ProxyId
     channel: Hashable
@@ -78,11 +78,11 @@ class ProxyManager:
         return True
 
     def get_proxy_id(self, channel: Hashable) -> ProxyId | None:
-        """The id of the proxy of this channel (GetProxyID)."""
+        """Return the id of this channel's proxy (GetProxyID)."""
         return self._by_channel.get(channel)
 
     def get_client_channel(self, proxy_id: ProxyId) -> Hashable | None:
-        """The channel of this proxy (GetClientChannel)."""
+        """Return the channel of this proxy (GetClientChannel)."""
         proxy = self._proxies.get(proxy_id)
         return proxy.channel if proxy is not None else None
 
@@ -96,7 +96,7 @@ class ProxyManager:
         return True
 
     def findable(self) -> list[tuple[ProxyId, dict[str, str]]]:
-        """Proxies with attributes: what find_proxy looks through."""
+        """Return the proxies with attributes, which ``find_proxy`` searches."""
         return [(p.id, dict(p.attributes)) for p in self._proxies.values() if p.attributes]
 
     def __len__(self) -> int:

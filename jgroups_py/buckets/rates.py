@@ -1,4 +1,4 @@
-"""What an instance does now: two looks at its statistics, and what was counted between them."""
+"""The present load of an instance: the difference between two looks at its statistics."""
 
 from __future__ import annotations
 
@@ -15,9 +15,11 @@ BUSIEST: Final = 5
 
 
 def rates(before: InstanceStatistics, after: InstanceStatistics, seconds: float) -> dict[str, Any]:
-    """Requests a second of the instance, of nodes and of buckets; milliseconds at p50 and p99 of reads and changes, as the routers of a node saw them.
+    """Return requests a second of the instance, of nodes and of buckets, and p50 and p99 of reads and changes in
+    milliseconds, as seen by a node's routers.
 
-    A node's ``requests`` are those that its bucket managers worked on. What began between the looks counts from its beginning; what has ended is left out.
+    A node's ``requests`` are those of its bucket managers. Components that began between the looks count from their
+    beginning; ended ones are left out.
     """
     nodes = sorted({node.node for node in after.nodes})
     return {
@@ -36,7 +38,7 @@ def rates(before: InstanceStatistics, after: InstanceStatistics, seconds: float)
 
 
 def rates_text(told: dict[str, Any]) -> list[str]:
-    """Lines for people, of ``rates``' result."""
+    """Return ``rates``' result as lines for people."""
     lines = [f"{told['requests']:g} requests/s{_latencies(told)}"]
     busiest = sorted(told["buckets"].items(), key=lambda b: (-sum(b[1].values()), int(b[0])))
     named = [
@@ -79,7 +81,7 @@ def _of(
 def _sums_of_present(
     before: Iterable[NodeStatistics], after: Iterable[NodeStatistics], kind: str
 ) -> Counter[str]:
-    """Of members that have answered both times; the counts of one that is gone are in no sum of ``after``."""
+    """Sum the counts of members that have answered both times."""
     here = {node.member for node in after}
     return _sums([node for node in before if node.member in here], kind)
 

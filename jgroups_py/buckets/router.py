@@ -47,12 +47,12 @@ Answered = Callable[[Replies | BucketError], None]
 """Called once with all replies that the entry specified, or with an error."""
 Moved = Callable[[BucketRow | BucketError], None]
 SWEEP = 0.25
-"""Seconds between looks at requests that have been waiting for too long."""
+"""Seconds between searches for requests that have waited too long."""
 
 
 @dataclass
 class PendingRequest:
-    """A request that is not answered."""
+    """An unanswered request."""
 
     id: RequestId
     bucket: int
@@ -116,7 +116,7 @@ class Router:
 
     @property
     def pending(self) -> int:
-        """Requests that are not answered."""
+        """Count the unanswered requests."""
         return len(self._pending)
 
     @property
@@ -134,7 +134,8 @@ class Router:
         return self._route(lambda: self._classified(request, proxy_id, answered), answered)
 
     def put_entry(self, change: EntryChange, answered: Answered) -> RequestId | None:
-        """Put an entry, as it was exported, in the place of what its key has. Otherwise as ``route_a_request``; the error is EntryFailed if the plug-in does not take it."""
+        """Put an exported entry in the place of its key's present one. Otherwise as ``route_a_request``; EntryFailed:
+        the plug-in refuses it."""
 
         def pending() -> PendingRequest:
             return self._new(change.key, encode_change(change), True, None, "master", answered)
@@ -159,7 +160,7 @@ class Router:
         return pending.id
 
     def forget(self, request_id: RequestId) -> None:
-        """Nobody waits any more. The request may be carried out or not."""
+        """Forget a request for which nobody waits. It may be carried out or not."""
         if self._pending.pop(request_id, None) is not None:
             self.counts["forgotten"] += 1
 
@@ -200,7 +201,7 @@ class Router:
         read_at: ReadAt,
         answered: Answered,
     ) -> PendingRequest:
-        """A request with its bucket and number. Raises BadKey, Busy."""
+        """Make a request with its bucket and number. Raises BadKey, Busy."""
         self._check_room(body)
         checked_key(key)
         try:
@@ -224,7 +225,7 @@ class Router:
         )
 
     def _dispatch(self, pending: PendingRequest) -> None:
-        """Look up and forward. Without somebody to forward to, wait for the next change of rows or view."""
+        """Look up the bucket and forward the request. Without a receiver wait for the next change of rows or view."""
         row = self.index.get_bucket_location(pending.bucket)
         if row is None:
             return
@@ -254,7 +255,7 @@ class Router:
         self.port.post(target, forward)
 
     def _look_again(self) -> None:
-        """Rows have changed, or the view."""
+        """Dispatch waiting requests again: rows or the view have changed."""
         for pending in list(self._pending.values()):
             row = self.index.get_bucket_location(pending.bucket)
             target = pending.target
@@ -374,7 +375,7 @@ class Router:
         bucket: int | None = None,
         lock_first: bool = False,
     ) -> None:
-        """As above, a slave (MigrateSlaveBucket)."""
+        """Move a slave, as ``migrate_master_bucket`` moves a master (MigrateSlaveBucket)."""
         self._migrate("slave", frm, to, moved, bucket, lock_first)
 
     def recreate_bucket(
@@ -422,7 +423,7 @@ class Router:
         moving.moved(Refused(why))
 
     def cancel(self, bucket: int, moved: Moved) -> None:
-        """Give the move of this bucket up. After the index was asked the index decides, and both ends are possible."""
+        """Give up the move of this bucket. Once the index was asked, it decides, and the move may succeed."""
         row = self.index.get_bucket_location(bucket)
         if row is None or row.master.member not in self.port.members:
             moved(Refused(f"bucket {bucket} has no master"))

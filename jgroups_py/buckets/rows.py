@@ -1,4 +1,4 @@
-"""Rows of the index: what becomes of them when managers are lost; what they say about pairs. Functions on values.
+"""Rows of the index: their changes when managers are lost, and reports on pairs. Functions on values.
 
 Source: 4.4.6, 4.5.2.6.
 """
@@ -13,8 +13,8 @@ from jgroups_py.buckets.messages import BucketRow, KnownManager, Role
 
 
 def without(row: BucketRow, lost: Collection[Cep]) -> BucketRow:
-    """The row without these managers: PromoteSlaves for a lost master, DisableSlaves for a lost slave. With both lost it stays: the pair is
-    lost, and its copies count again if their managers come back."""
+    """Return the row without these managers: PromoteSlaves for a lost master, DisableSlaves for a lost slave. With both
+    lost it stays: the copies count again if their managers come back."""
     master_lost, slave_lost = row.master in lost, row.slave in lost
     if master_lost and row.slave is not None and not slave_lost:
         return BucketRow(row.bucket, row.epoch + 1, row.slave)
@@ -24,12 +24,12 @@ def without(row: BucketRow, lost: Collection[Cep]) -> BucketRow:
 
 
 def find_a_bucket(rows: Iterable[BucketRow], cep: Cep, role: Role) -> list[int]:
-    """Buckets that have this role at this manager (FindABucket), in their order."""
+    """Return the buckets with this role at this manager (FindABucket), in their order."""
     return [row.bucket for row in rows if row.role_of(cep) == role]
 
 
 def find_recreatable_buckets(rows: Iterable[BucketRow], cep: Cep | None = None) -> list[int]:
-    """Pairs without a slave (FindRecreatableBucket), all or those with their master at this manager."""
+    """Return pairs without a slave (FindRecreatableBucket), all or those with their master at this manager."""
     return [row.bucket for row in rows if row.slave is None and cep in (None, row.master)]
 
 
@@ -48,7 +48,7 @@ class Loss:
 
 
 def losses(rows: Mapping[int, BucketRow], members: Collection[str]) -> list[Loss]:
-    """Pairs without backup, and pairs of which no copy is left (A37), in their order."""
+    """Return pairs without backup and pairs without any copy (A37), in their order."""
     found = []
     for bucket, row in sorted(rows.items()):
         here = [cep for cep in (row.master, row.slave) if cep is not None and cep.member in members]
@@ -58,7 +58,7 @@ def losses(rows: Mapping[int, BucketRow], members: Collection[str]) -> list[Loss
 
 
 def misplaced(row: BucketRow, managers: Iterable[KnownManager], *, zones: bool = True) -> str:
-    """Why the copies of this row must not be where they are (A32), or ""."""
+    """Return why the places of this row's copies are not allowed (A32), or ""."""
     if row.slave is None:
         return ""
     infos = {manager.cep: manager.info for manager in managers}
@@ -74,5 +74,5 @@ def misplaced(row: BucketRow, managers: Iterable[KnownManager], *, zones: bool =
 
 
 def zones_of(text: str) -> list[str]:
-    """Causes of failure of a component: names with commas between them."""
+    """Return a component's causes of failure: names with commas between them."""
     return [name for name in text.split(",") if name]

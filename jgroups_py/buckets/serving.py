@@ -26,7 +26,7 @@ async def serve_items(
 
     Args:
         memcached, http: ``HOST:PORT``; port 0 takes a free one.
-        task_status: is told where they are: {"memcached": (host, port)}.
+        task_status: gets their addresses: {"memcached": (host, port)}.
 
     Raises:
         ConfigError: a port cannot be opened, or HTTP lacks its extra.

@@ -17,7 +17,7 @@ class InstanceSettings:
     index_quorum: int = 0
     """Index copies that an update needs. 0: a majority of the static set. With less, both sides of a cut network have a master."""
     lease: float = 2.0
-    """How long a manager answers without having heard from a quorum of index copies. A take-over waits at most so long."""
+    """How long a manager answers without contact to a quorum of index copies. A take-over waits at most so long."""
     pipeline_max: int = 64
     """Modifications of a bucket that the slave has not acknowledged. 1: one after the other (the seed)."""
     queue_max: int = 1_000
@@ -25,22 +25,23 @@ class InstanceSettings:
     remembered_max: int = 4_096
     """Answers of modifications that a copy remembers for repeated requests."""
     pending_max: int = 10_000
-    """Requests of a router that are not answered. Beyond it they are refused, counted ``pending_full``."""
+    """Unanswered requests of a router. Beyond it they are refused, counted ``pending_full``."""
     request_timeout: float = 30.0
     """A router repeats a request for so long."""
     repeat_after: float = 3.0
-    """A request without an answer for so long is sent again, and a change that the slave has not acknowledged."""
+    """Time after which an unanswered request, or an unacknowledged change, is sent again."""
     detection_max: float = 10.0
     """A stack that may need longer to notice the loss of a member is refused (A2)."""
     outbox_bytes_max: int = 64_000_000
-    """Bytes that wait at one member for others that take none. Beyond it new requests are refused there, counted ``outbox_full``."""
+    """Bytes that wait at one member for slow receivers. Beyond it new requests are refused there, counted
+    ``outbox_full``."""
     backoff: float = 0.02
     """A router waits a random time up to this after "moved", twice as long each time, up to ``backoff_max``."""
     backoff_max: float = 0.5
     transfers_max: int = 4
     """Moves that leave one manager at the same time. Beyond it Move is refused, counted ``transfers_full``."""
     parcel_bytes: int = 64_000
-    """Of a move, about so many bytes are one message."""
+    """Bytes of one message of a move, roughly."""
     parcel_entries: int = 50
     """Entries of one such message: requests wait while a manager reads or writes one."""
     parcels_max: int = 2
@@ -48,7 +49,7 @@ class InstanceSettings:
     tail_max: int = 10_000
     """Changes of a bucket on their way to the destination of a move. Beyond it the move is given up, counted ``tail_full``."""
     ask_timeout: float = 1.0
-    """After so long without an answer an index copy is asked again, or another one."""
+    """Time after which a silent index copy, or another one, is asked again."""
 
     def __post_init__(self) -> None:
         if not 1 <= self.buckets <= BUCKETS_MAX:

@@ -1,4 +1,4 @@
-"""settle: a process that is a node and nothing else keeps the garbage collector away from what stays."""
+"""settle: keeps the garbage collector away from lasting objects, in a process that is only a node."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ FULL_EVERY: Final = 1_000
 
 
 def settle() -> None:
-    """To be called when the buckets are there. What the process has now is looked at no more, and full collections are rare.
+    """Call it when the buckets exist. Present objects are never collected, and full collections become rare.
 
-    A full collection stops a node with a million entries for a tenth of a second. Nodes make hardly any cycles: a collection of the younger generations finds
-    those of requests. Memory that cycles of what exists now would give back is lost.
+    A full collection stops a node with a million entries for a tenth of a second. Nodes make hardly any cycles, and
+    collections of the younger generations find those of requests. Memory of present objects in cycles is never freed.
     """
     gc.collect()
     gc.freeze()

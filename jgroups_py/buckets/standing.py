@@ -1,4 +1,4 @@
-"""Where buckets are now, as an index has decided, for people and for programs (A23, A37, A48)."""
+"""The present places of buckets, for people and for programs (A23, A37, A48)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from jgroups_py.buckets.rows import losses, misplaced
 from jgroups_py.values.shown import shown
 
 NAME_MAX: Final = 40
-"""Characters of a name that are shown."""
+"""Shown characters of a name."""
 
 
 def standing_json(state: IndexState, members: Collection[str]) -> dict[str, Any]:
@@ -96,14 +96,15 @@ def standing_text(told: dict[str, Any]) -> str:
 
 
 def _rate_of(load: dict[str, Any] | None, node: str) -> list[str]:
-    """Of the whole node, whatever number of managers it has."""
+    """Describe the load of a whole node."""
     if load is None:
         return []
     return [f"{load['nodes'][node]['requests']:g}" if node in load["nodes"] else "?"]
 
 
 def unequal(nodes: Iterable[NodeStatistics]) -> dict[int, str]:
-    """Bucket -> how its two copies differ in their number of entries. Changes on their way to a slave may show for a moment."""
+    """Return bucket -> the difference of its copies' numbers of entries. Changes on their way to a slave may show for a
+    moment."""
     masters: dict[int, BucketLoad] = {}
     slaves: dict[int, BucketLoad] = {}
     for node in nodes:

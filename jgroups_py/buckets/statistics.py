@@ -11,7 +11,8 @@ from jgroups_py.channel.metrics import Sample, metric_name
 
 
 class InstanceStatistics:
-    """What the members have said. ``missing``: members that have not answered in time. ``rows``: where the buckets are."""
+    """The members' statistics. ``missing``: members that have not answered in time. ``rows``: the places of the
+    buckets."""
 
     def __init__(
         self, nodes: Sequence[NodeStatistics], missing: Sequence[str], rows: Mapping[int, BucketRow]
@@ -21,11 +22,11 @@ class InstanceStatistics:
 
     @property
     def members(self) -> set[str]:
-        """Members that run."""
+        """Return the running members."""
         return {node.member for node in self.nodes} | set(self.missing)
 
     def of_instance(self) -> dict[str, int]:
-        """Sums of all nodes, named ``KIND_COUNT``, and pairs: all, without a backup, lost."""
+        """Return sums of all nodes, named ``KIND_COUNT``, and the pairs: all, without a backup, lost."""
         found = _sums(self.nodes)
         here = self.members
         pairs = self.rows.values()
@@ -38,7 +39,7 @@ class InstanceStatistics:
         return dict(sorted(found.items()))
 
     def of_nodes(self) -> dict[str, dict[str, int]]:
-        """Node -> sums of its components, named ``KIND_COUNT``."""
+        """Return node -> sums of its components, named ``KIND_COUNT``."""
         names = sorted({node.node for node in self.nodes})
         return {
             name: dict(sorted(_sums([n for n in self.nodes if n.node == name]).items()))
@@ -46,7 +47,8 @@ class InstanceStatistics:
         }
 
     def of_components(self) -> dict[str, dict[str, int]]:
-        """Component -> its own counts. Components of clients, whose names need not be unique, have their member's name behind them."""
+        """Return component -> its counts. Names of clients' components need not be unique, so their member's name is
+        appended."""
         found: dict[str, dict[str, int]] = {}
         for node in self.nodes:
             for part in node.components:
@@ -55,7 +57,7 @@ class InstanceStatistics:
         return found
 
     def as_json(self) -> dict[str, Any]:
-        """What ``json.dumps`` takes."""
+        """Return values for ``json.dumps``."""
         return {
             "instance": self.of_instance(),
             "nodes": self.of_nodes(),

@@ -6,8 +6,9 @@
     deciding   the index is asked for the new row, under the condition that the epoch is the one of the beginning
     over
 
-With ``lock_first`` the bucket is locked from the beginning (the seed's way). Until "deciding" a cancelled transfer is over at once. After that the index decides:
-the question to move and the one to roll back have the same condition, so one of them is answered with yes.
+With ``lock_first`` the bucket is locked from the beginning (the seed's way). Until "deciding" a cancelled transfer ends
+at once. After that the index decides: the questions to move and to roll back have the same condition, so exactly one
+succeeds.
 
 Source: 4.4.3, 4.4.8. Differs: the seed locks the bucket while it is copied.
 """
@@ -28,7 +29,7 @@ Phase = Literal["copying", "draining", "holding", "deciding", "over"]
 
 
 class Transfer:
-    """Says which parcels may go. The manager sends them and tells it what came back."""
+    """Gives the parcels to send. The manager sends them and reports the answers."""
 
     def __init__(
         self,
@@ -49,7 +50,7 @@ class Transfer:
         self.asked: Cep | None = None
         """The index copy that was asked last."""
         self.silent = 0
-        """Questions to the index that were not answered in time."""
+        """Questions to the index without an answer in time."""
         self._settings = settings
         self._changes: Iterator[EntryChange] | None = bucket.serialise(
             move.version, iter(bucket.all_keys())
@@ -62,25 +63,26 @@ class Transfer:
 
     @property
     def copied(self) -> bool:
-        """All entries were sent, and all parcels were taken."""
+        """Were all entries sent and all parcels taken?"""
         return self._changes is None and not self._kept and not self.on_the_way
 
     def wanted(self) -> BucketRow:
-        """The row after the move. Rolling back: the old one in a new epoch, so that no earlier question can be answered with yes."""
+        """Return the row after the move. Rolling back: the old one in a new epoch, so that no earlier question can
+        succeed."""
         row = self.row
         if self.rolls_back:
             return BucketRow(row.bucket, row.epoch + 1, row.master, row.slave, row.slave_version)
         return self.moved()
 
     def moved(self) -> BucketRow:
-        """The row that the move asks for. It may be decided after the transfer began to roll back, too."""
+        """Return the row that the move asks for. It may be decided even after a roll-back began."""
         row, move = self.row, self.move
         if move.role == "master":
             return BucketRow(row.bucket, row.epoch + 1, move.to, row.slave, row.slave_version)
         return BucketRow(row.bucket, row.epoch + 1, row.master, move.to, move.version)
 
     def parcels(self) -> Iterator[Parcel]:
-        """The next parcels, as many as may be on their way. Raises what the plug-in raises when it writes the version."""
+        """Yield the next parcels, as many as may be on their way. Raises the plug-in's errors."""
         while self.on_the_way < self._settings.parcels_max:
             if self._changes is not None:
                 yield self._parcel(self._some(self._changes), [])
@@ -101,15 +103,15 @@ class Transfer:
         return found
 
     def tail(self, change: EntryChange, kept: Kept) -> Parcel:
-        """A request that the bucket has worked on since the beginning. Raises what the plug-in raises."""
+        """Make a parcel of a later change. Raises the plug-in's errors."""
         if change.deletes:
             return self._parcel([change], [kept])
-        # Whole, because the destination may not have the entry yet.
+        # as a whole, because the destination may lack the entry
         whole = self.bucket.serialise(self.move.version, iter([change.key]))
         return self._parcel(list(whole), [kept])
 
     def end(self) -> Parcel:
-        """The last parcel: the destination checks how many entries it has."""
+        """Make the last parcel: the destination checks its number of entries."""
         return self._parcel([], [], last=len(self.bucket))
 
     def _parcel(

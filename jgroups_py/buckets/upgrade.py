@@ -25,14 +25,14 @@ from jgroups_py.buckets.messages import BucketRow
 from jgroups_py.buckets.node import BucketNode
 
 ATTEMPTS_MAX: Final = 5
-"""How often a bucket is asked for that is locked, or whose pair has changed meanwhile."""
+"""Attempts for a bucket that is locked or whose pair has changed meanwhile."""
 AGAIN_AFTER: Final = 0.2
 """Seconds between two attempts."""
 
 
 @dataclass
 class Moves:
-    """What was done. ``refused``: buckets that stayed, and why."""
+    """The result. ``refused``: buckets that stayed, and why."""
 
     moved: list[int] = field(default_factory=list)
     refused: dict[int, str] = field(default_factory=dict)
@@ -49,7 +49,7 @@ async def move_all(
 ) -> Moves:
     """Move the buckets of one manager to another one, masters and slaves, one after the other, in the order of their numbers.
 
-    A caller that is cancelled leaves the move under way to go on; those that were made stay. Called again, it goes on with the rest.
+    If the caller is cancelled, finished moves stay and the running one goes on. A further call moves the rest.
 
     Args:
         at_most: so many buckets; None: all.
@@ -79,7 +79,7 @@ async def move_all(
 
 
 async def _move(node: BucketNode, bucket: int, frm: Cep, to: Cep) -> BucketRow:
-    """Move one bucket. Its row says what has become of an attempt whose answer was lost."""
+    """Move one bucket. Its row shows the result of an attempt whose answer was lost."""
     for attempt in range(1, ATTEMPTS_MAX + 1):
         row = node.state.rows[bucket]
         role = row.role_of(frm)

@@ -1,4 +1,4 @@
-"""What is wrong with an archive."""
+"""Errors of archives."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ArchiveReader: reads an archive one record after the other, finds what is damaged, and can go on behind it."""
+"""ArchiveReader: reads an archive record by record, finds damages, and can go on behind them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ FOOTLESS: Final = (
     f"behind its end the footer of {FOOTER.size} bytes is damaged, or not the last thing"
 )
 SEARCH_MAX: Final = 1 << 20
-"""Bytes behind a damage in which the next good record is looked for. Farther away the next point is taken."""
+"""Bytes behind a damage that are searched for the next good record. Beyond them reading goes on at the next point."""
 
 
 class ArchiveReader:
@@ -99,7 +99,7 @@ class ArchiveReader:
         return head
 
     def end(self) -> End:
-        """Counts and points, read from the file's end alone. BadArchive: it has none, or it is damaged."""
+        """Read counts and points from the file's end. BadArchive: it has none, or it is damaged."""
         at, end = self._end()
         assert at
         return end
@@ -127,10 +127,10 @@ class ArchiveReader:
         damaged: Callable[[Damage], None] | None = None,
         between: tuple[Point, Point | None] | None = None,
     ) -> Iterator[Record]:
-        """All records in their order.
+        """Yield all records in order.
 
         Args:
-            damaged: told of each damage, behind which reading goes on. Without it the first one raises BadArchive.
+            damaged: called with each damage; reading goes on behind it. Without it the first one raises BadArchive.
             between: from one point of ``end()`` up to another one, or to the end (None). Then counts and digest of the whole are not checked.
         """
         reading = _Reading(self, damaged)
@@ -140,7 +140,7 @@ class ArchiveReader:
         return reading.part(first, after)
 
     def check(self) -> End:
-        """Read all of it. Returns the end; raises BadArchive for the first damage."""
+        """Read everything and return the end. BadArchive: the first damage."""
         for _ in self.records():
             pass
         return self.end()
@@ -148,7 +148,7 @@ class ArchiveReader:
     # --- bytes
 
     def is_good(self, at: int) -> bool:
-        """Whether a good frame begins there."""
+        """Does a good frame begin there?"""
         try:
             decode(self._frame(at)[0])
         except BadFrame:
@@ -168,7 +168,7 @@ class ArchiveReader:
         return data
 
     def _frame(self, at: int) -> tuple[bytes, int]:
-        """The payload of the frame there, and where the next one is. Raises BadFrame."""
+        """Return the payload of the frame there, and the offset of the next one. Raises BadFrame."""
         if at + FRAME.size > self._size:
             raise BadFrame("the file ends here")
         length, crc = FRAME.unpack(self._read(at, FRAME.size))
@@ -219,7 +219,7 @@ class _Reading:
             at = found
 
     def _next(self, at: int) -> tuple[Record | End | None, int | None]:
-        """What stands there, and where to go on: None after the end."""
+        """Return the record or end there, and the offset to go on at; None after the end."""
         archive = self._archive
         try:
             payload, after = archive._frame(at)
@@ -240,7 +240,8 @@ class _Reading:
         return value, after
 
     def _behind(self, at: int, error: BadFrame) -> int | None:
-        """Where reading goes on: at the next frame if that one is good, else at the next good record, else at the next point."""
+        """Return where reading goes on: at the next frame if it is good, else at the next good record, else at the next
+        point."""
         until = error.next
         if until is None or not self._archive.is_good(until):
             until = self._next_record(at) or self._next_point(at)

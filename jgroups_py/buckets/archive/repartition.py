@@ -30,7 +30,7 @@ OUTAGE: Final = 3 * 3600.0
 
 @dataclass
 class Load:
-    """What there is of entries at one place."""
+    """The entries at one place: numbers and bytes."""
 
     entries: int = 0
     size: int = 0
@@ -42,7 +42,7 @@ class Load:
 
 @dataclass
 class Partition:
-    """What became of a re-partition. ``buckets``, ``nodes``: loads, a node's with both roles. ``seconds``: measured."""
+    """The result of a re-partition. ``buckets``, ``nodes``: loads, a node's with both roles. ``seconds``: measured."""
 
     deployment: Deployment
     total: Load = field(default_factory=Load)
@@ -52,11 +52,11 @@ class Partition:
     seconds: float = 0.0
 
     def projected(self, size: int) -> float:
-        """Seconds for so many bytes at the rate of this run; infinite if nothing was read."""
+        """Return the seconds for so many bytes at the rate of this run; infinite if nothing was read."""
         return size * self.seconds / self.total.size if self.total.size else float("inf")
 
     def within(self, seconds: float) -> int:
-        """Bytes that this run's rate manages in so many seconds."""
+        """Return the bytes for so many seconds at the rate of this run."""
         return int(self.total.size * seconds / self.seconds) if self.seconds else 0
 
     def as_json(self) -> dict[str, Any]:

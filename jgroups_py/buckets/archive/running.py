@@ -1,6 +1,7 @@
-"""Everything out of a running instance into an archive, and out of archives into a running instance (A22, A57).
+"""Export of a running instance to an archive, and import of archives into one (A22, A57).
 
-No node is stopped. Stop the clients: an entry that changes meanwhile is in the archive as it was at some moment, and one that is made meanwhile may be missing.
+No node is stopped. Stop the clients: an entry that changes meanwhile is archived as of some moment, and a new one may
+be missing.
 """
 
 from __future__ import annotations
@@ -23,9 +24,9 @@ from jgroups_py.buckets.node import BucketNode
 from jgroups_py.driver.unwrap import reraise
 
 PAGES_BYTES_MAX: Final = 64_000_000
-"""Of the pages of all buckets together; each bucket has one in memory."""
+"""Bytes of the pages of all buckets together; each bucket has one in memory."""
 PAGE_BYTES: Final = (1_000, 256_000)
-"""Of one page, at the least and at the most."""
+"""The least and the most bytes of one page."""
 AT_ONCE: Final = 32
 """Entries on their way into an instance."""
 TOLD_EVERY: Final = 1_000
@@ -90,7 +91,8 @@ async def _push(
 async def import_archives(
     node: BucketNode, archives: Sequence[ArchiveReader], told: Callable[[int], None]
 ) -> int:
-    """Put all entries of archives into the instance, each in the place of what its key has, and return how many. Called again, it does the same.
+    """Put all entries of archives into the instance, in place of present ones, and return their number. It can be
+    repeated.
 
     Args:
         node: a member with the application's classifier, which says where entries go.
@@ -153,7 +155,7 @@ def _named(record: Record, error: BucketError) -> BucketError | BadArchive:
 
 
 def _application(node: BucketNode) -> str:
-    """Of the instance's managers. Raises Refused."""
+    """Return the application of the instance's managers. Raises Refused."""
     found = {manager.info.application for manager in node.managers}
     if len(found) != 1:
         raise Refused(f"bucket managers of one application are needed, not {sorted(found)}")

@@ -43,7 +43,7 @@ class Distribution:
 
 
 def distribute(deployment: Deployment) -> Distribution:
-    """Where each bucket begins. ConfigError: none was found that holds all rules."""
+    """Return each bucket's first places. ConfigError: no distribution within all rules was found."""
     fixed: Pairs = Counter(deployment.pinned.values())
     plan = _Plan(deployment, fixed)
     plan.fill()
@@ -58,7 +58,7 @@ def distribute(deployment: Deployment) -> Distribution:
 
 
 def check_pinned(deployment: Deployment) -> None:
-    """Raise ConfigError for a bucket that is pinned where it must not be."""
+    """Raise ConfigError for a bucket that is pinned to a forbidden place."""
     copies: Counter[str] = Counter()
     masters: Counter[str] = Counter()
     for bucket, (master, slave) in deployment.pinned.items():
@@ -157,7 +157,8 @@ class _Plan:
         return self.masters[name] / most if most else float("inf")
 
     def _exchange(self) -> bool:
-        """Two free places are left that must not be a pair: each takes a copy of a pair, whose other copies they join."""
+        """Use two free places that must not be a pair: exchange them with a pair, so that each joins one of its
+        copies."""
         free = [n for n in self.names for _ in range(min(2, self.room[n] - self.copies[n]))]
         for number, one in enumerate(free):
             for other in free[number + 1 :]:
@@ -173,7 +174,7 @@ class _Plan:
     # --- 3: masters
 
     def turn_round(self) -> None:
-        """Shares of masters are as even as capacities. Then nobody may have more than the capacity."""
+        """Turn pairs round until shares of masters follow capacities and no node exceeds its own."""
         capacity = sum(self.masters_max.values())
         share = {
             n: min(

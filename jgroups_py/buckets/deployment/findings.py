@@ -1,4 +1,4 @@
-"""Findings: what holds the rules of a distribution and what an administrator should know (A32, A37)."""
+"""Findings: broken rules of a distribution, and warnings for an administrator (A32, A37)."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def broken_rules(deployment: Deployment, distribution: Distribution) -> list[str
 
 
 def findings(deployment: Deployment, distribution: Distribution) -> list[str]:
-    """What the rules allow and an administrator should know: overload after a loss, copies that fail together, settings."""
+    """Return warnings within the rules: overload after a loss, copies that fail together, settings."""
     found = []
     for cause, name, masters in overloads(deployment, distribution.pairs()):
         most = deployment.by_name[name].masters

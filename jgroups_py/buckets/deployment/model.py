@@ -1,4 +1,4 @@
-"""Deployment: what a deployment file says."""
+"""Deployment: the contents of a deployment file."""
 
 from __future__ import annotations
 
@@ -64,8 +64,8 @@ class Deployment:
 
     @cached_property
     def causes(self) -> dict[str, tuple[str, ...]]:
-        """Cause of failure -> the nodes that it takes. Every node is a cause of its own, named ``node NAME``; a cause that takes one
-        node only is that node."""
+        """Return cause of failure -> its nodes. Every node is a cause of its own, named ``node NAME``; a cause of a
+        single node is that node."""
         found: dict[str, list[str]] = {}
         for node in self.nodes:
             for cause in node.causes:
@@ -75,23 +75,23 @@ class Deployment:
         }
 
     def zone_of(self, node: DeployedNode) -> str:
-        """The node's causes as its components tell them: names with commas between them. A running index refuses pairs that share one, so it hears of
-        none where they may."""
+        """Return the node's causes for its components: names with commas between them. A running index refuses pairs
+        that share one, so it is empty if they may."""
         return ",".join(node.causes) if self.separate == "causes" else ""
 
     def shared(self, one: str, other: str) -> str:
-        """Why these two nodes can fail together, or ""."""
+        """Return why these two nodes can fail together, or ""."""
         if one == other:
             return f"node {one}"
         common = [c for c in self.by_name[one].causes if c in self.by_name[other].causes]
         return common[0] if common else ""
 
     def may_pair(self, one: str, other: str) -> bool:
-        """Whether a bucket may have a copy on each of them."""
+        """May a bucket have a copy on each of them?"""
         return one != other and (self.separate == "nodes" or not self.shared(one, other))
 
     def wrong(self, where: str, problem: str) -> ConfigError:
-        """An error at a key of the file; at the nearest one above, if that key does not stand there."""
+        """Return an error at a key of the file, or at the nearest existing one above."""
         at = where
         while at not in self.places and "." in at:
             at = at.rpartition(".")[0]

@@ -10,7 +10,7 @@ from jgroups_py.stack.exposure import is_loopback
 
 
 def check(deployment: Deployment) -> None:
-    """Raise ConfigError for the first rule that does not hold, at the key to change."""
+    """Raise ConfigError for the first broken rule, at the key to change."""
     _units(deployment)
     _one_channel_per_host(deployment)
     _capacity(deployment)

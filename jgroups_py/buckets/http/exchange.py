@@ -1,4 +1,4 @@
-"""What a request over HTTP asks of an item, and how its outcome is answered. Without I/O.
+"""From a request over HTTP to a request to an item, and from its outcome to a response. Without I/O.
 
     GET     /entries/KEY                          the value; ETag is its version. If-None-Match: 304
     PUT     /entries/KEY?expires=SECONDS          store. If-Match: "VERSION" as compare-and-set, If-Match: * only if it is there,
@@ -72,11 +72,11 @@ class Ask:
     request: ItemRequest
     stamp: int | None = None
     conditional: bool = False
-    """The client said a condition: that it is not met is 412."""
+    """Did the client give a condition? If it is not met the answer is 412."""
     unless: str = ""
     """The ETag of If-None-Match: the answer to a Read that has it is 304."""
     location: str = ""
-    """Where a value is that was stored under an invented key."""
+    """The place of a value that was stored under an invented key."""
 
 
 @dataclass(frozen=True, slots=True)

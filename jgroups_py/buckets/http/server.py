@@ -92,7 +92,7 @@ class HttpServer:
         return connection.our_state is h11.DONE and connection.their_state is h11.DONE
 
     def _check(self, head: h11.Request) -> None:
-        """h11 bounds heads that are not complete. One that came in a single read can be longer."""
+        """Check the length of a head: h11 bounds only incomplete ones."""
         size = len(head.target) + sum(len(name) + len(value) for name, value in head.headers)
         if size > self._limits.head_max:
             raise h11.RemoteProtocolError("the head is too long", error_status_hint=431)

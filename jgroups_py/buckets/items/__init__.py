@@ -1,7 +1,7 @@
 """Items: values with flags and an expiry, as clients of memcached and of HTTP store them in a bucket store.
 
-A request is a value (requests.py), what it does to an item is a function without I/O (behaviour.py), and a store runs requests: in this process
-(store.py) or in a bucket store (bucket_items.py).
+A request is a value (requests.py). A function without I/O applies it to an item (behaviour.py). A store runs requests:
+in this process (store.py) or in a bucket store (bucket_items.py).
 
 May import: buckets.node and what is below; all but bucket_items.py: errors, stack and what is below.
 Imported by: buckets.memcached, buckets.http, tools, users.

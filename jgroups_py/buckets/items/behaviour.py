@@ -1,4 +1,4 @@
-"""What a request does to an item. A function of the item and the request: the same on master and slave, and again when it is repeated.
+"""The effect of a request on an item: a function of both, equal on master and slave and for repeats.
 
 Repeats (A6): an item remembers the stamps and outcomes of its last changes. A change that comes twice is not made twice; its first outcome
 is given again. So ``incr`` and ``append``, which cannot be repeated by themselves, can be. Limits: an item remembers ``repeats_max``
@@ -36,7 +36,7 @@ _DIGITS_MAX: Final = 20  # of 2**64 - 1
 
 @dataclass(frozen=True, kw_only=True)
 class ItemLimits:
-    """Of one item."""
+    """Limits of one item."""
 
     value_max: int = 1_048_576
     """The most bytes of a value, also after ``append``. memcached has the same default."""

@@ -1,4 +1,5 @@
-"""Items in a bucket store: the plug-in, and the store that doors ask. Each change is on two nodes before the client hears of it.
+"""Items in a bucket store: the plug-in, and the store behind doors. Each change is on two nodes before the client's
+answer.
 
 All members are opened with ``item_plugin()``. ``BucketItems(node)`` is an ItemStore at any of them.
 """
@@ -44,7 +45,7 @@ _item: Final = msgspec.msgpack.Decoder(Item)
 
 
 class ItemEntry(Entry):
-    """One item. What a request does to it is ``perform``."""
+    """One item. ``perform`` applies requests to it."""
 
     def __init__(self, limits: ItemLimits) -> None:
         self.item: Item | None = None

@@ -1,4 +1,4 @@
-"""ItemStore: where requests to items are run. MemoryStore: one that keeps them in this process, for tests and for trying clients out."""
+"""ItemStore: runs requests to items. MemoryStore: keeps items in this process, for tests and for trying out clients."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class ItemStore(Interface):
 
 
 class MemoryStore:
-    """Items in a dictionary. ``items_max`` is their most number; a further one is refused, none is evicted (A4)."""
+    """Items in a dictionary, at most ``items_max``; a further one is refused, none is evicted (A4)."""
 
     def __init__(self, limits: ItemLimits | None = None, *, items_max: int = 1_000_000) -> None:
         self.items: dict[str, Item] = {}

@@ -1,4 +1,4 @@
-"""What a client of memcached's text protocol asks for, as values."""
+"""The commands of memcached's text protocol, as values."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Modify:
 
 
 class ServiceCommand(StrEnum):
-    """What is not about an item."""
+    """Commands that are not about an item."""
 
     STATS = "stats"
     VERSION = "version"
@@ -47,7 +47,7 @@ class Serve:
 
 @dataclass(frozen=True, slots=True)
 class Wrong:
-    """Bytes that are no command. ``ends``: what follows them cannot be told from data, so the connection has to end."""
+    """Bytes that are no command. ``ends``: the following bytes may be data or commands, so the connection must end."""
 
     cause: str
     """A key of ``TEXT_CAUSES``."""

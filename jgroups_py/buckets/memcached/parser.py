@@ -3,7 +3,8 @@
     parser.feed(data)
     while (command := parser.next_command(now)) is not None: ...
 
-Whatever the bytes are, it raises nothing, and it keeps no more than a line and a value of the allowed size, and what was fed last.
+It never raises, whatever the bytes are. It keeps at most a line and a value of the allowed size, and the last bytes
+fed.
 
 Source:  memcached's doc/protocol.txt; proto_text.c.
 Differs: After a storage command whose length cannot be read, or whose data does not end with its line, memcached reads the data as commands.
@@ -45,7 +46,7 @@ TEXT_CAUSES: Final[Mapping[str, str]] = {
 _RELATIVE_MAX: Final = 30 * 86_400
 """An expiry of up to 30 days counts from now. A larger one is a Unix time."""
 _LONG_GONE: Final = 1.0
-"""The expiry of an item whose client said a negative one: it is gone at once."""
+"""The expiry of an item with a negative one: it is gone at once."""
 _FORMAT: Final = b"CLIENT_ERROR bad command line format"
 _ERROR: Final = b"ERROR"
 
@@ -68,12 +69,12 @@ class CommandParser:
 
     @property
     def is_inside(self) -> bool:
-        """Whether a command has begun and is not complete."""
+        """Is a command incomplete?"""
         return bool(self._buffer or self._pending or self._skip) and not self._ended
 
     @property
     def held(self) -> int:
-        """Bytes that it keeps."""
+        """Count the kept bytes."""
         return len(self._buffer)
 
     def feed(self, data: bytes) -> None:

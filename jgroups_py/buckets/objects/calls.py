@@ -60,7 +60,7 @@ def request_for(
 
 
 def call_from(body: bytes) -> ObjectCall | None:
-    """The call, or None: these bytes are none."""
+    """Decode a call. None: the bytes are none."""
     try:
         return _call.decode(body)
     except UNREADABLE:
@@ -68,7 +68,7 @@ def call_from(body: bytes) -> ObjectCall | None:
 
 
 def arguments_of(method: ObjectMethod, call: ObjectCall) -> dict[str, Any]:
-    """The arguments as the method's types. Raises TypeError."""
+    """Return the arguments as the method's types. Raises TypeError."""
     found = {}
     for name, value in call.arguments.items():
         if name not in method.arguments:
@@ -89,7 +89,7 @@ def raised(error: Exception) -> bytes:
 
 
 def value_of(kind: Kind[Any], method: ObjectMethod, replies: list[bytes]) -> Any:
-    """What the method has returned. Raises what it has raised; EntryFailed: the answer is none of this kind."""
+    """Return the method's value. Raises its error. EntryFailed: the answer is none of this kind."""
     try:
         end = _end.decode(replies[0])
         if isinstance(end, Returned):

@@ -1,4 +1,4 @@
-"""ObjectEntry: an object of a user's class as an entry of a bucket. ``this``: what its methods may use of the store."""
+"""ObjectEntry: an object of a user's class as an entry of a bucket. ``this``: its methods' access to the store."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ class This:
 
     @property
     def is_new(self) -> bool:
-        """Nothing was kept under this key before."""
+        """Is the object new: was nothing kept under this key?"""
         return self._bucket.is_new
 
     @property
     def now(self) -> float:
-        """Seconds since 1970 by the clock of the node that has the master."""
+        """Return seconds since 1970 by the clock of the master's node."""
         return self._bucket.now
 
     def delete(self) -> None:
@@ -44,7 +44,7 @@ _deleted: ContextVar[bool] = ContextVar("deleted")
 
 
 def this() -> This:
-    """The entry whose method runs. Raises LookupError outside of one."""
+    """Return the entry whose method runs. Raises LookupError outside of one."""
     return _this.get()
 
 
@@ -92,7 +92,7 @@ class ObjectEntry(Entry, Generic[T]):
         return self._kind.state.encode(self.value, self._version)
 
     def _roll_back(self) -> None:
-        """The object as it was saved last."""
+        """Restore the object as it was last saved."""
         if self._saved is None:
             self.value = self._kind.cls()
         else:
@@ -107,7 +107,7 @@ class ObjectEntry(Entry, Generic[T]):
 
 
 def _finished(result: Any, name: str) -> Any:
-    """The value of a method that may be a coroutine. It does not wait for anything."""
+    """Return the value of a method that may be a coroutine. It must not wait."""
     if not inspect.iscoroutine(result):
         return result
     try:

@@ -45,7 +45,7 @@ class Codec(Protocol[T]):
 
 
 def check_codec(cls: Any, what: str) -> None:
-    """Raises BadPlugin: values of this type cannot be written as msgpack."""
+    """Check a type. BadPlugin: its values cannot be written as msgpack."""
     try:
         lacks = _custom(msgspec.inspect.type_info(cls), set())
     except TypeError as error:
@@ -57,7 +57,7 @@ def check_codec(cls: Any, what: str) -> None:
 
 
 def _custom(info: Any, seen: set[int]) -> type | None:
-    """A type in this description that msgspec does not know."""
+    """Return a type in this description that msgspec does not know."""
     if isinstance(info, msgspec.inspect.CustomType):
         return info.cls
     if id(info) in seen or not isinstance(

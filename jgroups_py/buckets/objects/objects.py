@@ -48,7 +48,7 @@ class EntryStub:
 
 
 def method_of(kind: Kind[Any], function: Callable[..., Any]) -> ObjectMethod:
-    """The method that this function is. Raises BadPlugin."""
+    """Return the method of this function. Raises BadPlugin."""
     for method in kind.methods.values():
         if method.function is function:
             return method
@@ -65,8 +65,8 @@ class Objects(Generic[T]):
     ``seats[key]`` has the type of the class, so declare methods ``async def`` and type checkers see what is awaited. A method never waits for
     anything. ``call`` is typed for ordinary methods, too. ``read_at``: "slave" lets slaves answer methods that only read.
 
-    A call raises what ``BucketNode.request`` raises, the ``errors`` of the kind, and TypeError before anything is sent. One that is cancelled may
-    be carried out or not.
+    A call raises the errors of ``BucketNode.request``, the ``errors`` of the kind, and TypeError before anything is
+    sent. A cancelled call may be carried out or not.
     """
 
     def __init__(

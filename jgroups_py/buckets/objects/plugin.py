@@ -49,7 +49,7 @@ class ObjectProvider(EntryBehaviourProvider):
 
 
 class ObjectClassifier(RequestClassifier):
-    """The method that is called says whether the request modifies."""
+    """Classifies a request by the called method."""
 
     def __init__(self, kinds: Mapping[str, Kind[Any]]) -> None:
         self._kinds = kinds
@@ -81,7 +81,7 @@ def object_plugin(
         check_reads: for tests: refuse a method that changes its object and is not marked ``modifies``.
 
     Raises:
-        BadPlugin: the text says what is wrong with which class.
+        BadPlugin: the text names the class and the mistake.
     """
     found: dict[str, Kind[Any]] = {}
     for given in kinds:
