@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import time
 import weakref
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, MutableMapping
 from contextlib import asynccontextmanager
 from types import TracebackType
-from typing import Any, Generic, Self, TypeVar, Unpack, cast
+from typing import Any, Final, Generic, Self, TypeVar, Unpack, cast
 
 import trio
 
@@ -22,6 +23,7 @@ from jgroups_py.maps.opening import MapOptions, Opening
 from jgroups_py.maps.shared import SharedFile
 from jgroups_py.maps.waiting import LOOK_INTERVAL, Replicated
 
+LOG: Final = logging.getLogger("jgroups_py.maps")
 K = TypeVar("K")
 V = TypeVar("V")
 
@@ -186,7 +188,7 @@ class _Replicating:
         async def run() -> AsyncIterator[None]:
             try:
                 async with trio.open_nursery() as nursery:
-                    nursery.start_soon(opening.replicate, file, self._begun)
+                    nursery.start_soon(self._replicate, opening, file)
                     yield
                     nursery.cancel_scope.cancel()
             except BaseExceptionGroup as group:
@@ -194,6 +196,17 @@ class _Replicating:
 
         self._block: OpenBlock[None] = OpenBlock(run, lambda: MapClosed("the map is closed"))
         self._block.open(None)
+
+    async def _replicate(self, opening: Opening, file: SharedFile) -> None:
+        """What ends it is told at once: whoever has the map open reads and writes on, and would hear of it from ``close`` only."""
+        try:
+            await opening.replicate(file, self._begun)
+        except Exception as error:
+            self.host = None
+            LOG.error(
+                'the map "%s" is not replicated by this process any more: %s', file.name, error
+            )
+            raise
 
     def _begun(self, host: MapHost) -> None:
         self.host = host

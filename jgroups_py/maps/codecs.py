@@ -5,6 +5,7 @@ A file keeps the names of its codecs, so that a map of numbers is not opened as 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from struct import Struct
@@ -58,14 +59,31 @@ def _number_of(data: bytes) -> int:
     return int.from_bytes(data, "big") - _SIGN
 
 
+_JSON_BYTES: Final = msgspec.json.Encoder(order="deterministic").encode
+
+
+def _json(value: Any) -> bytes:
+    data = _JSON_BYTES(value)
+    if b"null" in data and has_no_number(value):
+        raise ValueError("JSON has neither NaN nor Infinity")
+    return data
+
+
+def has_no_number(value: Any) -> bool:
+    """Whether NaN or an infinite number is in it, of which msgspec makes null."""
+    if isinstance(value, float):
+        return not math.isfinite(value)
+    if isinstance(value, dict):
+        return any(map(has_no_number, value.values()))
+    return isinstance(value, list | tuple | set | frozenset) and any(map(has_no_number, value))
+
+
 BYTES: Final = Codec[bytes]("bytes", _bytes, bytes)
 STR: Final = Codec[str]("str", _text, lambda data: str(data, "utf-8"))
 INT: Final = Codec[int]("int", _number, _number_of)
 """64 bits with sign. Keys are in the order of numbers."""
-JSON: Final = Codec[Any](
-    "json", msgspec.json.Encoder(order="deterministic").encode, msgspec.json.Decoder().decode
-)
-"""None, bool, int, float, str, lists, dicts with keys of str. Tuples come back as lists."""
+JSON: Final = Codec[Any]("json", _json, msgspec.json.Decoder().decode)
+"""None, bool, int, float (no NaN, no Infinity), str, lists, dicts with keys of str. Tuples come back as lists."""
 
 
 def struct_codec(kind: type[T]) -> Codec[T]:

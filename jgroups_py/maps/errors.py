@@ -36,4 +36,4 @@ class MapBusy(MapError):
 
 
 class MapTypeError(MapError, TypeError):
-    """A key or value is of a type that the map's codec does not take. Nothing was changed."""
+    """A key or value is of a type that the map's codec does not take, or an option is of a wrong type. Nothing was changed."""

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from jgroups_py.maps.codecs import Codec, decoded
+from jgroups_py.maps.errors import MapError
 from jgroups_py.maps.shared import SharedFile
 from jgroups_py.maps.stamp import TICKS_PER_S
 
@@ -36,7 +37,8 @@ class MapChange:
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """Removals may be missing here: read the map anew. They were forgotten before this listener read them, or this host began anew."""
+    """Something is missing here; ``reason`` says what. Removals were forgotten before this listener read them, or this host began anew: read the
+    map anew. Or the codec cannot read a key or value that somebody else has written."""
 
     reason: str
 
@@ -89,7 +91,7 @@ class Feed:
             if after >= to:
                 continue
             changes = list(file.changes(origin, after, to, CHANGES_AT_ONCE))
-            found += [self._change(key, entry) for _, key, entry in changes]
+            found += [self._heard(key, entry) for _, key, entry in changes]
             full = len(changes) == CHANGES_AT_ONCE
             seen[origin] = changes[-1][0] if full else to
             complete = complete and not full
@@ -100,6 +102,13 @@ class Feed:
         if complete:
             self._generation = generation
         return found
+
+    def _heard(self, key: bytes, entry: Any) -> Heard:
+        try:
+            return self._change(key, entry)
+        except MapError as error:
+            # The listener goes on: one value would end all listeners of all hosts.
+            return Skipped(f"a change of host {entry.stamp.node}: {error} (key {key[:40]!r})")
 
     def _change(self, key: bytes, entry: Any) -> MapChange:
         removed = entry.value is None or entry.is_over(self._file.clock.wall_time())

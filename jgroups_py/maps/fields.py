@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
-from jgroups_py.maps.codecs import JSON, Codec, decoded
+from jgroups_py.maps.codecs import JSON, Codec, decoded, has_no_number
 from jgroups_py.maps.errors import MapError, MapTypeError
 from jgroups_py.maps.stamp import MapStamp
 
@@ -55,6 +55,11 @@ class Fields:
             raise MapTypeError(
                 f"a map with the rule per-field takes objects with fields, got {type(given).__name__}"
             )
+        wrong = [name for name, value in fields.items() if has_no_number(value)]
+        if wrong:
+            raise MapTypeError(
+                f"a value of type {type(given).__name__} cannot be stored by fields, in JSON: {', '.join(wrong)} has NaN or Infinity"
+            )
         result = {} if before is None else decoded(_STORED, before, "value")
         kind = self._codec.kind
         for name in result.keys() - fields.keys():
@@ -70,7 +75,7 @@ class Fields:
         stored = _STORED.encode(result)
         try:
             self.value(stored)
-        except msgspec.ValidationError as error:  # a float that is no number becomes null
+        except msgspec.ValidationError as error:
             raise MapTypeError(
                 f"a value of type {type(given).__name__} cannot be stored by fields, in JSON: {error}"
             ) from None

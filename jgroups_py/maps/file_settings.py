@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Final
 
 from jgroups_py.maps.errors import MapError
 from jgroups_py.maps.eviction import FORGET, REMOVE, MapLimits
+from jgroups_py.maps.given import check_kind, check_number, check_seconds
 from jgroups_py.maps.rules import LAST_WRITER, ConflictRule
 from jgroups_py.maps.stamp import IDENTIFIER_MAX, WIDE_IDENTIFIER_MAX
 
@@ -20,6 +22,12 @@ DEFAULTS: Final = {
 }
 """The settings of a new file on which all its processes must agree."""
 DURABILITIES: Final = ("process", "interval", "sync")
+MAX_BYTES_MAX: Final = 1 << 46
+"""Of ``max_bytes``: 64 TB. A process has not much more room for addresses."""
+INBOX_BYTES_MAX: Final = 1 << 36
+"""Of ``inbox_bytes``: 64 GB. Each process maps the inboxes of all others."""
+LIMIT_MAX: Final = 1 << 62
+"""Of ``max_entries`` and ``max_live_bytes``, which a file keeps in 64 bits."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,26 +75,35 @@ class FileSettings:
     """How long ``update`` and similar calls wait for another change of the same key."""
 
     def __post_init__(self) -> None:
-        most = WIDE_IDENTIFIER_MAX if self.wide_identifiers else IDENTIFIER_MAX
-        if self.identifier is not None and not 1 <= self.identifier <= most:
-            hint = "" if self.wide_identifiers else ", or up to 65535 with wide_identifiers"
-            raise MapError(f"identifier must be from 1 to {most}{hint}, got {self.identifier}")
+        check_kind("wide_identifiers", self.wide_identifiers, bool, "True or False")
+        if self.hybrid is not None:
+            check_kind("hybrid", self.hybrid, bool, "True or False")
+        if self.identifier is not None:
+            self._check_identifier(self.identifier)
         if self.durability not in DURABILITIES:
             raise MapError(
                 f'durability must be one of {", ".join(DURABILITIES)}, got "{self.durability}"'
             )
         if self.merger not in ("thread", "process"):
             raise MapError(f'merger must be thread or process, got "{self.merger}"')
-        if self.max_bytes is not None and self.max_bytes < 1024**2:
-            raise MapError(f"max_bytes must be at least 1 MB, got {self.max_bytes}")
-        if self.inbox_bytes < 4096:
-            raise MapError(f"inbox_bytes must be at least 4 KB, got {self.inbox_bytes}")
+        if self.max_bytes is not None:
+            check_number("max_bytes", self.max_bytes, 1024**2, MAX_BYTES_MAX, "1 MB")
+        check_number("inbox_bytes", self.inbox_bytes, 4096, INBOX_BYTES_MAX, "4 KB")
+        for name in ("max_entries", "max_live_bytes"):
+            if getattr(self, name) is not None:
+                check_number(name, getattr(self, name), 0, LIMIT_MAX, "1, or 0 for no limit")
         self.limits(MapLimits())
-        if not self.full_timeout >= 0:
-            raise MapError(f"full_timeout must be 0 seconds or more, got {self.full_timeout}")
-        for name in ("sync_interval", "merge_interval", "lock_timeout"):
-            if not getattr(self, name) > 0:
-                raise MapError(f"{name} must be more than 0 seconds, got {getattr(self, name)}")
+        check_seconds("full_timeout", self.full_timeout, zero=True, most=math.inf)
+        check_seconds("lock_timeout", self.lock_timeout, most=math.inf)
+        check_seconds("sync_interval", self.sync_interval)
+        check_seconds("merge_interval", self.merge_interval)
+
+    def _check_identifier(self, identifier: int) -> None:
+        check_kind("identifier", identifier, int, "a whole number")
+        most = WIDE_IDENTIFIER_MAX if self.wide_identifiers else IDENTIFIER_MAX
+        if not 1 <= identifier <= most:
+            hint = "" if self.wide_identifiers else ", or up to 65535 with wide_identifiers"
+            raise MapError(f"identifier must be from 1 to {most}{hint}, got {identifier}")
 
     def limits(self, known: MapLimits) -> MapLimits:
         """Return the file's limits with the given ones in their place. MapError: a limit is invalid."""

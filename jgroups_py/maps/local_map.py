@@ -8,6 +8,7 @@ for others.
 from __future__ import annotations
 
 from collections.abc import (
+    Callable,
     ItemsView,
     Iterator,
     KeysView,
@@ -21,6 +22,7 @@ from typing import Any, Final, Generic, TypeVar, cast
 from jgroups_py.maps.codecs import INT, Codec, decoded, encoded, quick
 from jgroups_py.maps.errors import MapError, MapTypeError
 from jgroups_py.maps.fields import Fields
+from jgroups_py.maps.given import check_seconds
 from jgroups_py.maps.host import MapHost
 from jgroups_py.maps.rules import LastWriter, PerField, PnCounter
 from jgroups_py.maps.shared import SharedFile
@@ -28,6 +30,7 @@ from jgroups_py.maps.stamp import TICKS_PER_S, MapStamp
 
 K = TypeVar("K")
 V = TypeVar("V")
+_T = TypeVar("_T")
 _ABSENT: Final = object()
 
 
@@ -171,35 +174,38 @@ class LocalMap(Mapping[K, V], Generic[K, V]):
         """Overwrite the value and return the old one. None: there was none.
 
         ``ttl``: seconds after which the value expires at all hosts; by default the map's.
+
+        MapError: the codec cannot read the old value, so nothing was changed. ``m[key] = value`` overwrites it unread.
         """
         raw, data = encoded(self._key, key, "key"), self._encoded(value)
         expires = self._expires(self._ttl if ttl is None else ttl)
         file = self._file
 
-        def write() -> bytes | None:
+        def write() -> V | None:
             before = file.get(raw)
+            shown = None if before is None else self._decoded(before)
             file.write_now(raw, self._stored(before, data), expires)
-            return before
+            return shown
 
-        before = file.alone(write)
-        return None if before is None else self._decoded(before)
+        return file.alone(write)
 
     def __delitem__(self, key: K) -> None:
-        if self._removed(key) is None:
+        if self._removed(key, lambda data: data) is None:
             raise KeyError(key)
 
     def remove(self, key: K) -> V | None:
-        """Remove a key and return its value. None: it had none, and nothing was changed."""
-        before = self._removed(key)
-        return None if before is None else self._decoded(before)
+        """Remove a key and return its value. None: it had none, and nothing was changed. MapError: the codec cannot read the value,
+        so it is still there; ``del m[key]`` removes it unread."""
+        found = self._removed(key, self._decoded)
+        return None if found is None else found[0]
 
     def pop(self, key: K, *default: Any) -> Any:
-        """Remove a key and return its value, or ``default``. KeyError: it had none, and there is no default."""
+        """Remove a key and return its value, or ``default``. KeyError: it had none, and there is no default. MapError: as ``remove``."""
         if len(default) > 1:
             raise TypeError(f"pop takes a key and one default, got {1 + len(default)} arguments")
-        before = self._removed(key)
-        if before is not None:
-            return self._decoded(before)
+        found = self._removed(key, self._decoded)
+        if found is not None:
+            return found[0]
         if default:
             return default[0]
         raise KeyError(key)
@@ -209,15 +215,18 @@ class LocalMap(Mapping[K, V], Generic[K, V]):
         for key, _ in self._file.items():
             self._file.write(key, None)
 
-    def _removed(self, key: K) -> bytes | None:
+    def _removed(self, key: K, shown: Callable[[bytes], _T]) -> tuple[_T] | None:
+        """What ``shown`` makes of the value that was removed. If it raises, nothing is."""
         raw = encoded(self._key, key, "key")
         file = self._file
 
-        def remove() -> bytes | None:
+        def remove() -> tuple[_T] | None:
             before = file.get(raw)
-            if before is not None:
-                file.write_now(raw, None)
-            return before
+            if before is None:
+                return None
+            found = shown(before)
+            file.write_now(raw, None)
+            return (found,)
 
         return file.alone(remove)
 
@@ -257,8 +266,9 @@ class LocalMap(Mapping[K, V], Generic[K, V]):
         before = self._file.get(raw)
         if before is None:
             return None
+        shown = self._decoded(before)
         self._write(raw, data, self._expires(self._ttl))
-        return self._decoded(before)
+        return shown
 
     def _compare_and_set(self, raw: bytes, expected: V, value: V) -> bool:
         data = self._encoded(value)
@@ -325,8 +335,7 @@ class LocalMap(Mapping[K, V], Generic[K, V]):
     def _checked_ttl(self, ttl: float | None) -> None:
         if ttl is None:
             return
-        if not ttl > 0:
-            raise MapError(f"ttl must be more than 0 seconds, got {ttl}")
+        check_seconds("ttl", ttl)
         if not isinstance(self._file.rule, LastWriter):
             raise MapError(f"ttl needs the rule last-writer, this map has {self._file.rule.name}")
 
@@ -344,7 +353,10 @@ class _Items(ItemsView[K, V]):
         of = self._mapping
         for key, entry in of._file.items():
             assert entry.value is not None
-            yield of._decoded_key(key), of._decoded(entry.value)
+            try:
+                yield of._decoded_key(key), of._decoded(entry.value)
+            except MapError as error:
+                raise MapError(f"{error} (key {key[:40]!r})") from error
 
 
 class _Values(ValuesView[V]):

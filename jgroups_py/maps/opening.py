@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+import math
 import os
 import socket
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Set
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any, Final, TypedDict
 
 from jgroups_py.maps.codecs import CODECS, AnyCodec, Codec, codec_of
-from jgroups_py.maps.errors import MapError, MapFileError
+from jgroups_py.maps.errors import MapError, MapFileError, MapTypeError
 from jgroups_py.maps.fields import Fields
 from jgroups_py.maps.file_settings import FileSettings
+from jgroups_py.maps.given import check_kind, check_number, check_seconds
 from jgroups_py.maps.host import MapEvent, MapHost, PeerNetwork, replicate
 from jgroups_py.maps.replica_settings import ReplicaSettings
 from jgroups_py.maps.rules import ConflictRule, LastWriter, PerField
 from jgroups_py.maps.shared import SharedFile
+from jgroups_py.maps.stamp import IDENTIFIER_MAX, WIDE_IDENTIFIER_MAX
 from jgroups_py.maps.tcp_links import TcpLinks
 from jgroups_py.tls import TlsSettings
+
+WINDOW_MAX: Final = 1 << 40
+"""Of ``Replication.window``."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,10 +96,14 @@ class Opening:
             raise MapError(
                 f"open_map has no option {unknown[0]}; it has {', '.join(sorted(MapOptions.__annotations__))}"
             )
+        if not os.fspath(path):
+            raise MapError("the path of a map's folder is empty")
         name = given.get("name")
         if name is not None and not (isinstance(name, str) and 0 < len(name) <= 100):
             raise MapError(f"name must be a text of 1 to 100 characters, got {name!r}")
         self.rule: ConflictRule | None = given.get("rule")
+        if self.rule is not None:
+            _check_rule(self.rule)
         key, value = given.get("key"), given.get("value")
         self._key = None if key is None else codec_of(key, "key")
         self._value = None if value is None else codec_of(value, "value")
@@ -111,24 +121,33 @@ class Opening:
         elif hasattr(network, "run"):
             self.networks = [network]
         else:
+            check_kind("network", network, Iterable, "a network or a list of them")
             self.networks = list(network)
+        for one in self.networks:
+            if not callable(getattr(one, "run", None)):
+                raise MapTypeError(f"network must have a method run, got {one!r:.80}")
         listen, peers = given.get("listen"), given.get("peers", ())
         if isinstance(peers, str):
             raise MapError(f'peers must be a list of HOST:PORT, got the text "{peers}"')
+        check_kind("peers", peers, Iterable, "a list of HOST:PORT")
+        peers = tuple(peers)
+        for text in (*peers, *(() if listen is None else (listen,))):
+            check_kind("listen" if text is listen else "a peer", text, str, "HOST:PORT")
+        tls, insecure = given.get("tls"), given.get("insecure", False)
+        check_kind("insecure", insecure, bool, "True or False")
+        if tls is not None:
+            check_kind("tls", tls, TlsSettings, "TlsSettings")
         if listen is not None or peers:
-            self.networks.append(
-                TcpLinks(
-                    listen=listen,
-                    peers=tuple(peers),
-                    tls=given.get("tls"),
-                    insecure=given.get("insecure", False),
-                )
-            )
+            self.networks.append(TcpLinks(listen=listen, peers=peers, tls=tls, insecure=insecure))
         if self.networks and given.get("identifier") is None:
             raise MapError(
                 "a map that replicates needs an identifier, from 1 to 127: another one at each host, the same in all processes of a host"
             )
-        self._replication = given.get("replication") or Replication()
+        replication = given.get("replication")
+        if replication is not None:
+            check_kind("replication", replication, Replication, "Replication")
+            _check_replication(replication, bool(given.get("wide_identifiers")))
+        self._replication = replication or Replication()
         self._settings = FileSettings(
             name=name,
             rule=self.rule,
@@ -177,6 +196,30 @@ class Opening:
             )
         except ValueError as error:
             raise MapError(str(error)) from None
+
+
+def _check_rule(rule: ConflictRule) -> None:
+    if isinstance(rule, type):
+        raise MapTypeError(f"rule must be an object: {rule.__name__}(), got the class")
+    if not (isinstance(getattr(rule, "name", None), str) and callable(getattr(rule, "merge", 0))):
+        raise MapTypeError(f"rule must have a name and a method merge, got {rule!r:.80}")
+
+
+def _check_replication(given: Replication, wide: bool) -> None:
+    for name in ("flush_interval", "tombstone_age"):
+        check_seconds(name, getattr(given, name))
+    for name in ("tombstone_min_age", "max_skew"):
+        check_seconds(name, getattr(given, name), zero=True)
+    check_kind("max_bandwidth", given.max_bandwidth, (int, float), "bytes a second")
+    if not (given.max_bandwidth >= 0 and math.isfinite(given.max_bandwidth)):
+        raise MapError(f"max_bandwidth must be 0 or more, got {given.max_bandwidth}")
+    check_number("window", given.window, 1, WINDOW_MAX, "1 byte")
+    check_kind("Replication.peers", given.peers, Set, "a set of identifiers")
+    most = WIDE_IDENTIFIER_MAX if wide else IDENTIFIER_MAX
+    for peer in given.peers:
+        check_number("an identifier of Replication.peers", peer, 1, most, "1")
+    if given.watch is not None and not callable(given.watch):
+        raise MapTypeError(f"watch must be a function, got {given.watch!r:.80}")
 
 
 def _chosen(given: Codec[Any] | None, name: str, folder: Path, what: str) -> Codec[Any]:

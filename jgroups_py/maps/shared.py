@@ -240,6 +240,8 @@ class SharedFile:
 
     def get(self, key: bytes) -> bytes | None:
         """Return the value as stored. None: there is none."""
+        if not key:
+            return None  # LMDB takes no such key, not even to look for it
         # The fast path, without a call of ours: nothing has changed and no inbox has the key. A closed map has no mark.
         overlay, store = self._overlay, self.store
         with self._lock:

@@ -62,8 +62,8 @@ class MapStore:
         self._lock = threading.RLock() if lock is None else lock
         self._folder = folder
         # 0: the file's size; ``_check`` decides.
-        unknown = 0 if (folder / "data.mdb").exists() else MAX_BYTES
         try:
+            unknown = 0 if (folder / "data.mdb").exists() else MAX_BYTES
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             _reserve(folder / "lock.mdb")
             self._env = lmdb.open(
@@ -84,8 +84,8 @@ class MapStore:
                     f"{folder} is already open in this process: use the map that is open, which threads may share"
                 ) from None
             raise MapFileError(f"{folder} is no map that can be opened: {error}") from None
-        except OSError as error:
-            raise MapFileError(f"{folder} cannot be opened: {error}") from None
+        except (OSError, ValueError) as error:  # ValueError: a path that no system has
+            raise MapFileError(f"{str(folder)!r:.300} cannot be opened: {error}") from None
         self._env.reader_check()
         self._read: Any = None
         self.lookup: Callable[[bytes, None, Any], bytes | None] = _no_snapshot

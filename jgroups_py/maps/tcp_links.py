@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from jgroups_py.maps.host import MapHost
 from jgroups_py.maps.tcp import open_port
-from jgroups_py.maps.tcp_places import place_from
+from jgroups_py.maps.tcp_places import check_clear, place_from
 from jgroups_py.maps.tcp_settings import TcpSettings
 from jgroups_py.tls import TlsSettings
 
@@ -26,10 +26,11 @@ class TcpLinks:
     settings: TcpSettings | None = None
 
     def __post_init__(self) -> None:
-        if self.listen is not None:
-            place_from(self.listen, "listen")
-        for place in self.peers:
-            place_from(place, "a peer")
+        places = [] if self.listen is None else [("listen", self.listen)]
+        for what, place in (*places, *(("a peer", peer) for peer in self.peers)):
+            host, _ = place_from(place, what)
+            if self.tls is None and not self.insecure:
+                check_clear(host, f"{what} at {place}")
 
     async def run(self, host: MapHost) -> None:
         """See ``Network``."""

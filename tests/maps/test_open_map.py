@@ -174,7 +174,7 @@ async def test_options_that_cannot_be_are_refused_before_anything_is_made(tmp_pa
         ({"key": float}, 'key float is not known: give bytes, str, int, "json", a msgspec Struct'),
         ({"value": "yaml"}, 'value "yaml" is not known'),
         ({"network": MemoryLinks()}, "a map that replicates needs an identifier, from 1 to 127"),
-        ({"replication": Replication(window=0)}, "window and peers_max must be at least 1"),
+        ({"replication": Replication(window=0)}, "window must be at least 1 byte, got 0"),
         ({"rule": Union(), "value": int}, 'the rule union is for values of "json"'),
         ({"name": ""}, "name must be a text of 1 to 100 characters"),
         ({"ports": 1}, "open_map has no option ports; it has durability, evict, full_timeout"),
