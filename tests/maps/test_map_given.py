@@ -18,6 +18,10 @@ from jgroups_py.maps.feed import Skipped
 HERE: dict[str, Any] = {"identifier": 1, "listen": "127.0.0.1:0"}
 
 
+def _opened(tmp_path: Path, **options: Any) -> blocking.Map[Any, Any]:
+    return blocking.open_map(tmp_path / "m", **{"max_bytes": 64 * 1024**2, **options})
+
+
 @pytest.mark.parametrize(
     ("given", "kind", "text"),
     [
@@ -72,8 +76,8 @@ def test_an_option_that_cannot_be_is_named(
     tmp_path: Path, given: dict[str, Any], kind: type[Exception], text: str
 ) -> None:
     with pytest.raises(kind, match=text):
-        blocking.open_map(tmp_path / "m", **given)
-    blocking.open_map(tmp_path / "m").close()  # and the folder can be opened as anything
+        _opened(tmp_path, **given)
+    _opened(tmp_path).close()  # and the folder can be opened as anything
 
 
 @pytest.mark.parametrize("path", ["", "a\0b", "/tmp/" + "x" * 300])
@@ -87,7 +91,7 @@ def test_a_path_that_cannot_be_is_told(path: str) -> None:
 def test_a_float_that_json_does_not_have_is_refused_and_does_not_become_none(
     tmp_path: Path, value: Any
 ) -> None:
-    with blocking.open_map(tmp_path / "m", key=str, value="json") as m:
+    with _opened(tmp_path, key=str, value="json") as m:
         with pytest.raises(MapTypeError, match="JSON has neither NaN nor Infinity"):
             m["a"] = value
         assert "a" not in m
@@ -101,14 +105,14 @@ class Perhaps(msgspec.Struct):
 
 def test_a_field_of_a_struct_does_not_become_none_either(tmp_path: Path) -> None:
     with (
-        blocking.open_map(tmp_path / "m", key=str, value=Perhaps, rule=PerField()) as m,
+        _opened(tmp_path, key=str, value=Perhaps, rule=PerField()) as m,
         pytest.raises(MapTypeError, match="price has NaN or Infinity"),
     ):
         m["a"] = Perhaps(math.nan)
 
 
 def test_an_empty_key_is_nowhere(tmp_path: Path) -> None:
-    with blocking.open_map(tmp_path / "m", key=str, value=str) as m:
+    with _opened(tmp_path, key=str, value=str) as m:
         assert m.get("") is None and "" not in m and m.pop("", "none") == "none"
         with pytest.raises(MapError, match="a key must have 1 to 511 bytes, got 0"):
             m.put("", "x")
@@ -116,7 +120,7 @@ def test_an_empty_key_is_nowhere(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("ttl", [math.inf, 1e11, math.nan, "5", True])
 def test_a_time_to_live_that_is_no_time_is_refused(tmp_path: Path, ttl: Any) -> None:
-    with blocking.open_map(tmp_path / "m", key=str, value=str) as m:
+    with _opened(tmp_path, key=str, value=str) as m:
         with pytest.raises(MapError, match="ttl must be"):
             m.put("a", "x", ttl=ttl)
         assert "a" not in m
@@ -125,7 +129,7 @@ def test_a_time_to_live_that_is_no_time_is_refused(tmp_path: Path, ttl: Any) -> 
 def test_a_value_that_the_codec_cannot_read_is_not_changed_by_calls_that_return_it(
     tmp_path: Path,
 ) -> None:
-    with blocking.open_map(tmp_path / "m", key=str, value="json") as m:
+    with _opened(tmp_path, key=str, value="json") as m:
         heard = m.listen(timeout=5.0)
         m._file.write(b"a", b"no json")  # as a host with other codecs does
         calls: list[Callable[[], Any]] = [
@@ -164,7 +168,7 @@ def test_a_map_that_cannot_listen_says_so_at_once(
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         place = f"127.0.0.1:{taken.getsockname()[1]}"
-        m = blocking.open_map(tmp_path / "m", key=str, identifier=1, listen=place)
+        m = _opened(tmp_path, key=str, identifier=1, listen=place)
         limit = time.monotonic() + 10
         while not caplog.records and time.monotonic() < limit:
             time.sleep(0.01)
