@@ -34,6 +34,7 @@ from jgroups_py.driver.needs_trio import check_trio
 from jgroups_py.driver.unwrap import reraise
 from jgroups_py.errors import ConfigError
 from jgroups_py.maps.frames import RUN, TCP_CAUSES, Away, BadStream, Greeting, Inquiry, first_of
+from jgroups_py.maps.inherited import InheritedSockets
 from jgroups_py.maps.inquiry import BadInquiry, Described, answer, encode
 from jgroups_py.maps.links import LinkHost
 from jgroups_py.maps.tcp_connection import BROKEN, Dialled, PeerConnection
@@ -47,6 +48,8 @@ LOG: Final = logging.getLogger("jgroups_py.maps")
 APART_AFTER: Final = 10.0
 """Seconds without a link after which a peer is logged, with the reason; again each APART_AGAIN."""
 APART_AGAIN: Final = 60.0
+LISTEN_AGAIN: Final = 0.2
+"""Seconds until the second try to listen."""
 
 
 class TcpPort:
@@ -64,6 +67,7 @@ class TcpPort:
         self._nursery = nursery
         self._hosts: dict[str, LinkHost] = {}
         self._connections: dict[PeerConnection, None] = {}
+        self.inherited = InheritedSockets()
         self._linked: dict[tuple[str, bytes], PeerConnection] = {}
         self._strangers: dict[PeerConnection, None] = {}
         self._inquiries = 0
@@ -231,6 +235,7 @@ class TcpPort:
     async def _serve(self, connection: PeerConnection) -> None:
         """Greet, and carry messages until the end."""
         self._connections[connection] = None
+        self.inherited.streams[connection.stream] = None
         peer = connection.dialled
         problem = "the connection has ended"
         try:
@@ -246,6 +251,7 @@ class TcpPort:
             self._forget(connection)
             if peer is not None and not self.is_linked(peer):
                 peer.problem = problem
+            del self.inherited.streams[connection.stream]
             await trio.aclose_forcefully(connection.stream)
 
     async def _shake_hands(self, connection: PeerConnection) -> bool:
@@ -444,14 +450,24 @@ async def open_port(
         if listen is not None:
             host, number = place_from(listen, "listen")
             port.check_clear(host, f"listen={listen}")
-            try:
-                listeners = await trio.open_tcp_listeners(number, host=host)
-            except OSError as error:
-                raise ConfigError(f"the maps' port cannot listen at {listen}: {error}") from None
+            listeners = await _listening(host, number, listen)
+            port.inherited.listeners += listeners
             port.address = listeners[0].socket.getsockname()[:2]
             nursery.start_soon(trio.serve_listeners, port.accept, listeners)
         yield port
         await port.leave()
+
+
+async def _listening(host: str, number: int, listen: str) -> list[trio.SocketListener]:
+    """Tried twice: the process that had the port may be dying. ConfigError."""
+    problem: OSError | None = None
+    for pause in (0.0, LISTEN_AGAIN):
+        await trio.sleep(pause)
+        try:
+            return await trio.open_tcp_listeners(number, host=host)
+        except OSError as error:
+            problem = error
+    raise ConfigError(f"the maps' port cannot listen at {listen}: {problem}") from None
 
 
 @asynccontextmanager

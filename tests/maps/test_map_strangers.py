@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import pickle
+import socket
 import time
 from pathlib import Path
 from typing import Any
@@ -164,3 +165,36 @@ def test_a_forked_worker_leaves_replication_to_the_process_that_opened_the_map(
         while "hits" not in two and time.monotonic() < until:
             time.sleep(0.01)
         assert two["hits"] == 7 and one.statistics().replicates
+
+
+@pytest.mark.sockets
+def test_a_forked_worker_that_outlives_the_process_that_replicated_has_neither_its_port_nor_its_links(
+    tmp_path: Path,
+) -> None:
+    """Otherwise no other process could listen there, and peers would wait for who is dead."""
+    place = "127.0.0.1", int(os.environ["JGROUPS_BIND_PORT"]) + 1
+    there = f"{place[0]}:{place[1]}"
+    options: Any = {"name": "m", "key": str, "value": int, "max_bytes": SIZE}
+    two = blocking.open_map(tmp_path / "2", identifier=2, peers=[there], **options)
+    with two, blocking.open_map(tmp_path / "1", identifier=1, listen=there, **options) as one:
+        one["a"] = 1
+        one.wait_replicated(1, timeout=10)
+        gate = os.pipe()
+        pid = os.fork()
+        if pid == 0:
+            os.close(gate[1])
+            os.read(gate[0], 1)  # it lives as long as the test wants
+            os._exit(0)
+        one.close()
+        with socket.socket() as other:
+            other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            other.bind(place)
+            other.listen()
+        until = time.monotonic() + 3  # a peer that were only silent would be gone after ten
+        while two.statistics().peers and time.monotonic() < until:
+            time.sleep(0.01)
+        assert not two.statistics().peers
+        os.write(gate[1], b"x")
+        os.waitpid(pid, 0)
+        for end in gate:
+            os.close(end)

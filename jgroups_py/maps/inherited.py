@@ -1,0 +1,42 @@
+"""Sockets of a port in a forked child: copies of the parent's. The child closes them.
+
+While a copy is open, nobody hears of the parent's death, and no other process can listen at the port.
+
+Differs: channels leave them open (design/blocking.md). A map may be opened before a fork, as gunicorn does with --preload.
+"""
+
+from __future__ import annotations
+
+import os
+
+import trio
+
+from jgroups_py.maps import forks
+
+
+class InheritedSockets(forks.Forked):
+    """Of one port, for as long as there is a reference to this."""
+
+    def __init__(self) -> None:
+        self.listeners: list[trio.SocketListener] = []
+        self.streams: dict[trio.abc.Stream, None] = {}
+        """Those that are open, whatever they are made of."""
+        forks.watch(self)
+
+    def before_fork(self) -> None:
+        """Nothing needs to be ready."""
+
+    def after_fork(self, child: bool) -> None:
+        """The child has no loop that could use them."""
+        if child:
+            for one in (*self.listeners, *self.streams):
+                _close_copy(one)
+
+
+def _close_copy(one: object) -> None:
+    while isinstance(one, trio.SSLStream):
+        one = one.transport_stream
+    if isinstance(one, trio.SocketStream | trio.SocketListener):
+        descriptor = one.socket.detach()  # or the object's end would close what has the number then
+        if descriptor >= 0:
+            os.close(descriptor)
