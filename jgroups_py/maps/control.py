@@ -5,7 +5,7 @@ merge. A reader compares ``mark``: as long as these bytes are equal, nothing has
 use, mostly few.
 
 Layout, in the host's order of bytes, at 0: magic, version u32, bytes of an inbox u64; at 56: how many slots were ever used u64, generation u64, then SLOTS offsets written and
-SLOTS offsets merged, u64 each, and a number that grows while somebody merges. A ``memoryview`` writes and reads such a number in one piece, ``struct`` would not.
+SLOTS offsets merged, u64 each, a number that grows while somebody merges, and the strongest durability that anybody has asked for. A ``memoryview`` writes and reads such a number in one piece, ``struct`` would not.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import fcntl
 import mmap
 import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from struct import Struct
 from typing import Final
@@ -32,7 +33,18 @@ _GENERATION: Final = 8
 _WRITTEN: Final = _GENERATION + 1
 _MERGED: Final = _WRITTEN + SLOTS
 _WORK: Final = _MERGED + SLOTS
+_DURABLE: Final = _WORK + 1
 _SIZE: Final = 4096
+
+
+def durable_of(file: Path) -> int:
+    """``Control.durable`` of a file that is not open; 0: there is none."""
+    try:
+        data = file.read_bytes()
+    except OSError:
+        return 0
+    at = _DURABLE * 8
+    return int.from_bytes(data[at : at + 8], sys.byteorder) if data.startswith(MAGIC) else 0
 
 
 class Control:
@@ -72,9 +84,14 @@ class Control:
         """Write to the disk."""
         self._map.flush()
 
-    def use(self, slot: int) -> None:
-        """Mark a slot as in use: a process is going to write its inbox."""
+    def use(self, slot: int, merged: Mapping[int, int]) -> None:
+        """Mark a slot as in use: a process is going to write its inbox. ``merged``: the offsets of the data file, by slot.
+        A control file that was lost and made anew has smaller ones, and what is written below them would count as merged."""
         fcntl.flock(self._handle, fcntl.LOCK_EX)
+        for one, offset in merged.items():
+            if self.written(one) < offset:
+                self.set_written(one, offset)
+                self.set_merged(one, offset)
         written = self.all_written()  # an older file does not say which slots are in use
         in_use = [slot, *(other for other in range(SLOTS) if written[other])]
         self._numbers[_USED] = max(self._numbers[_USED], *(one + 1 for one in in_use))
@@ -123,6 +140,16 @@ class Control:
 
     def next_generation(self) -> None:
         self._numbers[_GENERATION] += 1
+
+    def durable(self) -> int:
+        """The strongest durability that anybody has asked for, as a place in DURABILITIES."""
+        return self._numbers[_DURABLE]
+
+    def ask_durable(self, level: int) -> None:
+        """From now on whoever merges keeps it."""
+        if self.durable() < level:
+            self._numbers[_DURABLE] = level
+            self.flush()
 
     def work(self) -> int:
         """Return a number that grows while a merger works, even within a transaction."""

@@ -1,8 +1,9 @@
-"""Reserve disk space for writes through a memory mapping."""
+"""The disk: space reserved for writes through a memory mapping; file names that survive a loss of power."""
 
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 
 def reserve(handle: int, size: int) -> None:
@@ -15,3 +16,12 @@ def reserve(handle: int, size: int) -> None:
         os.posix_fallocate(handle, 0, size)
     elif os.fstat(handle).st_size < size:
         os.ftruncate(handle, size)
+
+
+def flush_folder(folder: Path) -> None:
+    """The names of its files are on the disk afterwards. OSError: it is there no more."""
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

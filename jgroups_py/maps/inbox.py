@@ -1,6 +1,6 @@
 """Inbox: the unmerged records of one process, in a mapped ring of fixed size.
 
-A record is its length u32, a CRC-32 of its bytes u32, its kind u8, and its bytes; it lies in one piece, and a record of kind SKIP fills the end of the ring. Offsets
+A record is its length u32, a CRC-32 of its offset and bytes u32, its kind u8, and its bytes; it lies in one piece, and a record of kind SKIP fills the end of the ring. Offsets
 only grow; the place in the ring is the offset modulo its size. A record counts when the control file has its end, which
 is written after its bytes. A process that is killed in the middle leaves nothing.
 """
@@ -8,6 +8,7 @@ is written after its bytes. A process that is killed in the middle leaves nothin
 from __future__ import annotations
 
 import fcntl
+import logging
 import mmap
 import os
 from collections.abc import Iterator
@@ -20,6 +21,7 @@ from jgroups_py.maps.control import SLOTS, Control
 from jgroups_py.maps.disk import reserve
 from jgroups_py.maps.errors import InboxFull, MapFileError, MapFull
 
+LOG: Final = logging.getLogger("jgroups_py.maps")
 SKIP: Final = 0
 CHANGE: Final = 1
 """A change of this host: length of the key u32, key, entry without dots."""
@@ -40,6 +42,8 @@ RESERVED_AT_ONCE: Final = 256 * 1024
 
 _HEAD: Final = Struct("<IIB")
 _LENGTH: Final = Struct("<I")
+_CRC_MASK: Final = 0xFFFFFFFF
+"""Of an offset. With it a record of an earlier turn of the ring does not pass for one that was lost."""
 HEAD: Final = _HEAD.size
 
 
@@ -88,14 +92,21 @@ class InboxFile:
                 begin += size - at
                 continue
             length, check, kind = _HEAD.unpack_from(ring, at)
-            if kind == SKIP:
+            if kind == SKIP and length == size - at - HEAD:
                 begin += size - at
                 continue
             data = ring[at + HEAD : at + HEAD + length]
-            if crc32(data) != check:
+            if kind == SKIP or crc32(data, begin & _CRC_MASK) != check:
                 return  # not all of it is visible to this processor yet, or it is damaged
             begin += HEAD + length
             yield begin, kind, data
+
+    def intact(self, begin: int, end: int) -> int:
+        """How far there are records from ``begin`` on."""
+        behind = begin
+        for behind, _, _ in self.records(begin, end):  # noqa: B007 - the last one counts
+            pass
+        return behind
 
 
 class InboxFiles:
@@ -110,6 +121,27 @@ class InboxFiles:
         if file is None:
             file = self._files[slot] = self._opened(slot)
         return file
+
+    def cut_damaged(self, control: Control) -> None:
+        """Ends each inbox that nobody writes before its first damaged record. A loss of power may keep what the control file says, and not the record;
+        nothing behind it could ever be merged."""
+        for slot in control.waiting():
+            file = self._opened(slot)
+            try:
+                if not file.lock():
+                    continue
+                written = control.written(slot)
+                end = file.intact(control.merged(slot), written)
+                if end < written:
+                    control.set_written(slot, end)
+                    LOG.error(
+                        "the map %s: %d bytes that were put and not merged are damaged, and lost (slot %d)",
+                        self._folder,
+                        written - end,
+                        slot,
+                    )
+            finally:
+                file.close()
 
     def take(self) -> int:
         """Take a free slot for this process, until its ring is closed. MapFileError: there is none."""
@@ -173,7 +205,7 @@ class Inbox:
             self._at += skip
             at = 0
         ring[at + HEAD : at + need] = data
-        _HEAD.pack_into(ring, at, len(data), crc32(data), kind)
+        _HEAD.pack_into(ring, at, len(data), crc32(data, self._at & _CRC_MASK), kind)
         self._at += need
         self._control.set_written(self._slot, self._at)
         return self._at

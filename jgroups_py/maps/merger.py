@@ -144,6 +144,9 @@ class Merger:
                     merging.merged(slot, ends[slot])
                 if records >= RECORDS_MAX or size >= BYTES_MAX:
                     break
+        if control.durable() > shared.store.durable:
+            # Somebody has asked for more since this process opened the file. Space in an inbox is free only when what was there is on the disk.
+            shared.store.sync()
         for slot, end in ends.items():
             control.set_merged(slot, end)
         if merging.evicted >= EVICTED_AT_ONCE:
@@ -177,11 +180,10 @@ class Merger:
         return buried + evicted > 0
 
     def _sync(self) -> None:
-        settings = self._shared.settings
-        now = time.monotonic()
-        if settings.durability != "process" and now - self._synced >= settings.sync_interval:
+        now, shared = time.monotonic(), self._shared
+        if shared.control.durable() and now - self._synced >= shared.settings.sync_interval:
             self._synced = now
-            self._shared.store.sync()
+            shared.store.sync()
 
 
 def _carry_out(merging: Merging, kind: int, data: bytes) -> None:

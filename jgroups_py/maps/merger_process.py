@@ -9,7 +9,7 @@ import threading
 import time
 from pathlib import Path
 
-from jgroups_py.maps.control import Control
+from jgroups_py.maps.control import Control, durable_of
 from jgroups_py.maps.file_settings import DEFAULTS, FileSettings
 from jgroups_py.maps.merger import Merged, Merger
 from jgroups_py.maps.rules import RULES
@@ -28,6 +28,7 @@ class _File(Merged):
             max_bytes=settings.max_bytes,
             settings=dict.fromkeys(DEFAULTS),
             defaults={**DEFAULTS, "name": folder.name},
+            durable=durable_of(folder / "control"),
         )
         self.control = Control(folder / "control", settings.inbox_bytes)
         self.rule = RULES[self.store.settings["rule"]]()

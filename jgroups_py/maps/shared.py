@@ -28,12 +28,13 @@ from typing import Final, TypeVar
 from msgspec.structs import replace
 
 from jgroups_py.maps import forks
-from jgroups_py.maps.control import SLOTS, Control
+from jgroups_py.maps.control import SLOTS, Control, durable_of
+from jgroups_py.maps.disk import flush_folder
 from jgroups_py.maps.entry import KEY_MAX, MapEntry, decode_entry, value_at
 from jgroups_py.maps.errors import InboxFull, MapClosed, MapError, MapFileError
 from jgroups_py.maps.eviction import FORGET as FORGOTTEN
 from jgroups_py.maps.eviction import REMOVE, TIME, MapLimits, Readings
-from jgroups_py.maps.file_settings import DEFAULTS, FileSettings
+from jgroups_py.maps.file_settings import DEFAULTS, DURABILITIES, FileSettings
 from jgroups_py.maps.inbox import (
     ADVANCE,
     ANEW,
@@ -72,6 +73,7 @@ class SharedFile:
         self.folder = folder
         self.settings = settings or FileSettings()
         self._lock = threading.RLock()
+        self._why_closed = "is closed"
         self.on_change: Callable[[bytes, MapEntry], None] | None = None
         """Called with each change that this process sees, own ones included, from any thread. It must not wait."""
         self._open()
@@ -79,12 +81,14 @@ class SharedFile:
 
     def _open(self) -> None:
         settings = self.settings
+        asked = DURABILITIES.index(settings.durability)
         self.store = MapStore(
             self.folder,
             max_bytes=settings.max_bytes,
             settings=settings.agreed(),
             defaults={**DEFAULTS, "name": self.folder.name},
             lock=self._lock,
+            durable=max(asked, durable_of(self.folder / "control")),
         )
         agreed = self.store.settings
         self.name, self.identifier = agreed["name"], int(agreed["identifier"])
@@ -99,10 +103,12 @@ class SharedFile:
         self._last_writer = isinstance(self.rule, LastWriter)
         try:
             self.control = Control(self.folder / "control", settings.inbox_bytes)
+            self.control.ask_durable(asked)
             self._inboxes = InboxFiles(self.folder, self.control.inbox_bytes)
             try:
+                self._inboxes.cut_damaged(self.control)
                 self.slot = self._inboxes.take()
-                self.control.use(self.slot)
+                self.control.use(self.slot, self.store.merged())
             except BaseException:
                 self.control.close()
                 raise
@@ -118,6 +124,8 @@ class SharedFile:
         self._replicates = False
         self._vector: tuple[int, Vector] = (-1, {})
         try:
+            if asked:
+                flush_folder(self.folder)
             self._set_limits(settings.limits(self.store.limits()))
         except BaseException:
             self._close_files()
@@ -214,7 +222,11 @@ class SharedFile:
             self._lock, self._merger.lock = threading.RLock(), threading.Lock()
             if not self.closing.is_set():
                 self._abandon()
-                self._open()
+                try:
+                    self._open()
+                except Exception as error:  # nobody could catch it here: calls say it
+                    self._why_closed = f"cannot be used in this forked process: {error}"
+                    self.closing.set()
             return
         self._overlay.begin_anew()
         if not self.closing.is_set():
@@ -327,12 +339,12 @@ class SharedFile:
         """Hold the lock. MapClosed: the file is closed."""
         with self._lock:
             if self.closing.is_set():
-                raise MapClosed(f"the map {self.folder} is closed")
+                raise MapClosed(f"the map {self.folder} {self._why_closed}")
             yield
 
     def _look(self) -> None:
         if self.closing.is_set():
-            raise MapClosed(f"the map {self.folder} is closed")
+            raise MapClosed(f"the map {self.folder} {self._why_closed}")
         self._overlay.look()
 
     # --- writing
@@ -478,7 +490,7 @@ class SharedFile:
         """Become the replicating process, until ``end_replication`` or death. False: another one is. MapError: a map
         that forgets cannot replicate."""
         if self.closing.is_set():
-            raise MapClosed(f"the map {self.folder} is closed")
+            raise MapClosed(f"the map {self.folder} {self._why_closed}")
         try:
             fcntl.flock(self._replicator, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:

@@ -40,11 +40,16 @@ READERS_MAX: Final = 1024
 """Read transactions of all processes. Those of killed processes are freed by the next one that opens the map."""
 LOCK_BYTES: Final = 64 * READERS_MAX + 128
 """What LMDB makes of the file with its table of readers."""
+TAIL_MAX: Final = 64 * 1024
+"""Bytes that may lack at the end of a file: pages that a transaction took and gave back are not written."""
 
 
 class MapStore:
     """Opens or creates the file. ``settings``: those on which all openers must agree; None takes the file's, or the
     default for a new file.
+
+    ``durable``: an index of DURABILITIES. From "interval" on a transaction is on the disk before the page that points to it,
+    so a loss of power leaves a whole file; with "sync" also the last transaction.
 
     ``lock``: held by every reader. The merger's transaction does not need it. The merger takes it to read, and to adopt
     a new size of the file: LMDB then moves the file in memory, and no transaction of this process may run.
@@ -58,22 +63,26 @@ class MapStore:
         settings: Mapping[str, str | None],
         defaults: Mapping[str, str],
         lock: AbstractContextManager[Any] | None = None,
+        durable: int = 0,
     ) -> None:
         self._lock = threading.RLock() if lock is None else lock
         self._folder = folder
+        self.durable = durable
         # 0: the file's size; ``_check`` decides.
         try:
             unknown = 0 if (folder / "data.mdb").exists() else MAX_BYTES
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            _reserve(folder / "lock.mdb")
+            _reserve(folder / "lock.mdb", LOCK_BYTES)
             self._env = lmdb.open(
                 str(folder),
                 map_size=max_bytes or unknown,
                 max_dbs=8,
                 max_readers=READERS_MAX,
-                sync=False,
+                sync=durable > 0,
+                metasync=durable > 1,
                 mode=0o600,
             )
+            self._check_length()
             names = (b"entries", b"changes", b"facts", b"graves", b"ends", b"times", b"uses")
             self._dbs = Databases(*map(self._env.open_db, names))
             self._entries, self._facts = self._dbs.entries, self._dbs.facts
@@ -100,6 +109,19 @@ class MapStore:
         except BaseException:
             self._env.close()
             raise
+
+    def _check_length(self) -> None:
+        """A file that was cut off would end the process as soon as it reads there (SIGBUS)."""
+        need = self.used()[0]
+        have = (self._folder / "data.mdb").stat().st_size
+        if have >= need:
+            return
+        if need - have > TAIL_MAX:
+            self._env.close()
+            raise MapFileError(
+                f"{self._folder} is cut off: data.mdb has {have:,} of {need:,} bytes"
+            )
+        _reserve(self._folder / "data.mdb", need)
 
     def _check(
         self,
@@ -303,11 +325,11 @@ class MapStore:
             merging.finish()
 
 
-def _reserve(file: Path) -> None:
-    """LMDB maps its table of readers and writes to it. OSError: the disk has no place for it."""
+def _reserve(file: Path, size: int) -> None:
+    """LMDB maps the file, and may use so much of it. OSError: the disk has no place for it."""
     handle = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        reserve(handle, LOCK_BYTES)
+        reserve(handle, size)
     finally:
         os.close(handle)
 

@@ -147,7 +147,7 @@ def test_a_put_does_not_hide_what_another_process_has_put_just_before_it(
     with closing(SharedFile(tmp_path / "m", FileSettings(max_bytes=SIZE))) as shared:
         inboxes = InboxFiles(shared.folder, shared.inbox_bytes)
         slot = inboxes.take()
-        shared.control.use(slot)
+        shared.control.use(slot, {})
         other, mine = Inbox(inboxes.of(slot), shared.control, slot), shared._inbox.append
         entry = MapEntry(b"theirs", MapStamp(shared.clock.next(), 1))
 
@@ -171,7 +171,7 @@ def test_who_comes_later_is_seen_by_those_who_are_there(tmp_path: Path) -> None:
                 inboxes = InboxFiles(shared.folder, shared.inbox_bytes)
                 slot = inboxes.take()
                 assert shared.get(b"a") == b"1" and shared.get(b"b%d" % number) is None
-                shared.control.use(slot)
+                shared.control.use(slot, {})
                 entry = MapEntry(b"theirs", MapStamp(shared.clock.next(), 1))
                 inbox = Inbox(inboxes.of(slot), shared.control, slot)
                 inbox.append(CHANGE, keyed(b"b%d" % number, entry.encode()))
@@ -183,7 +183,7 @@ def test_who_comes_later_is_seen_by_those_who_are_there(tmp_path: Path) -> None:
 def test_inboxes_of_a_file_that_does_not_say_which_are_in_use_are_read(tmp_path: Path) -> None:
     control = Control(tmp_path / "control", 4096)
     control.set_written(5, 70)
-    control.use(0)
+    control.use(0, {})
     before = control.mark_anew()
     control.set_written(5, 80)
     assert control.mark() != before
