@@ -41,7 +41,7 @@ def durable_of(file: Path) -> int:
     """``Control.durable`` of a file that is not open; 0: there is none."""
     try:
         data = file.read_bytes()
-    except OSError:
+    except (OSError, ValueError):  # ValueError: a path that no system has, which opening tells
         return 0
     at = _DURABLE * 8
     return int.from_bytes(data[at : at + 8], sys.byteorder) if data.startswith(MAGIC) else 0

@@ -61,7 +61,7 @@ class FileSettings:
     """Bytes of each process that may wait to be merged."""
     durability: str = "process"
     """What a put survives. "process": the death of the process. "interval": also a loss of power, ``sync_interval``
-    later. "sync": also a loss of power at once; the put waits for the disk."""
+    later. "sync": also a loss of power at once; the put waits for the disk. Of all processes the strongest counts."""
     sync_interval: float = 1.0
     merger: str = "thread"
     """What merges when this process is the merger: a "thread", or a "process" that it starts. A thread may delay a put

@@ -93,8 +93,10 @@ class MapStore:
                     f"{folder} is already open in this process: use the map that is open, which threads may share"
                 ) from None
             raise MapFileError(f"{folder} is no map that can be opened: {error}") from None
-        except (OSError, ValueError) as error:  # ValueError: a path that no system has
-            raise MapFileError(f"{str(folder)!r:.300} cannot be opened: {error}") from None
+        except OSError as error:
+            raise MapFileError(f"{folder} cannot be opened: {error}") from None
+        except ValueError as error:  # a path that no system has
+            raise MapFileError(f"{str(folder)!r} cannot be opened: {error}") from None
         self._env.reader_check()
         self._read: Any = None
         self.lookup: Callable[[bytes, None, Any], bytes | None] = _no_snapshot

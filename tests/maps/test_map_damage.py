@@ -98,6 +98,23 @@ def test_records_of_an_earlier_turn_of_the_ring_do_not_pass_for_lost_ones(tmp_pa
         assert sum(shared.vector().values()) == many + 1
 
 
+def test_what_is_left_after_a_damage_has_no_hole(tmp_path: Path) -> None:
+    """Bytes that never came to the disk are zeros, and zeros are no end of the ring, behind which it goes on."""
+    folder = tmp_path / "m"
+    with closing(_opened(folder, inbox_bytes=4096)) as shared:
+        while shared.write(b"key", b"value") < 2048:
+            pass
+    with _nobody_merges(folder), closing(_opened(folder)) as shared:
+        ends = [shared.write(b"%02d" % number, b"v") for number in range(100)]
+    assert ends[0] < 3000 and ends[-1] > 4096 + 500  # round the end of the ring
+    with (folder / "inbox.0").open("r+b") as ring:
+        ring.seek(ends[20])
+        ring.write(bytes(4096 - ends[20]))
+    with closing(_works(folder)) as shared:
+        keys = [key for key, _ in shared.items() if key.isdigit()]
+        assert keys == [b"%02d" % number for number in range(21)]
+
+
 @pytest.mark.parametrize("how", ["removed", "zeroed", "cut"])
 def test_a_control_file_that_is_lost_hides_nothing(left: Path, how: str) -> None:
     with closing(_opened(left)) as shared:
