@@ -102,16 +102,7 @@ class SharedFile:
         self.rule = settings.rule or RULES[agreed["rule"]]()
         self._last_writer = isinstance(self.rule, LastWriter)
         try:
-            self.control = Control(self.folder / "control", settings.inbox_bytes)
-            self.control.ask_durable(asked)
-            self._inboxes = InboxFiles(self.folder, self.control.inbox_bytes)
-            try:
-                self._inboxes.cut_damaged(self.control)
-                self.slot = self._inboxes.take()
-                self.control.use(self.slot, self.store.merged())
-            except BaseException:
-                self.control.close()
-                raise
+            self._take_slot(asked)
         except BaseException:
             self.store.close()
             raise
@@ -152,6 +143,18 @@ class SharedFile:
             target=self._run_merger, name=f"maps-merge {self.folder.name}", daemon=True
         )
         self._thread.start()
+
+    def _take_slot(self, durable: int) -> None:
+        self.control = Control(self.folder / "control", self.settings.inbox_bytes)
+        try:
+            self.control.ask_durable(durable)
+            self._inboxes = InboxFiles(self.folder, self.control.inbox_bytes)
+            self._inboxes.cut_damaged(self.control)
+            self.slot = self._inboxes.take()
+            self.control.use(self.slot, self.store.merged())
+        except BaseException:
+            self.control.close()
+            raise
 
     def _new_room(self) -> Room:
         return Room(
