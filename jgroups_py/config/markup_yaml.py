@@ -11,8 +11,8 @@ from jgroups_py.config.markup import MarkupSource, as_utf8
 from jgroups_py.errors import ConfigError
 
 
-class _MarkupLoader(yaml.SafeLoader):
-    """Refuses anchors. A stack file has no use for them, and they can grow without bound."""
+class MarkupLoader(yaml.SafeLoader):
+    """Refuses anchors. Our files have no use for them, and they can grow without bound."""
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         if self.check_event(yaml.events.AliasEvent):
@@ -23,10 +23,16 @@ class _MarkupLoader(yaml.SafeLoader):
         return super().compose_node(parent, index)
 
 
-def compose_yaml(source: MarkupSource) -> yaml.Node | None:
-    """Return the document's root node, or None for an empty file. Raise ConfigError with file, line and column."""
+def compose_yaml(
+    source: MarkupSource, language: type[MarkupLoader] = MarkupLoader
+) -> yaml.Node | None:
+    """Return the document's root node, or None for an empty file. Raise ConfigError with file, line and column.
+
+    Args:
+        language: a loader that reads something differently.
+    """
     try:
-        loader = _MarkupLoader(as_utf8(source).decode())
+        loader = language(as_utf8(source).decode())
         try:
             root: yaml.Node | None = loader.get_single_node()
         finally:

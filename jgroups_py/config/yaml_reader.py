@@ -10,7 +10,7 @@ from typing import Final, TypeVar
 import yaml
 
 from jgroups_py.config.markup import MarkupSource
-from jgroups_py.config.markup_yaml import compose_yaml
+from jgroups_py.config.markup_yaml import MarkupLoader, compose_yaml
 from jgroups_py.config.model import nearest
 from jgroups_py.errors import ConfigError
 
@@ -35,7 +35,12 @@ def read_bounded(path: str | os.PathLike[str], bytes_max: int) -> MarkupSource:
 
 
 class YamlReader:
-    """``where``: the key as people write it, ``nodes.n1.buckets``. ``places`` remembers where each key stands."""
+    """``where``: the key as people write it, ``nodes.n1.buckets``. ``places`` remembers where each key stands.
+
+    Nothing is built from tags, and no text becomes a number by itself: ``on``, ``1e3`` and ``0777`` stay what was written.
+    """
+
+    language = MarkupLoader
 
     def __init__(self, source: MarkupSource) -> None:
         self.source = source
@@ -43,7 +48,7 @@ class YamlReader:
 
     def root(self) -> yaml.Node:
         """The document. ConfigError: it is no YAML, or empty."""
-        root = compose_yaml(self.source)
+        root = compose_yaml(self.source, self.language)
         if root is None:
             raise ConfigError("the file is empty", file=self.source.name)
         return root
@@ -58,9 +63,15 @@ class YamlReader:
         self, node: yaml.Node, where: str, known: Iterable[str] | None = None
     ) -> dict[str, yaml.Node]:
         """Key -> value. ``known``: the keys that are accepted; None: any."""
+        return {name: value for name, (_, value) in self.entries(node, where, known).items()}
+
+    def entries(
+        self, node: yaml.Node, where: str, known: Iterable[str] | None = None
+    ) -> dict[str, tuple[yaml.Node, yaml.Node]]:
+        """As ``keys``, with the node of the key before that of the value."""
         if not isinstance(node, yaml.MappingNode):
             raise self.wrong(node, where, f"keys and values are wanted, not {shown(node)}")
-        found: dict[str, yaml.Node] = {}
+        found: dict[str, tuple[yaml.Node, yaml.Node]] = {}
         for key, value in node.value:
             name = self.text(key, where)
             if not name.isprintable() or len(name) > KEY_SHOWN:
@@ -76,9 +87,16 @@ class YamlReader:
             if name in found:
                 first = self.places[inner][0]
                 raise self.wrong(key, inner, f"the key stands twice, first in line {first}")
-            found[name] = value
+            found[name] = key, value
             self.places[inner] = place_of(key)
         return found
+
+    def need(self, node: yaml.Node, where: str, found: Iterable[str], *names: str) -> None:
+        """ConfigError: one of ``names`` is not among the keys that were ``found``."""
+        for name in names:
+            if name not in found:
+                inner = f"{where}.{name}" if where else name
+                raise self.wrong(node, inner, "the key is missing")
 
     def items(self, node: yaml.Node, where: str) -> list[yaml.Node]:
         """The values of a list; one value is a list of one."""
@@ -135,4 +153,4 @@ def shown(node: yaml.Node) -> str:
         return "keys and values"
     if isinstance(node, yaml.SequenceNode):
         return "a list"
-    return repr(str(node.value)[:80])
+    return repr(str(node.value)[:80]) if node.value else "nothing"

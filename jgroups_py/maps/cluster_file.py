@@ -18,7 +18,8 @@ from typing import Any, Final
 
 import yaml
 
-from jgroups_py.errors import ConfigError
+from jgroups_py.config.markup import MarkupSource
+from jgroups_py.config.yaml_reader import YamlReader, read_bounded
 from jgroups_py.maps.file_settings import DURABILITIES
 from jgroups_py.maps.rules import RULES
 from jgroups_py.maps.stamp import WIDE_IDENTIFIER_MAX
@@ -26,9 +27,12 @@ from jgroups_py.units import parse_bytes, parse_seconds
 
 FILE_MAX: Final = 1024 * 1024
 """Bytes of a cluster file."""
-DEPTH_MAX: Final = 16
 NAMES_MAX: Final = 1000
 """Maps of a file."""
+NUMBER_MAX: Final = 10**15
+"""The largest number of entries, and of bytes of a key or value."""
+_UNTAGGED: Final = ("tag:yaml.org,2002:map", "tag:yaml.org,2002:str")
+"""Tags of what has none in the file."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,88 +87,57 @@ class ClusterConfig:
 
 def load_cluster(file: str | os.PathLike[str]) -> ClusterConfig:
     """Read a cluster file. ConfigError: it cannot be read, or has an error, with line, key and value."""
-    try:
-        with open(file, "rb") as opened:
-            data = opened.read(FILE_MAX + 1)
-    except OSError as error:
-        raise ConfigError(f"cannot be read: {error.strerror}", file=str(file)) from None
-    if len(data) > FILE_MAX:
-        raise ConfigError(f"it has more than {FILE_MAX} bytes", file=str(file))
-    return parse_cluster(data, str(file))
+    return _ClusterReader(read_bounded(file, FILE_MAX)).cluster()
 
 
 def parse_cluster(text: str | bytes, source: str = "<text>") -> ClusterConfig:
     """Read a cluster file from a text. Errors as ``load_cluster``."""
-    try:
-        for event in yaml.parse(text, Loader=yaml.SafeLoader):
-            if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
-                raise _error(source, event, "anchors and aliases are not accepted")
-        root = yaml.compose(text, Loader=yaml.SafeLoader)
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark
-        raise ConfigError(
-            f"not YAML: {error.problem}",
-            file=source,
-            line=mark.line + 1 if mark else None,
-            column=mark.column + 1 if mark else None,
-        ) from None
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
-        raise ConfigError(f"not YAML: {error}", file=source) from None
-    if root is None:
-        raise ConfigError("it is empty: cluster and maps are wanted", file=source)
-    return _Reader(source).cluster(root)
+    content = text.encode() if isinstance(text, str) else text
+    return _ClusterReader(MarkupSource(source, content, None)).cluster()
 
 
-class _Reader:
-    def __init__(self, source: str) -> None:
-        self._source = source
-
-    def cluster(self, root: yaml.Node) -> ClusterConfig:
-        if root.tag not in ("!MapReplicationCfg", "tag:yaml.org,2002:map"):
-            raise self._wrong(root, f"the tag {root.tag} is not known (!MapReplicationCfg)")
-        parts = self._mapping(root, "the file", ("cluster", "maps"))
-        for name in ("cluster", "maps"):
-            if name not in parts:
-                raise self._wrong(root, f"{name} is missing")
+class _ClusterReader(YamlReader):
+    def cluster(self) -> ClusterConfig:
+        root = self.root()
+        if root.tag not in ("!MapReplicationCfg", *_UNTAGGED):
+            raise self.wrong(root, "", f"the tag {root.tag} is not known (!MapReplicationCfg)")
+        parts = self.keys(root, "", ("cluster", "maps"))
+        self.need(root, "", parts, "cluster", "maps")
         hosts: dict[int, HostConfig] = {}
-        for name, node in self._mapping(parts["cluster"], "cluster").items():
+        for name, node in self.keys(parts["cluster"], "cluster").items():
             host = self._host(name, node)
             if host.host_id in hosts:
-                raise self._wrong(
+                raise self.wrong(
                     node,
-                    f"cluster.{name}.hostId: {host.host_id} is that of {hosts[host.host_id].name}, too (each host needs another one)",
+                    f"cluster.{name}.hostId",
+                    f"{host.host_id} is that of {hosts[host.host_id].name}, too (each host needs another one)",
                 )
             hosts[host.host_id] = host
         if not hosts:
-            raise self._wrong(parts["cluster"], "cluster: at least one host is wanted")
+            raise self.wrong(parts["cluster"], "cluster", "at least one host is wanted")
         maps = {
-            name: self._map(name, node)
-            for name, node in self._mapping(parts["maps"], "maps").items()
+            name: self._map(name, node) for name, node in self.keys(parts["maps"], "maps").items()
         }
         if not 0 < len(maps) <= NAMES_MAX:
-            raise self._wrong(
-                parts["maps"], f"maps: 1 to {NAMES_MAX} maps are possible, got {len(maps)}"
+            raise self.wrong(
+                parts["maps"], "maps", f"1 to {NAMES_MAX} maps are possible, not {len(maps)}"
             )
-        return ClusterConfig(hosts=hosts, maps=maps, source=self._source)
+        return ClusterConfig(hosts=hosts, maps=maps, source=self.source.name)
 
     def _host(self, name: str, node: yaml.Node) -> HostConfig:
         where = f"cluster.{name}"
-        parts = self._mapping(node, where, ("hostId", "connectUri"))
-        for key in ("hostId", "connectUri"):
-            if key not in parts:
-                raise self._wrong(node, f"{where}.{key} is missing")
+        parts = self.keys(node, where, ("hostId", "connectUri"))
+        self.need(node, where, parts, "hostId", "connectUri")
         return HostConfig(
             name=name,
-            host_id=self._number(
-                parts["hostId"], f"{where}.hostId", least=1, most=WIDE_IDENTIFIER_MAX
-            ),
-            connect_uri=self._text(parts["connectUri"], f"{where}.connectUri"),
+            host_id=self.number(parts["hostId"], f"{where}.hostId", 1, WIDE_IDENTIFIER_MAX),
+            connect_uri=self.text(parts["connectUri"], f"{where}.connectUri"),
             line=node.start_mark.line + 1,
         )
 
     def _map(self, name: str, node: yaml.Node) -> MapConfig:
         where = f"maps.{name}"
-        parts = self._mapping(node, where, (*_FIELDS, *_OPTIONS, *_REPLICATION))
+        parts = self.keys(node, where, (*_FIELDS, *_OPTIONS, *_REPLICATION))
         found: dict[str, Any] = {}
         options: dict[str, Any] = {}
         replication: dict[str, Any] = {}
@@ -172,13 +145,13 @@ class _Reader:
             place = f"{where}.{key}"
             if key in _FIELDS:
                 to, kind = _FIELDS[key]
-                found[to] = self._value(value, place, kind)
+                found[to] = self._field(value, place, kind)
             elif key in _OPTIONS:
                 to, read = _OPTIONS[key]
-                options[to] = self._read(value, place, read)
+                options[to] = self.value(value, place, read)
             else:
                 to, read = _REPLICATION[key]
-                replication[to] = self._read(value, place, read)
+                replication[to] = self.value(value, place, read)
         return MapConfig(
             name=name,
             options=options,
@@ -187,68 +160,15 @@ class _Reader:
             **found,
         )
 
-    # --- nodes
-
-    def _mapping(
-        self, node: yaml.Node, where: str, known: tuple[str, ...] = ()
-    ) -> dict[str, yaml.Node]:
-        if not isinstance(node, yaml.MappingNode):
-            raise self._wrong(node, f"{where} must have keys and values, got {_shown(node)}")
-        found: dict[str, yaml.Node] = {}
-        for key, value in node.value:
-            name = self._text(key, f"a key of {where}")
-            if name in found:
-                raise self._wrong(key, f"{where}: {name} is given twice")
-            if known and name not in known:
-                raise self._wrong(key, f"{where}: {name} is not known ({', '.join(sorted(known))})")
-            found[name] = value
-        return found
-
-    def _text(self, node: yaml.Node, where: str) -> str:
-        if not isinstance(node, yaml.ScalarNode) or not node.value:
-            raise self._wrong(node, f"{where} must be a text, got {_shown(node)}")
-        return str(node.value)
-
-    def _number(self, node: yaml.Node, where: str, least: int, most: int) -> int:
-        text = self._text(node, where)
-        if not text.isascii() or not text.isdigit() or not least <= int(text[:20]) <= most:
-            raise self._wrong(node, f"{where} must be a number from {least} to {most}, got {text}")
-        return int(text)
-
-    def _value(self, node: yaml.Node, where: str, kind: str) -> Any:
+    def _field(self, node: yaml.Node, where: str, kind: str) -> Any:
         if kind == "number":
-            return self._number(node, where, 0, 10**15)
-        text = self._text(node, where)
-        if kind == "type":
-            if node.tag not in ("!type", "tag:yaml.org,2002:str"):
-                raise self._wrong(node, f"{where}: the tag {node.tag} is not known (!type)")
-            return text
+            return self.number(node, where, 0, NUMBER_MAX)
         if kind == "flag":
-            if text.lower() not in ("true", "false"):
-                raise self._wrong(node, f"{where} must be true or false, got {text}")
-            return text.lower() == "true"
+            return self.value(node, where, _flag)
+        text = self.text(node, where)
+        if kind == "type" and node.tag not in ("!type", *_UNTAGGED):
+            raise self.wrong(node, where, f"the tag {node.tag} is not known (!type)")
         return text
-
-    def _read(self, node: yaml.Node, where: str, read: Callable[[str], Any]) -> Any:
-        text = self._text(node, where)
-        try:
-            return read(text)
-        except ValueError as error:
-            raise self._wrong(node, f"{where}: {error}") from None
-
-    def _wrong(self, node: yaml.Node, problem: str) -> ConfigError:
-        return _error(self._source, node, problem)
-
-
-def _error(source: str, node: Any, problem: str) -> ConfigError:
-    mark = node.start_mark
-    return ConfigError(problem, file=source, line=mark.line + 1, column=mark.column + 1)
-
-
-def _shown(node: yaml.Node) -> str:
-    if isinstance(node, yaml.ScalarNode):
-        return f'"{node.value[:40]}"' if node.value else "nothing"
-    return "a list" if isinstance(node, yaml.SequenceNode) else "keys and values"
 
 
 def _one_of(names: tuple[str, ...]) -> Callable[[str], str]:
@@ -258,6 +178,12 @@ def _one_of(names: tuple[str, ...]) -> Callable[[str], str]:
         return text
 
     return read
+
+
+def _flag(text: str) -> bool:
+    if text.lower() not in ("true", "false"):
+        raise ValueError(f"must be true or false, got {text}")
+    return text.lower() == "true"
 
 
 def _rule(text: str) -> Any:

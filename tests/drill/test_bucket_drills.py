@@ -153,13 +153,13 @@ def test_a_modification_that_is_carried_out_twice_is_found(monkeypatch: pytest.M
 @pytest.mark.parametrize(
     ("old", "new", "line", "words"),
     [
-        ("lease: 500ms", "leese: 500ms", 5, "buckets: unknown key 'leese'; nearest: 'lease'"),
+        ("lease: 500ms", "leese: 500ms", 5, "buckets.leese: no such key (did you mean \"lease\"?)"),
         ("buckets: 6", "buckets: 0", 5, "buckets.buckets: '0' is not a whole number from 1 to 65536"),
         ("moves: 4/s", "moves: 101/s", 5, "buckets.moves: '101/s' is too much; at most 100/s"),
         ("moves: 4/s", "repair: maybe", 5, "buckets.repair: 'maybe' is none of yes, no"),
-        ("keys: 12", "width: 2", 8, "traffic[0]: unknown key 'width'"),
-        ("crash: NYC.B", "promote: NYC", 10, "timeline[0]: unknown key 'promote'"),
-        ("lost: 0", "takeover: <= 1s", 12, "expect: unknown key 'takeover'"),
+        ("keys: 12", "width: 2", 8, "traffic[0].width: no such key"),
+        ("crash: NYC.B", "promote: NYC", 10, "timeline[0].promote: no such key"),
+        ("lost: 0", "takeover: <= 1s", 12, "expect.takeover: no such key"),
         ("  NYC: {", "  SFO: {members: [S]}\n  NYC: {", 5, "more than 1 site: the members of a bucket store are of one site"),
     ],
 )  # fmt: skip

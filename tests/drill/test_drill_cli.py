@@ -198,7 +198,7 @@ def test_a_wrong_file_is_2_and_names_the_line(
     path = tmp_path / "wrong.yaml"
     path.write_text(TEXT + "expct: 1\n")
     assert run(["drill", str(path)]) == 2
-    assert f"{path}:6:1: unknown key 'expct'; nearest: 'expect'" in capsys.readouterr().err
+    assert f'{path}:6:1: expct: no such key (did you mean "expect"?)' in capsys.readouterr().err
     assert run(["drill", str(tmp_path / "absent.yaml")]) == 2
 
 

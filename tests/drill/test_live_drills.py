@@ -161,15 +161,15 @@ def test_a_node_that_does_something_else_is_found(monkeypatch: pytest.MonkeyPatc
 @pytest.mark.parametrize(
     ("old", "new", "line", "words"),
     [
-        ("quorum: 2", "quorom: 2", 5, "livebackup: unknown key 'quorom'; nearest: 'quorum'"),
+        ("quorum: 2", "quorom: 2", 5, "livebackup.quorom: no such key (did you mean \"quorum\"?)"),
         ("quorum: 2", "quorum: two", 5, "livebackup.quorum: 'two' is not a whole number from 0 to 1000"),
         ("quorum: 2", "confirm: some", 5, "livebackup.confirm: 'some' is none of all, quorum, first"),
         ("abandon_timeout: 1s", "abandon_timeout: 0s", 5, "livebackup.abandon_timeout: '0s' must be more than 0s"),
         ("width: 2", "width: 21", 8, "traffic[0].width: '21' is not a whole number from 1 to 20"),
         ("step: 1ms", "step: 11s", 8, "traffic[0].step: '11s' is too long; at most 10s"),
-        ("objects: 5", "keys: 5", 8, "traffic[0]: unknown key 'keys'"),
-        ("crash: NYC.A", "fail_site: NYC", 10, "timeline[0]: unknown key 'fail_site'"),
-        ("lost: 0", "stale: 0", 12, "expect: unknown key 'stale'"),
+        ("objects: 5", "keys: 5", 8, "traffic[0].keys: no such key"),
+        ("crash: NYC.A", "fail_site: NYC", 10, "timeline[0].fail_site: no such key"),
+        ("lost: 0", "stale: 0", 12, "expect.stale: no such key"),
         ("  NYC: {", "  SFO: {members: [S]}\n  NYC: {", 5, "more than 1 site: a live node and its backups are of one site"),
     ],
 )  # fmt: skip

@@ -69,23 +69,29 @@ maps:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("", "f.yaml: it is empty"),
+        ("", "f.yaml: the file is empty"),
         ("[1]", "f.yaml:1:1: the tag tag:yaml.org,2002:seq is not known"),
         (
             "!Other {cluster: {}, maps: {}}",
             r"1:1: the tag !Other is not known \(!MapReplicationCfg",
         ),
-        ("cluster: {}", "1:1: maps is missing"),
+        ("cluster: {}", "1:1: maps: the key is missing"),
         ("cluster: {}\nmaps: {}", "1:10: cluster: at least one host is wanted"),
-        (HOST + "maps: {}", "2:7: maps: 1 to 1000 maps are possible, got 0"),
-        (HOST + "maps: {m: }", "2:10: maps.m must have keys and values, got nothing"),
-        (HOST + "maps: {m: {}}\nx: 1", r"3:1: the file: x is not known \(cluster, maps\)"),
-        (HOST + "maps: {m: {entires: 1}}", "2:12: maps.m: entires is not known"),
+        (HOST + "maps: {}", "2:7: maps: 1 to 1000 maps are possible, not 0"),
+        (HOST + "maps: {m: }", "2:10: maps.m: keys and values are wanted, not nothing"),
+        (HOST + "maps: {m: {}}\nx: 1", r"3:1: x: no such key \(known: cluster, maps\)"),
+        (
+            HOST + "maps: {m: {entires: 1}}",
+            r'2:12: maps.m.entires: no such key \(did you mean "entries"\?\) \(known: keyClass, ',
+        ),
         (
             HOST + "maps: {m: {entries: -1}}",
-            "2:21: maps.m.entries must be a number from 0 to .*, got -1",
+            "2:21: maps.m.entries: '-1' is not a whole number .0 to .*",
         ),
-        (HOST + "maps: {m: {entries: [1]}}", "2:21: maps.m.entries must be a text, got a list"),
+        (
+            HOST + "maps: {m: {entries: [1]}}",
+            "2:21: maps.m.entries: one value is wanted, not a list",
+        ),
         (
             HOST + "maps: {m: {keyClass: !!python/name:os.system x}}",
             "maps.m.keyClass: the tag .*python/name.* is not known",
@@ -101,17 +107,20 @@ maps:
         (HOST + "maps: {m: {timeToLive: soon}}", "2:24: maps.m.timeToLive: .*soon"),
         (
             HOST + "maps: {m: {enableReplicationLogging: yep}}",
-            "2:38: maps.m.enableReplicationLogging must be true or false, got yep",
+            "2:38: maps.m.enableReplicationLogging: must be true or false, got yep",
         ),
-        (HOST + "maps: {m: {}, m: {}}", "2:15: maps: m is given twice"),
-        (HOST + "maps: {m: &a {}, n: *a}", "2:11: anchors and aliases are not accepted"),
+        (HOST + "maps: {m: {}, m: {}}", "2:15: maps.m: the key stands twice, first in line 2"),
+        (HOST + "maps: {m: &a {}, n: *a}", "2:21: not YAML: anchors and aliases are not accepted"),
         (HOST + "maps: {m: {", "3:1: not YAML|2:12: not YAML"),
-        (HOST + "maps:\n\tm: {}", "3:1: not YAML: found character"),
+        (HOST + "maps:\n\tm: {}", "3:1: not YAML: a tab stands where"),
         (
             "cluster: {a: {hostId: 0, connectUri: x}}\nmaps: {m: {}}",
-            "1:23: cluster.a.hostId must be",
+            r"1:23: cluster.a.hostId: 0 is not possible \(1 to 65535\)",
         ),
-        ("cluster: {a: {hostId: 1}}\nmaps: {m: {}}", "1:14: cluster.a.connectUri is missing"),
+        (
+            "cluster: {a: {hostId: 1}}\nmaps: {m: {}}",
+            "1:14: cluster.a.connectUri: the key is missing",
+        ),
         (
             "cluster:\n  a: {hostId: 1, connectUri: x}\n  b: {hostId: 1, connectUri: y}\nmaps: {m: {}}",
             r"3:6: cluster.b.hostId: 1 is that of a, too \(each host needs another one\)",
@@ -130,5 +139,5 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="it has more than 1048576 bytes"):
         load_cluster(tmp_path / "large.yaml")
     (tmp_path / "binary.yaml").write_bytes(b"\xff\xfe\xfd")
-    with pytest.raises(ConfigError, match="not YAML"):
+    with pytest.raises(ConfigError, match="not a readable text"):
         load_cluster(tmp_path / "binary.yaml")

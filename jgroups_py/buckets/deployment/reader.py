@@ -79,9 +79,7 @@ class _DeploymentReader(YamlReader):
     def deployment(self) -> Deployment:
         root = self.root()
         top = self.keys(root, "", _KEYS)
-        for key in ("name", "buckets", "nodes"):
-            if key not in top:
-                raise self.wrong(root, key, "the key is missing")
+        self.need(root, "", top, "name", "buckets", "nodes")
         buckets = self.number(top["buckets"], "buckets", 1, BUCKETS_MAX)
         nodes = tuple(
             self._node(name, node, buckets)

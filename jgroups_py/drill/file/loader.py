@@ -1,8 +1,7 @@
 """Drill files: YAML to ``model.Drill``.
 
 Every mistake is a ``ConfigError`` that names file, line, column, the key, the value and, for a key
-nobody knows, the nearest one that is known. All scalars are read as text, so ``on``, ``1e3`` and
-``0777`` stay what was written; a key that stands twice is refused.
+nobody knows, the nearest one that is known.
 
 YAML takes ``key: >= 3s`` for the start of a folded text. Expectations are written that way, so the
 scanner here reads ``>=`` as plain text.
@@ -10,17 +9,18 @@ scanner here reads ``>=`` as plain text.
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Callable, Iterable
 from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import TypeVar
 
 import yaml
 
+from jgroups_py.config.markup import MarkupSource
+from jgroups_py.config.markup_yaml import MarkupLoader
 from jgroups_py.config.model import nearest
+from jgroups_py.config.yaml_reader import YamlReader, place_of, read_bounded, shown
 from jgroups_py.drill.file import values
 from jgroups_py.drill.file.model import (
     MEMBERS_MAX,
@@ -51,12 +51,13 @@ DEFAULT_BRIDGE_STACK = "relay-bridge-tcp.xml"
 DEFAULT_SETTLE = DrawnValue(10.0, 10.0)
 DEFAULT_GRACE = DrawnValue(1.0, 1.0)
 
-_T = TypeVar("_T")
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*")
 _COMPARE = re.compile(r"\s*(<=|>=|<|=)?\s*(.*?)\s*", re.DOTALL)
 
 
-class _Loader(yaml.BaseLoader):
+class _DrillLanguage(MarkupLoader):
+    """Reads ``>=`` as plain text."""
+
     def fetch_folded(self) -> None:
         if self.peek(1) == "=":
             self.fetch_plain()
@@ -102,123 +103,60 @@ def load(name: str | Path) -> Drill:
     """Read a drill file, or a shipped drill by its name (``nyc-sfo``). Raises ``ConfigError``;
     nothing is started."""
     path = find(str(name))
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise ConfigError(f"cannot be read: {error.strerror}", file=str(path)) from None
-    if len(data) > FILE_BYTES_MAX:
-        raise ConfigError(f"longer than {FILE_BYTES_MAX} bytes", file=str(path))
-    try:
-        text = data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise ConfigError(f"not UTF-8 (byte {error.start})", file=str(path)) from None
-    return loads(text, str(path))
+    if isinstance(path, Path):
+        return _DrillReader(read_bounded(path, FILE_BYTES_MAX)).drill()
+    return loads(path.read_text(encoding="utf-8"), str(path))
 
 
 def loads(text: str, file: str = "<drill>") -> Drill:
     """``load`` for text; ``file`` is the name used in errors and to find stack files."""
-    try:
-        node = yaml.compose(text, Loader=_Loader)
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        raise ConfigError(
-            error.problem or "not YAML",
-            file=file,
-            line=mark.line + 1 if mark else None,
-            column=mark.column + 1 if mark else None,
-        ) from None
-    except yaml.YAMLError as error:
-        raise ConfigError(f"not YAML: {error}", file=file) from None
-    except RecursionError:
-        raise ConfigError("nested too deeply", file=file) from None
-    if node is None:
-        raise ConfigError("the file is empty", file=file)
-    return _Reader(file).drill(node)
+    return _DrillReader(MarkupSource(file, text.encode("utf-8", "surrogatepass"), None)).drill()
 
 
-class _Reader:
+class _DrillReader(YamlReader):
     """Walks the YAML nodes. One method a kind of thing; all raise ``ConfigError``."""
 
-    def __init__(self, file: str) -> None:
-        self._file = file
+    language = _DrillLanguage
+
+    def __init__(self, source: MarkupSource) -> None:
+        super().__init__(source)
         self._sites: dict[str, tuple[str, ...]] = {}
         self._workload = DEFAULT
 
     # what every kind of value needs
 
     def _place(self, node: yaml.Node) -> FilePlace:
-        return FilePlace(self._file, node.start_mark.line + 1, node.start_mark.column + 1)
-
-    def _error(self, node: yaml.Node, where: str, problem: str) -> ConfigError:
-        place = self._place(node)
-        return ConfigError(
-            problem, file=self._file, line=place.line, column=place.column, where=where or None
-        )
-
-    def _mapping(
-        self, node: yaml.Node, where: str, known: Iterable[str] | None
-    ) -> dict[str, tuple[yaml.Node, yaml.Node]]:
-        if not isinstance(node, yaml.MappingNode):
-            raise self._error(node, where, "a mapping (key: value) expected")
-        found: dict[str, tuple[yaml.Node, yaml.Node]] = {}
-        for key, value in node.value:
-            if not isinstance(key, yaml.ScalarNode):
-                raise self._error(key, where, "a key must be plain text")
-            name = str(key.value)
-            if known is not None and name not in known:
-                raise self._unknown(key, where, "key", name, known)
-            if name in found:
-                line = found[name][0].start_mark.line + 1
-                raise self._error(key, where, f"key {name!r} stands twice, first in line {line}")
-            found[name] = (key, value)
-        return found
+        return FilePlace(self.source.name, *place_of(node))
 
     def _unknown(
         self, node: yaml.Node, where: str, what: str, name: str, known: Iterable[str]
     ) -> ConfigError:
         names = list(known)
-        near = difflib.get_close_matches(name, names, n=1, cutoff=0.0)
-        hint = f"; nearest: {near[0]!r}" if near else ""
-        return self._error(
-            node, where, f"unknown {what} {name!r}{hint} (known: {', '.join(names)})"
+        return self.wrong(
+            node,
+            where,
+            f"{name!r} is no {what}{nearest(name, names)} (known: {', '.join(names)})",
         )
 
-    def _text(self, node: yaml.Node, where: str) -> str:
-        if not isinstance(node, yaml.ScalarNode):
-            raise self._error(node, where, "one value expected")
-        text = str(node.value).strip()
-        if not text:
-            raise self._error(node, where, "a value is missing")
-        return text
-
-    def _items(self, node: yaml.Node) -> list[yaml.Node]:
-        """The elements of a list, or the one value that stands for a list of one."""
-        return list(node.value) if isinstance(node, yaml.SequenceNode) else [node]
-
     def _list(self, node: yaml.Node, where: str) -> list[yaml.Node]:
+        """A list; a single value does not do."""
         if not isinstance(node, yaml.SequenceNode):
-            raise self._error(node, where, "a list expected")
+            raise self.wrong(node, where, f"a list is wanted, not {shown(node)}")
         return list(node.value)
 
-    def _value(self, node: yaml.Node, where: str, read: Callable[[str], _T]) -> _T:
-        text = self._text(node, where)
-        try:
-            return read(text)
-        except ValueError as error:
-            raise self._error(node, where, str(error)) from None
-
     def _span(self, node: yaml.Node, where: str, read: Callable[[str], float]) -> DrawnValue:
-        return self._value(node, where, lambda text: values.span(text, read))
+        return self.value(node, where, lambda text: values.span(text, read))
 
     def _name(self, node: yaml.Node, where: str) -> str:
-        name = self._text(node, where)
+        name = self.text(node, where)
         if not _NAME.fullmatch(name):
-            raise self._error(node, where, f"{name!r} is no name (letters, digits, _ and -)")
+            raise self.wrong(node, where, f"{name!r} is no name (letters, digits, _ and -)")
         return name
 
     # the file
 
-    def drill(self, node: yaml.Node) -> Drill:
+    def drill(self) -> Drill:
+        node = self.root()
         keys = [
             "name",
             "seed",
@@ -237,22 +175,23 @@ class _Reader:
         ]
         # Settings have the name of their workload, which may stand below them.
         named = [name for name, one in WORKLOADS.items() if one.settings]
-        top = self._mapping(node, "", [*keys, *named])
-        if "sites" not in top:
-            raise self._error(node, "", "key 'sites' is missing")
+        top = self.entries(node, "", [*keys, *named])
+        self.need(node, "", top, "sites")
         workload = self._workload = self._read_workload(top)
         for name in named:
             if name in top and name != workload.name:
                 problem = f"key {name!r} goes with 'workload: {name}' only, this is {workload.name}"
-                raise self._error(top[name][0], "", problem)
+                raise self.wrong(top[name][0], "", problem)
         settings = self._settings(top[workload.name][1]) if workload.name in top else ()
         sites = self._read_sites(top["sites"][1])
         traffic = self._read_traffic(top["traffic"][1]) if "traffic" in top else ()
         timeline = self._read_timeline(top["timeline"][1]) if "timeline" in top else ()
         return Drill(
-            name=self._text(top["name"][1], "name") if "name" in top else Path(self._file).stem,
-            file=self._file,
-            seed=self._value(top["seed"][1], "seed", _seed) if "seed" in top else 1,
+            name=self.text(top["name"][1], "name")
+            if "name" in top
+            else Path(self.source.name).stem,
+            file=self.source.name,
+            seed=self.value(top["seed"][1], "seed", _seed) if "seed" in top else 1,
             primary=self._primary(top["primary"][1])
             if "primary" in top
             else (None if workload.all_relay else sites[0].name),
@@ -277,9 +216,9 @@ class _Reader:
     def _settings(self, node: yaml.Node) -> tuple[tuple[str, object], ...]:
         """Of the workload."""
         name, readers = self._workload.name, self._workload.settings
-        found = self._mapping(node, name, readers)
+        found = self.entries(node, name, readers)
         return tuple(
-            (key, self._value(value, f"{name}.{key}", readers[key]))
+            (key, self.value(value, f"{name}.{key}", readers[key]))
             for key, (_, value) in found.items()
         )
 
@@ -295,23 +234,23 @@ class _Reader:
                     said.append((value, f"traffic[{index}].workload"))
         found = DEFAULT.name
         for number, (node, where) in enumerate(said):
-            text = self._text(node, where)
+            text = self.text(node, where)
             if text not in WORKLOADS:
                 raise self._unknown(node, where, "workload", text, WORKLOADS)
             if number and text != found:
-                raise self._error(node, where, f"{text}, but the drill has {found} already")
+                raise self.wrong(node, where, f"{text}, but the drill has {found} already")
             found = text
         return WORKLOADS[found]
 
     def _primary(self, node: yaml.Node) -> str | None:
-        name = self._text(node, "primary")
+        name = self.text(node, "primary")
         if name == "all":
             return None
         if self._workload.all_relay:
             problem = (
                 f"{name!r}, but every site relays what its {self._workload.name} writes: 'all'"
             )
-            raise self._error(node, "primary", problem)
+            raise self.wrong(node, "primary", problem)
         if name not in self._sites:
             raise self._unknown(node, "primary", "site", name, [*self._sites, "all"])
         return name
@@ -320,52 +259,49 @@ class _Reader:
         if "relay" not in top:
             return False
         node = top["relay"][1]
-        text = self._text(node, "relay")
+        text = self.text(node, "relay")
         if text != PRIMARY_ONLY:
-            raise self._error(node, "relay", f"{text!r} is not {PRIMARY_ONLY!r}")
-        if "primary" in top and self._text(top["primary"][1], "primary") == "all":
-            raise self._error(node, "relay", f"{PRIMARY_ONLY!r}, but 'primary: all' lets all relay")
+            raise self.wrong(node, "relay", f"{text!r} is not {PRIMARY_ONLY!r}")
+        if "primary" in top and self.text(top["primary"][1], "primary") == "all":
+            raise self.wrong(node, "relay", f"{PRIMARY_ONLY!r}, but 'primary: all' lets all relay")
         return True
 
     def _read_sites(self, node: yaml.Node) -> tuple[DrillSite, ...]:
         sites = []
-        named = self._mapping(node, "sites", None)
+        named = self.entries(node, "sites", None)
         workload = self._workload
         default = workload.stack_alone if len(named) == 1 else workload.stack
         for key, value in named.values():
             name = self._name(key, "sites")
             if name in ("all", "bridge"):
-                raise self._error(key, "sites", f"{name!r} is reserved")
+                raise self.wrong(key, "sites", f"{name!r} is reserved")
             where = f"sites.{name}"
-            found = self._mapping(value, where, ("members", "stack", "set", *workload.site_keys))
-            if "members" not in found:
-                raise self._error(key, where, "key 'members' is missing")
+            found = self.entries(value, where, ("members", "stack", "set", *workload.site_keys))
+            self.need(key, where, found, "members")
             members: list[str] = []
             for item in self._list(found["members"][1], f"{where}.members"):
                 member = self._name(item, f"{where}.members")
                 if member in ROLES or member == "all":
-                    raise self._error(item, f"{where}.members", f"{member!r} is a selector")
+                    raise self.wrong(item, f"{where}.members", f"{member!r} is a selector")
                 if member in members:
-                    raise self._error(item, f"{where}.members", f"{member!r} stands twice")
+                    raise self.wrong(item, f"{where}.members", f"{member!r} stands twice")
                 members.append(member)
             if not members:
-                raise self._error(found["members"][1], f"{where}.members", "nobody is named")
+                raise self.wrong(found["members"][1], f"{where}.members", "nobody is named")
             self._sites[name] = tuple(members)
             if sum(map(len, self._sites.values())) > MEMBERS_MAX:
-                raise self._error(value, where, f"more than {MEMBERS_MAX} members")
+                raise self.wrong(value, where, f"more than {MEMBERS_MAX} members")
             if sum(map(len, self._sites.values())) > workload.members_max:
                 problem = f"more than {workload.members_max} members: {workload.why}"
-                raise self._error(value, where, problem)
+                raise self.wrong(value, where, problem)
             if len(self._sites) > workload.sites_max:
                 problem = f"more than {workload.sites_max} site: {workload.why}"
-                raise self._error(key, where, problem)
+                raise self.wrong(key, where, problem)
             sites.append(
                 DrillSite(
                     name,
                     tuple(members),
-                    self._text(found["stack"][1], f"{where}.stack")
-                    if "stack" in found
-                    else default,
+                    self.text(found["stack"][1], f"{where}.stack") if "stack" in found else default,
                     self._overrides(found["set"][1], f"{where}.set") if "set" in found else (),
                     self._place(found["stack"][1] if "stack" in found else key),
                     self._cache(found, where) if "cache" in workload.site_keys else "",
@@ -375,22 +311,22 @@ class _Reader:
                 )
             )
         if not sites:
-            raise self._error(node, "sites", "no site is named")
+            raise self.wrong(node, "sites", "no site is named")
         return tuple(sites)
 
     def _cache(self, found: dict[str, tuple[yaml.Node, yaml.Node]], where: str) -> str:
         if "cache" not in found:
             return DEFAULT_CACHE
-        return self._text(found["cache"][1], f"{where}.cache")
+        return self.text(found["cache"][1], f"{where}.cache")
 
     def _properties(self, node: yaml.Node, where: str) -> tuple[tuple[str, str], ...]:
-        found = self._mapping(node, where, None)
-        return tuple((n, self._text(value, f"{where}.{n}")) for n, (_, value) in found.items())
+        found = self.entries(node, where, None)
+        return tuple((n, self.text(value, f"{where}.{n}")) for n, (_, value) in found.items())
 
     _NETWORK = ("latency", "jitter", "loss", "duplicate", "reorder")
 
     def _network(self, node: yaml.Node) -> NetworkFaults:
-        return self._figures(self._mapping(node, "network", self._NETWORK), "network")
+        return self._figures(self.entries(node, "network", self._NETWORK), "network")
 
     def _figures(self, found: dict[str, tuple[yaml.Node, yaml.Node]], where: str) -> NetworkFaults:
         spans = {
@@ -407,9 +343,9 @@ class _Reader:
     def _read_bridge(self, node: yaml.Node | None, top: yaml.Node) -> Bridge:
         if node is None:
             return Bridge(DEFAULT_BRIDGE_STACK, NetworkFaults(), (), self._place(top))
-        found = self._mapping(node, "bridge", ("stack", *self._NETWORK, "set"))
+        found = self.entries(node, "bridge", ("stack", *self._NETWORK, "set"))
         return Bridge(
-            self._text(found["stack"][1], "bridge.stack")
+            self.text(found["stack"][1], "bridge.stack")
             if "stack" in found
             else DEFAULT_BRIDGE_STACK,
             self._figures(found, "bridge"),
@@ -419,11 +355,11 @@ class _Reader:
 
     def _overrides(self, node: yaml.Node, where: str) -> tuple[Override, ...]:
         overrides = []
-        for name, (key, value) in self._mapping(node, where, None).items():
+        for name, (key, value) in self.entries(node, where, None).items():
             protocol, dot, attribute = name.rpartition(".")
             if not dot or not protocol or not attribute:
-                raise self._error(key, where, f"{name!r} is not PROTOCOL.attribute")
-            text = self._text(value, f"{where}.{name}")
+                raise self.wrong(key, where, f"{name!r} is not PROTOCOL.attribute")
+            text = self.text(value, f"{where}.{name}")
             overrides.append(Override(protocol, attribute, text, self._place(key)))
         return tuple(overrides)
 
@@ -432,14 +368,12 @@ class _Reader:
         for index, item in enumerate(self._list(node, "traffic")):
             where = f"traffic[{index}]"
             keys = ("site", "members", "rate", "start", "stop", "workload", *self._workload.traffic)
-            found = self._mapping(item, where, keys)
-            for key in ("site", "rate"):
-                if key not in found:
-                    raise self._error(item, where, f"key {key!r} is missing")
+            found = self.entries(item, where, keys)
+            self.need(item, where, found, "site", "rate")
             site = self._site(found["site"][1], f"{where}.site")
             rate = self._span(found["rate"][1], f"{where}.rate", values.rate)
             if not 0 <= rate.low <= rate.high <= RATE_MAX:
-                raise self._error(found["rate"][1], f"{where}.rate", f"at most {RATE_MAX:.0f}/s")
+                raise self.wrong(found["rate"][1], f"{where}.rate", f"at most {RATE_MAX:.0f}/s")
             lines.append(
                 DrillTraffic(
                     site,
@@ -467,7 +401,7 @@ class _Reader:
         if workload.asks is None:
             return None, ()
         given = {
-            key: self._value(found[key][1], f"{where}.{key}", read)
+            key: self.value(found[key][1], f"{where}.{key}", read)
             for key, read in workload.traffic.items()
             if key in found
         }
@@ -475,15 +409,15 @@ class _Reader:
         return workload.asks(**given), drawn
 
     def _size(self, node: yaml.Node, where: str) -> int:
-        size = self._value(node, where, values.size)
+        size = self.value(node, where, values.size)
         if not PAYLOAD_MIN <= size <= SIZE_MAX:
-            raise self._error(
+            raise self.wrong(
                 node, where, f"{size} B; from {PAYLOAD_MIN} B (number and time) to {SIZE_MAX} B"
             )
         return size
 
     def _site(self, node: yaml.Node, where: str) -> str:
-        name = self._text(node, where)
+        name = self.text(node, where)
         if name not in self._sites:
             raise self._unknown(node, where, "site", name, self._sites)
         return name
@@ -492,12 +426,12 @@ class _Reader:
         if isinstance(node, yaml.ScalarNode) and node.value == "all":
             return self._sites[site]
         names: list[str] = []
-        for item in self._items(node):
-            name = self._text(item, where).removeprefix(f"{site}.")
+        for item in self.items(node, where):
+            name = self.text(item, where).removeprefix(f"{site}.")
             if name not in self._sites[site]:
                 raise self._unknown(item, where, f"member of {site}", name, self._sites[site])
             if name in names:
-                raise self._error(item, where, f"{name!r} stands twice")
+                raise self.wrong(item, where, f"{name!r} stands twice")
             names.append(name)
         return tuple(names)
 
@@ -509,15 +443,14 @@ class _Reader:
 
     def _event(self, node: yaml.Node, where: str) -> DrillEvent:
         known = self._workload.faults
-        found = self._mapping(node, where, ("at", *known, "for", "gap", "order", "how"))
+        found = self.entries(node, where, ("at", *known, "for", "gap", "order", "how"))
         faults = [name for name in found if name in known]
         if len(faults) != 1:
-            raise self._error(
+            raise self.wrong(
                 node, where, f"exactly one of {', '.join(known)} expected, found {len(faults)}"
             )
         (fault,) = faults
-        if "at" not in found:
-            raise self._error(node, where, "key 'at' is missing")
+        self.need(node, where, found, "at")
         allowed = {
             "for": ("pause", "partition"),
             "gap": ("crash", "vanish", "pause", "leave", "restart", "fail_site"),
@@ -526,7 +459,7 @@ class _Reader:
         }
         for key, with_faults in allowed.items():
             if key in found and fault not in with_faults:
-                raise self._error(
+                raise self.wrong(
                     found[key][0], where, f"key {key!r} goes with {', '.join(with_faults)} only"
                 )
         target, inside = found[fault][1], f"{where}.{fault}"
@@ -537,21 +470,23 @@ class _Reader:
         elif fault in ("fail_site", "promote", "bootstrap"):
             targets = tuple(
                 Selector(self._site(item, inside), None, self._place(item))
-                for item in self._items(target)
+                for item in self.items(target, inside)
             )
             if fault != "fail_site" and len(targets) != 1:
-                raise self._error(target, inside, "one site expected")
+                raise self.wrong(target, inside, "one site expected")
             if fault == "bootstrap" and len(self._sites) == 1:
-                raise self._error(target, inside, f"no other site could send to {targets[0]}")
+                raise self.wrong(target, inside, f"no other site could send to {targets[0]}")
             if fault == "promote" and self._workload.name == "cache" and len(self._sites) == 1:
-                raise self._error(target, inside, f"there is no other site than {targets[0]}")
+                raise self.wrong(target, inside, f"there is no other site than {targets[0]}")
         else:
-            targets = tuple(self._member(item, inside, fault) for item in self._items(target))
+            targets = tuple(
+                self._member(item, inside, fault) for item in self.items(target, inside)
+            )
         if fault != "partition" and not targets:
-            raise self._error(target, inside, "nobody is named")
+            raise self.wrong(target, inside, "nobody is named")
         duplicates = [t for i, t in enumerate(targets) if str(t) in map(str, targets[:i])]
         if any(t.what != "any" for t in duplicates):
-            raise self._error(target, inside, f"{duplicates[0]} stands twice")
+            raise self.wrong(target, inside, f"{duplicates[0]} stands twice")
         return DrillEvent(
             at=self._span(found["at"][1], f"{where}.at", values.duration),
             fault=fault,
@@ -569,24 +504,24 @@ class _Reader:
         )
 
     def _choice(self, node: yaml.Node, where: str, key: str) -> bool:
-        text = self._text(node, f"{where}.{key}")
+        text = self.text(node, f"{where}.{key}")
         if text not in ("given", "shuffled"):
             raise self._unknown(node, f"{where}.{key}", "order", text, ("given", "shuffled"))
         return text == "shuffled"
 
     def _how(self, node: yaml.Node, where: str) -> str:
-        text = self._text(node, f"{where}.how")
+        text = self.text(node, f"{where}.how")
         if text not in ("vanish", "crash"):
             raise self._unknown(node, f"{where}.how", "way", text, ("vanish", "crash"))
         return text
 
     def _member(self, node: yaml.Node, where: str, fault: str) -> Selector:
-        text = self._text(node, where)
+        text = self.text(node, where)
         site, dot, what = text.partition(".")
         if site not in self._sites:
             raise self._unknown(node, where, "site", site, self._sites)
         if not dot:
-            raise self._error(node, where, f"{text!r} is a site; SITE.NAME or SITE.role expected")
+            raise self.wrong(node, where, f"{text!r} is a site; SITE.NAME or SITE.role expected")
         known = [*self._sites[site], *ROLES] if fault != "restart" else list(self._sites[site])
         if what not in known:
             kind = f"member of {site}" if fault == "restart" else f"member or role of {site}"
@@ -598,39 +533,39 @@ class _Reader:
         seen: list[str] = []
         for item in self._list(node, where):
             group = []
-            for element in self._items(item):
-                text = self._text(element, where)
+            for element in self.items(item, where):
+                text = self.text(element, where)
                 if "." in text:
                     selector = self._member(element, where, "partition")
                 else:
                     selector = Selector(self._site(element, where), None, self._place(element))
                 if str(selector) in seen:
-                    raise self._error(element, where, f"{selector} stands in two places")
+                    raise self.wrong(element, where, f"{selector} stands in two places")
                 seen.append(str(selector))
                 group.append(selector)
             if not group:
-                raise self._error(item, where, "an empty group")
+                raise self.wrong(item, where, "an empty group")
             groups.append(tuple(group))
         if len(groups) < 2:
-            raise self._error(node, where, "at least two groups expected: [[NYC], [SFO]]")
+            raise self.wrong(node, where, "at least two groups expected: [[NYC], [SFO]]")
         for site in self._sites:
             if site in seen and any(name.startswith(f"{site}.") for name in seen):
-                raise self._error(node, where, f"{site} and a member of it are both named")
+                raise self.wrong(node, where, f"{site} and a member of it are both named")
         return tuple(groups)
 
     def _read_expect(self, node: yaml.Node) -> tuple[Expectation, ...]:
         expectations = []
         counts, times = self._workload.counts, self._workload.times
-        for name, (_, value) in self._mapping(node, "expect", (*counts, *times)).items():
+        for name, (_, value) in self.entries(node, "expect", (*counts, *times)).items():
             where = f"expect.{name}"
-            match = _COMPARE.fullmatch(self._text(value, where))
+            match = _COMPARE.fullmatch(self.text(value, where))
             assert match is not None  # the pattern takes any text
             compare, text = match[1] or "=", match[2]
             try:
                 limit = values.duration(text) if name in times else _count(text)
             except ValueError as error:
                 comparisons = "" if match[1] or text[:1].isalnum() else ", after <=, <, >= or ="
-                raise self._error(value, where, f"{error}{comparisons}") from None
+                raise self.wrong(value, where, f"{error}{comparisons}") from None
             shown = f"{compare} {text}"
             expectations.append(Expectation(name, compare, limit, shown, self._place(value)))
         return tuple(expectations)
