@@ -25,6 +25,8 @@ MODULES: Final = (
     "test_fd_sock2",
     "test_frag2",
     "test_gms_agreement",
+    "test_gms_departures",
+    "test_gms_left_out",
     "test_gms_membership",
     "test_gms_merge",
     "test_gms_overtaken",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from test_gms_membership import joined, message
+from gms_member import joined, message
 
 from jgroups_py.protocols.membership.gms.protocol import GMS
 from jgroups_py.protocols.membership.gms.wire import AGREE_ID, RoundKind, encode_has
