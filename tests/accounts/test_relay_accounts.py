@@ -11,7 +11,9 @@ from typing import Any
 import msgspec
 import pytest
 import test_relay_cut_off
+import test_relay_forgetting
 import test_relay_leftovers
+import test_relay_messages
 import test_relay_promotion
 import test_relay_requirements
 import test_relay_rules
@@ -20,7 +22,8 @@ import test_relay_snapshots
 import test_relay_state
 from account import Account, check, kept
 from relay_explorer import ANYBODY, CRASHES, EVERYTHING, SPLITS, explore
-from relay_harness import Member, Net
+from relay_harness import Net
+from relay_member import Member
 
 from jgroups_py.protocols.relay import wire as relay_wire
 from jgroups_py.protocols.relay.wire import ID, MessageKind
@@ -29,7 +32,9 @@ from jgroups_py.values.batch import Batch
 
 MODULES: tuple[ModuleType, ...] = (
     test_relay_cut_off,
+    test_relay_forgetting,
     test_relay_leftovers,
+    test_relay_messages,
     test_relay_promotion,
     test_relay_requirements,
     test_relay_rules,

@@ -10,7 +10,8 @@ import random
 from dataclasses import dataclass
 from typing import Any
 
-from relay_harness import Member, Net, Violation
+from relay_harness import Net
+from relay_member import Member, Violation
 
 from jgroups_py.protocols.relay.protocol import RELAY
 

@@ -16,184 +16,22 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
+from relay_member import Member
+from relay_sites_oracle import SitesOracle
+
 from jgroups_py.protocols.relay.protocol import RELAY
-from jgroups_py.stack.machine import Machine
-from jgroups_py.stack.protocol import Protocol
 from jgroups_py.stack.sides import StackSide
-from jgroups_py.stack.stack import Stack
 from jgroups_py.values.address import Address
-from jgroups_py.values.batch import Batch, Credit
+from jgroups_py.values.batch import Batch
 from jgroups_py.values.events import (
-    Connect,
-    Consumed,
-    Disconnect,
-    Disconnected,
-    Event,
-    GetDigest,
-    Query,
     Stable,
-    StateReceived,
     ViewChange,
 )
 from jgroups_py.values.view import Digest, MergeView, View, ViewId
 
 Step = tuple[Any, ...]
-
-
-class Violation(AssertionError):
-    """The oracle saw something that must not be."""
-
-
-class Bottom(Protocol):
-    """Everything below RELAY, for one member."""
-
-    def __init__(self, member: Member) -> None:
-        super().__init__()
-        self.member = member
-
-    def down(self, batch: Batch) -> None:
-        assert batch.src == self.local_address
-        self.member.net.sent(self.member, batch)
-
-    def event_down(self, event: Event) -> None:
-        if isinstance(event, Disconnect):
-            if not self.member.asked_to_leave:
-                raise Violation(f"{self.member} leaves and nobody has told it to")
-            self.member.wants_to_leave = True
-        elif isinstance(event, Consumed):
-            self.member.paid(event)
-
-    def answer(self, query: Query) -> Any:
-        if isinstance(query, GetDigest):
-            positions = self.member.positions
-            net = self.member.net
-            return Digest(
-                {
-                    m: (positions.get(net.by_address[m], 0),) * 2
-                    for m in query.members or ()
-                    if m in net.by_address
-                }
-            )
-        return None
-
-
-class BridgeBottom(Protocol):
-    """Everything of the bridge stack."""
-
-    def __init__(self, member: Member) -> None:
-        super().__init__()
-        self.member = member
-
-    def down(self, batch: Batch) -> None:
-        assert batch.dest is not None, "RELAY multicasts nothing on the bridge"
-        batch.src = self.local_address
-        self.member.net.sent_over_bridge(self.member, self.stack, batch)
-
-    def event_down(self, event: Event) -> None:
-        net = self.member.net
-        if isinstance(event, Connect):
-            net.join_bridge(self.stack)
-        elif isinstance(event, Disconnect):
-            net.leave_bridge(self.stack)
-            self.pass_event_up(Disconnected())
-        elif isinstance(event, Consumed):
-            self.member.paid(event)
-
-
-class Member:
-    """One incarnation of a member, with what its application saw."""
-
-    def __init__(self, net: Net, name: str, site: str, config: dict[str, Any]) -> None:
-        self.net = net
-        self.name = name
-        self.site = site
-        self.alive = True
-        self.view: View | None = None
-        self.pending: View | None = None
-        self.positions: dict[Member, int] = {}
-        self.reach: dict[Member, int] = {}
-        self.targets: dict[Member, int] = {}
-        self.frozen: list[Member] = []
-        self.log: list[Batch] = []
-        self.sent = 0
-        self.asked_to_leave = False
-        self.wants_to_leave = False
-        self.got: dict[str, list[int]] = {}
-        self.batches: list[Batch] = []
-        self.events: list[Event] = []
-        self.traces: list[tuple[str, dict[str, Any]]] = []
-        self.skips: dict[str, int] = {}
-        self.born = net.steps
-        self.obliged_from: dict[str, int] = {}
-        """Origin -> what was sent before this member had its first view."""
-        self.digests_at: dict[int, dict[Member, int]] = {}
-        self.owed: dict[int, Batch] = {}
-        """What was handed up here and has not given its credit back, by number."""
-        self.machine = Machine(
-            name, random=random.Random(f"{net.seed}/{name}"), now=net.now, trace=self._on_trace
-        )
-        self.relay = net.relay_class(site=site, bridge="bridge", **config)
-        self.bottom = Bottom(self)
-        self.stack = Stack(self.machine, [self.bottom, self.relay], self)
-        self.stack.open_child = self._open_child  # type: ignore[method-assign]
-        self._disconnect, self.stack.disconnect = self.stack.disconnect, self._leave  # type: ignore[method-assign]
-        self.stack.cluster = site
-        self.id = self.stack.address
-
-    def _leave(self) -> None:
-        self.asked_to_leave = True
-        self._disconnect()
-
-    def _open_child(self, stack: str, cluster: str, owner: Any, **options: Any) -> Stack:
-        child = Stack(
-            self.machine,
-            [BridgeBottom(self)],
-            owner,
-            name=options["name"],
-            parent=self.stack,
-        )
-        return child
-
-    def _on_trace(self, at: float, member: str, by: str, what: str, more: dict[str, Any]) -> None:
-        self.traces.append((what, more))
-        self.net.on_trace(self, what, more)
-
-    def __repr__(self) -> str:
-        return self.name
-
-    # flow control
-
-    def owing(self, batch: Batch) -> Batch:
-        """The batch as it is handed up, with a credit of its own."""
-        assert batch.src is not None
-        self.net.credits += 1
-        self.owed[self.net.credits] = batch
-        credit = Credit(batch.src, batch.dest is None, self.net.credits)
-        return replace(batch, credits=(credit,))
-
-    def paid(self, event: Consumed) -> None:
-        for credit in event.credits:
-            if self.owed.pop(credit.amount, None) is None:
-                raise Violation(f"{self} gives a credit back twice")
-
-    # the application
-
-    def deliver(self, batch: Batch) -> None:
-        assert batch.src is not None
-        self.batches.append(batch)
-        for payload in batch.payloads:
-            text = bytes(payload).decode()
-            origin, _, number = text.partition("#")
-            numbers = self.got.setdefault(origin, [])
-            self.net.oracle_delivery(self, origin, int(number), numbers)
-            numbers.append(int(number))
-        self.stack.consumed(batch)
-
-    def notify(self, event: Event) -> None:
-        self.events.append(event)
 
 
 class Net:
@@ -217,6 +55,7 @@ class Net:
         self.everybody: list[Member] = []
         self.by_address: dict[Address, Member] = {}
         self.by_raw: dict[bytes, Member] = {}
+        self.oracle = SitesOracle(self.everybody, self.by_raw)
         self.config: dict[str, Any] = {"primary": next(iter(sites)), "gap_wait": 15.0}
         self.config.update(config or {})
         self.unicasts: dict[tuple[Member, Member], list[Batch]] = {}
@@ -233,11 +72,8 @@ class Net:
         self.split = False
         self.proofs = True
         """Views tell which of those they lack are dead."""
-        self.home_in_order = True
         self.touched: dict[Member, None] = {}
         """Who did something since the oracle looked last."""
-        self.gapped: dict[str, int] = {}
-        self.home_delivered: dict[str, dict[int, list[Member]]] = {}
         self.listeners: list[Callable[[Member, str, dict[str, Any]], None]] = []
         for site, names in sites.items():
             for name in names:
@@ -598,7 +434,8 @@ class Net:
             self._advance(step[1])
         else:
             raise AssertionError(step)
-        self.oracle_step()
+        touched, self.touched = self.touched, {}
+        self.oracle.stepped(touched, split=self.split)
 
     def _incarnation(self, name: str, at: str) -> Member:
         member = self.members[at]
@@ -694,168 +531,17 @@ class Net:
     # --- the oracle
 
     def on_trace(self, member: Member, what: str, more: dict[str, Any]) -> None:
-        if what == "gap" and more["how"] == "skipped":
-            upto = more["seqno"] + more["count"] - 1
-            member.skips[more["origin"]] = upto
-            self.gapped[more["origin"]] = upto
         for listener in self.listeners:
             listener(member, what, more)
 
-    def oracle_delivery(self, member: Member, origin: str, number: int, before: list[int]) -> None:
-        """I1: once, in order, no gap that was not announced."""
-        sender = next(m for m in self.everybody if m.name == origin)
-        if sender.site == member.site:
-            self.home_delivered.setdefault(origin, {}).setdefault(number, []).append(member)
-            if before and number <= before[-1] and self.home_in_order:
-                raise Violation(f"{member} delivers {origin}#{number} after {before[-1]}")
-            return
-        if not before:
-            return
-        last = before[-1]
-        if number <= last:
-            raise Violation(f"I1: {member} delivers {origin}#{number} after {last}")
-        if number > last + 1 and not self._announced(member, sender, number - 1):
-            raise Violation(f"I1: {member} delivers {origin}#{number} over a gap after {last}")
-
-    def _announced(self, member: Member, sender: Member, upto: int) -> bool:
-        return any(
-            what == "gap" and more["how"] == "skipped" and more["seqno"] + more["count"] - 1 >= upto
-            for what, more in member.traces
-            if what == "gap" and str(more["origin"]).startswith(bytes(sender.id).hex()[:8])
-        ) or self._moved(member, sender)
-
-    def _skipped(self, member: Member, sender: Member, number: int) -> bool:
-        """Was the member told that this number does not come?"""
-        return any(
-            what == "gap"
-            and more["how"] == "skipped"
-            and str(more["origin"]).startswith(bytes(sender.id).hex()[:8])
-            and more["seqno"] <= number < more["seqno"] + more["count"]
-            for what, more in member.traces
-        )
-
-    def _moved(self, member: Member, sender: Member) -> bool:
-        """Did a state replace the digests?"""
-        return any(isinstance(e, StateReceived) for e in member.events)
-
-    def oracle_step(self) -> None:
-        """I2, I4, I5 after every step."""
-        touched, self.touched = self.touched, {}
-        for member in touched:
-            if member.alive:
-                member.machine.check()
-                self._check_sent(member)
-        if touched:
-            self._check_trimmed()
-
-    def _check_sent(self, member: Member) -> None:
-        """I2: nothing exceeds what the origin sent."""
-        relay = member.relay
-        tables = [relay.state.trimmed, relay.state.delivered]
-        tables += list(relay.state.site_digest.values())
-        tables += list(relay.bridge.forwarded.sites.values())
-        tables += [s.cursor for s in relay.bridge.sessions.values()]
-        for table in tables:
-            for origin, number in table.items():
-                sender = self.by_raw.get(origin)
-                if sender is not None and number > sender.sent:
-                    raise Violation(f"I2: {member} has {number} of {sender}, sent {sender.sent}")
-
-    def _check_trimmed(self) -> None:
-        """I2: trimmed <= what every member of every other site has, joiners included."""
-        if self.split:
-            return
-        for member in self.everybody:
-            relay = member.relay
-            if not member.alive or not relay.is_relay or not relay.is_relaying:
-                continue
-            for other in self.everybody:
-                theirs = other.relay
-                if (
-                    not other.alive
-                    or other.site not in relay.state.sites
-                    or other.view is None
-                    or theirs.joining.waits
-                    or theirs.joining.blind
-                ):
-                    continue
-                for origin, number in relay.state.trimmed.items():
-                    sender = self.by_raw[origin]
-                    have = theirs.state.has(member.site, origin)
-                    if number > have and number > relay.state.base.get(origin, 0):
-                        raise Violation(
-                            f"I2: {member} trimmed {sender}#{number}, {other} has {have}"
-                        )
-
     def agreed(self) -> None:
-        """I4: members with the same view delivered the same of those who are not in it."""
-        for site in dict.fromkeys(m.site for m in self.everybody):
-            members = [m for m in self.alive(site) if m.view is not None and m.pending is None]
-            for one in members:
-                for other in members:
-                    if one.view != other.view or one.born != other.born:
-                        continue
-                    for origin, number in one.relay.state.delivered.items():
-                        if self.by_raw[origin].alive:
-                            continue
-                        theirs = other.relay.state.delivered.get(origin, 0)
-                        if theirs != number:
-                            raise Violation(f"I4: {one} has {number}, {other} {theirs}")
+        self.oracle.agreed()
 
     def lost(self, *, primary: str | None = None, announced_too: bool = False) -> list[str]:
-        """Messages that a survivor at home delivered and a member elsewhere did not get;
-        ``announced_too``: nor was told that it would not."""
-        missing = []
-        for origin, numbers in self.home_delivered.items():
-            sender = next(m for m in self.everybody if m.name == origin)
-            if primary is not None and sender.site != primary:
-                continue
-            for number, holders in sorted(numbers.items()):
-                if not any(m.alive for m in holders):
-                    continue
-                for other in self.alive():
-                    if other.site == sender.site or other.view is None:
-                        continue
-                    got = other.got.get(origin, [])
-                    start = 0
-                    if other.born:
-                        start = other.obliged_from.get(origin, 0)
-                        start = min(start, got[0] - 1) if got else start
-                    if (
-                        number > start
-                        and number not in got
-                        and (not announced_too or not self._skipped(other, sender, number))
-                    ):
-                        missing.append(f"{origin}#{number} at {other}")
-        return missing
+        return self.oracle.lost(primary=primary, announced_too=announced_too)
 
     def at_rest(self, *, lost: bool = False, gaps: bool = False) -> None:
-        """Buffers empty, one ready relay a site, nothing lost, no gap (unless allowed)."""
-        problems = []
-        missing = self.lost(primary=self.primary, announced_too=gaps)
-        if not lost and missing:
-            problems.append(f"lost: {missing[:10]}")
-        for site in dict.fromkeys(m.site for m in self.everybody):
-            relays = [m for m in self.alive(site) if m.relay.is_relay]
-            if self.alive(site) and len(relays) != 1:
-                problems.append(f"{site} has the relays {relays}")
-            for relay in relays:
-                sessions = relay.relay.bridge.sessions.values()
-                if not all(s.ready for s in sessions):
-                    problems.append(f"{relay} has open sessions")
-        for member in self.alive():
-            if member.owed:
-                problems.append(f"{member} keeps the credits of {[*member.owed.values()][:3]}")
-            if len(member.relay.buffer):
-                held = {
-                    self.by_raw[o].name: member.relay.buffer.ranges(o)
-                    for o in member.relay.buffer.origins()
-                }
-                problems.append(f"{member} still holds {held}")
-            if member.relay.out_of_sync.ranges() and not gaps:
-                problems.append(f"{member} is out of sync: {member.relay.out_of_sync.ranges()}")
-        if problems:
-            raise Violation("; ".join(problems))
+        self.oracle.at_rest(primary=self.primary, lost=lost, gaps=gaps)
 
     @property
     def primary(self) -> str | None:
@@ -885,3 +571,23 @@ def got(net: Net, origin: str, *names: str) -> list[list[int]]:
 
 def told(member: Member, what: str) -> list[dict[str, Any]]:
     return [more for name, more in member.traces if name == what]
+
+
+def id_of(net: Net, name: str) -> bytes:
+    return bytes(net.members[name].id)
+
+
+def bridge_stacks(member: Member) -> list[Any]:
+    return list(member.stack.children)
+
+
+def session_of(member: Member) -> Any:
+    (session,) = member.relay.bridge.sessions.values()
+    return session
+
+
+def unsole(member: Member) -> Any:
+    """Its only session; from now on a second relay is on the bridge for each site."""
+    session = session_of(member)
+    member.relay.bridge.is_sole = lambda site: False  # type: ignore[method-assign]
+    return session

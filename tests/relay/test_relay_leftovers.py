@@ -6,8 +6,9 @@ NYC: R relay, S standby, M other, O origin. SFO: Y relay, Z next, T other.
 from __future__ import annotations
 
 import pytest
-from relay_harness import Member, Net, got
+from relay_harness import Net, got
 from relay_harness import four_and_three as started
+from relay_member import Member
 
 from jgroups_py.protocols.relay.wire import Ack, Report
 from jgroups_py.testing.check.tables import MAY_REMEMBER, named_in
