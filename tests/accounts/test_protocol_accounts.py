@@ -23,6 +23,7 @@ PROTOCOLS: Final = {number: name for name, number in PROTOCOL_IDS.items()}
 MODULES: Final = (
     "test_fd_all3",
     "test_fd_sock2",
+    "test_fd_sock2_proof",
     "test_frag2",
     "test_gms_agreement",
     "test_gms_departures",

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -28,6 +30,8 @@ from jgroups_py.stack.ports import (
     Write,
 )
 from jgroups_py.testing import FakeStack
+
+sys.path.insert(0, str(Path(__file__).parent))  # fd_sock2_member.py
 
 
 @dataclass

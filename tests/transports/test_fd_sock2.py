@@ -1,15 +1,37 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
+from fd_sock2_member import (
+    JAVA,
+    PHYSICAL,
+    V55,
+    VECTORS,
+    A,
+    B,
+    C,
+    D,
+    E,
+    answer,
+    at,
+    connects,
+    frame,
+    install,
+    opened,
+    refuse_all,
+    refuse_all_but,
+    said,
+    said_by,
+    view,
+    watching,
+    writes,
+)
 
 from jgroups_py.errors import ConfigError
 from jgroups_py.protocols.failure.early_reports import EARLY_MAX
 from jgroups_py.protocols.failure.fd_sock2 import FD_SOCK2
-from jgroups_py.protocols.transport.frames import FrameReader
 from jgroups_py.protocols.transport.udp import UDP
 from jgroups_py.stack.ports import (
     Accepted,
@@ -18,15 +40,13 @@ from jgroups_py.stack.ports import (
     Bound,
     Close,
     Closed,
-    Connect,
     Connected,
     ConnectFailed,
     Received,
-    Write,
 )
-from jgroups_py.testing import FakeStack, make_address
+from jgroups_py.testing import FakeStack
 from jgroups_py.testing.check.tables import named_in
-from jgroups_py.values.address import UUID, Address, IpAddress
+from jgroups_py.values.address import UUID, Address
 from jgroups_py.values.batch import Batch
 from jgroups_py.values.events import (
     Connect as ConnectEvent,
@@ -35,103 +55,16 @@ from jgroups_py.values.events import (
     Failed,
     GetPhysical,
     PhysicalAddress,
-    Silent,
     Suspect,
     TransportReady,
     Unsuspect,
     ViewChange,
 )
-from jgroups_py.values.view import View, ViewId
 from jgroups_py.wire.headers import FdHeader, FdType
 from jgroups_py.wire.packet import (
-    GRACEFUL_CLOSE,
-    decode_fd_frame,
     decode_handshake,
-    encode_fd_frame,
-    encode_frame,
     encode_handshake,
 )
-from jgroups_py.wire.primitives import make_version
-
-A, B, C, D, E = (make_address(n) for n in range(1, 6))
-JAVA = UUID(bytes(15) + b"\x07")
-V55 = make_version(5, 5, 6)
-VECTORS = Path(__file__).parents[1] / "wire" / "vectors"
-
-
-def at(port: int) -> IpAddress:
-    return IpAddress("127.0.0.1", port)
-
-
-PHYSICAL: dict[Address, IpAddress] = {
-    A: at(5001),
-    B: at(5011),
-    C: at(5021),
-    D: at(5031),
-    JAVA: at(5041),
-}
-
-
-def view(*members: Address, number: int = 1) -> View:
-    return View(ViewId(members[0], number), members)
-
-
-def opened(**attributes: Any) -> FakeStack:
-    """A's stack; handle 1 listens on 127.0.0.1:5101."""
-    stack = FakeStack(FD_SOCK2(**attributes), address=A)
-    stack.answers[GetPhysical] = lambda query: PHYSICAL.get(query.member)
-    stack.event_up(TransportReady(at(5001)))
-    stack.take_outgoing()
-    stack.handle(Bound(1, ("127.0.0.1", 5101)))
-    stack.take_up_events()
-    return stack
-
-
-def install(stack: FakeStack, *members: Address, number: int = 1) -> None:
-    stack.event_down(ViewChange(view(*members, number=number), None))
-    stack.take_down_events()
-
-
-def connects(stack: FakeStack) -> list[Connect]:
-    return [out for out in stack.take_outgoing() if isinstance(out, Connect)]
-
-
-def frame(src: Address, header: FdHeader) -> bytes:
-    return encode_frame(encode_fd_frame(src, header))
-
-
-def answer(member: Address, cluster: str = "test") -> bytes:
-    return frame(member, FdHeader(FdType.CONNECT_RSP, cluster=cluster, server=member))
-
-
-def said(data: bytes) -> list[tuple[Address, FdHeader]]:
-    return [decode_fd_frame(f) for f in FrameReader(1000).feed(data) if f is not None]
-
-
-def writes(stack: FakeStack, handle: int) -> bytes:
-    return b"".join(
-        out.data for out in stack.take_outgoing() if isinstance(out, Write) and out.handle == handle
-    )
-
-
-def watching(stack: FakeStack, member: Address) -> int:
-    """Lets the connection to ``member`` succeed; its handle."""
-    (connect,) = connects(stack)
-    stack.handle(Connected(connect.handle, ("127.0.0.1", 50000)))
-    stack.take_outgoing()
-    stack.handle(Received(connect.handle, answer(member)))
-    return connect.handle
-
-
-def refuse_all(stack: FakeStack) -> int:
-    """Refuses every connection that is tried; how many there were."""
-    count = 0
-    while tried := connects(stack):
-        for connect in tried:
-            count += 1
-            stack.handle(ConnectFailed(connect.handle, True, "refused"))
-    return count
-
 
 # --- our port
 
@@ -220,14 +153,6 @@ def test_a_killed_neighbour_is_suspected_when_its_ports_refuse() -> None:
     assert stack.now == 0.0  # no time-out was waited for
 
 
-def refuse_all_but(stack: FakeStack, count: int) -> int:
-    """Refuses ``count`` connections one after the other."""
-    for _ in range(count):
-        (connect,) = connects(stack)
-        stack.handle(ConnectFailed(connect.handle, True, "refused"))
-    return count
-
-
 def test_neighbours_that_crash_together_are_all_found() -> None:
     stack = opened()
     install(stack, A, B, C, D)
@@ -277,245 +202,6 @@ def test_somebody_else_behind_a_port_is_passed_over() -> None:
     stack.take_outgoing()
     stack.handle(Received(second.handle, answer(B, cluster="other")))
     assert connects(stack)[0].dest == ("127.0.0.1", 5113)
-
-
-# --- proof of death
-
-
-def let_break(stack: FakeStack, member: Address, **options: Any) -> int:
-    """The connection to ``member`` comes up and is reset."""
-    handle = watching(stack, member)
-    stack.handle(Closed(handle, True))
-    return handle
-
-
-def test_one_silent_port_of_four_is_no_proof() -> None:
-    stack = opened()
-    install(stack, C, A, B)
-    let_break(stack, B)
-    refuse_all_but(stack, 2)
-    (connect,) = connects(stack)
-    stack.handle(ConnectFailed(connect.handle, False, "timed out"))
-    refuse_all_but(stack, 1)
-    assert stack.take_up_events() == [Suspect((B,), gone=False)]
-    assert stack.take_down()[0].headers == {71: FdHeader(FdType.SUSPECT, (B,))}
-
-
-def test_a_port_that_takes_connections_and_says_nothing_is_no_proof() -> None:
-    """A process that was stopped: its kernel answers for it."""
-    stack = opened()
-    install(stack, C, A, B)
-    let_break(stack, B)
-    refuse_all_but(stack, 3)
-    (connect,) = connects(stack)
-    stack.handle(Connected(connect.handle, ("127.0.0.1", 50001)))
-    stack.advance(1.0)
-    assert stack.take_up_events() == [Suspect((B,), gone=False)]
-
-
-def test_ports_that_never_had_the_member_prove_nothing() -> None:
-    stack = opened()
-    install(stack, C, A, B)
-    refuse_all_but(stack, 4)
-    assert stack.take_up_events() == [Suspect((B,), gone=False)]
-
-
-def test_another_member_on_the_port_of_the_old_one_is_proof() -> None:
-    stack = opened()
-    install(stack, C, A, B)
-    let_break(stack, B)
-    (connect,) = connects(stack)
-    stack.handle(Connected(connect.handle, ("127.0.0.1", 50000)))
-    stack.take_outgoing()
-    stack.handle(Received(connect.handle, answer(E)))
-    refuse_all_but(stack, 3)
-    assert stack.take_up_events() == [Suspect((B,), gone=True)]
-
-
-@pytest.mark.parametrize("silent", [False, True])
-def test_a_proof_of_another_member_is_checked(silent: bool) -> None:
-    stack = opened()
-    install(stack, A, B, C, D)
-    watching(stack, B)
-    said_by(stack, B, FdHeader(FdType.SUSPECT, (C,), "test"))
-    assert stack.take_up_events() == [Suspect((C,))]
-    refuse_all_but(stack, 3)
-    (connect,) = connects(stack)
-    assert connect.dest[1] == 5124 and stack.now == 0.0
-    stack.handle(ConnectFailed(connect.handle, not silent, "?"))
-    assert stack.take_up_events() == ([] if silent else [Suspect((C,), gone=True)])
-    assert stack.take_down() == []  # who watches it has told everybody
-
-
-def said_by(stack: FakeStack, member: Address, header: FdHeader) -> None:
-    batch = Batch.of(None, 71, header)
-    batch.src = member
-    stack.up(batch)
-
-
-@pytest.mark.parametrize(
-    ("source", "cluster"),
-    [(B, None), (B, "other"), (JAVA, "test")],  # JAVA is not in the view
-)
-def test_only_members_of_the_view_can_claim_proof(source: Address, cluster: str | None) -> None:
-    stack = opened()
-    install(stack, A, B, C, D)
-    watching(stack, B)
-    said_by(stack, source, FdHeader(FdType.SUSPECT, (C,), cluster))
-    assert connects(stack) == []
-
-
-@pytest.mark.parametrize("provers", [1, 2, 3])
-def test_only_the_first_members_look(provers: int) -> None:
-    stack = opened(provers=provers)
-    install(stack, C, D, A, B)
-    watching(stack, B)
-    said_by(stack, D, FdHeader(FdType.SUSPECT, (C,), "test"))
-    assert bool(connects(stack)) == (provers >= 2)  # C is suspected: D is first, we are second
-
-
-def test_a_member_that_is_there_after_all_is_not_reported_again() -> None:
-    stack = opened()
-    install(stack, A, B, C, D)
-    watching(stack, B)
-    said_by(stack, B, FdHeader(FdType.SUSPECT, (C,), "test"))
-    watching(stack, C)
-    stack.take_up_events()
-    stack.advance(4.0)
-    assert stack.take_up_events() == [] and connects(stack) == []
-
-
-def test_a_member_that_answers_while_its_ports_refuse_is_not_proved_dead_again() -> None:
-    stack = opened()
-    install(stack, A, B, C)
-    let_break(stack, B)
-    refuse_all_but(stack, 4)
-    watching(stack, C)
-    assert stack.take_up_events() == [Suspect((B,), gone=True)]
-    stack.event_down(Unsuspect((B,)))
-    stack.advance(1.1)
-    refuse_all_but(stack, 4)
-    assert stack.take_up_events() == [Suspect((B,), gone=False)]
-    said_by(stack, C, FdHeader(FdType.SUSPECT, (B,), "test"))
-    assert connects(stack) == []
-
-
-def test_a_reset_by_the_member_that_watched_us_is_looked_into() -> None:
-    stack = opened()
-    install(stack, C, A, B)
-    watching(stack, B)
-    watched_by(stack, C)
-    stack.handle(Closed(-1, True))
-    assert refuse_all_but(stack, 4) == 4
-    assert stack.take_up_events() == [Suspect((C,), gone=True)]
-
-
-def watched_by(stack: FakeStack, member: Address) -> None:
-    """``member`` connects as our left neighbour, on handle -1."""
-    stack.handle(Accepted(1, -1, ("127.0.0.1", 50000)))
-    port = PHYSICAL[member].port + 100
-    hello = encode_handshake(V55, at(port)) + frame(member, FdHeader(FdType.CONNECT, server=A))
-    stack.handle(Received(-1, hello))
-    stack.take_outgoing()
-
-
-def test_a_watcher_that_connects_again_or_is_silent_is_left_alone() -> None:
-    stack = opened()
-    install(stack, C, A, B)
-    watching(stack, B)
-    watched_by(stack, C)
-    stack.handle(Closed(-1, True))
-    (connect,) = connects(stack)
-    stack.handle(ConnectFailed(connect.handle, False, "timed out"))
-    refuse_all_but(stack, 3)
-    assert stack.take_up_events() == [] and stack.take_down() == []
-
-
-def test_without_proofs_suspicions_are_as_jgroups_makes_them() -> None:
-    stack = opened(prove_death=False)
-    install(stack, C, A, B, D)
-    let_break(stack, B)
-    refuse_all_but(stack, 4)
-    assert stack.take_up_events() == [Suspect((B,), gone=False)]
-    assert stack.take_down()[-1].headers == {71: FdHeader(FdType.SUSPECT, (B,))}
-    watching(stack, D)
-    said_by(stack, D, FdHeader(FdType.SUSPECT, (C,), "test"))
-    assert connects(stack) == []
-
-
-def test_a_silent_member_is_passed_over_until_it_is_heard() -> None:
-    stack = opened()
-    install(stack, C, A, B, D)
-    handle = watching(stack, B)
-    stack.event_down(Silent((B,)))
-    watching(stack, D)
-    stack.event_down(Silent(()))
-    assert said(writes(stack, handle)) == [(A, FdHeader(FdType.CONNECT, server=B))]
-    stack.handle(Received(handle, answer(B)))
-    stack.event_down(Silent((B, C, D)))  # it is we who hear nothing: as without that
-    stack.advance(5)
-    assert connects(stack) == [] and stack.take_up_events() == []
-
-
-def test_a_peer_that_dies_before_it_answers_is_tried_once_more() -> None:
-    stack = opened()
-    install(stack, C, A, B)
-    (connect,) = connects(stack)
-    stack.handle(Connected(connect.handle, ("127.0.0.1", 50000)), Closed(connect.handle, True))
-    (again,) = connects(stack)
-    assert again.dest == connect.dest
-    stack.handle(ConnectFailed(again.handle, True, "refused"))
-    refuse_all_but(stack, 3)
-    # It never told who it is: the ports may never have been its own.
-    assert stack.take_up_events() == [Suspect((B,), gone=False)]
-
-
-def test_a_goodbye_is_no_suspicion() -> None:
-    stack = opened()
-    install(stack, C, A, B)
-    handle = watching(stack, B)
-    stack.handle(Received(handle, GRACEFUL_CLOSE))
-    assert connects(stack) == [] and stack.take_up_events() == []
-    install(stack, A, C, number=2)
-    watching(stack, C)
-    stack.advance(10)
-    assert stack.take_up_events() == []
-
-
-def test_a_member_that_says_goodbye_and_stays_in_the_view_is_looked_for() -> None:
-    stack = opened()
-    install(stack, C, A, B)
-    stack.handle(Received(watching(stack, B), GRACEFUL_CLOSE))
-    stack.take_outgoing()
-    stack.advance(0.6)
-    assert refuse_all_but(stack, 4) == 4
-    assert stack.take_up_events() == [Suspect((B,), gone=True)]
-
-
-@pytest.mark.parametrize("known", [{}, {E: IpAddress(None, 5051)}])
-def test_a_member_without_address_is_not_suspected_but_looked_for(
-    known: dict[Address, IpAddress], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for member, place in known.items():
-        monkeypatch.setitem(PHYSICAL, member, place)
-    stack = opened()
-    install(stack, C, A, E)
-    stack.advance(2)
-    assert connects(stack) == [] and stack.take_up_events() == []
-    assert {b.dest for b in stack.take_down()} == {E}
-    monkeypatch.setitem(PHYSICAL, E, at(5051))
-    stack.advance(1)
-    assert connects(stack)[0].dest == ("127.0.0.1", 5151)
-
-
-def test_a_new_neighbour_is_watched_instead() -> None:
-    stack = opened()
-    install(stack, C, A, B)
-    watching(stack, B)
-    install(stack, C, A, D, number=2)
-    assert connects(stack)[0].dest == ("127.0.0.1", 5131)
-    stack.advance(1.1)
-    assert GRACEFUL_CLOSE in [o.data for o in stack.take_outgoing() if isinstance(o, Write)]
 
 
 # --- others
