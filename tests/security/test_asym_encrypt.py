@@ -8,158 +8,49 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from asym_members import (
+    CONVERSATION,
+    GMS,
+    ID,
+    A,
+    B,
+    C,
+    D,
+    Group,
+    answer,
+    counters,
+    data,
+    gms,
+    join_request,
+    payloads,
+    three,
+    view_message,
+    wire,
+)
 
 from jgroups_py.config.settings import load_stack
-from jgroups_py.errors import ConfigError, RemoteProtocolError
+from jgroups_py.errors import ConfigError
 from jgroups_py.protocols.membership.gms.wire import AGREE_ID, RoundKind
-from jgroups_py.protocols.security.asym_encrypt import ASK_AFTER, ASYM_ENCRYPT, AWAITING_MAX
-from jgroups_py.protocols.security.key_list import KEY_MOST, MemberKeys, encode_keys, read_keys
+from jgroups_py.protocols.security.key_list import MemberKeys, encode_keys, read_keys
 from jgroups_py.protocols.security.public_keys import OtherKey, PublicKeys
-from jgroups_py.protocols.security.rsa import KeyPair, UnusableKey, encrypt, read_public_key
+from jgroups_py.protocols.security.rsa import KeyPair, UnusableKey, read_public_key
 from jgroups_py.stack.services import build_whole
-from jgroups_py.testing import FakeStack, make_address
 from jgroups_py.testing.sim.key_pairs import seeded_key_pair
 from jgroups_py.values.address import UUID, Address
 from jgroups_py.values.batch import Batch
 from jgroups_py.values.events import PrepareView, ViewChange
-from jgroups_py.values.message import MessageType
-from jgroups_py.values.payloads import JoinRsp, MergeId, ViewDigest
-from jgroups_py.values.view import DeltaView, Digest, MergeView, View, ViewId
+from jgroups_py.values.payloads import MergeId, ViewDigest
+from jgroups_py.values.view import Digest, MergeView, View, ViewId
 from jgroups_py.wire.headers import (
-    PROTOCOL_IDS,
     EncryptHeader,
     EncryptType,
     FragHeader,
     GmsHeader,
     GmsType,
-    NakAckHeader2,
-    NakAckType,
 )
-from jgroups_py.wire.packet import decode_packet, encode_packets
+from jgroups_py.wire.packet import decode_packet
 from jgroups_py.wire.primitives import encode_whole
-from jgroups_py.wire.values import write_join_rsp, write_view_digest
-
-A, B, C, D = (make_address(n) for n in range(1, 5))
-GMS, ID, NAKACK = (PROTOCOL_IDS[name] for name in ("GMS", "ASYM_ENCRYPT", "NAKACK2"))
-CONVERSATION = Path(__file__).parents[1] / "wire/vectors/conversation_udp_asym_encrypt.json"
-
-
-class Group:
-    """Members whose packets go where a test says."""
-
-    def __init__(self, *members: UUID, **settings: Any) -> None:
-        self.settings = {"change_key_on_leave": True, **settings}
-        self.fakes: dict[Address, FakeStack] = {}
-        self.view: View | None = None
-        for member in members:
-            self.add(member)
-
-    def add(self, member: UUID) -> FakeStack:
-        fake = FakeStack(ASYM_ENCRYPT(**self.settings), address=member, seed=int.from_bytes(member))
-        self.fakes[member] = fake
-        return fake
-
-    def __getitem__(self, member: UUID) -> FakeStack:
-        return self.fakes[member]
-
-    def protocol(self, member: UUID) -> ASYM_ENCRYPT:
-        found = self.fakes[member].protocol
-        assert isinstance(found, ASYM_ENCRYPT)
-        return found
-
-    def carry(self, source: UUID, *to: UUID) -> None:
-        """What ``source`` sent arrives at ``to``, or at whom it is for."""
-        for batch in wire(self.fakes[source].take_down()):
-            reached = (batch.dest,) if batch.dest is not None else tuple(self.fakes)
-            for member in reached:
-                if member in self.fakes and member != source and (not to or member in to):
-                    self.fakes[member].up(batch)
-
-    def found(self, member: UUID) -> None:
-        """``member`` makes a group of its own."""
-        self.view = View(ViewId(member, 0), (member,))
-        self[member].event_down(PrepareView(self.view))
-        self[member].event_down(ViewChange(self.view, None))
-
-    def join(self, joiner: UUID) -> None:
-        """A whole join: request, view, answer."""
-        assert self.view is not None
-        old, leader = self.view, self.view.coordinator
-        assert isinstance(leader, UUID)
-        self[joiner].down(join_request(joiner, leader))
-        self.carry(joiner, leader)
-        (request,) = self[leader].take_up()
-        assert request == replace(join_request(joiner, leader), src=joiner)
-        self.announce(leader, View(ViewId(leader, old.id + 1), (*old.members, joiner)), joiner)
-
-    def announce(self, leader: UUID, view: View, joiner: UUID | None = None) -> None:
-        """``leader`` sends a view, and an answer to a joiner, and all install it."""
-        old, self.view = self.view, view
-        self[leader].event_down(PrepareView(view))
-        self[leader].down(view_message(view, leader))
-        self.carry(leader, *[m for m in view.members if m != joiner and isinstance(m, UUID)])
-        if joiner is not None:
-            self[joiner].take_up()
-            self[leader].down(answer(joiner, leader, view))
-            self.carry(leader, joiner)
-        for member in view.members:
-            self.fakes[member].event_down(ViewChange(view, old))
-
-    def key(self, member: UUID) -> bytes:
-        current = self.protocol(member)._current
-        assert current is not None
-        return current.key
-
-
-def wire(batches: list[Batch]) -> list[Batch]:
-    return [b for p in encode_packets(batches, "test") for b in decode_packet(p).batches]
-
-
-def gms(type: GmsType, dest: Address | None, src: Address, payload: bytes | None = None) -> Batch:
-    kind = MessageType.EMPTY if payload is None else MessageType.BYTES
-    return replace(Batch.of(dest, GMS, GmsHeader(type), payload=payload, type=kind), src=src)
-
-
-def join_request(joiner: Address, leader: Address) -> Batch:
-    header = GmsHeader(GmsType.JOIN_REQ, joiner)
-    return replace(Batch.of(leader, GMS, header, type=MessageType.BYTES), src=joiner)
-
-
-def view_message(view: View | DeltaView, src: Address, dest: Address | None = None) -> Batch:
-    return gms(GmsType.VIEW, dest, src, encode_whole(write_view_digest, ViewDigest(view)))
-
-
-def answer(joiner: Address, src: Address, view: View | None) -> Batch:
-    digest = None if view is None else Digest(dict.fromkeys(view.members, (0, 0)))
-    reason = "no" if view is None else None
-    payload = encode_whole(write_join_rsp, JoinRsp(view, digest, reason))
-    return gms(GmsType.JOIN_RSP, joiner, src, payload)
-
-
-def data(text: bytes, src: Address, seqno: int = 1) -> Batch:
-    return Batch(None, (text,), {NAKACK: NakAckHeader2(NakAckType.MSG, seqno)}, src)
-
-
-def payloads(fake: FakeStack) -> list[Any]:
-    return [None if p is None else bytes(p) for batch in fake.take_up() for p in batch.payloads]
-
-
-def counters(fake: FakeStack) -> dict[str, int | float]:
-    found = fake.protocol.statistics()
-    return {k: v for k, v in found.items() if v and k.startswith("turned_away")}
-
-
-def three(**settings: Any) -> Group:
-    """A, B and C in one group; A is coordinator."""
-    group = Group(A, B, C, **settings)
-    group.found(A)
-    group.join(B)
-    group.join(C)
-    for member in (A, B, C):
-        group[member].take_up()
-        assert not counters(group[member])
-    return group
-
+from jgroups_py.wire.values import write_view_digest
 
 # Joining
 
@@ -430,154 +321,6 @@ def test_a_view_that_is_sent_again_to_one_member_brings_the_key() -> None:
     group[A].down(view_message(view, A, B))
     group.carry(A, B)
     assert group.key(B) == group.key(A)
-
-
-# Messages before their key
-
-
-def missed(group: Group) -> None:
-    """B misses the view without C, and gets a message under its key."""
-    view = View(ViewId(A, 3), (A, B))
-    group[A].event_down(PrepareView(view))
-    group[A].down(view_message(view, A))
-    group[A].event_down(ViewChange(view, group.view))
-    group[A].take_down()
-    group[A].down(data(b"early", A))
-    group.carry(A, B)
-    assert group[B].take_up() == [] and not counters(group[B])
-
-
-def test_a_message_before_its_key_waits_for_the_view() -> None:
-    group = three()
-    missed(group)
-    group[A].down(view_message(View(ViewId(A, 3), (A, B)), A))
-    group.carry(A, B)
-    assert len(group[B].take_up()) == 2
-    group[B].advance(1.0)
-    assert group[B].take_down() == []
-
-
-def test_a_member_that_lacks_a_key_asks_who_used_it() -> None:
-    group = three()
-    missed(group)
-    group[B].advance(ASK_AFTER)
-    group.carry(B, A)
-    group.carry(A, B)
-    assert payloads(group[B]) == [b"early"]
-    assert group[B].protocol.statistics()["keys_asked"] == 1
-    assert group[A].protocol.statistics()["keys_given"] == 1
-    assert group.key(B) != group.key(A)  # its view is yet to come
-
-
-def test_a_stranger_that_asks_for_the_key_gets_none() -> None:
-    group = three()
-    current = group.protocol(A)._current
-    assert current is not None
-    header = EncryptHeader(EncryptType.FETCH_SHARED_KEY, False, current.version)
-    group[A].up(replace(Batch.of(A, ID, header), src=D))
-    assert group[A].take_down() == [] and counters(group[A]) == {"turned_away_stray_keys": 1}
-
-
-def test_the_coordinator_gives_the_key_to_who_uses_an_earlier_one_but_not_at_once() -> None:
-    group = three()
-    missed(group)
-    group.protocol(B)._awaiting.clear()
-    group.protocol(B)._ask_timer.cancel()
-    for wait, given in ((0.0, 0), (0.6, 1), (0.1, 1), (0.5, 2)):
-        group[A].advance(wait)
-        group[B].down(data(b"still", B))
-        group.carry(B, A)
-        assert group[A].protocol.statistics()["keys_given"] == given
-
-
-def test_messages_before_their_key_fill_no_memory() -> None:
-    group = three()
-    header = EncryptHeader(EncryptType.DATA, False, bytes(16))
-    for _ in range(AWAITING_MAX + 5):
-        group[B].up(data(b"x" * 16, A).with_header(ID, header))
-    counts = group[B].protocol.statistics()
-    assert (counts["came_before_key"], counts["dropped_before_key"]) == (AWAITING_MAX, 5)
-    group[B].event_down(ViewChange(View(ViewId(B, 3), (B, C)), group.view))
-    assert group[B].protocol.statistics()["dropped_before_key"] == AWAITING_MAX + 5
-
-
-# Keys from those who may not hand over any
-
-
-def forged_view(src: Address, dest: UUID, group: Group) -> Batch:
-    """A VIEW with a group key for ``dest`` that only its sender knows."""
-    public = group.protocol(dest)._pair.public
-    cipher = group.protocol(dest).cipher(b"k" * 16)
-    sealed = encrypt(public, cipher.key, "", bytes_of_one)
-    view = view_message(View(ViewId(src, 9), (src, dest)), src, dest)
-    _, secret = cipher.encrypt(view.payloads[0])
-    header = EncryptHeader(EncryptType.INSTALL_KEYS, False, cipher.version)
-    keys = encode_keys([MemberKeys(dest, b"", sealed)])
-    return replace(view.with_header(ID, header), payloads=(keys + secret,))
-
-
-def bytes_of_one(count: int) -> bytes:
-    return b"\1" * count
-
-
-def test_a_stranger_hands_over_no_key() -> None:
-    group = three()
-    group[B].up(forged_view(D, B, group))
-    assert group[B].take_up() == [] and counters(group[B]) == {"turned_away_stray_keys": 1}
-    assert group.key(B) == group.key(A)
-
-
-def test_a_joiner_takes_the_key_of_whom_it_asked_only() -> None:
-    group = Group(A, B, C)
-    group.found(A)
-    group[B].down(join_request(B, A))
-    group[B].up(forged_view(C, B, group))
-    assert group[B].take_up() == [] and group.protocol(B)._current is None
-
-
-def test_a_key_whose_name_does_not_fit_it_is_refused() -> None:
-    group = three()
-    batch = forged_view(A, B, group)
-    header = replace(batch.headers[ID], version=bytes(16))  # type: ignore[call-arg]
-    group[B].up(batch.with_header(ID, header))
-    assert group[B].take_up() == [] and counters(group[B]) == {"turned_away_bad_key": 1}
-
-
-def test_a_key_for_another_member_is_refused() -> None:
-    group = three()
-    batch = forged_view(A, C, group)
-    keys, rest = read_keys(batch.payloads[0])
-    moved = encode_keys([MemberKeys(B, b"", keys[0].group)]) + rest
-    group[B].up(replace(batch, payloads=(moved,), dest=B))
-    assert group[B].take_up() == [] and counters(group[B]) == {"turned_away_bad_key": 1}
-
-
-@pytest.mark.parametrize(
-    "payload", [b"", b"\xff\xff\xff\xff", b"\0\0\0\1", b"\x7f\xff\xff\xff" * 3, 7]
-)
-def test_garbage_in_place_of_keys_is_refused(payload: Any) -> None:
-    group = three()
-    header = EncryptHeader(EncryptType.INSTALL_KEYS)
-    for type in (GmsType.VIEW, GmsType.JOIN_REQ, GmsType.MERGE_RSP, None):
-        batch = Batch(B, (payload,), {ID: header}, A)
-        group[B].up(batch if type is None else batch.with_header(GMS, GmsHeader(type)))
-    assert group[B].take_up() == [] and counters(group[B]) == {"turned_away_malformed": 4}
-
-
-def test_a_list_of_keys_ends_where_it_says() -> None:
-    entries = (MemberKeys(A, b"public", b""), MemberKeys(B, b"", b"group"))
-    assert read_keys(encode_keys(entries) + b"rest") == (entries, b"rest")
-    for size in range(len(encode_keys(entries))):
-        with pytest.raises(RemoteProtocolError):
-            read_keys(encode_keys(entries)[:size])
-
-
-def test_a_key_that_is_longer_than_any_in_use_is_not_read() -> None:
-    assert read_keys(encode_keys([MemberKeys(A, bytes(KEY_MOST))]))[0] == (
-        MemberKeys(A, bytes(KEY_MOST)),
-    )
-    with pytest.raises(RemoteProtocolError, match=f"a key of {KEY_MOST + 1} bytes"):
-        read_keys(encode_keys([MemberKeys(A, bytes(KEY_MOST + 1))]))
 
 
 # Messages in clear

@@ -1,0 +1,56 @@
+"""Channels and caches for threads. Nothing of them stays after a test."""
+
+from __future__ import annotations
+
+import gc
+import sys
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from jgroups_py import (
+    MemoryNetwork,
+    blocking,
+)
+
+sys.path.insert(0, str(Path(__file__).parent))  # threads.py
+
+from threads import Open, Pair, loops, until
+
+
+@pytest.fixture(autouse=True)
+def nothing_stays() -> Iterator[None]:
+    """The loop's thread ends with the last user, whatever a test did."""
+    assert loops() == []
+    yield
+    gc.collect()
+    until(lambda: not loops())
+
+
+@pytest.fixture
+def open_sim() -> Open:
+    fast = {"SHARED_LOOPBACK_PING.wait": "100ms"}
+    return partial(
+        blocking.open_channel,
+        "sim.xml",
+        cluster="test",
+        transport=MemoryNetwork(),
+        attributes=fast,
+        timeout=20,
+    )
+
+
+@pytest.fixture
+def cache() -> Iterator[blocking.TreeCache]:
+    with blocking.open_tree_cache("local.xml", timeout=20) as cache:
+        yield cache
+
+
+@pytest.fixture
+def pair(open_sim: Open) -> Iterator[Pair]:
+    """A and B, each seeing the other."""
+    with open_sim(name="A") as a, open_sim(name="B") as b:
+        until(lambda: len(a.view) == len(b.view) == 2)
+        yield a, b

@@ -1,0 +1,34 @@
+"""Waiting, in threads, for what is true soon."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from jgroups_py import (
+    Message,
+    blocking,
+)
+from jgroups_py.blocking.loop import THREAD_NAME
+
+Open = Callable[..., blocking.Channel]
+Pair = tuple[blocking.Channel, blocking.Channel]
+
+
+def loops() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name == THREAD_NAME]
+
+
+def until(condition: Callable[[], Any], seconds: float = 5.0) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it did not come true"
+        time.sleep(0.005)
+
+
+def next_message(channel: blocking.Channel | blocking.Rpc) -> Message:
+    while not isinstance(item := channel.receive(timeout=5), Message):
+        pass
+    return item
