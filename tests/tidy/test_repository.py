@@ -145,7 +145,7 @@ def test_every_module_says_what_it_is_for_and_no_function_has_more_than_seventy_
 def test_no_file_is_long_without_a_reason() -> None:
     files = [*python_files(), *(ROOT / "tests").rglob("*.py"), *(ROOT / "examples").rglob("*.py")]
     lengths = {file.relative_to(ROOT).as_posix(): file.read_bytes().count(b"\n") for file in files}
-    assert {name for name, lines in lengths.items() if lines > LONGEST_FILE} == set(LONGER)
+    assert {name for name, lines in lengths.items() if lines > LONGEST_FILE} <= set(LONGER)
 
 
 def test_every_attribute_of_a_protocol_says_what_it_is() -> None:
