@@ -6,6 +6,7 @@ import random
 from dataclasses import replace
 from typing import Any
 
+from jgroups_py.protocols.relay.protocol import RELAY
 from jgroups_py.stack.machine import Machine
 from jgroups_py.stack.protocol import Protocol
 from jgroups_py.stack.stack import Stack
@@ -114,7 +115,7 @@ class Member:
         self.machine = Machine(
             name, random=random.Random(f"{net.seed}/{name}"), now=net.now, trace=self._on_trace
         )
-        self.relay = net.relay_class(site=site, bridge="bridge", **config)
+        self.relay: RELAY = net.relay_class(site=site, bridge="bridge", **config)
         self.bottom = Bottom(self)
         self.stack = Stack(self.machine, [self.bottom, self.relay], self)
         self.stack.open_child = self._open_child  # type: ignore[method-assign]
