@@ -1,6 +1,6 @@
-"""A plan is run and judged: what the command, the page for many seeds and Spark have in common.
+"""Running and judging a plan, for the command, the page of many seeds and Spark.
 
-``_KINDS`` says of each workload how it is run and judged; what it needs is imported when it is asked for.
+``_KINDS`` names each workload's runner and judge; they are imported on demand.
 """
 
 from __future__ import annotations
@@ -87,7 +87,8 @@ def _of_buckets(plan: DrillPlan, evidence: Evidence, about: dict[str, Any]) -> J
 
 @dataclass(frozen=True)
 class _Kind:
-    """How a workload is run and judged. ``simulated``, ``real``, ``check``: ``module:function``, below ``jgroups_py.drill``."""
+    """The runners and the judge of a workload. ``simulated``, ``real``, ``check``: ``module:function``, below
+    ``jgroups_py.drill``."""
 
     judged: Callable[[DrillPlan, Evidence, dict[str, Any]], Judged]
     simulated: str
@@ -128,14 +129,14 @@ def _found(place: str) -> Any:
 
 
 def runner_of(plan: DrillPlan, real: bool) -> Runner:
-    """The way to run this plan."""
+    """Return the runner of this plan."""
     kind = _KINDS[plan.workload]
     found: Runner = _found(kind.real if real else kind.simulated)
     return found
 
 
 def check(plan: DrillPlan) -> None:
-    """Raises ``ConfigError`` for files with which no member could start."""
+    """Raise ``ConfigError`` for files with which no member could start."""
     stacks.check(plan)
     if _KINDS[plan.workload].check:
         _found(_KINDS[plan.workload].check)(plan)

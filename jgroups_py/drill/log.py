@@ -88,16 +88,16 @@ EVENTS = [
 ]
 
 RUNS = ("send", "deliver", "relay", "replay")
-"""Events that may stand for a run of messages, from ``seqno`` on."""
+"""Events whose record may stand for a run of messages, from ``seqno`` on."""
 
 # | site u16 | member u16 | incarnation u32 | seqno u64 | send time f64 |, big-endian
 _PAYLOAD = struct.Struct("!HHIQd")
 PAYLOAD_MIN = _PAYLOAD.size
-"""Bytes a drill's message has at least."""
+"""The least bytes of a drill's message."""
 
 
 class DrillRecord(NamedTuple):
-    """One thing that happened. ``incarnation`` counts from 1; 0 where nobody is meant."""
+    """One event. ``incarnation`` counts from 1; 0: the event has no member."""
 
     t: float
     site: str | None
@@ -109,7 +109,7 @@ class DrillRecord(NamedTuple):
     incarnation: int = 1
 
     def to_json(self) -> str:
-        """The line, without its end."""
+        """Return the line, without its end."""
         detail = self.detail
         if self.incarnation > 1:
             detail = {"incarnation": self.incarnation, **(detail or {})}
@@ -152,7 +152,7 @@ class DrillRecord(NamedTuple):
 
     @property
     def messages(self) -> int:
-        """How many messages the record stands for."""
+        """Return the number of messages that the record stands for."""
         return self.detail.get("count", 1) if self.detail else 1
 
 
@@ -161,7 +161,7 @@ def _is_count(value: object) -> bool:
 
 
 def expand(records: Iterable[DrillRecord]) -> Iterator[DrillRecord]:
-    """One record a message: runs become their messages, as ``--log`` has them."""
+    """Yield one record for each message of a run, as ``--log`` has them."""
     for record in records:
         run = record.event in RUNS and record.seqno is not None
         if not run or record.detail is None or "count" not in record.detail:
@@ -174,9 +174,9 @@ def expand(records: Iterable[DrillRecord]) -> Iterator[DrillRecord]:
 
 
 class LogWriter:
-    """Appends records to a file; when ``write`` returns they are the kernel's.
+    """Appends records to a file. When ``write`` returns, the kernel has them.
 
-    A process that is killed afterwards has not lost them. One system call a batch of records.
+    A process that is killed afterwards does not lose them. A batch of records is one system call.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -184,7 +184,7 @@ class LogWriter:
         self._fd: int | None = os.open(path, flags, 0o644)
 
     def write(self, records: Iterable[DrillRecord]) -> None:
-        """Raises ``OSError`` when the file takes no more, ``ValueError`` when closed."""
+        """Append records. ``OSError``: the file takes no more. ``ValueError``: it is closed."""
         if self._fd is None:
             raise ValueError("the log is closed")
         data = b"".join(record.to_json().encode() + b"\n" for record in records)
@@ -199,7 +199,7 @@ class LogWriter:
 
 
 def read_log(path: str | Path) -> Iterator[DrillRecord]:
-    """The records of one file, in its order. A last line cut short by a kill is left out."""
+    """Yield the records of one file, in order. A last line cut short by a kill is left out."""
     with open(path, "rb") as lines:
         for line in lines:
             if line.endswith(b"\n"):
@@ -207,7 +207,7 @@ def read_log(path: str | Path) -> Iterator[DrillRecord]:
 
 
 class Payload(NamedTuple):
-    """The fields that a load generator puts into a message: who (indexes into the plan), number, time."""
+    """The fields of a load generator's message: sender (indexes into the plan), number, time."""
 
     site: int
     member: int
@@ -216,7 +216,7 @@ class Payload(NamedTuple):
     sent: float
 
     def pack(self, size: int) -> bytes:
-        """``size`` bytes, filled up with zeros; ``size >= PAYLOAD_MIN``."""
+        """Return ``size`` bytes, filled up with zeros; ``size >= PAYLOAD_MIN``."""
         return _PAYLOAD.pack(*self).ljust(size, b"\0")
 
     @classmethod
@@ -236,7 +236,7 @@ class RunOfNumbers(NamedTuple):
 
 
 def runs(payloads: Iterable[bytes | memoryview]) -> list[RunOfNumbers]:
-    """Payloads, in the order of delivery, as runs. Raises ``struct.error``."""
+    """Join payloads, in the order of delivery, into runs. Raises ``struct.error``."""
     found: list[RunOfNumbers] = []
     unpack = _PAYLOAD.unpack_from
     who: tuple[int, int, int] | None = None

@@ -1,4 +1,4 @@
-"""The instance of a drill of bucket stores: its settings, where its buckets are at first, and whether it can be run."""
+"""The instance of a drill of bucket stores: its settings, the first places of its buckets, and checks."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from jgroups_py.drill.file.plan import DrillPlan
 from jgroups_py.errors import ConfigError
 
 _OF_THE_DRILL: Final = ("moves", "repair", "versions")
-"""Settings that are not the instance's."""
+"""Settings of the drill, not of the instance."""
 
 
 def instance(given: Mapping[str, Any], members: Sequence[str]) -> InstanceSettings:
-    """The settings of the instance with these nodes. Raises ConfigError."""
+    """Return the settings of the instance with these nodes. Raises ConfigError."""
     own = {name: value for name, value in given.items() if name not in _OF_THE_DRILL}
     copies = own.pop("index_copies", min(bucket_keys.INDEX_COPIES, len(members)))
     own.setdefault("buckets", bucket_keys.BUCKETS)
@@ -25,7 +25,7 @@ def instance(given: Mapping[str, Any], members: Sequence[str]) -> InstanceSettin
 
 
 def placement(buckets: int, members: Sequence[str]) -> Placement:
-    """Masters and slaves go round."""
+    """Place masters and slaves on the members in turns."""
     return {
         bucket: (f"m/{members[bucket % len(members)]}", f"m/{members[(bucket + 1) % len(members)]}")
         for bucket in range(buckets)
@@ -33,12 +33,12 @@ def placement(buckets: int, members: Sequence[str]) -> Placement:
 
 
 def attributes(given: Mapping[str, str]) -> dict[str, str]:
-    """A store must notice soon that a member is lost; the drill may say otherwise."""
+    """Return attributes for a fast detection of lost members; the drill may override them."""
     return {**FAST_DETECTION, **given}
 
 
 def check(plan: DrillPlan) -> None:
-    """Raises ``ConfigError``."""
+    """Raise ``ConfigError`` if the drill cannot run."""
     members = plan.sites[0].members
     if len(members) < 2:
         raise ConfigError("a bucket store needs two members, one for each copy", file=plan.file)

@@ -1,4 +1,4 @@
-"""The keys of a line of traffic to caches, and how it is read."""
+"""The keys of a line of traffic to caches, and their readers."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from jgroups_py.drill.run.requests import Load
 
 KEYS_MAX = 100_000
 VALUE_MIN, VALUE_MAX = 64, 10_000_000
-"""A value says who wrote it, with which number."""
+"""Bytes of a value, which names its writer and number."""
 
 
 def keys(text: str) -> int:
-    """A number of keys."""
+    """Read a number of keys."""
     if not re.fullmatch(r"[0-9]{1,9}", text) or not 1 <= int(text) <= KEYS_MAX:
         raise ValueError(f"{text!r} is not a number of keys, 1 to {KEYS_MAX}")
     return int(text)

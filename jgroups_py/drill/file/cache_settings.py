@@ -1,4 +1,4 @@
-"""The cache of a drill's member: its cache file on the drill's stack, with what is overridden."""
+"""The cache of a drill's member: its cache file on the drill's stack, with overrides."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from jgroups_py.errors import ConfigError
 
 
 def settings_of(plan: DrillPlan, site: str, stack: Settings, file: Path) -> CacheSettings:
-    """The cache's settings; its stack is written to ``file``, with everything resolved.
+    """Return the cache's settings. Its stack is written to ``file``, with everything resolved.
 
     Raises ``ConfigError``.
     """
@@ -25,14 +25,14 @@ def settings_of(plan: DrillPlan, site: str, stack: Settings, file: Path) -> Cach
 
 
 def on_stack(settings: CacheSettings, stack: Settings, file: Path) -> CacheSettings:
-    """The same cache on that stack, which is written to ``file``."""
+    """Return the same cache on that stack, which is written to ``file``."""
     config = with_attributes(load_stack(stack.stack, stack.properties), stack.attributes)
     file.write_text(to_xml(config))
     return replace(settings, stack=str(file))
 
 
 def load(plan: DrillPlan, site: str) -> CacheSettings:
-    """The site's cache file. ``ConfigError`` where it has no buddies, or does not search."""
+    """Load the site's cache file. ``ConfigError``: it has no buddies, or does not search."""
     planned = plan.site(site)
     settings = load_cache_settings(planned.cache, properties=dict(planned.properties))
     if settings.buddies is None:
@@ -45,12 +45,12 @@ def load(plan: DrillPlan, site: str) -> CacheSettings:
 
 
 def check(plan: DrillPlan) -> None:
-    """Raises ``ConfigError`` for files with which no member could start, or reach another site."""
+    """Raise ``ConfigError`` for files with which no member could start or reach another site."""
     for site in plan.sites:
         load(plan, site.name)
     stacks.need_relay(plan, "caches")
 
 
 def keys_of(plan: DrillPlan) -> int:
-    """How many keys are asked for at most."""
+    """Return the largest number of keys that are asked for."""
     return max((load.asks.keys for load in plan.loads if load.asks is not None), default=0)

@@ -30,7 +30,7 @@ class LiveLoad:
 
 
 def whole(low: int, high: int) -> Callable[[str], int]:
-    """A reader of a whole number."""
+    """Return a reader of a whole number."""
 
     def read(text: str) -> int:
         if not re.fullmatch(r"[0-9]{1,9}", text) or not low <= int(text) <= high:
@@ -41,7 +41,7 @@ def whole(low: int, high: int) -> Callable[[str], int]:
 
 
 def one_of(words: Sequence[str]) -> Callable[[str], str]:
-    """A reader of one of some words."""
+    """Return a reader of one of some words."""
 
     def read(text: str) -> str:
         if text not in words:
@@ -52,7 +52,7 @@ def one_of(words: Sequence[str]) -> Callable[[str], str]:
 
 
 def step(text: str) -> float:
-    """How long a change takes."""
+    """Read how long a change takes."""
     found = values.duration(text)
     if found > STEP_MAX:
         raise ValueError(f"{text!r} is too long; at most {STEP_MAX:g}s")
@@ -60,7 +60,7 @@ def step(text: str) -> float:
 
 
 def seconds(text: str) -> float:
-    """A duration that is not 0."""
+    """Read a duration that is not 0."""
     found = values.duration(text)
     if not found > 0:
         raise ValueError(f"{text!r} must be more than 0s")

@@ -19,7 +19,8 @@ WINDOW_MIN: Final = 1_000
 
 @dataclass(frozen=True, slots=True)
 class MapLoad:
-    """``read_ratio``: the part of requests that read; ``remove_ratio``: of the others, those that remove; ``value_size``: bytes."""
+    """``read_ratio``: the part of requests that read. ``remove_ratio``: the part of the others that remove.
+    ``value_size``: bytes."""
 
     keys: int = 100
     read_ratio: float = 0.5
@@ -28,7 +29,7 @@ class MapLoad:
 
 
 def seconds(text: str) -> float:
-    """A duration that a map can have."""
+    """Read a duration that a map accepts."""
     found = values.duration(text)
     if found < SECONDS_MIN:
         raise ValueError(f"{text!r} is too short; at least {SECONDS_MIN * 1000:g}ms")

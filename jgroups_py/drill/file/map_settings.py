@@ -1,4 +1,4 @@
-"""Whether a drill of maps can run: maps of several sites need RELAY, and every site must relay."""
+"""Checks for a drill of maps: maps of several sites need RELAY, and every site must relay."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """A drill file as frozen values, each with the place it was read from.
 
-Nothing is drawn here: what may vary is a ``DrawnValue``. ``plan`` turns this and a seed into a ``Plan``.
+Nothing is drawn here: a varying value is a ``DrawnValue``. ``plan`` turns this and a seed into a ``DrillPlan``.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from typing import Any
 from jgroups_py.drill.file.values import DrawnValue
 
 MEMBERS_MAX = 1_000
-"""Of all sites together."""
+"""The most members of all sites together."""
 
 ROLES = ("coordinator", "relay", "standby", "newest", "any")
-"""Selectors that are no names; a member cannot be called one of these."""
+"""Selectors that are not names; no member may have such a name."""
 
 FAULTS = ("crash", "vanish", "pause", "leave", "restart", "partition", "fail_site", "promote")
 """The actions of the timeline."""
@@ -26,7 +26,7 @@ TIMES = ("detection", "takeover", "unrelayed_at_site_failure")
 PRIMARY_ONLY = "primary only"
 """The values of ``relay`` in a drill file."""
 CACHE_FAULTS = (*FAULTS, "bootstrap")
-"""Of caches also: everything is sent to a site."""
+"""Caches have one more: everything is sent to a site."""
 CACHE_COUNTS = ("lost", "stale", "doubly_owned", "diverged", "discarded")
 CACHE_TIMES = ("detection", "unprotected", "bootstrap", "unrelayed_at_site_failure")
 """The figures that may be expected of caches: numbers of keys, and times."""
@@ -34,7 +34,7 @@ CACHE_TIMES = ("detection", "unprotected", "bootstrap", "unrelayed_at_site_failu
 
 @dataclass(frozen=True, slots=True)
 class FilePlace:
-    """Where something stands in a drill file; line and column count from 1."""
+    """A place in a drill file; line and column count from 1."""
 
     file: str
     line: int
@@ -143,11 +143,11 @@ class Expectation:
     """``<=``, ``<``, ``>=``, ``=``."""
     limit: float
     text: str
-    """As the file has it, for people."""
+    """The text of the file, for people."""
     place: FilePlace
 
     def holds(self, measured: float | None) -> bool:
-        """A figure that was not measured does not hold."""
+        """Does the figure hold? One that was not measured does not."""
         if measured is None:
             return False
         match self.compare:
@@ -180,7 +180,7 @@ class Drill:
     workload: str = "messages"
     """The name of one of ``workloads.WORKLOADS``."""
     primary_only: bool = False
-    """``relay: primary only``: what other sites send is not meant to be relayed."""
+    """``relay: primary only``: messages of other sites are not meant to be relayed."""
     settings: tuple[tuple[str, Any], ...] = ()
     """Of the workload, by name."""
 

@@ -1,8 +1,7 @@
 """A drill and a seed become a plan: every figure drawn, every time known.
 
-Each value that may vary is drawn from its own stream, ``Random(f"{seed}:{where}")``, so that adding
-a range to a drill does not change what the others draw. Roles (``NYC.relay``) stay roles: who that
-is shows when the event fires (``resolve``).
+Each varying value is drawn from its own stream, ``Random(f"{seed}:{where}")``, so that a new range in a drill does not
+change the other draws. Roles (``NYC.relay``) stay roles until the event fires (``resolve``).
 """
 
 from __future__ import annotations
@@ -29,13 +28,14 @@ from jgroups_py.drill.file.values import DrawnValue, seconds_text
 from jgroups_py.errors import ConfigError
 
 START_SECONDS_MAX = 30.0
-"""How long the start may take, on an idle machine: every site in its full view, every relay on the bridge."""
+"""How long the start may take on an idle machine, until every site has its full view and every relay is on the
+bridge."""
 
 
 @dataclass(frozen=True, slots=True)
 class FaultFigures:
-    """The faults that are injected into a network: seconds, and fractions of packets; all 0: nothing.
-    ``latency`` None: not written, so the simulator's own."""
+    """Faults injected into a network: seconds, and fractions of packets; all 0: nothing. ``latency`` None: the
+    simulator's default."""
 
     latency: float | None = None
     jitter: float = 0.0
@@ -53,7 +53,7 @@ class SitePlan:
     name: str
     members: tuple[str, ...]
     stack: str
-    """Path of the stack file; as written where no such file was found."""
+    """Path of the stack file; as written if no such file was found."""
     overrides: tuple[Override, ...]
     """Later ones win."""
     cache: str = ""
@@ -86,7 +86,7 @@ class PlannedEvent:
     at: float
     fault: str
     targets: tuple[Selector, ...]
-    """In the order written; ``resolve`` shuffles."""
+    """In the order of the file; ``resolve`` shuffles."""
     groups: tuple[tuple[Selector, ...], ...]
     gap: float
     shuffled: bool
@@ -121,7 +121,7 @@ class DrillPlan:
     events: tuple[PlannedEvent, ...]
     """By time."""
     end: float
-    """When the drill is judged: ``settle`` after the last event and the last traffic."""
+    """The time of the verdict: ``settle`` after the last event and the last traffic."""
     grace: float
     expect: tuple[Expectation, ...]
     workload: str = "messages"
@@ -130,14 +130,14 @@ class DrillPlan:
     settings: tuple[tuple[str, Any], ...] = ()
     """Of the workload, by name."""
     seal: str = field(default="", repr=False)
-    """The keys of SEAL, which all stacks have then. Empty: they are as their files say."""
+    """The keys of SEAL for all stacks. Empty: stacks stay as their files say."""
 
     def site(self, name: str) -> SitePlan:
         return next(site for site in self.sites if site.name == name)
 
     @property
     def members(self) -> list[tuple[str, str]]:
-        """(site, name) of everybody, in the order of joining."""
+        """Return (site, name) of all members, in the order of joining."""
         return [(site.name, name) for site in self.sites for name in site.members]
 
 
@@ -162,7 +162,7 @@ def parse_setting(text: str) -> Setting:
 
 
 def find_stack(drill_file: str, name: str, place: FilePlace) -> str:
-    """The stack file: relative to the drill file, then among the shipped stacks."""
+    """Find the stack file: relative to the drill file, then among the shipped stacks."""
     import jgroups_py.stacks
 
     shipped = Path(jgroups_py.stacks.__file__).parent
@@ -170,7 +170,7 @@ def find_stack(drill_file: str, name: str, place: FilePlace) -> str:
         if candidate.is_file():
             return str(candidate)
     if name in shipped_stacks():
-        return name  # the package is in an archive: no path leads into it, its name does
+        return name  # the package is in an archive: only the name works
     raise ConfigError(
         f"stack file {name!r} is neither beside the drill nor among the shipped stacks",
         file=place.file,
@@ -180,7 +180,7 @@ def find_stack(drill_file: str, name: str, place: FilePlace) -> str:
 
 
 def find_cache(drill_file: str, name: str) -> str:
-    """The cache file beside the drill; else the name, which may be that of a shipped one."""
+    """Find the cache file beside the drill; else return the name, perhaps of a shipped one."""
     beside = Path(drill_file).parent / name
     return str(beside) if beside.is_file() else name
 
@@ -192,7 +192,7 @@ def build(
     *,
     seal: bool = False,
 ) -> DrillPlan:
-    """Draw what is to be drawn. Raises ``ConfigError`` for what is known to be impossible.
+    """Draw all varying values. Raises ``ConfigError`` for an impossible drill.
 
     ``seal``: all stacks have SEAL, the bridge's, too."""
     seed = drill.seed if seed is None else seed
@@ -255,7 +255,7 @@ def build(
 
 
 def _primary(drill: Drill, settings: Sequence[Override]) -> str | None:
-    """``primary``, or what ``set: {RELAY.primary: ...}`` or ``--set RELAY.primary=...`` says."""
+    """Return ``primary``, or the value of ``set: {RELAY.primary: ...}`` or ``--set RELAY.primary=...``."""
     primary = drill.primary
     sites = [site.name for site in drill.sites]
     for override in (*drill.overrides, *settings):
@@ -275,14 +275,14 @@ def _primary(drill: Drill, settings: Sequence[Override]) -> str | None:
 
 
 def unrelayed_senders(plan: DrillPlan) -> list[str]:
-    """Sites that send, or write, at a time when they do not relay, as far as the plan tells."""
+    """Return the sites that, by the plan, send or write while they do not relay."""
     if plan.primary is None or len(plan.sites) == 1:
         return []
     reigns = [(plan.primary, 0.0, plan.end)]
     for event in plan.events:
         if event.fault == "promote" and event.targets[0].site != reigns[-1][0]:
             site, start, _ = reigns[-1]
-            # Around a promotion nobody is blamed: the news takes a moment.
+            # Around a promotion no site is blamed: the news takes a moment.
             reigns[-1] = (site, start, event.at + plan.grace)
             reigns.append((event.targets[0].site, event.at, plan.end))
     found: dict[str, None] = {}
@@ -371,12 +371,12 @@ def _loads(line: DrillTraffic, where: str, draw: _Draws, last_event: float) -> l
 
 
 class _Site:
-    """The members that are there, as far as the plan tells: named faults are certain, roles take one of many."""
+    """The present members, by the plan: named faults are certain, roles take one of many."""
 
     def __init__(self, members: Sequence[str]) -> None:
         self.gone: dict[str, None] = {}  # certainly not there
         self.members = members
-        self.hidden = 0  # fell to a role, so nobody knows which
+        self.hidden = 0  # fell by a role, so the names are unknown
 
     @property
     def there(self) -> int:
@@ -420,7 +420,7 @@ def _check_restart(event: PlannedEvent, target: Selector, site: _Site) -> None:
     if target.what in site.gone:
         del site.gone[target.what]
     elif site.hidden:
-        site.hidden -= 1  # it may be one of those; if it is not, the run says so
+        site.hidden -= 1  # it may be one of those; if not, the run reports it
     else:
         raise _impossible(event, f"{target} is there: it neither crashed nor left before")
 

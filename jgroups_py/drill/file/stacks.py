@@ -1,7 +1,7 @@
-"""The questions of a drill to stacks, and all that it knows of RELAY: settings, samples, who is on the bridge.
+"""A drill's access to stacks and to RELAY: settings, samples, the sites on the bridge.
 
-Each member gets a bridge stack file of its own, in which hosts, port and overrides are resolved:
-RELAY opens it when the member becomes relay.
+Each member gets its own bridge stack file, with hosts, port and overrides resolved. RELAY opens it when the member
+becomes relay.
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ def has_relay(config: StackConfig) -> bool:
 
 
 def overridden(config: StackConfig, overrides: Sequence[Override]) -> StackConfig:
-    """Raises ``ConfigError`` naming the place of the override that does not fit."""
+    """Apply overrides. Raises ``ConfigError`` with the place of one that does not fit."""
     for override in overrides:
         key = f"{override.protocol}.{override.attribute}"
         source = str(override.place)
         try:
             config = with_attributes(config, {key: override.value}, source=source)
-        except ConfigError as error:  # it names the stack file, where the mistake is not
+        except ConfigError as error:  # the mistake is in the drill file
             raise ConfigError(error.problem, file=source, where=error.where) from None
     return config
 
@@ -67,8 +67,8 @@ def site_settings(
     bridge_file: Path,
     properties: dict[str, str] | None = None,
 ) -> Settings:
-    """A member's stack, with the drill's overrides and RELAY told its site. ``stack``: another
-    file than the plan's. With SEAL the stack is a file beside ``bridge_file``.
+    """Return a member's stack, with the drill's overrides and RELAY's site. ``stack``: another file than the plan's.
+    With SEAL the stack is a file beside ``bridge_file``.
 
     Raises ``ConfigError`` for an override that does not fit, before anything is started.
     """
@@ -100,8 +100,8 @@ def site_settings(
 def write_bridge(
     plan: DrillPlan, file: Path, *, bind_addr: str, hosts: Iterable[str], port: int
 ) -> None:
-    """The bridge's stack as one member opens it, on ``port`` and no other. ``hosts``: where relays
-    can be, ``address[port]``. Raises ``ConfigError``."""
+    """Write the bridge's stack of one member, on exactly ``port``. ``hosts``: possible places of relays,
+    ``address[port]``. Raises ``ConfigError``."""
     config = load_stack(
         plan.bridge.stack,
         {
@@ -118,7 +118,7 @@ def write_bridge(
 
 
 def check(plan: DrillPlan) -> None:
-    """Raises ``ConfigError`` for stack files and overrides with which no member could start."""
+    """Raise ``ConfigError`` for stack files and overrides with which no member could start."""
     with tempfile.TemporaryDirectory(prefix="jgroups-drill-") as folder:
         bridge = Path(folder, "bridge.xml")
         write_bridge(plan, bridge, bind_addr=LOOPBACK, hosts=[f"{LOOPBACK}[1]"], port=1)
@@ -127,7 +127,8 @@ def check(plan: DrillPlan) -> None:
 
 
 def need_relay(plan: DrillPlan, what: str) -> None:
-    """Raises ``ConfigError`` for a stack without RELAY, if there are several sites. ``what``: of them."""
+    """Raise ``ConfigError`` for a stack without RELAY, if there are several sites. ``what``: the workload, for the
+    text."""
     if len(plan.sites) == 1:
         return
     for site in plan.sites:
@@ -139,7 +140,7 @@ def need_relay(plan: DrillPlan, what: str) -> None:
 
 
 def relay_limits(plan: DrillPlan) -> str:
-    """How much RELAY keeps, and what it does then, as text; of the first site that has it, or empty."""
+    """Describe RELAY's limits and its overflow, of the first site that has it. Empty: no site has it."""
     with tempfile.TemporaryDirectory(prefix="jgroups-drill-") as folder:
         for site in plan.sites:
             settings = site_settings(
@@ -164,7 +165,7 @@ def relay_of(stack: Stack) -> Protocol | None:
 
 
 def sample(stack: Stack) -> dict[str, Any] | None:
-    """RELAY's running totals and buffer fill, under the names the log has."""
+    """Return RELAY's running totals and buffer fill, under the log's names."""
     relay: Any = relay_of(stack)
     if relay is None:
         return None
@@ -182,7 +183,7 @@ def sample(stack: Stack) -> dict[str, Any] | None:
 def traced(
     protocol: str, what: str, details: Mapping[str, Any]
 ) -> tuple[str, str | None, int | None, dict[str, Any]] | None:
-    """A trace as (event, origin's name, seqno, detail) of the log; None: the log has it not.
+    """Return a trace as (event, origin's name, seqno, detail) of the log. None: it is not logged.
 
     The names of ``suspect`` are addresses still, under ``members``.
     """
@@ -197,7 +198,7 @@ def traced(
 
 
 def bridge_stack(main: Stack) -> Stack | None:
-    """RELAY's child stack, while the member is relay."""
+    """Return RELAY's child stack, while the member is relay."""
     return main.children[-1] if main.children else None
 
 
@@ -207,14 +208,14 @@ def bridge_view(child: Stack) -> View | None:
 
 
 def reconcile(stack: Stack, sites: Iterable[str]) -> None:
-    """As an operator who brought the states of ``sites`` in line by other means."""
+    """Tell RELAY, as an operator, that the states of ``sites`` were brought in line."""
     relay: Any = relay_of(stack)
     for site in sites:
         relay.reconciled(site)
 
 
 def promote(stack: Stack) -> None:
-    """This site becomes primary. To be called on the site's relay, as a step of its machine."""
+    """Make this site primary. Call it on the site's relay, as a step of its machine."""
     relay: Any = relay_of(stack)
     assert relay is not None, "promote in a stack without RELAY"
     stack.machine.enter()

@@ -24,14 +24,14 @@ PERCENT = {"%": 0.01}
 
 @dataclass(frozen=True, slots=True)
 class DrawnValue:
-    """A value, or the range it is drawn from: ``low <= drawn <= high``."""
+    """A value, or the range from which it is drawn: ``low <= drawn <= high``."""
 
     low: float
     high: float
 
     @property
     def fixed(self) -> bool:
-        """Whether there is nothing to draw."""
+        """Is there nothing to draw?"""
         return self.low == self.high
 
 
@@ -45,7 +45,7 @@ def _quantity(text: str, units: dict[str, float] | dict[str, int], accepted: str
     if unit not in units:
         what = f"unit {unit!r} unknown" if unit else "no unit"
         raise ValueError(f"{text!r}: {what}; {accepted} expected")
-    # Divided where the unit is a fraction: 300 * 0.001 is 0.3, but 7 * 0.01 is not 0.07.
+    # A fraction as unit divides: 300 * 0.001 is 0.3, but 7 * 0.01 is not 0.07.
     factor = units[unit]
     value = number / round(1 / factor) if 0 < factor < 1 else number * factor
     if not math.isfinite(value):
@@ -80,7 +80,7 @@ def percentage(text: str) -> float:
 
 
 def span(text: str, read: Callable[[str], float]) -> DrawnValue:
-    """One value, or ``A..B``; the unit may stand once, at the end (``8..10s``)."""
+    """Read one value, or ``A..B``; the unit may be given once, at the end (``8..10s``)."""
     low, dots, high = text.partition("..")
     if not dots:
         value = read(text)

@@ -22,7 +22,7 @@ from jgroups_py.drill.file.model import (
 )
 
 Readers = Mapping[str, Callable[[str], Any]]
-"""How the value of each key is read. A reader raises ``ValueError`` with what would be accepted."""
+"""The reader of each key's value. It raises ``ValueError`` with the accepted values."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Workload:
     times: tuple[str, ...]
     """The figures that may be expected: numbers, and times."""
     asks: Callable[..., Any] | None = None
-    """A line of traffic, made from what ``traffic`` reads; None: messages of a size."""
+    """Makes a line of traffic from the values of ``traffic``. None: messages of a size."""
     traffic: Readers = field(default_factory=dict)
     parts: tuple[str, ...] = ()
     """Keys of ``traffic`` that are drawn from a range."""
@@ -44,12 +44,12 @@ class Workload:
     site_keys: tuple[str, ...] = ()
     stack: str = "relay-udp.xml"
     stack_alone: str = "relay-udp.xml"
-    """The default where there is one site."""
+    """The default stack for one site."""
     all_relay: bool = False
     """Every site relays: there is no primary."""
     sites_max: int = MEMBERS_MAX
     members_max: int = MEMBERS_MAX
-    """And why no more, in words."""
+    """The most members, and the reason in words."""
     why: str = ""
 
 

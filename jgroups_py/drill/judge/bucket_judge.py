@@ -52,14 +52,15 @@ class Read(NamedTuple):
 
 @dataclass
 class Interruption:
-    """What a fault meant for each entry. ``waits``: of entries for which something that was asked after it was answered; ``unanswered``: nothing was."""
+    """A fault's effect on each entry. ``waits``: seconds of entries with an answered request after it. ``unanswered``:
+    entries without one."""
 
     fault: Fault
     waits: dict[int, Wait] = field(default_factory=dict)
     unanswered: list[int] = field(default_factory=list)
 
     def longest(self) -> list[tuple[int, float]]:
-        """Keys and seconds, the longest wait first."""
+        """Return keys and seconds, the longest wait first."""
         return sorted(
             ((key, wait.seconds) for key, wait in self.waits.items()),
             key=lambda one: (-one[1], one[0]),
@@ -98,13 +99,13 @@ class BucketVerdict(OperationsVerdict):
 
     @property
     def requests(self) -> list[tuple[int, float, float]]:
-        """Key, begun and answered, of all that were; ``NEVER``: it was not."""
+        """Return key, begin and answer of all requests; ``NEVER``: no answer."""
         found = [(one.logs[0], one.began, one.acked) for one in self.operations if not one.refused]
         return found + [(read.key, read.began, read.ended) for read in self.reads]
 
 
 def judge(evidence: Evidence, *, expect: Sequence[Expectation] = ()) -> BucketVerdict:
-    """Everything a drill of a bucket store reports."""
+    """Judge a drill of a bucket store."""
     seen = _Seen(evidence)
     verdict = BucketVerdict(
         sites={site: BucketNumbers() for site in evidence.sites},
@@ -135,7 +136,7 @@ def judge(evidence: Evidence, *, expect: Sequence[Expectation] = ()) -> BucketVe
 
 
 def figures(verdict: BucketVerdict) -> Figures:
-    """What an operator asks: latency is that of requests, RTO the interruption."""
+    """Return an operator's figures: latency of requests, RTO as the interruption."""
     took = sorted(ended - began for _, began, ended in verdict.requests if ended < NEVER)
     return Figures(
         recoveries=verdict.recoveries,
@@ -151,7 +152,7 @@ class _Seen:
         self.operations: dict[Entry, LiveOperation] = {}
         self.reads: list[Read] = []
         self.failed: list[tuple[Who, bool]] = []
-        """Of requests without an answer: was it certain that nothing was done?"""
+        """Requests without an answer, and whether they certainly did nothing."""
         self.ends: dict[Who, Logs] = {}
         self.missing: dict[int, None] = {}
         self.alone: int | None = None
@@ -231,7 +232,7 @@ def _stale(seen: _Seen) -> list[int]:
     for one in seen.operations.values():
         if one.acked < NEVER:
             answered.setdefault(one.logs[0], []).append((one.acked, one.at[0][0]))
-    for read in seen.reads:  # what one of them has shown is there, whether it was answered or not
+    for read in seen.reads:  # what a read has shown exists, answered or not
         answered.setdefault(read.key, []).append((read.ended, read.length - 1))
     found: dict[int, None] = {}
     for read in seen.reads:

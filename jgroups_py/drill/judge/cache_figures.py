@@ -29,7 +29,7 @@ class AnsweredRequest(NamedTuple):
 
 
 def requests(evidence: Evidence) -> list[AnsweredRequest]:
-    """Answered reads and acknowledged writes, by their end. Reads at the end are left out."""
+    """Return answered reads and acknowledged writes, by their end. The last look's reads are left out."""
     found: list[AnsweredRequest] = []
     begun: dict[tuple[str | None, int | None, Who], float] = {}
     for record in evidence.marks:
@@ -51,7 +51,8 @@ def requests(evidence: Evidence) -> list[AnsweredRequest]:
 def figures(
     evidence: Evidence, asked: Sequence[AnsweredRequest], reigns: Sequence[tuple[str, float, float]]
 ) -> Figures:
-    """``asked``: ``requests(evidence)``. ``reigns``: which site relayed when, none where there is one."""
+    """Return the figures. ``asked``: ``requests(evidence)``. ``reigns``: which site relayed when; none for a single
+    site."""
     took = sorted(request.ended - request.began for request in asked)
     writes = [request for request in asked if request.write]
     fullest, growth = buffers(evidence)
@@ -107,7 +108,7 @@ def _recovery(
 def _waits(
     evidence: Evidence, site: str, since: float, fault: Fault, writes: Sequence[AnsweredRequest]
 ) -> list[Wait]:
-    """Of each member that was there and had a write acknowledged which it began after ``since``."""
+    """Return the waits of members with an acknowledged write that began after ``since``."""
     found = []
     for who in evidence.members(site):
         if who == fault.who or not evidence.born[who] <= since < evidence.ended(who):

@@ -1,10 +1,10 @@
-"""All that happened to one key of a cache, and which of its writes are surely later than which.
+"""The history of one key of a cache, and the certain order of its writes.
 
     before(v, w)   v was acknowledged before w began, both in one life of one site; or w said that it
                    replaces v; or there is something in between
 
-What is not ordered so may have taken effect in any order: writes that overlap in time, and writes of two
-sites that had not heard of each other (the higher stamp wins, and the judge knows nothing of stamps).
+Other writes may have taken effect in any order: those that overlap in time, and those of two sites that did not know of
+each other (the higher stamp wins, and the judge knows no stamps).
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ class HistoryWrite:
     began: float
     acked: float = NEVER
     refused: bool = False
-    """Its writer was told that certainly nothing was changed."""
+    """Its writer learned that certainly nothing was changed."""
     removed: bool = False
     looked: float | None = None
-    """When it said what it replaces; None: it did not."""
+    """When it reported the value that it replaces. None: it did not."""
     over: Version | None = None
     """The value that it replaces, if it looked."""
 
     @property
     def at(self) -> float:
-        """It took effect later."""
+        """The earliest time at which it took effect."""
         return self.began if self.looked is None else self.looked
 
 
@@ -47,7 +47,7 @@ class Read(NamedTuple):
 
 
 class History:
-    """``writes`` are all there; then ``Order`` can tell."""
+    """Complete when all ``writes`` are known; then ``Order`` compares them."""
 
     def __init__(self) -> None:
         self.writes: dict[Version, HistoryWrite] = {}
@@ -56,11 +56,11 @@ class History:
         self.owners: dict[str, dict[str, Version]] = {}
         """At the end, by site and ``NAME#incarnation``, of members of the view that most hold."""
         self.discarded: list[tuple[float, Version | None]] = []
-        """The values that merges dropped and listed, and when; None: a removal, or something unknown."""
+        """Values that merges dropped and listed, and when. None: a removal or an unknown value."""
 
 
 class Order:
-    """``failures``: by site, when it failed as a whole: what it is told afterwards is another life."""
+    """``failures``: by site, when it failed as a whole. After that its life is a new one."""
 
     def __init__(self, history: History, failures: Mapping[str, Sequence[float]]) -> None:
         self.writes = history.writes
@@ -87,7 +87,7 @@ class Order:
         return earlier
 
     def done(self, site: str, by: float) -> list[Version]:
-        """The values that the site had acknowledged before ``by``, in the life it lives then."""
+        """Return the values that the site had acknowledged before ``by``, in its life at that time."""
         ends = self._acked.get(site, [])
         since = max((t for t in self._failures.get(site, ()) if t < by), default=-NEVER)
         return [version for t, version in ends[: bisect_left(ends, (by,))] if t > since]
@@ -97,9 +97,9 @@ class Order:
         return bool(self._earlier.get(other, 0) & self._bit.get(version, 0))
 
     def later(self, version: Version | None, among: Sequence[Version], by: float) -> list[Version]:
-        """Those ``among`` which are acknowledged, and surely later than what was found ``by`` then."""
+        """Return the acknowledged writes ``among`` which are surely later than the value found ``by`` then."""
         if version is None:
-            # Nothing was there yet; or a removal, whichever is possible, has taken effect.
+            # Either nothing was written yet, or a possible removal has taken effect.
             found = [list(among)] + [
                 self._later(removal, among)
                 for removal, write in self.writes.items()
@@ -116,7 +116,7 @@ class Order:
         return [other for other in among if self._earlier[other] & bit]
 
     def listed(self, version: Version) -> bool:
-        """Was it dropped by a merge that says so, or something that replaced it?"""
+        """Has a merge listed it, or a later value, as dropped?"""
         for t, dropped in self._discarded:
             these = [dropped] if dropped is not None else self._removals(t)
             if any(version == v or (v in self.writes and self.before(version, v)) for v in these):
@@ -124,17 +124,17 @@ class Order:
         return False
 
     def _removals(self, by: float) -> list[Version]:
-        """One of these may be what was dropped without a value."""
+        """Return the removals that may be the dropped entry without a value."""
         return [v for v, write in self.writes.items() if write.removed and write.acked < by]
 
     def known(self, version: Version | None) -> bool:
-        """Can it be found at all: did somebody write it, who was not told that nothing was changed?"""
+        """May it be found: did somebody write it without a certain refusal?"""
         if version is None:
             return True
         write = self.writes.get(version)
         return write is not None and not write.refused
 
     def covered(self, version: Version, seen: Sequence[Version | None]) -> bool:
-        """Was it there, or something surely later?"""
+        """Was it, or a surely later value, there?"""
         bit = self._bit[version]
         return any(bit & (self._bit.get(v, 0) | self._earlier.get(v, 0)) for v in seen if v)

@@ -51,16 +51,16 @@ class KeyFate:
     acknowledged: int = 0
     present: bool = False
     lost: int = 0
-    """Acknowledged writes that are later than what was found; 0: it is not lost."""
+    """Acknowledged writes that are later than the value found. 0: the key is not lost."""
     found: str | None = None
-    """``A#1/17``: what was found at the end; another site's is ``SFO.A#1/17``."""
+    """The value found at the end, as ``A#1/17``; another site's is ``SFO.A#1/17``."""
     missing: str | None = None
     """The last acknowledged write, if the key is lost."""
     stale: int = 0
-    """Reads that got an older value than they had to."""
+    """Reads that got a value older than allowed."""
     owners: tuple[str, ...] = ()
     diverged: tuple[str, ...] = ()
-    """Sites that have something else."""
+    """Sites with another value."""
     discarded: int = 0
     """Acknowledged writes that would be lost, had a merge not listed them."""
 
@@ -87,7 +87,7 @@ class CacheSiteNumbers:
     diverged: int = 0
     discarded: int = 0
     unrelayed: int = 0
-    """Keys of which another site had not everything when this one failed."""
+    """Keys with writes that another site lacked when this one failed."""
     views: int = 0
 
 
@@ -109,7 +109,7 @@ class CacheVerdict:
 
 
 def judge(evidence: Evidence, *, expect: Sequence[Expectation] = ()) -> CacheVerdict:
-    """Everything a drill of caches reports."""
+    """Judge a drill of caches."""
     verdict = CacheVerdict(sites={site: CacheSiteNumbers() for site in evidence.sites})
     sites = SitesOfHistory(evidence)
     for key, history in sorted(_histories(evidence).items()):
@@ -143,7 +143,7 @@ def judge(evidence: Evidence, *, expect: Sequence[Expectation] = ()) -> CacheVer
 def _judged(
     site: str, key: int, history: History, order: Order, sites: SitesOfHistory
 ) -> KeyFate | None:
-    """None: the site has ended, or never had to do with it."""
+    """Judge one key. None: the site has ended, or never used the key."""
     owners, reads = history.owners.get(site, {}), history.reads.get(site, [])
     own = order.done(site, NEVER)
     if not sites.there(site) or not (own or reads or owners or sites.several):
@@ -152,7 +152,7 @@ def _judged(
     found.acknowledged = sum(w.acked < NEVER for v, w in history.writes.items() if v[0] == site)
 
     def outdated(version: Version | None, by: float, among: Sequence[Version]) -> list[Version]:
-        """Acknowledged writes that it surely lacks."""
+        """Return the acknowledged writes that the value surely lacks."""
         if not order.known(version):
             return list(among)
         return order.later(version, among, by)
@@ -186,7 +186,7 @@ def _judged(
 
 
 def _compare(keys: Sequence[KeyFate], sites: SitesOfHistory) -> None:
-    """Of one key."""
+    """Compare the sites' values of one key."""
     for one in keys:
         one.diverged = tuple(
             other.site
@@ -198,7 +198,7 @@ def _compare(keys: Sequence[KeyFate], sites: SitesOfHistory) -> None:
 
 
 def _whole(key: KeyFate) -> str | None:
-    """The values that were found, with their site."""
+    """Name the found value with its site."""
     found = key.found
     return found if found is None or "." in found else f"{key.site}.{found}"
 
@@ -242,7 +242,7 @@ def _add(
             history.writes[version] = HistoryWrite(record.t, removed=bool(detail.get("removed")))
         case "acked":
             assert version is not None
-            if detail.get("nothing"):  # it changed nothing, but it has looked
+            if detail.get("nothing"):  # it changed nothing, but it is a read
                 began = history.writes.pop(version).began
                 reads = history.reads.setdefault(site, [])
                 reads.append(Read(record.t, began, who, None, False))
@@ -267,7 +267,7 @@ def _add(
 
 
 def _main_views(evidence: Evidence) -> dict[str, tuple[str, ...]]:
-    """Of each site, the view in which most members are at the end."""
+    """Return, for each site, the view of most members at the end."""
     held: dict[str, dict[tuple[str, ...], int]] = {}
     for record in evidence.marks:
         if record.event == "census":

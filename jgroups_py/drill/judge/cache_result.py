@@ -26,7 +26,7 @@ def result(verdict: CacheVerdict, **about: Any) -> dict[str, Any]:
 
 
 def _findings(verdict: CacheVerdict) -> dict[str, Any]:
-    """The faults by key, and the values that were missing when a site failed."""
+    """Return the faults by key, and the values missing when a site failed."""
     return {
         "lost": [
             {

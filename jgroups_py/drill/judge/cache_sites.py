@@ -1,10 +1,10 @@
-"""Caches at several sites: what a site must have of what another one acknowledged, and what it had not.
+"""Caches at several sites: the acknowledged writes of other sites that a site must have, and those that it lacked.
 
-The members of a site name the keys that another site has not acknowledged: just before they fall, and at
-the end (``unsent``). A value that is acknowledged and not named must be there. After a site failure those named
-and not there are ``unrelayed``: how many writes of a key, the last one, the age of the oldest.
+The members of a site name the keys that another site has not acknowledged: just before they fall, and at the end
+(``unsent``). An acknowledged value that is not named must be there. After a site failure, named and missing values are
+``unrelayed``: the number of writes of a key, the last one, the age of the oldest.
 
-Not asked are members that fell without a word, as long as nobody had their nodes: their last list counts.
+Members that fell without a last word cannot be asked until somebody adopts their nodes: their last list counts.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from jgroups_py.drill.judge.rules import NEVER, Measured, Who, failures, unheale
 from jgroups_py.drill.log import DrillRecord
 
 Said = Sequence[tuple[float, bool, list[str]]]
-"""When somebody was protected or not, and in which view."""
+"""When a member was protected or not, and in which view."""
 
 
 class Unrelayed(NamedTuple):
@@ -44,13 +44,13 @@ class _Named(NamedTuple):
 
 
 class SitesOfHistory:
-    """The failures and their times, the sites that are there at the end, the keys that were named."""
+    """The failures of sites, the sites present at the end, and the named keys."""
 
     def __init__(self, evidence: Evidence) -> None:
         self._evidence = evidence
         self.several = len(evidence.sites) > 1
         self.failures = {
-            # With one site there is nowhere else: what it forgets when all fall is lost.
+            # A single site has no other copy: what it forgets when all fall is lost.
             site: failures(evidence, site) if self.several else []
             for site in evidence.sites
         }
@@ -76,16 +76,16 @@ class SitesOfHistory:
         ]
 
     def there(self, site: str) -> bool:
-        """Is anybody of it there at the end, to be asked?"""
+        """Is a member of the site present at the end?"""
         return not self.several or site in self._asked
 
     def apart(self, site: str, origin: str, t: float) -> bool:
-        """Is the site split then, as a member of it sees it?"""
+        """Is the site split then, in the view of the member?"""
         name, _, incarnation = origin.rpartition("#")
         return self._evidence.apart(Who(site, name, int(incarnation)), t)
 
     def same(self, one: str, other: str) -> bool:
-        """Must two sites have the same at the end? They reach each other, and are whole."""
+        """Must two sites be equal at the end? They must if they reach each other and are whole."""
         return (
             self.there(one)
             and self.there(other)
@@ -105,14 +105,14 @@ class SitesOfHistory:
         return False
 
     def _whole(self, site: str) -> bool:
-        """It never failed, or was built anew from others."""
+        """Did the site never fail, or was it rebuilt from others?"""
         failed = max(self.failures[site], default=-NEVER)
         return failed == -NEVER or any(t > failed and to == site for t, to in self._sent)
 
-    # --- what must be there
+    # --- required values
 
     def owed(self, key: int, site: str, order: Order) -> list[Version]:
-        """Of what other sites have acknowledged: whatever is not named, in this life of ``site``."""
+        """Return the writes of other sites that ``site`` must have in this life: acknowledged and not named."""
         born = max(self.failures[site], default=-NEVER)
         found = []
         for version, write in order.writes.items():
@@ -123,7 +123,7 @@ class SitesOfHistory:
         return found
 
     def _excused(self, key: int, origin: str, to: str, acked: float) -> bool:
-        """Is it named as not acknowledged there, or was it acknowledged after members were asked?"""
+        """Is it named as unacknowledged there, or was it acknowledged after the lists?"""
         failed = next((t for t in self.failures[origin] if t >= acked), NEVER)
         lists = self._lists(origin, to, failed)
         last = [named for named in lists if named.ended >= failed]
@@ -132,7 +132,7 @@ class SitesOfHistory:
         return any(key in named.keys for named in lists if named.ended >= acked)
 
     def _lists(self, origin: str, to: str, failed: float) -> list[_Named]:
-        """The values that count when ``origin`` failed (``NEVER``: at the end)."""
+        """Return the lists that count for a failure of ``origin`` (``NEVER``: for the end)."""
         found = self._counted.get((origin, to, failed))
         if found is None:
             before = max((t for t in self.failures[origin] if t < failed), default=-NEVER)
@@ -147,7 +147,7 @@ class SitesOfHistory:
         return found
 
     def _open(self, named: _Named, until: float) -> bool:
-        """Had nobody its nodes yet, ``until`` then?"""
+        """Did nobody have its nodes ``until`` then?"""
         for who, said in self._told.items():
             if who.site != named.who.site or self._evidence.ended(who) < until:
                 continue
@@ -157,10 +157,10 @@ class SitesOfHistory:
                     return True
         return False
 
-    # --- what was not there
+    # --- missing values
 
     def unrelayed(self, key: int, history: History, order: Order) -> list[Unrelayed]:
-        """For each failure of a site, at each other one that lived then."""
+        """Return, for each failure of a site, the values missing at each other living site."""
         found = []
         for site in self._evidence.sites if self.several else ():
             before = -NEVER
@@ -194,7 +194,7 @@ class SitesOfHistory:
         held = reads + self._held_after(key, site, other, t)
         seen = [version for _, version in held]
         seen += history.owners.get(other, {}).values()
-        # Nothing was there: if that can be a removal, it is one.
+        # Nothing was there: count it as a removal if there is one.
         removed = [(order.writes[v].at, v) for v in done if order.writes[v].removed]
         for at in [at for at, version in held if version is None]:
             seen += [v for _, v in sorted(removed) if order.writes[v].at < at][-1:]
@@ -213,7 +213,7 @@ class SitesOfHistory:
     def _held_after(
         self, key: int, site: str, other: str, t: float
     ) -> list[tuple[float, Version | None]]:
-        """The value that ``other`` owned of the key when ``site`` had failed; None: nobody there had it."""
+        """Return the values that ``other`` owned of the key when ``site`` had failed. None: nobody there had it."""
         rounds: dict[str | None, list[tuple[float, Version | None]]] = {}
         for record in self._looks:
             detail = record.detail or {}
@@ -229,12 +229,12 @@ class SitesOfHistory:
 
 
 def version_of(said: Sequence[Any], record: DrillRecord) -> Version:
-    """``[origin, seqno]`` of the record's site, or with another one's."""
+    """Read ``[origin, seqno]``, with a site if it is not the record's."""
     return (said[2] if len(said) > 2 else str(record.site), said[0], said[1])
 
 
 def told(evidence: Evidence) -> dict[Who, Said]:
-    """The statements of members about their copies."""
+    """Return the members' statements about their copies."""
     found: dict[Who, list[tuple[float, bool, list[str]]]] = {}
     for record in evidence.marks:
         if record.event == "buddies" and record.site is not None:
@@ -245,12 +245,12 @@ def told(evidence: Evidence) -> dict[Who, Said]:
 
 
 def safe_after(t: float, victim: str, said: Said) -> float | None:
-    """Seconds after which a survivor was protected, in a view without the victim."""
+    """Return the seconds until a survivor was protected in a view without the victim."""
     return next((at - t for at, ok, view in said if at >= t and ok and victim not in view), None)
 
 
 def bootstraps(evidence: Evidence) -> list[Measured]:
-    """From each command until somebody of every other site that lived then says that it is complete."""
+    """Measure each bootstrap until a member of every other living site reports it as complete."""
     found = []
     for record in [mark for mark in evidence.marks if mark.event == "bootstrap"]:
         took = []
@@ -265,7 +265,7 @@ def bootstraps(evidence: Evidence) -> list[Measured]:
 
 
 def _completed(evidence: Evidence, site: str, t: float) -> float | None:
-    """Seconds until a member's running total of bootstraps was higher than at ``t``."""
+    """Return the seconds until a member's running total of bootstraps exceeded that at ``t``."""
     totals: dict[tuple[str | None, int], int] = {}
     for mark in evidence.marks:
         if mark.event != "buddies" or mark.site != site:

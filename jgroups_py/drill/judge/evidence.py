@@ -1,8 +1,8 @@
-"""The records of a drill, sorted into who sent, delivered and was given what, and when.
+"""The records of a drill, sorted by sends, deliveries, views and times.
 
 Read once, in the order of time; kept compactly (8 bytes for a send, 12 for a delivery), because a
-drill of half a minute delivers 600,000 messages. Only what applications saw and the list of faults
-is evidence; what RELAY says of itself (relay, replay, buffer records) is kept apart, as information.
+drill of half a minute delivers 600,000 messages. Only the applications' events and the list of faults are evidence.
+RELAY's own statements (relay, replay, buffer records) are kept apart, as information.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from jgroups_py.drill.judge.rules import NEVER, Fault, Lives, ViewSeen, Who
 from jgroups_py.drill.log import DrillRecord
 
 SEQNO_MAX = 100_000_000
-"""Of one origin; a larger one is a broken log, not a reason to fill memory."""
+"""The largest number of one origin; a larger one means a broken log and must not fill memory."""
 
 
 class Delivered:
@@ -26,12 +26,12 @@ class Delivered:
 
     def __init__(self) -> None:
         self.times = array("d")
-        """When it was first delivered; ``NEVER`` where it was not."""
+        """The time of the first delivery; ``NEVER``: none."""
         self.epochs = array("l")
-        """How many views the receiver had been given by then."""
+        """The number of views that the receiver had by then."""
         self.count = 0
         self.repeated: list[int] = []
-        """Seqnos delivered once more than they should, one entry each time."""
+        """Repeated deliveries, one entry each time."""
         self.late: list[int] = []
         """Seqnos delivered after a higher one."""
 
@@ -59,14 +59,14 @@ class Delivered:
                 self.count += 1
 
     def at(self, seqno: int) -> float | None:
-        """When it was delivered first, or ``None``."""
+        """Return the time of the first delivery, or ``None``."""
         if seqno > len(self.times):
             return None
         t = self.times[seqno - 1]
         return t if t < NEVER else None
 
     def missing(self, top: int) -> Iterable[int]:
-        """Seqnos up to ``top`` that were not delivered."""
+        """Yield seqnos up to ``top`` that were not delivered."""
         if self.count == top == len(self.times):
             return ()
         holes = [i for i, t in enumerate(self.times[:top], 1) if t == NEVER]
@@ -75,7 +75,7 @@ class Delivered:
 
 @dataclass
 class Told:
-    """RELAY's statements about itself: information, no figure of the verdict rests on it."""
+    """RELAY's statements about itself: information only; no verdict uses it."""
 
     relayed: int = 0
     replayed: int = 0
@@ -86,7 +86,7 @@ class Told:
 _LIFE = ("crash", "vanish", "leave", "fail_site")
 _FAULTS = (*_LIFE, "pause", "resume", "restart", "partition", "heal", "promote")
 _ASKED = (*_FAULTS, "unsent")
-"""The actions of the runner, and its questions to a member that is about to fall."""
+"""The runner's actions, and its questions to a member before a fault."""
 
 
 class Evidence(Lives):
@@ -97,7 +97,7 @@ class Evidence(Lives):
         self.sent: dict[Who, array[float]] = {}
         """Origin -> send times; index 0 is seqno 1."""
         self.delivered: dict[Who, dict[Who, Delivered]] = {}
-        """Receiver -> origin -> what it delivered."""
+        """Receiver -> origin -> deliveries."""
         self._silent: dict[Who, None] = {}
         self.told: dict[str, Told] = {}
         self.samples: dict[Who, list[tuple[float, dict[str, Any]]]] = {}
@@ -114,14 +114,14 @@ class Evidence(Lives):
         return evidence
 
     def add(self, record: DrillRecord) -> None:
-        """Raises ``ValueError`` for a record that cannot be."""
+        """Add a record. Raises ``ValueError`` for an impossible one."""
         t, site, member, event, origin, seqno, detail, incarnation = record
         self.end = max(self.end, t)
         if site is not None and site not in self.sites:
             self.sites.append(site)
         who = None if site is None or member is None else Who(site, member, incarnation)
         if self._silent and who in self._silent and event not in _ASKED:
-            return  # nobody hears of what a vanished host still does by itself
+            return  # a vanished host's own actions reach nobody
         if event == "deliver":
             assert who is not None and origin is not None and seqno is not None
             self._deliver(who, t, origin, seqno, detail)
@@ -209,8 +209,7 @@ class Evidence(Lives):
         return [who for who in self.delivered if who.site == site]
 
     def apart(self, who: Who, t: float) -> bool:
-        """Does the view of ``who`` then lack somebody of its site that lives and is not paused? Then the
-        site is split."""
+        """Is the site split: does the view of ``who`` lack a member of its site that lives and is not paused?"""
         view = self.view_at(who, t)
         if view is None:
             return False
@@ -229,7 +228,7 @@ class Evidence(Lives):
         return last == "pause"
 
     def top(self, origin: Who) -> int:
-        """The highest seqno anybody heard of."""
+        """Return the highest known seqno."""
         sent = len(self.sent.get(origin, ()))
         heard = [len(of[origin].times) for of in self.delivered.values() if origin in of]
         return max([sent, *heard])

@@ -25,14 +25,14 @@ from jgroups_py.drill.judge.rules import NEVER, Fault, Who
 from jgroups_py.drill.judge.verdict import Verdict
 
 INTERRUPTIONS = ("crash", "vanish", "pause", "leave", "partition", "fail_site")
-"""Faults after which a recovery is looked for."""
+"""Faults after which a recovery is measured."""
 GROWTH_SECONDS = 1.0
 """A buffer must grow for so long without a pause, before a rate is taken from it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Recovery:
-    """``seconds`` None: ``why`` tells. ``missing``: the service did not come back."""
+    """``seconds`` None: ``why`` gives the reason. ``missing``: the service did not come back."""
 
     t: float
     event: str
@@ -42,11 +42,11 @@ class Recovery:
     why: str = ""
     missing: bool = False
     start: float | None = None
-    """Since when the service stood still: ``t``, or later when nothing was sent at first."""
+    """The begin of the interruption: ``t``, or later if nothing was sent at first."""
 
     @property
     def end(self) -> float | None:
-        """When the service went on."""
+        """Return when the service went on."""
         if self.seconds is None:
             return None
         return (self.t if self.start is None else self.start) + self.seconds
@@ -85,12 +85,12 @@ class Figures:
 
     @property
     def rto(self) -> float | None:
-        """Of the faults that were recovered; None: there was none, or nothing to measure it by."""
+        """Return the longest recovery. None: there was no fault, or no traffic to measure it."""
         return max((r.seconds for r in self.recoveries if r.seconds is not None), default=None)
 
     @property
     def not_recovered(self) -> list[Recovery]:
-        """Faults from which the service did not come back."""
+        """Return the faults from which the service did not come back."""
         return [recovery for recovery in self.recoveries if recovery.missing]
 
     @property
@@ -98,7 +98,7 @@ class Figures:
         return None if self.growth is None else self.growth.until_full
 
     def printed(self) -> dict[str, Any]:
-        """The part of the JSON."""
+        """Return the figures' part of the JSON."""
         return {
             "rto_s": _round(self.rto),
             "not_recovered": [recovery.name for recovery in self.not_recovered],
@@ -122,7 +122,7 @@ class Figures:
 
 
 def figures(evidence: Evidence, verdict: Verdict) -> Figures:
-    """Of a drill of messages."""
+    """Return the figures of a drill of messages."""
     found = Figures(flows=flows(evidence))
     measured = found.flows
     if len(evidence.sites) == 1:
@@ -236,7 +236,7 @@ def _directed(verdict: Verdict, site: str, t: float) -> bool:
 
 
 def _sent_until_failure(one: SiteFlow, t: float, evidence: Evidence) -> bool:
-    """Whether anything was sent after ``t`` that should have arrived: no site failed after it."""
+    """Was anything sent after ``t`` that should have arrived, without a later site failure?"""
     failed = any(
         fault.event == "fail_site" and fault.t >= t and fault.site in (one.origin, one.target)
         for fault in evidence.faults
@@ -248,7 +248,7 @@ def _sent_until_failure(one: SiteFlow, t: float, evidence: Evidence) -> bool:
 
 
 def buffers(evidence: Evidence) -> tuple[float | None, Growth | None]:
-    """The highest fill of all members, and the growth after which one would have been full first."""
+    """Return the highest fill of all members, and the growth that would have filled a buffer first."""
     fullest: float | None = None
     fastest: Growth | None = None
     for samples in evidence.samples.values():
@@ -263,12 +263,12 @@ def buffers(evidence: Evidence) -> tuple[float | None, Growth | None]:
 
 
 def fills(samples: Sequence[tuple[float, dict[str, Any]]]) -> list[tuple[float, float]]:
-    """(t, part of the limit) from the drill's zero on."""
+    """Return (t, part of the limit) from the drill's zero on."""
     return [(t, float(sample["fill"])) for t, sample in samples if "fill" in sample and t >= 0]
 
 
 def growth(points: Sequence[tuple[float, float]]) -> Growth | None:
-    """The steady growth over ``GROWTH_SECONDS`` after which it would be full first."""
+    """Return the steady growth over ``GROWTH_SECONDS`` that would fill it first."""
     fastest: Growth | None = None
     begin = 0  # since then it has not shrunk
     back = 0  # the last sample that is GROWTH_SECONDS older

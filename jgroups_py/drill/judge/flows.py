@@ -23,19 +23,19 @@ class SiteFlow:
     origin: str
     target: str
     sent: list[float]
-    """By time; also what did not arrive."""
+    """Times of sending, sorted; lost messages included."""
     arrived: list[float]
-    """When each first reached a member there, by time."""
+    """Times of the first arrival of each, sorted."""
     journeys: list[tuple[float, float]] = field(default_factory=list)
-    """(sent, first reached a member there) of what arrived, by time of sending."""
+    """(sent, first arrival) of arrived messages, by time of sending."""
     delays: array[float] = field(default_factory=lambda: array("d"))
     """Seconds from send to delivery, of each message at each member there."""
     lost: list[float] = field(default_factory=list)
-    """When what never arrived was sent."""
+    """Times of sending of messages that never arrived."""
 
     @property
     def under_way(self) -> Iterator[tuple[float, float]]:
-        """(sent, arrived) of each message; ``NEVER``: it did not arrive."""
+        """Yield (sent, arrived) of each message; ``NEVER``: it did not arrive."""
         yield from self.journeys
         for at in self.lost:
             yield at, NEVER
@@ -51,12 +51,11 @@ class Wait(NamedTuple):
 
 
 def longest_wait(under_way: Iterable[tuple[float, float]], t: float) -> Wait | None:
-    """How long the service stood still after a fault at ``t``; None: nothing begun after it was done.
+    """Return how long the service stood still after a fault at ``t``. None: nothing that began later was done.
 
-    ``under_way``: (begun, done) of messages or requests. It looks at the time from ``t`` until something
-    that was begun after it was done, and takes the longest part in which there was always something
-    under way. So the time in which nobody asked for anything does not count. A send that was begun
-    before and never done is not waited for: it may have ended with its sender.
+    ``under_way``: (begun, done) of messages or requests. In the time from ``t`` until something that began later was
+    done, it takes the longest part in which something was always under way. Time without any request therefore does not
+    count. A send that began earlier and was never done does not count either: it may have ended with its sender.
     """
     waits = [
         (max(t, begun), done)
@@ -78,7 +77,7 @@ def longest_wait(under_way: Iterable[tuple[float, float]], t: float) -> Wait | N
 
 
 def flows(evidence: Evidence) -> list[SiteFlow]:
-    """Between sites, where anything arrived."""
+    """Return the flows between sites with arrivals."""
     found = [
         flow(evidence, origin, target)
         for origin in evidence.sites
@@ -89,7 +88,7 @@ def flows(evidence: Evidence) -> list[SiteFlow]:
 
 
 def flow(evidence: Evidence, origin_site: str, target: str) -> SiteFlow:
-    """``target`` may be the origin's site: what others than the sender got of it."""
+    """Return the flow from a site to ``target``, which may be the same site without the sender."""
     origins = [who for who in evidence.sent if who.site == origin_site]
     journeys: list[tuple[float, float]] = []
     lost: list[float] = []
@@ -128,7 +127,7 @@ def _deliveries(evidence: Evidence, origin: Who, target: str) -> Iterator[array[
 
 
 def gaps(flow: SiteFlow) -> list[tuple[float, float]]:
-    """When nothing arrived for ``GAP_SECONDS_MIN`` although something was under way."""
+    """Return the intervals of ``GAP_SECONDS_MIN`` or more in which nothing arrived although something was under way."""
     found = []
     for number, (t0, t1) in enumerate(pairwise(flow.arrived), 1):
         waiting = max(t0, flow.sent[number])
@@ -138,14 +137,14 @@ def gaps(flow: SiteFlow) -> list[tuple[float, float]]:
 
 
 def percentile(ordered: Sequence[float], part: float) -> float | None:
-    """The nearest rank of an ascending sequence; ``None`` of an empty one."""
+    """Return the nearest rank of an ascending sequence; ``None`` for an empty one."""
     if not ordered:
         return None
     return ordered[min(len(ordered) - 1, max(0, -int(-part * len(ordered) // 1) - 1))]
 
 
 def rates(times: Sequence[float], edges: Sequence[float]) -> list[float]:
-    """How many a second, in each bin."""
+    """Return the rate a second in each bin."""
     counted = [bisect_left(times, edge) for edge in edges]
     return [
         (b - a) / (t1 - t0)
@@ -154,7 +153,7 @@ def rates(times: Sequence[float], edges: Sequence[float]) -> list[float]:
 
 
 def latencies(flow: SiteFlow, edges: Sequence[float], part: float) -> list[float | None]:
-    """A percentile, by the time of sending, in each bin; of first arrivals."""
+    """Return a percentile of first arrivals in each bin, by the time of sending."""
     sent = [at for at, _ in flow.journeys]
     found = []
     for t0, t1 in pairwise(edges):
@@ -164,12 +163,12 @@ def latencies(flow: SiteFlow, edges: Sequence[float], part: float) -> list[float
 
 
 def lags(flow: SiteFlow, edges: Sequence[float]) -> list[float]:
-    """In each bin, the largest age of the oldest message that was on its way and did arrive."""
+    """Return, for each bin, the largest age of the oldest message on its way that did arrive."""
     found = [0.0] * (len(edges) - 1)
     if not found:
         return found
     for at, t in flow.journeys:
-        # It was the oldest from some time until it arrived; its age was largest then.
+        # It was the oldest until its arrival; its age was largest then.
         place = bisect_right(edges, t) - 1
         if 0 <= place < len(found):
             found[place] = max(found[place], t - at)

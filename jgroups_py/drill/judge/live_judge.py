@@ -1,6 +1,7 @@
-"""The verdict on a drill of live and backup, from what clients were told, and what nodes have.
+"""The verdict on a drill of live and backup, from the answers to clients and the contents of nodes.
 
-An operation appends an entry to several logs, and its client is told where each stands and which is before it (run/live_user.py).
+An operation appends an entry to several logs. Its client gets the place of each entry and the entry before it
+(run/live_user.py).
 
     lost        operations that were confirmed, of which a node lacks an entry at the end
     undone      operations that were confirmed, of which an entry stands elsewhere at the end, or after another one, than its client was told
@@ -11,8 +12,8 @@ An operation appends an entry to several logs, and its client is told where each
     takeover    from the crash, the vanishing or the leaving of the live node until an operation is confirmed that began after it
     rto         after any fault, the longest time from the first request until an operation is confirmed that began after the fault
 
-Judged are the nodes that are live or a backup at the end. An operation that was begun and whose outcome its client does not know may
-be there or not, but as a whole. Without such a node nothing is measured.
+The nodes that are live or a backup at the end are judged; without any, nothing is measured. An operation with an
+unknown outcome may be there or not, but only as a whole.
 
 May import: evidence, figures, rules. Imported by: judged, report.
 """
@@ -52,7 +53,7 @@ Logs = dict[int, list[Entry]]
 
 @dataclass
 class LiveOperation:
-    """``at``: of each log, where the client was told that its entry stands, and the entry before it."""
+    """``at``: for each log, the place of the entry and the entry before it, as the client got them."""
 
     who: Who
     seqno: int
@@ -72,7 +73,7 @@ class LiveOperation:
 
 
 class LiveFinding(NamedTuple):
-    """Something wrong. ``at``: nodes (``SITE.NAME#incarnation``). ``why``: for people."""
+    """A violation. ``at``: nodes (``SITE.NAME#incarnation``). ``why``: for people."""
 
     kind: str
     entry: Entry
@@ -105,7 +106,7 @@ class LiveNumbers:
 
 @dataclass
 class OperationsVerdict:
-    """Of a workload whose clients are told where their operations stand."""
+    """The verdict on a workload whose clients get the places of their operations."""
 
     findings: list[LiveFinding] = field(default_factory=list)
     judged: list[Who] = field(default_factory=list)
@@ -135,7 +136,7 @@ class LiveVerdict(OperationsVerdict):
 
 
 def judge(evidence: Evidence, *, expect: Sequence[Expectation] = ()) -> LiveVerdict:
-    """Everything a drill of live and backup reports."""
+    """Judge a drill of live and backup."""
     seen = _Seen(evidence)
     verdict = LiveVerdict(
         sites={site: LiveNumbers() for site in evidence.sites},
@@ -167,7 +168,7 @@ def judge(evidence: Evidence, *, expect: Sequence[Expectation] = ()) -> LiveVerd
 
 
 def figures(verdict: LiveVerdict) -> Figures:
-    """What an operator asks: latency is that of confirmed operations."""
+    """Return an operator's figures: latency of confirmed operations."""
     took = sorted(one.acked - one.began for one in verdict.operations if one.acked < NEVER)
     return Figures(
         recoveries=verdict.recoveries,
@@ -177,7 +178,7 @@ def figures(verdict: LiveVerdict) -> Figures:
 
 
 def _rto(verdict: LiveVerdict) -> float | None:
-    """None: after a fault the service did not go on, or nothing was asked."""
+    """Return the longest recovery. None: the service did not go on after a fault, or there were no requests."""
     if any(one.missing for one in verdict.recoveries):
         return None
     return Figures(recoveries=verdict.recoveries).rto
@@ -189,13 +190,13 @@ class _Seen:
     def __init__(self, evidence: Evidence) -> None:
         self.operations: dict[Entry, LiveOperation] = {}
         self.asked: list[tuple[float, Who]] = []
-        """Each request, also those that were turned away."""
+        """All requests, refused ones included."""
         self.turned_away: list[Who] = []
         self.unknown: list[LiveOperation] = []
         self.roles: list[Role] = []
         self.ends: dict[Who, Logs] = {}
         self.begins: list[tuple[Who, Logs]] = []
-        """What nodes had when they became live."""
+        """The contents of nodes when they became live."""
         for record in evidence.marks:
             self._add(record, evidence)
 
@@ -243,7 +244,7 @@ class _Seen:
         return last[-1:] == ["live"]
 
     def served(self, t: float) -> LiveOperation | None:
-        """The first confirmed operation, by its confirmation, that began after ``t``."""
+        """Return the operation, begun after ``t``, that was confirmed first."""
         later = [one for one in self.operations.values() if one.began > t and one.acked < NEVER]
         return min(later, key=lambda one: one.acked, default=None)
 
@@ -275,7 +276,7 @@ def _findings(seen: _Seen) -> list[LiveFinding]:
 
 
 def told_wrongly(one: LiveOperation, logs: Logs) -> tuple[str, str] | None:
-    """Whether a node has what the client of a confirmed operation was told."""
+    """Compare a node's logs with the places that the client of a confirmed operation got."""
     for log, (place, before) in zip(one.logs, one.at, strict=True):
         entries = logs.get(log, [])
         if one.entry not in entries:

@@ -29,7 +29,7 @@ def result(verdict: LiveVerdict, **about: Any) -> dict[str, Any]:
 
 
 def findings(of: Callable[[str], Sequence[LiveFinding]]) -> dict[str, Any]:
-    """What is wrong, by kind."""
+    """Return the findings by kind."""
     return {
         kind: [
             {"origin": one.entry[0], "seqno": one.entry[1], "at": list(one.at), "why": one.why}

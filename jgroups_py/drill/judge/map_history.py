@@ -1,9 +1,9 @@
-"""All that happened to the keys of a map: who put what when, and what each host had when.
+"""The history of a map's keys: puts by host and time, and each host's values over time.
 
     before(v, w)   v is surely older than w: one host put v before w, or v was acknowledged before w began, at another host
 
-All hosts of a drill have one clock, so the last writer is the one that wrote last. Puts that overlap in time, or are
-nearer than ``CLOCK_MARGIN``, may win in any order.
+All hosts of a drill share a clock, so the last write wins. Puts that overlap in time, or are closer than
+``CLOCK_MARGIN``, may win in any order.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from jgroups_py.drill.judge.rules import NEVER, Who
 from jgroups_py.drill.log import DrillRecord
 
 CLOCK_MARGIN: Final = 0.002
-"""Seconds between a put's stamp and the times that are logged around it, at most, as clocks go."""
+"""The most seconds between a put's stamp and the logged times around it."""
 
 Version = tuple[str, str, int]
 """The writer of a value: site, ``NAME#incarnation``, and its number of that writer."""
@@ -40,19 +40,19 @@ class Put:
 
     @property
     def life(self) -> tuple[int, int]:
-        """Its place among the puts of its host."""
+        """Return its place among the puts of its host."""
         return (self.who.incarnation, self.seqno)
 
 
 class Step(NamedTuple):
-    """From ``t`` on a host had this value; None: it had none."""
+    """A host had this value from ``t`` on. None: it had none."""
 
     t: float
     version: Version | None
 
 
 class Read(NamedTuple):
-    """What a host found; or, if it is its ``own`` put, what it knows from then on."""
+    """A value that a host found, or its ``own`` put."""
 
     t: float
     version: Version | None
@@ -61,14 +61,14 @@ class Read(NamedTuple):
 
 @dataclass
 class KeyHistory:
-    """``steps``: of each incarnation, by time. ``reads``: of each host (``SITE.NAME``), in the order of its log, with what it put and
-    saw."""
+    """``steps``: of each incarnation, by time. ``reads``: of each host (``SITE.NAME``), in the order of its log, own
+    puts and events included."""
 
     puts: dict[Version, Put] = field(default_factory=dict)
     steps: dict[Who, list[Step]] = field(default_factory=dict)
     reads: dict[str, list[Read]] = field(default_factory=dict)
     ends: dict[Who, Version | None] = field(default_factory=dict)
-    """What each host has at the end. A host that is asked and has nothing is in ``Histories.asked`` only."""
+    """The value of each host at the end. A host without one is in ``Histories.asked`` only."""
 
     def before(self, version: Version, other: Version) -> bool:
         """Is ``version`` surely older than ``other``?"""
@@ -80,7 +80,8 @@ class KeyHistory:
         return one.acked + CLOCK_MARGIN < two.began
 
     def outdated(self, found: Version | None, among: Iterable[Version], by: float) -> list[Version]:
-        """Those ``among`` which are surely later than what was ``found`` at that time; of a value that nobody put, all."""
+        """Return those ``among`` which are surely later than the value ``found`` at that time. All, if nobody put that
+        value."""
         wanted = list(among)
         if found is not None:
             if found not in self.puts:
@@ -88,7 +89,7 @@ class KeyHistory:
             return [version for version in wanted if self.before(found, version)]
         if not wanted:
             return []
-        # Nothing was put yet; or a removal, whichever is possible, has taken effect.
+        # Either nothing was put yet, or a possible removal has taken effect.
         choices = [wanted] + [
             [version for version in wanted if self.before(removal, version)]
             for removal, put in self.puts.items()
@@ -97,7 +98,8 @@ class KeyHistory:
         return min(choices, key=len)
 
     def reached(self, who: Who, put: Put) -> float | None:
-        """When a host first had ``put``, or something that replaced it for sure; None: it did not, or another put won."""
+        """Return when a host first had ``put``, or something that surely replaced it. None: never, or another put
+        won."""
         steps = self.steps.get(who, [])
         for step in steps[bisect_left(steps, put.began, key=lambda one: one.t) :]:
             if not self.outdated(step.version, [put.version], step.t):
@@ -112,9 +114,9 @@ class Histories:
     def __init__(self, evidence: Evidence) -> None:
         self.keys: dict[int, KeyHistory] = {}
         self.began: dict[Who, float] = {}
-        """When an incarnation had opened its map, and said what it has."""
+        """When an incarnation had opened its map and reported its contents."""
         self.asked: dict[Who, None] = {}
-        """The hosts that said at the end what they have."""
+        """The hosts that reported their contents at the end."""
         for record in evidence.marks:
             if record.event == "census":
                 self._census(record)
@@ -149,7 +151,7 @@ def _add(key: KeyHistory, record: DrillRecord, detail: dict[str, Any]) -> None:
             key.puts[version] = Put(who, version[2], record.t, bool(detail.get("removed")))
         case "acked":
             assert version is not None
-            if detail.get("nothing"):  # it changed nothing, but it has looked
+            if detail.get("nothing"):  # it changed nothing, but it is a read
                 del key.puts[version]
                 key.reads.setdefault(who.place, []).append(Read(record.t, None))
             else:
@@ -169,7 +171,7 @@ def _add(key: KeyHistory, record: DrillRecord, detail: dict[str, Any]) -> None:
 def _step(
     key: KeyHistory, who: Who, t: float, version: Version | None, *, put: Version | None = None
 ) -> None:
-    """``put``: the own one that has made it, which may be a removal."""
+    """Note a host's new value. ``put``: the own put or removal that made it."""
     steps = key.steps.setdefault(who, [])
     if put is None:
         key.reads.setdefault(who.place, []).append(Read(t, version))
@@ -182,7 +184,7 @@ def who_of(record: DrillRecord) -> Who:
 
 
 def version_of(owned: Sequence[Any]) -> Version:
-    """As a census has it: origin, number, site."""
+    """Read a version of a census: origin, number, site."""
     return (str(owned[2]), str(owned[0]), int(owned[1]))
 
 
@@ -191,11 +193,11 @@ def text_of(version: Version | None) -> str | None:
     return None if version is None else f"{version[0]}.{version[1]}/{version[2]}"
 
 
-# --- what differs, and for how long
+# --- differences and their durations
 
 
 class KeyDifference(NamedTuple):
-    """A key that hosts had differently; ``end`` ``NEVER``: to the end."""
+    """A key with different values at hosts. ``end`` ``NEVER``: to the end."""
 
     key: int
     start: float
@@ -213,7 +215,8 @@ class _Change(NamedTuple):
 
 
 def differences(histories: Histories, evidence: Evidence) -> list[KeyDifference]:
-    """Of hosts that run: from the drill's zero, or when a host comes, until the key is the same at all of them."""
+    """Return the differences between running hosts: from the drill's zero, or a host's start, until the key is equal at
+    all."""
     has: dict[Who, dict[int, Version | None]] = {}
     up: dict[Who, None] = {}
     since: dict[int, float] = {}

@@ -49,7 +49,7 @@ from jgroups_py.drill.judge.rules import (
 )
 
 MENDS: Final = ("heal", "restart", "resume")
-"""Events after which hosts have to become equal."""
+"""Events after which hosts must become equal."""
 
 
 @dataclass
@@ -58,11 +58,11 @@ class MapKey:
 
     key: int
     puts: int = 0
-    """That returned, removals included."""
+    """Puts that returned, removals included."""
     found: dict[str, str | None] = field(default_factory=dict)
-    """At the end, by host (``SITE.NAME``)."""
+    """The values at the end, by host (``SITE.NAME``)."""
     lost: int = 0
-    """Puts that are later than what was found, at the host that lacks most."""
+    """Puts later than the found value, at the host that lacks most."""
     lost_at: list[str] = field(default_factory=list)
     missing: Version | None = None
     """The last of those puts."""
@@ -94,7 +94,7 @@ class PutLag(NamedTuple):
     """A put that reached another host."""
 
     put: float
-    """When it returned."""
+    """When the put returned."""
     seconds: float
     origin: Who
     target: Who
@@ -116,18 +116,18 @@ class MapVerdict:
         return all(judged.holds for judged in self.expectations)
 
     def lag(self, part: float) -> float | None:
-        """By nearest rank; 1.0: the longest."""
+        """Return a percentile of the lags by nearest rank; 1.0: the longest."""
         return percentile(sorted(lag.seconds for lag in self.lags), part)
 
     @property
     def divergence(self) -> float | None:
-        """The longest; None: a key differs to the end."""
+        """Return the longest divergence. None: a key differs to the end."""
         longest = max((one.end - one.start for one in self.differences), default=0.0)
         return longest if longest < NEVER else None
 
 
 def judge(evidence: Evidence, *, expect: Sequence[Expectation] = ()) -> MapVerdict:
-    """Everything a drill of maps reports."""
+    """Judge a drill of maps."""
     histories = Histories(evidence)
     ends = _Ends(histories, evidence)
     verdict = MapVerdict(sites={site: MapNumbers() for site in evidence.sites})
@@ -156,7 +156,7 @@ def judge(evidence: Evidence, *, expect: Sequence[Expectation] = ()) -> MapVerdi
 
 
 class _Ends:
-    """The hosts that are there at the end, and which of them reach each other."""
+    """The hosts present at the end, and which of them reach each other."""
 
     def __init__(self, histories: Histories, evidence: Evidence) -> None:
         self.hosts = [who for who in histories.asked if evidence.ended(who) == NEVER]
@@ -164,7 +164,7 @@ class _Ends:
         self._cuts = unhealed(evidence.faults)
 
     def reach(self, one: str, other: str) -> bool:
-        """Are two hosts on no two sides of a cut?"""
+        """Do two hosts reach each other?"""
         for sides in self._cuts:
             at = [[place in side for side in sides] for place in (one, other)]
             if any(at[0]) and any(at[1]) and at[0] != at[1]:
@@ -172,7 +172,7 @@ class _Ends:
         return True
 
     def owed(self, key: KeyHistory, to: Who) -> list[Version]:
-        """The puts that a host must have, or something later."""
+        """Return the puts that a host must have, or something later."""
         near = [who for who in self.hosts if self.reach(who.place, to.place)]
         places = {who.place for who in near}
         known = {step.version for who in near for step in key.steps.get(who, ())}
@@ -218,7 +218,7 @@ def _judged(number: int, key: KeyHistory, ends: _Ends) -> MapKey:
 
 
 def _stale(key: KeyHistory, place: str) -> int:
-    """How often a host went back."""
+    """Count how often a host went back."""
     known: list[Version] = []
     times = 0
     for read in key.reads[place]:
@@ -295,7 +295,7 @@ def _count(evidence: Evidence, verdict: MapVerdict) -> None:
 
 
 def differing(verdict: MapVerdict, edges: Sequence[float]) -> list[float]:
-    """In each bin, how many keys were different at once, at most."""
+    """Return, for each bin, the most keys that differed at once."""
     found = [0.0] * (len(edges) - 1)
     count = 0
     marks = sorted(
@@ -313,7 +313,7 @@ def differing(verdict: MapVerdict, edges: Sequence[float]) -> list[float]:
 
 
 def lags_by_time(lags: Sequence[PutLag], edges: Sequence[float], part: float) -> list[float | None]:
-    """A percentile of each bin, by the time of the put. ``lags`` are sorted."""
+    """Return a percentile for each bin, by the time of the put. ``lags`` are sorted."""
     times = [lag.put for lag in lags]
     cuts = [bisect_right(times, edge) for edge in edges]
     return [
@@ -323,7 +323,7 @@ def lags_by_time(lags: Sequence[PutLag], edges: Sequence[float], part: float) ->
 
 
 def figures(verdict: MapVerdict, evidence: Evidence) -> Figures:
-    """What an operator asks, as of other workloads: latency is the lag."""
+    """Return an operator's figures: latency is the lag."""
     fullest, growth = buffers(evidence)
     return Figures(
         latency_p50=verdict.lag(0.5),

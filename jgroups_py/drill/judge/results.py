@@ -9,7 +9,7 @@ from jgroups_py.drill.judge.rules import Judged, Measured
 
 
 class Verdicts(Protocol):
-    """A verdict, of whatever workload."""
+    """A verdict of any workload."""
 
     @property
     def passed(self) -> bool: ...
@@ -20,7 +20,7 @@ class Verdicts(Protocol):
 def said(
     workload: str, verdict: Verdicts, *, name: str, mode: str, seed: int, **_times: Any
 ) -> dict[str, Any]:
-    """The beginning: what was run, and whether expectations hold."""
+    """Return the beginning: the run, and whether expectations hold."""
     return {
         "name": name,
         "mode": mode,
@@ -40,7 +40,7 @@ def said(
 
 
 def durations(about: Mapping[str, Any]) -> dict[str, Any]:
-    """How long it took: seconds of virtual time (None: it was real), and on the clock."""
+    """Return the durations: seconds of virtual time (None: a real run) and of the clock."""
     return {"virtual_s": rounded(about["virtual_s"]), "wall_s": round(about["wall_s"], 3)}
 
 

@@ -39,7 +39,7 @@ from jgroups_py.drill.file.model import Expectation
 NEVER: Final = float("inf")
 DOWN: Final = ("crash", "vanish")
 Reigns = list[tuple[str, float, float]]
-"""The sites that relay to the others, by time of sending: site, from, until."""
+"""The sites that relay to the others, by time of sending: (site, from, until)."""
 
 
 class Who(NamedTuple):
@@ -64,7 +64,7 @@ class Who(NamedTuple):
 
 
 class Fault(NamedTuple):
-    """Something the runner did."""
+    """A fault or another action of the runner."""
 
     t: float
     event: str
@@ -74,7 +74,7 @@ class Fault(NamedTuple):
 
 
 class ViewSeen(NamedTuple):
-    """A view an application was given."""
+    """A view that an application got."""
 
     t: float
     id: str
@@ -87,8 +87,8 @@ class ViewSeen(NamedTuple):
 
 
 class Lives:
-    """The facts of a log that the rules need besides its messages: the lives of members, their views, and the faults.
-    Everything in the order in which it came."""
+    """The facts of a log that the rules need besides its messages: the lives of members, their views, and the faults,
+    in order."""
 
     def __init__(self, sites: Sequence[str] = ()) -> None:
         self.sites: list[str] = list(sites)
@@ -98,18 +98,18 @@ class Lives:
         self.faults: list[Fault] = []
         self.born: dict[Who, float] = {}
         self.gone: dict[Who, tuple[float, str]] = {}
-        """When and how an incarnation ended."""
+        """When and how each incarnation ended."""
 
     def members(self, site: str) -> list[Who]:
-        """All incarnations of a site."""
+        """Return all incarnations of a site."""
         return [who for who in self.born if who.site == site]
 
     def ended(self, who: Who) -> float:
-        """When the incarnation crashed, vanished or left; ``NEVER`` if it lives."""
+        """Return when the incarnation crashed, vanished or left; ``NEVER``: it lives."""
         return self.gone[who][0] if who in self.gone else NEVER
 
     def view_at(self, who: Who, t: float) -> ViewSeen | None:
-        """The newest view the incarnation had been given at ``t``."""
+        """Return the newest view of the incarnation at ``t``."""
         found = None
         for view in self.views.get(who, ()):
             if view.t > t:
@@ -120,7 +120,7 @@ class Lives:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """A time that began with a fault; ``seconds`` None: it did not end, or was not measured."""
+    """A duration from a fault on. ``seconds`` None: it did not end, or was not measured."""
 
     t: float
     event: str
@@ -128,7 +128,7 @@ class Measured:
     site: str
     seconds: float | None
     required: bool = True
-    """False where nobody was left who could have ended it."""
+    """False: no member was left that could have ended it."""
 
 
 class Fall(NamedTuple):
@@ -139,8 +139,8 @@ class Fall(NamedTuple):
 
 
 class Fate(NamedTuple):
-    """Of a message that somebody obliged lacks. ``what``: lost, unrelayed, or nothing that counts. ``age``: of an
-    unrelayed one, when its site failed."""
+    """The fate of a message that an obliged member lacks. ``what``: lost, unrelayed, or "". ``age``: of an unrelayed
+    one, when its site failed."""
 
     what: str
     not_relayed: bool = False
@@ -149,7 +149,7 @@ class Fate(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """One expectation and what was measured."""
+    """One expectation and its measured value."""
 
     expectation: Expectation
     measured: float | None
@@ -157,7 +157,7 @@ class Judged:
 
 
 class Rules:
-    """The rules for one drill. Plain values: they may go to other processes."""
+    """The rules for one drill, as plain values that can go to other processes."""
 
     def __init__(
         self, lives: Lives, primary: str | None, grace: float, primary_only: bool = False
@@ -167,7 +167,7 @@ class Rules:
         self.primary_only = primary_only
         self.walls = unhealed(lives.faults)
         self.obliged: dict[Who, float] = {}
-        """From which time of sending on: its first view, or the moment it was back in the site's view."""
+        """By member, the time of sending from which it is obliged: its first view, or its return to the site's view."""
         for site in lives.sites:
             self.obliged.update(_obliged(lives, site))
         for who in _paused(lives.faults):
@@ -179,7 +179,8 @@ class Rules:
     # --- between sites
 
     def must_have(self, site: str, origin_site: str) -> dict[Who, float]:
-        """The members of ``site`` that are obliged for messages of ``origin_site``, from which time of sending on."""
+        """Return the members of ``site`` that must have messages of ``origin_site``, with the time of sending from
+        which they must."""
         return {
             who: since
             for who, since in self.obliged.items()
@@ -187,7 +188,7 @@ class Rules:
         }
 
     def fate(self, site: str, sent: float, at_home: Sequence[float]) -> Fate:
-        """Of a message of ``site``; ``sent``: ``-NEVER`` if nobody knows; ``at_home``: when members there
+        """Return the fate of a message of ``site``. ``sent``: ``-NEVER`` if unknown. ``at_home``: when members there
         delivered it."""
         if not at_home:
             return Fate("")  # unsent, or delivered abroad only
@@ -208,7 +209,7 @@ class Rules:
         return Fate("unrelayed", not_relayed, failure - sent if failure < NEVER else None)
 
     def _reign(self, site: str, sent: float) -> float | None:
-        """Until when the site relayed, if it did when this was sent."""
+        """Return until when the site relayed, if it relayed at the time of sending."""
         return next((b for name, a, b in self.reigns if name == site and a <= sent < b), None)
 
     def _promoted_just_before(self, sent: float) -> bool:
@@ -218,14 +219,14 @@ class Rules:
         return next((failure for failure in self.failures[site] if failure >= t), NEVER)
 
     def rpo(self, ages: Iterable[float]) -> float | None:
-        """The age of the oldest message that was unrelayed when its site failed; None: no site failed."""
+        """Return the age of the oldest message that was unrelayed when its site failed. None: no site failed."""
         oldest = max(ages, default=None)
         return 0.0 if oldest is None and any(self.failures.values()) else oldest
 
     # --- inside a site
 
     def owed_since(self, who: Who, other: Who, epoch: int) -> float | None:
-        """From which time of sending on ``who`` must have what ``other`` delivered in its view number ``epoch``;
+        """Return the time of sending from which ``who`` must have deliveries of ``other`` in its view number ``epoch``.
         None: never."""
         mine, theirs = self.lives.views[who], self.lives.views.get(other, [])
         if not 0 <= epoch < len(theirs):
@@ -233,7 +234,7 @@ class Rules:
         index = {view.key: i for i, view in enumerate(mine)}
         both = (who.origin, other.origin)
         before = epoch
-        # The channel may have merged views with nothing between them: go back to a common one.
+        # The channel may have skipped views without messages: go back to a common one.
         while theirs[before].key not in index:
             if before == 0 or not all(name in theirs[before].members for name in both):
                 return None
@@ -243,18 +244,18 @@ class Rules:
         after = self._common_after(who, other, epoch, index)
         if after is None:
             return None
-        # One side may have gone on alone, and the other not noticed.
+        # One side may have gone on alone without the other's notice.
         start = index[theirs[before].key]
         if not all(other.origin in view.members for view in mine[start : after + 1]):
             return None
-        # A joiner is not asked for what was sent before it had its first view.
+        # A joiner need not have messages from before its first view.
         return mine[0].t if start == 0 else -NEVER
 
     def _common_after(
         self, who: Who, other: Who, epoch: int, index: Mapping[tuple[str, tuple[str, ...]], int]
     ) -> int | None:
-        """The next view after ``epoch`` that both had, as an index of who's, or the last of both; ``None``:
-        they need not agree."""
+        """Return the next common view after ``epoch``, as an index of who's views, or the last of both. ``None``: they
+        need not agree."""
         mine, theirs = self.lives.views[who], self.lives.views[other]
         for view in theirs[epoch + 1 :]:
             if not all(name in view.members for name in (who.origin, other.origin)):
@@ -262,7 +263,7 @@ class Rules:
             if view.key in index:
                 return index[view.key]
         if not all(one in self.obliged for one in (who, other)):
-            return None  # one of the two fell, left or is away at the end
+            return None  # one of them fell, left or is away at the end
         if cut_off(self.walls, who, (who.site,)):
             return None
         last = len(mine) - 1
@@ -271,7 +272,7 @@ class Rules:
     # --- times
 
     def falls(self) -> list[Fall]:
-        """In the order of time."""
+        """Return the falls by time."""
         found = []
         for fault in self.lives.faults:
             who = fault.who
@@ -294,11 +295,11 @@ class Rules:
         return sorted(found, key=lambda fall: fall.detected.t)
 
     def is_outward(self, site: str, t: float) -> bool:
-        """Is a take-over there seen in what the site sends to others, rather than in what it is sent?"""
+        """Does a take-over there show in the messages that the site sends, not in those it gets?"""
         return any(name == site and a <= t < b for name, a, b in self.reigns)
 
     def _survivors(self, victim: Who, t: float) -> list[Who]:
-        """The members that live when it falls, and have it in view."""
+        """Return the living members that have the victim in their view."""
         found: list[Who] = []
         for who in self.lives.members(victim.site):
             view = self.lives.view_at(who, t)
@@ -310,7 +311,7 @@ class Rules:
     def _detection(
         self, victim: Who, t: float, survivors: Sequence[Who]
     ) -> tuple[float | None, bool]:
-        """Seconds until the last survivor's view lacked it, and whether that had to come."""
+        """Return the seconds until the last survivor's view lacked it, and whether that was required."""
         took: list[float] = []
         fell: list[float] = []
         for who in survivors:
@@ -330,7 +331,7 @@ class Rules:
                 return None, True
         if not took:
             return None, False
-        return max(took + fell), True  # one that fell later than the others knew was late, too
+        return max(took + fell), True  # a late fall of another one counts, too
 
     def _site_detection(self, site: str, t: float) -> tuple[float | None, bool]:
         lives = self.lives
@@ -352,7 +353,7 @@ class Rules:
 
 
 def _obliged(lives: Lives, site: str) -> dict[Who, float]:
-    """Replays who held which view."""
+    """Replay the views of the members."""
     steps: list[tuple[float, Who, ViewSeen | None]] = []
     for who in lives.members(site):
         steps += [(view.t, who, view) for view in lives.views.get(who, ())]
@@ -377,7 +378,7 @@ def _obliged(lives: Lives, site: str) -> dict[Who, float]:
             if new is None or name not in new.members:
                 since.pop(name, None)
         main = new
-        for member, one in held.items():  # back after a split: it holds the site's view again
+        for member, one in held.items():  # back after a split
             if main is not None and one.key == main.key:
                 since.setdefault(member.origin, t)
     if main is None:
@@ -398,7 +399,7 @@ def _most_held(held: Mapping[Who, ViewSeen], current: ViewSeen | None) -> ViewSe
 
 
 def unhealed(faults: Sequence[Fault]) -> list[list[list[str]]]:
-    """Partitions that stand at the end."""
+    """Return the partitions that are not healed."""
     walls: dict[str, list[list[str]]] = {}
     for fault in faults:
         if fault.event == "partition":
@@ -409,7 +410,7 @@ def unhealed(faults: Sequence[Fault]) -> list[list[list[str]]]:
 
 
 def cut_off(walls: Sequence[Sequence[Sequence[str]]], who: Who, sites: Sequence[str]) -> bool:
-    """Whether a partition that still stands keeps it from somebody of ``sites``."""
+    """Does an unhealed partition separate it from a member of ``sites``?"""
     return any(
         who.place in side
         and any(
@@ -432,7 +433,7 @@ def _paused(faults: Sequence[Fault]) -> list[Who]:
 
 
 def failures(lives: Lives, site: str) -> list[float]:
-    """When the site as a whole failed: by decree, or with its last living member."""
+    """Return when the whole site failed: by ``fail_site``, or with its last living member."""
     times = [f.t for f in lives.faults if f.event == "fail_site" and f.site == site]
     members = lives.members(site)
     for who in members:
@@ -462,7 +463,7 @@ def reigns(
 
 
 def largest(measured: Sequence[Measured]) -> float | None:
-    """The largest; ``None`` when there is none, or one that had to come did not."""
+    """Return the largest. ``None``: there is none, or a required one is missing."""
     required = [m for m in measured if m.required]
     if not required or any(m.seconds is None for m in required):
         return None
@@ -472,7 +473,7 @@ def largest(measured: Sequence[Measured]) -> float | None:
 def held(
     expect: Sequence[Expectation], measured: Mapping[str, float | None], otherwise: float | None
 ) -> list[Judged]:
-    """``measured``: by the name of the expectation; ``otherwise``: for the names that are not in it."""
+    """Judge expectations. ``measured``: values by name. ``otherwise``: the value of other names."""
     found = []
     for one in expect:
         value = measured.get(one.name, otherwise)

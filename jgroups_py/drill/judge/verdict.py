@@ -6,7 +6,7 @@
     lost_inside delivered in a site, missing at another member that must agree
     unsent      sent, delivered nowhere; reported
 
-The rules, who must have what, and what a failure is, are in ``rules.py``.
+The rules are in ``rules.py``: the required receivers, and the meaning of a failure.
 
 Nothing of the protocols is imported here, directly or indirectly.
 """
@@ -25,7 +25,7 @@ from jgroups_py.drill.judge.rules import NEVER, Judged, Measured, Rules, Who, he
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A message of ``origin`` and the incarnations at which something is wrong with it."""
+    """A message of ``origin`` and the incarnations at which it is wrong."""
 
     origin: Who
     seqno: int
@@ -44,7 +44,7 @@ class SiteNumbers:
     unsent: int = 0
     views: int = 0
     not_relayed: int = 0
-    """Sent while this site did not relay, and missing at another one."""
+    """Messages sent while this site did not relay, and missing at another one."""
 
 
 @dataclass
@@ -59,11 +59,11 @@ class Verdict:
     takeovers: list[Measured] = field(default_factory=list)
     rpo: float | None = None
     reigns: list[tuple[str, float, float]] = field(default_factory=list)
-    """(site, from, until): who relays to the others, by time of sending."""
+    """(site, from, until) of the relaying sites, by time of sending."""
     primary: str | None = None
     """The site that relays at the start; None: all do."""
     primary_only: bool = False
-    """The drill means it so: what is sent elsewhere is not lost."""
+    """The drill says ``relay: primary only``: messages sent elsewhere are not lost."""
     expectations: list[Judged] = field(default_factory=list)
 
     @property
@@ -83,8 +83,8 @@ def judge(
     expect: Sequence[Expectation] = (),
     primary_only: bool = False,
 ) -> Verdict:
-    """Everything a drill reports. ``primary`` None: every site relays to every other.
-    ``primary_only``: what is sent where nothing is relayed is not lost."""
+    """Judge a drill of messages. ``primary`` None: every site relays to every other. ``primary_only``: messages of a
+    site that does not relay are not lost."""
     return _Judge(evidence, primary, grace, primary_only).verdict(expect)
 
 
@@ -285,7 +285,7 @@ def result(
     virtual_s: float | None,
     wall_s: float,
 ) -> dict[str, Any]:
-    """The object that ``--json`` prints."""
+    """Return the object that ``--json`` prints."""
 
     def entries(findings: Sequence[Finding]) -> list[dict[str, Any]]:
         return [
