@@ -25,7 +25,7 @@ _HEADINGS = ("event", "detected after", "", "goes on after")
 
 
 def show(out: Console, title: str, verdict: BucketVerdict) -> None:
-    """Print what was measured."""
+    """Print the measured values."""
     show_sites(out, title, verdict.sites, list(vars(next(iter(verdict.sites.values())))))
     show_findings(out, verdict.findings)
     for words, keys in (
@@ -45,7 +45,7 @@ def show(out: Console, title: str, verdict: BucketVerdict) -> None:
 
 
 def _events(verdict: BucketVerdict) -> list[tuple[str, str, str, str]]:
-    """Of each fault."""
+    """Return the rows of the faults."""
     detected = {(one.t, one.who): seconds(one.seconds) for one in verdict.detections}
     return [
         (
@@ -61,7 +61,7 @@ def _events(verdict: BucketVerdict) -> list[tuple[str, str, str, str]]:
 def subject(
     plan: DrillPlan, evidence: Evidence, verdict: BucketVerdict, figures: Figures
 ) -> Subject:
-    """The page's part."""
+    """Return the page's part."""
     requests = verdict.requests
     edges = picture.bins(picture.span(evidence, plan.end), len(requests))
     done = sorted(ended for _, _, ended in requests if ended < NEVER)

@@ -1,9 +1,9 @@
-"""Charts as SVG by hand: axes, scales, lines, bands, legends; no library, no network, any browser.
+"""Charts as handmade SVG: axes, scales, lines, bands, legends; no library, no network, any browser.
 
-A ``Canvas`` takes shapes. In a page their colours are classes of the page's style, which knows light and dark
-(``s0`` to ``s5`` are sites, in the order of the drill file), and what a shape says on hover is its ``data-tip``. A
-``Chart`` is drawn by itself, with a style of its own. Both begin their scales at zero; where one spike would flatten
-the rest the scale is logarithmic, and the title says so.
+A ``Canvas`` takes shapes. In a page their colours are classes of the page's style, which has a light and a dark form
+(``s0`` to ``s5`` are sites, in the order of the drill file). The text on hover is a shape's ``data-tip``. A ``Chart``
+is a file of its own, with its own style. Both begin their scales at zero. If one spike would flatten the rest the scale
+is logarithmic, and the title says so.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ LEFT, RIGHT = 118, 20
 SITE_COLOURS = 6
 TICK_STEPS = (1, 2, 5, 10, 30, 60, 300, 600, 3600, 86400)
 SPIKE = 20
-"""How many times as high as the usual value the highest may be on a scale that begins at zero."""
+"""The largest ratio of the highest to the usual value on a linear scale."""
 DECADES_MAX = 5
 
 Points = Sequence[tuple[float, float]]
@@ -58,7 +58,7 @@ class Canvas:
         self._put("line", f'x1="{x0:.1f}" y1="{y0:.1f}" x2="{x1:.1f}" y2="{y1:.1f}"', css, tip)
 
     def path(self, points: Points, css: str, tip: str = "") -> None:
-        """Through the points; nothing where there are none."""
+        """Draw a path through the points, if there are any."""
         if points:
             way = "M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in points)
             self._put("path", f'd="{way}"', css, tip)
@@ -67,7 +67,7 @@ class Canvas:
         self._put("circle", f'cx="{x:.1f}" cy="{y:.1f}" r="4"', css, tip)
 
     def axis(self, top: float, bottom: float) -> None:
-        """Grid and seconds."""
+        """Draw grid and seconds."""
         step = next(s for s in TICK_STEPS if self.end / s <= 24 or s == TICK_STEPS[-1])
         for number in range(int(self.end // step) + 1):
             x = self.x(number * step)
@@ -98,7 +98,7 @@ class Scale:
     log: bool = False
 
     def part(self, value: float) -> float:
-        """0 at the bottom, 1 at the top."""
+        """Return the place of a value: 0 at the bottom, 1 at the top."""
         value = min(self.high, max(self.low, value))
         if not self.log:
             return (value - self.low) / (self.high - self.low)
@@ -106,7 +106,7 @@ class Scale:
 
 
 def scale(values: Sequence[float], limit: float | None = None) -> Scale:
-    """Logarithmic where the highest value, or the limit, is more than ``SPIKE`` times the usual one."""
+    """Return a scale: logarithmic if the highest value, or the limit, is more than ``SPIKE`` times the usual one."""
     positive = [value for value in values if value > 0]
     top = max([*positive, limit or 0.0], default=0.0)
     if not positive or top <= SPIKE * median(positive):
@@ -122,12 +122,12 @@ def scale(values: Sequence[float], limit: float | None = None) -> Scale:
 
 
 def between(low: float, high: float, steps: int = 4) -> Scale:
-    """One that need not begin at zero."""
+    """Return a scale that need not begin at zero."""
     return Scale(low, high, [low + (high - low) * n / steps for n in range(steps + 1)])
 
 
 def nice(value: float) -> float:
-    """1, 2, 2.5 or 5 times a power of ten, at least ``value``."""
+    """Return 1, 2, 2.5 or 5 times a power of ten, at least ``value``."""
     power = 10.0 ** math.floor(math.log10(value))
     return next(n * power for n in (1, 2, 2.5, 5, 10) if n * power >= value * (1 - 1e-9))
 
@@ -139,11 +139,11 @@ CHART_LEFT, CHART_RIGHT, TOP, BOTTOM = 52, 14, 30, 78
 LEGEND_WIDTH = 150
 STEPS = 4
 HOVERED_MAX = 200
-"""Points of a line that say their value."""
+"""The most points of a line with a text on hover."""
 POINTS_MAX = 4000
-"""Points of a line that are drawn; of more, the highest of each lot."""
+"""The most points of a line; of more, the highest of each lot is drawn."""
 COLOURS: Final = ("#0072b2", "#a8327d", "#00806a", "#7a6a00", "#332288", "#555555")
-"""Told apart by the colour-blind, too; the same as of a drill's sites."""
+"""Colours that the colour-blind can distinguish, as those of a drill's sites."""
 _STYLE: Final = (
     "svg { font: 11px sans-serif; } .paper { fill: #fff; } .grid { stroke: #ddd; } .band { fill: #e4efe4; } "
     ".title { font-size: 13px; } .tick { text-anchor: middle; } .scale { text-anchor: end; } "
@@ -158,18 +158,18 @@ class Chart:
 
     title: str
     unit: str
-    """Of the x axis."""
+    """The unit of the x axis."""
     lines: Mapping[str, Points]
     width: int = CHART_WIDTH
     scale: Scale | None = None
-    """Default: from the values."""
+    """By default from the values."""
     form: Callable[[float], str] = "{:,.6g}".format
     band: tuple[float, float, float] | None = None
-    """The range that is fine: from which x on, between which values."""
+    """The accepted range: from which x on, between which values."""
 
 
 def standalone(charts: Sequence[Chart], note: str = "") -> str:
-    """An SVG file of all charts in a row. ``note``: a description that is not shown."""
+    """Return an SVG file of all charts in a row. ``note``: a description that is not shown."""
     width = sum(chart.width for chart in charts)
     parts = []
     at = 0

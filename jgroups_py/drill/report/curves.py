@@ -1,4 +1,4 @@
-"""Which panels a drill's picture has: only those of which there is something to show."""
+"""The panels of a drill's picture; empty ones are left out."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from jgroups_py.drill.report.charts import site_class
 from jgroups_py.drill.report.panels import Panel, Series
 
 MEDIANS_MAX = 2
-"""With more flows than these only the 99th percentiles are drawn."""
+"""The most flows with medians; with more only the 99th percentiles are drawn."""
 
 
 def of_messages(
     evidence: Evidence, figures: Figures, edges: Sequence[float], limit: str
 ) -> list[Panel]:
-    """``limit``: RELAY's limit as text."""
+    """Return the panels of a drill of messages. ``limit``: RELAY's limit as text."""
     sites = evidence.sites
     sent: list[Series] = []
     new: list[Series] = []
@@ -34,7 +34,7 @@ def of_messages(
             sent.append(Series(f"sent at {site}", css, while_any(rates(times, edges))))
     for one in figures.flows:
         css, pair = site_class(sites, one.target), f"{one.origin} to {one.target}"
-        # Two flows to one site: the second is told apart by its dashes.
+        # Of two flows to one site the second is dashed.
         if any(series.css == css for series in new):
             css += " dotted"
         new.append(
@@ -110,7 +110,7 @@ def of_caches(
 
 
 def buffers(evidence: Evidence, edges: Sequence[float], limit: str) -> list[Panel]:
-    """Of each site its fullest member, in per cent of the limit."""
+    """Return the panel of each site's fullest buffer, in per cent of the limit."""
     found: list[Series] = []
     for site in evidence.sites:
         values: list[float | None] = [None] * (len(edges) - 1)
@@ -134,7 +134,7 @@ def buffers(evidence: Evidence, edges: Sequence[float], limit: str) -> list[Pane
 
 
 def _held(values: Sequence[float | None]) -> list[float | None]:
-    """A bin without a sample keeps the value before it, until the last sample."""
+    """Fill bins without a sample with the value before, until the last sample."""
     last = max((place for place, value in enumerate(values) if value is not None), default=-1)
     kept: list[float | None] = []
     for place, value in enumerate(values):
@@ -143,7 +143,7 @@ def _held(values: Sequence[float | None]) -> list[float | None]:
 
 
 def while_any(values: Sequence[float]) -> list[float | None]:
-    """Nothing before the first value that is not zero, and after the last one."""
+    """Blank the zeros before the first other value and after the last one."""
     places = [place for place, value in enumerate(values) if value]
     if not places:
         return [None] * len(values)

@@ -1,4 +1,4 @@
-"""The events of a drill, as a list by time: faults, views, suspicions, when the service was back."""
+"""The events of a drill by time: faults, views, suspicions, recoveries."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Happening(NamedTuple):
 
 
 def happenings(evidence: Evidence, figures: Figures) -> list[Happening]:
-    """By time. The last views before the drill's zero stand at its zero."""
+    """Return the events by time. The last views before the drill's zero stand at its zero."""
     found = [_fault(fault, evidence) for fault in evidence.faults if not _part(fault)]
     found += _views(evidence)
     found += _bridges(evidence)
@@ -42,7 +42,7 @@ def shown(who: Who) -> str:
 
 
 def _part(fault: Fault) -> bool:
-    """The crash of one member of a site that fails as a whole."""
+    """Is this the crash of one member of a site that fails as a whole?"""
     return fault.detail.get("by") == "fail_site"
 
 

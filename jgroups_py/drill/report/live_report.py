@@ -26,7 +26,7 @@ ROWS_MAX = 200
 
 
 def show(out: Console, title: str, verdict: LiveVerdict) -> None:
-    """Print what was measured."""
+    """Print the measured values."""
     show_sites(out, title, verdict.sites, list(vars(next(iter(verdict.sites.values())))))
     show_findings(out, verdict.findings)
     if not verdict.judged:
@@ -35,7 +35,7 @@ def show(out: Console, title: str, verdict: LiveVerdict) -> None:
 
 
 def show_findings(out: Console, findings: Sequence[LiveFinding]) -> None:
-    """The first of them."""
+    """Print the first findings."""
     if findings:
         table = Table(title=f"operations with something wrong ({len(findings)})")
         for column in ("what", "operation", "at", "why"):
@@ -46,7 +46,7 @@ def show_findings(out: Console, findings: Sequence[LiveFinding]) -> None:
 
 
 def show_events(out: Console, events: Sequence[tuple[str, ...]], headings: Sequence[str]) -> None:
-    """Faults and what was measured of them; nothing where there was none."""
+    """Print faults and their measured values, if there are any."""
     if events:
         columns, rows = filled(headings, events)
         table = Table()
@@ -62,7 +62,7 @@ def _row(one: LiveFinding) -> tuple[str, str, str, str]:
 
 
 def _events(verdict: LiveVerdict) -> list[tuple[str, str, str, str]]:
-    """Of each fault."""
+    """Return the rows of the faults."""
     detected = {(one.t, one.who): seconds(one.seconds) for one in verdict.detections}
     taken = {(one.t, one.who): seconds(one.seconds) for one in verdict.takeovers}
     rows = []
@@ -75,7 +75,7 @@ def _events(verdict: LiveVerdict) -> list[tuple[str, str, str, str]]:
 
 
 def subject(plan: DrillPlan, evidence: Evidence, verdict: LiveVerdict, figures: Figures) -> Subject:
-    """The page's part."""
+    """Return the page's part."""
     edges = picture.bins(picture.span(evidence, plan.end), len(verdict.operations))
     roles = [
         (f"{role.t:.3f} s", str(role.who).removesuffix("#1"), role.role, str(role.term))
@@ -104,7 +104,7 @@ def subject(plan: DrillPlan, evidence: Evidence, verdict: LiveVerdict, figures: 
 
 
 def grid_of(findings: Sequence[LiveFinding]) -> list[Grid]:
-    """Their table on the page, if there are any."""
+    """Return the findings' table for the page, if there are any."""
     rows = [_row(one) for one in findings[:ROWS_MAX]]
     columns = ("what", "operation", "at", "why")
     more = max(0, len(findings) - ROWS_MAX)
@@ -112,7 +112,7 @@ def grid_of(findings: Sequence[LiveFinding]) -> list[Grid]:
 
 
 def rto_headline(figures: Figures, name: str, words: str) -> Headline:
-    """The longest recovery, or the faults after which there was none."""
+    """Return the longest recovery, or the faults without one."""
     if figures.not_recovered:
         named = ", ".join(one.name for one in figures.not_recovered)
         return Headline(name, f"not recovered: {named}", words, bad=True)

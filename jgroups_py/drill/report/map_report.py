@@ -28,7 +28,7 @@ _COLUMNS = ("key", "puts", "lost", "found there", "differs", "went back at")
 
 
 def show(out: Console, title: str, verdict: MapVerdict) -> None:
-    """Print what was measured."""
+    """Print the measured values."""
     show_sites(out, title, verdict.sites, list(vars(next(iter(verdict.sites.values())))))
     bad = [key for key in verdict.keys if key.bad]
     if bad:
@@ -74,7 +74,7 @@ def _row(key: MapKey) -> tuple[str, str, str, str, str, str]:
 def subject(
     plan: DrillPlan, evidence: Evidence, verdict: MapVerdict, figures: Figures, limit: str
 ) -> Subject:
-    """The page's part. ``limit``: of RELAY's buffer, as text."""
+    """Return the page's part. ``limit``: of RELAY's buffer, as text."""
     several = len(plan.sites) > 1
     puts = [record.t for record in evidence.marks if record.event == "put"]
     edges = picture.bins(picture.span(evidence, plan.end), len(puts))

@@ -35,7 +35,7 @@ from jgroups_py.drill.report.tables import event_text, filled, seconds
 
 FINDINGS_SHOWN_MAX = 200
 FINDINGS_UNFOLDED_MAX = 20
-"""Rows of a table that are seen at once; the others open with a click."""
+"""Visible rows of a table; the others open with a click."""
 
 
 def environment() -> jinja2.Environment:
@@ -49,7 +49,7 @@ def environment() -> jinja2.Environment:
 
 
 def embedded(value: Any) -> Markup:
-    """JSON in a script element: ``<`` cannot end it early when it is written as an escape."""
+    """Return JSON for a script element. An escaped ``<`` cannot end the element early."""
     return Markup(json.dumps(value, indent=1).replace("<", "\\u003c"))
 
 
@@ -64,8 +64,8 @@ def page(
     limit: str = "",
     notes: tuple[str, ...] = (),
 ) -> str:
-    """The HTML text. ``result`` is what ``--json`` prints; it is embedded as it is. ``limit``: of RELAY's
-    buffer, as text."""
+    """Return the HTML text. ``result``: the object of ``--json``, which is embedded. ``limit``: of RELAY's buffer, as
+    text."""
     subject = _subject(plan, evidence, verdict, figures, limit)
     drawing = picture.draw(evidence, subject.drawn, figures, subject.panels, subject.edges)
     keys, findings, unrelayed = subject.keys, subject.findings, subject.unrelayed
@@ -169,7 +169,7 @@ def _subject(
 def headlines(
     plan: DrillPlan, verdict: Verdict | CacheVerdict, figures: Figures, limit: str
 ) -> list[Headline]:
-    """The figures that an operator wants first."""
+    """Return the figures that an operator reads first."""
     cache = isinstance(verdict, CacheVerdict)
     things = "requests" if cache else "messages"
     found = [_rto(figures, cache), _rpo(verdict, things)]
@@ -248,7 +248,7 @@ def _rpo(verdict: Verdict | CacheVerdict, things: str) -> Headline:
 
 
 def _measured(verdict: Verdict | CacheVerdict, figures: Figures) -> list[tuple[str, str, str, str]]:
-    """Of each fault: detected, taken over (or unprotected), went on."""
+    """Return the rows of the faults: detected, taken over (or unprotected), went on."""
     detected = {(m.t, m.who): m for m in verdict.detections}
     ends = verdict.unprotected if isinstance(verdict, CacheVerdict) else verdict.takeovers
     taken: dict[tuple[float, Who | None], str] = {

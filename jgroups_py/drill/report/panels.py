@@ -10,16 +10,16 @@ from typing import Any
 from jgroups_py.drill.report.charts import LEFT, RIGHT, WIDTH, Canvas, scale
 
 HEIGHT = 84
-"""Of the curves."""
+"""Height of the curves in pixels."""
 ABOVE, BELOW = 40, 14
-"""For title and legend, and towards the next panel."""
+"""Pixels for title and legend, and below to the next panel."""
 LEGEND_WIDTH = 6.6
-"""Pixels a letter, about."""
+"""Pixels of a letter, roughly."""
 
 
 @dataclass(frozen=True)
 class Series:
-    """``values``: one a bin; None: there is none."""
+    """A curve. ``values``: one for each bin; None: no value."""
 
     label: str
     css: str
@@ -29,7 +29,7 @@ class Series:
 
 @dataclass(frozen=True)
 class Panel:
-    """``form``: a value as text. ``limit``: drawn, and always on the scale."""
+    """A panel. ``form``: turns a value into text. ``limit``: is drawn and always on the scale."""
 
     title: str
     series: Sequence[Series]
@@ -42,7 +42,7 @@ class Panel:
 
 
 def draw(canvas: Canvas, panel: Panel, y: float, edges: Sequence[float]) -> dict[str, Any]:
-    """Draws it from ``y`` down. Returns the texts that the page's script shows on hover."""
+    """Draw the panel from ``y`` down. Return the texts for hovering."""
     limit = panel.limit[0] if panel.limit else None
     scaled = scale(panel.known, limit)
     _top, base = y + ABOVE, y + ABOVE + HEIGHT
@@ -90,7 +90,7 @@ def draw(canvas: Canvas, panel: Panel, y: float, edges: Sequence[float]) -> dict
 def _runs(
     values: Sequence[float | None], times: Sequence[float]
 ) -> list[list[tuple[float, float]]]:
-    """Pieces without a hole."""
+    """Return the pieces of a curve without a hole."""
     runs: list[list[tuple[float, float]]] = [[]]
     for t, value in zip(times, values, strict=True):
         if value is not None:

@@ -1,5 +1,5 @@
-"""The time line of a drill as SVG: who lived, who relayed, what hit whom, how long the service was
-interrupted; below it, over the same seconds, panels of curves.
+"""The time line of a drill as SVG: living members, relays, faults and interruptions of the service; below it, over the
+same seconds, panels of curves.
 
 Each colour and pattern has one meaning, and the legend has the ones that occur:
 
@@ -28,14 +28,14 @@ from jgroups_py.drill.report.panels import Panel
 LANE = 20
 BINS_MIN, BINS_MAX = 60, 240
 PER_BIN = 8
-"""Messages, or requests, that a bin should hold: else a steady rate looks like noise."""
+"""Messages or requests that a bin should hold; with fewer a steady rate looks like noise."""
 LOST_MARKS_MAX = 500
 BAR_SECONDS_MIN = 0.1
-"""Interruptions that are shorter are not drawn."""
+"""The shortest drawn interruption."""
 BAR_ROWS_MAX = 4
 BAR_HEIGHT = 18
 LETTER = 6.4
-"""Width of a letter in a label, about."""
+"""Pixels of a letter in a label, roughly."""
 MARKS = {"crash": "✕", "vanish": "◌", "pause": "‖", "resume": "▸", "leave": "⟶", "restart": "+"}
 MEANINGS = {
     "relay": "relay: sends its site's messages to the others",
@@ -56,16 +56,16 @@ MEANINGS = {
     "partition": "partition",
     "lost": "lost messages, by time of sending",
 }
-"""Of what is drawn, in the order of the legend."""
+"""The meanings of shapes, in the order of the legend."""
 
 
 @dataclass(frozen=True)
 class Picture:
     svg: str
     legend: list[tuple[str, str]]
-    """(key of ``MEANINGS``, its meaning) of what occurs."""
+    """(key of ``MEANINGS``, its meaning) of the drawn shapes."""
     curves: dict[str, Any]
-    """For the page's script: what the curves are at each place."""
+    """For the page's script: the curves' values at each place."""
 
 
 @dataclass
@@ -82,12 +82,12 @@ class _Drawing:
 
 
 def span(evidence: Evidence, end: float) -> float:
-    """The last second of the axis."""
+    """Return the last second of the axis."""
     return max(end, evidence.end, 1.0)
 
 
 def bins(end: float, count: int) -> list[float]:
-    """Edges of the bins of curves; ``count``: how many messages or requests there were."""
+    """Return the edges of the curves' bins. ``count``: the number of messages or requests."""
     number = min(BINS_MAX, max(BINS_MIN, count // PER_BIN))
     return [end * place / number for place in range(number + 1)]
 
@@ -99,7 +99,7 @@ def draw(
     shown: Sequence[Panel],
     edges: Sequence[float],
 ) -> Picture:
-    """``shown``: panels over ``edges``, which are ``bins`` of the ``span``."""
+    """Draw the picture. ``shown``: panels over ``edges``, which are ``bins`` of the ``span``."""
     end = edges[-1]
     canvas = Canvas(0.0, end)
     drawing = _Drawing(canvas, evidence, verdict, figures)
@@ -193,7 +193,7 @@ def _from_to(evidence: Evidence, who: Who) -> str:
 def roles(
     evidence: Evidence, verdict: Verdict, who: Who, end: float
 ) -> list[tuple[str, float, float]]:
-    """(relay, receiver or coordinator; from, to) while its own view began with itself."""
+    """Return (relay, receiver or coordinator; from, to) while its own view began with itself."""
     led = leads(evidence, who, end)
     if len(evidence.sites) == 1 or not verdict.reigns:
         return [("coordinator", t0, t1) for t0, t1 in led]
@@ -215,7 +215,7 @@ def roles(
 
 
 def _reigns(verdict: Verdict, site: str) -> list[tuple[float, float]]:
-    """When the site relayed. The judge counts from a little later on, after a promotion."""
+    """Return when the site relayed. After a promotion the judge counts from a little later on."""
     found = []
     before = -NEVER
     for name, start, stop in verdict.reigns:
@@ -227,7 +227,7 @@ def _reigns(verdict: Verdict, site: str) -> list[tuple[float, float]]:
 
 
 def leads(evidence: Evidence, who: Who, end: float) -> list[tuple[float, float]]:
-    """When the incarnation's own view began with itself."""
+    """Return when the incarnation's own view began with itself."""
     end = min(evidence.ended(who), end)
     found: list[tuple[float, float]] = []
     since: float | None = None
@@ -259,7 +259,7 @@ def _pauses(faults: Iterable[Fault], who: Who, end: float) -> list[tuple[float, 
 
 
 def _interruptions(drawing: _Drawing, y: float) -> float:
-    """A bar for each fault after which the service stood still, with its seconds; the longest is RTO."""
+    """Draw a bar with its seconds for each fault that interrupted the service; the longest is RTO."""
     canvas, figures = drawing.canvas, drawing.figures
     bars = [
         r
@@ -361,7 +361,7 @@ def _sent(evidence: Evidence, finding: Finding) -> float | None:
 
 
 def swatch(key: str) -> str:
-    """A small picture of what the legend explains."""
+    """Return a small picture for the legend."""
     if key in MARKS:
         return (
             '<svg class="swatch" viewBox="0 0 16 16">'

@@ -1,4 +1,4 @@
-"""How far a drill is, on the terminal."""
+"""The progress of a drill on the terminal."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from rich.progress import BarColumn, Progress, TextColumn
 
 
 class TerminalProgress:
-    """Lines for what happens; on a terminal a bar as well, which is erased at the end."""
+    """Prints a line for each event; on a terminal also a bar, which is erased at the end."""
 
     REFRESH_SECONDS = 0.1
     EVERY_SECONDS = 5.0
-    """Of the drill's time, between lines where there is no terminal."""
+    """Seconds of the drill between lines without a terminal."""
 
     def __init__(self, stream: TextIO, end: float) -> None:
         self._stream = stream
@@ -49,7 +49,7 @@ class TerminalProgress:
             self._write(f"{line}\n")
 
     def done(self) -> None:
-        """Erases the bar."""
+        """Erase the bar."""
         self._bar.stop()
 
     def _write(self, text: str) -> None:

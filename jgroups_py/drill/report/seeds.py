@@ -1,5 +1,5 @@
-"""The page of a drill with many seeds: how its figures are distributed, which seeds are worst, and the
-command that plays each of those again. Made from what ``--json`` prints of each run.
+"""The page of a drill with many seeds: the distribution of its figures, the worst seeds, and the command that plays
+each of those again. Made from the ``--json`` of each run.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from jgroups_py.drill.report.page import environment
 from jgroups_py.drill.report.panels import as_percent, as_seconds
 
 BARS = 24
-"""About so many."""
+"""The rough number of bars."""
 SPREAD = 6
-"""How many times the median the largest value may be on an axis that is not logarithmic."""
+"""The largest ratio of the largest value to the median on a linear axis."""
 WORST_MAX = 5
-"""Seeds shown as worst of each figure."""
+"""The most worst seeds shown for each figure."""
 FAILED_MAX = 50
 NOT_RECOVERED_SHOWN_MAX = 5
-"""Faults named on the page."""
+"""The most faults named on the page."""
 SEEDS_IN_TIP_MAX = 8
 
 WIDTH, HEIGHT = 560, 190
@@ -36,13 +36,13 @@ LEFT, RIGHT, TOP, BOTTOM = 46, 16, 46, 34
 
 @dataclass(frozen=True)
 class Figure:
-    """``keys``: in the JSON, the first that a run has; of a list its largest value."""
+    """A figure. ``keys``: of the JSON; the first one in a run counts, of a list its largest value."""
 
     name: str
     keys: tuple[str, ...]
     form: Callable[[float], str]
     expectation: str = ""
-    """The curves whose limit is drawn."""
+    """The expectation whose limit is drawn."""
 
 
 FIGURES = (
@@ -66,7 +66,7 @@ def page(
     notes: Sequence[str],
     replay: Callable[[int], str],
 ) -> str:
-    """The HTML text. ``runs``: results by seed; ``broken``: seed -> why it could not be run."""
+    """Return the HTML text. ``runs``: results by seed. ``broken``: seed -> why it could not run."""
     failed = [run for run in runs if run["verdict"] == "fail"]
     measured = [(figure, values(runs, figure)) for figure in FIGURES]
     distributions = [
@@ -118,7 +118,7 @@ def page(
 
 
 def values(runs: Sequence[Mapping[str, Any]], figure: Figure) -> list[tuple[float, int]]:
-    """(value, seed), ascending; runs in which it was not measured are left out."""
+    """Return (value, seed), ascending. Runs without the figure are left out."""
     found: list[tuple[float, int]] = []
     for run in runs:
         given = next((run[key] for key in figure.keys if key in run), None)
@@ -156,7 +156,7 @@ def not_recovered(runs: Sequence[Mapping[str, Any]], total: int) -> str:
 
 
 def _fails(failed: Sequence[Mapping[str, Any]]) -> list[tuple[str, int]]:
-    """How many runs failed by which expectation."""
+    """Count the failed runs by expectation."""
     counts: dict[str, int] = {}
     for run in failed:
         for one in run["expectations"]:
@@ -168,7 +168,7 @@ def _fails(failed: Sequence[Mapping[str, Any]]) -> list[tuple[str, int]]:
 def histogram(
     figure: Figure, known: Sequence[tuple[float, int]], limit: tuple[float, str] | None
 ) -> str:
-    """How many seeds had which value. The axis is logarithmic where the largest is far from the usual."""
+    """Draw the number of seeds by value. The axis is logarithmic if the largest is far from the usual."""
     numbers = [value for value, _ in known]
     edges, log = bars(numbers)
     seeds: list[list[int]] = [[] for _ in edges[1:]]
@@ -230,7 +230,7 @@ def _bar_text(figure: Figure, low: float, high: float, inside: Sequence[int]) ->
 
 
 def bars(numbers: Sequence[float]) -> tuple[list[float], bool]:
-    """Edges of the bars, and whether they grow by a factor. ``numbers`` ascend."""
+    """Return the edges of the bars, and whether they grow by a factor. ``numbers`` ascend."""
     low, high = numbers[0], numbers[-1]
     usual = numbers[len(numbers) // 2]
     positive = [number for number in numbers if number > 0]

@@ -1,4 +1,4 @@
-"""What a page shows of one drill, whatever its workload."""
+"""The contents of a drill's page, for any workload."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from jgroups_py.drill.report.panels import Panel
 
 @dataclass(frozen=True)
 class Headline:
-    """``words`` says what the figure is; ``more`` what it comes from."""
+    """A figure in large letters. ``words``: its meaning. ``more``: its origin."""
 
     name: str
     value: str
@@ -23,7 +23,7 @@ class Headline:
 
 @dataclass(frozen=True)
 class Grid:
-    """A table: rows of text. ``bad_rows``: those that are marked. ``more``: how many were left out."""
+    """A table: rows of text. ``bad_rows``: the marked ones. ``more``: the number of rows left out."""
 
     title: str
     columns: Sequence[str]
@@ -37,17 +37,17 @@ class Subject:
     """The parts of a page that differ between workloads."""
 
     drawn: Verdict
-    """With what the picture needs."""
+    """The verdict with the data of the picture."""
     panels: list[Panel]
     edges: list[float]
     headlines: list[Headline]
     said: list[str]
     left_out: list[str]
-    """Columns of the table of sites that say nothing here."""
+    """Columns of the table of sites without use here."""
     then: str = "take-over"
-    """Heading of what follows a fault's detection."""
+    """Heading of the column after a fault's detection."""
     measured: list[tuple[str, str, str, str]] = field(default_factory=list)
-    """Of each fault: the fault, detected after, that, the service goes on after."""
+    """Rows of the faults: fault, detected after, ``then`` after, service goes on after."""
     grids: list[Grid] = field(default_factory=list)
     keys: list[KeyFate] = field(default_factory=list)
     findings: list[tuple[str, str, int, str]] = field(default_factory=list)

@@ -26,7 +26,7 @@ WIDTH_OFF_TERMINAL = 100
 
 
 def console(stream: TextIO) -> Console:
-    """Colours and width of the terminal; neither where there is none."""
+    """Return a console with the terminal's colours and width, or without a terminal a plain one."""
     if stream.isatty():
         return Console(file=stream, highlight=False)
     return Console(
@@ -35,7 +35,7 @@ def console(stream: TextIO) -> Console:
 
 
 def judged_text(judged: Judged) -> tuple[str, str, str]:
-    """Name, limit, measured, for people."""
+    """Return name, limit and measured value as texts."""
     expectation = judged.expectation
     if judged.measured is None:
         measured = "not measured"
@@ -47,7 +47,7 @@ def judged_text(judged: Judged) -> tuple[str, str, str]:
 
 
 def show(out: Console, title: str, verdict: Verdicts, notes: Sequence[str] = ()) -> None:
-    """Print what was measured, and the verdict last."""
+    """Print the measured values, and the verdict last."""
     if isinstance(verdict, CacheVerdict):
         _show_caches(out, title, verdict)
     elif isinstance(verdict, MapVerdict):
@@ -108,7 +108,7 @@ def _show_caches(out: Console, title: str, verdict: CacheVerdict) -> None:
 
 
 def cache_columns(verdict: CacheVerdict) -> list[str]:
-    """Of the table of sites; some say something only where there are several."""
+    """Return the columns of the table of sites; some exist only for several sites."""
     columns = list(vars(next(iter(verdict.sites.values()))))
     if len(verdict.sites) == 1:
         columns = [column for column in columns if column not in ("diverged", "unrelayed")]
@@ -132,13 +132,13 @@ def _show_unrelayed(out: Console, verdict: CacheVerdict) -> None:
 
 
 def unrelayed_text(entry: Unrelayed) -> tuple[str, str, str, str, str]:
-    """Key, site without it, how many writes, the last one, age of the oldest."""
+    """Return key, site without it, number of writes, the last one and the age of the oldest."""
     last = f"{entry.last[1]}/{entry.last[2]}"
     return f"{entry.site} {entry.key}", entry.at, str(entry.writes), last, seconds(entry.age)
 
 
 def direction_notes(plan: DrillPlan) -> list[str]:
-    """Which sites send although they do not relay, as far as the plan tells."""
+    """Return a note on sites that, by the plan, send although they do not relay."""
     meant = "the drill file says so: relay: primary only"
     mend = "primary: all lets every site relay, relay: primary only says that this is meant"
     verb = "writes" if plan.workload == "cache" else "sends"
@@ -167,7 +167,7 @@ def primary_text(verdict: Verdict) -> str:
 
 
 def not_relayed_text(verdict: Verdict) -> str:
-    """A sentence about messages that were sent where nothing is relayed; or nothing."""
+    """Return a sentence about messages of sites that did not relay. Empty: there were none."""
     sent = ", ".join(
         f"{numbers.not_relayed} messages of {site}"
         for site, numbers in verdict.sites.items()

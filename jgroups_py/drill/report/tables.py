@@ -1,4 +1,4 @@
-"""Parts of tables on the terminal, of whatever workload."""
+"""Parts of tables on the terminal, for any workload."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rich.table import Table
 from jgroups_py.drill.judge.rules import Measured
 
 WIDTH_MAX = 1000
-"""Wider than any table."""
+"""A width beyond any table."""
 KEYS_SHOWN_MAX = 20
 HEADINGS = {
     "acknowledged": "acknow-\nledged",
@@ -18,7 +18,7 @@ HEADINGS = {
     "diverged": "di-\nverged",
     "unrelayed": "unre-\nlayed",
 }
-"""Of columns that would be too wide."""
+"""Short headings of wide columns."""
 
 
 def seconds(value: float | None) -> str:
@@ -34,7 +34,7 @@ def event_text(measured: Measured) -> str:
 def filled(
     columns: Sequence[str], rows: Sequence[Sequence[str]]
 ) -> tuple[list[str], list[list[str]]]:
-    """Columns and rows without the columns that are empty in every row. The first column stays."""
+    """Return columns and rows without the columns that are empty in every row. The first column stays."""
     kept = [at for at in range(len(columns)) if at == 0 or any(row[at] for row in rows)]
     return [columns[at] for at in kept], [[row[at] for at in kept] for row in rows]
 
@@ -47,7 +47,7 @@ def show_sites(
     *,
     collapse: bool = False,
 ) -> None:
-    """A line for each site; where that is too wide, a line for each number."""
+    """Print a line for each site; if that is too wide, a line for each number."""
     numbers = Table(title=title, title_justify="left", collapse_padding=collapse)
     numbers.add_column("site")
     for column in columns:

@@ -2,7 +2,8 @@
 
     python -m jgroups_py.drill.run.bucket_member    as jgroups_py.drill.run.member
 
-One more command, ``census``: it reads each key, logs what it got, and tells ``looked``. It tells ``protected`` when that changes.
+One more command, ``census``, reads and logs each key and answers ``looked``. The member reports changes of
+``protected``.
 """
 
 from __future__ import annotations

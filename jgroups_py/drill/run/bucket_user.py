@@ -1,8 +1,8 @@
 """The application of a drill of bucket stores: entries to which clients add, and an administrator.
 
-An entry is a list. A request adds ``[origin, number]`` to it, and its client is told where that stands and what is before it, as in drills of live and
-backup (live_user.py). So adding twice shows. The first member of the view is the administrator as well: it makes missing copies
-again, and moves copies if it is to.
+An entry is a list. A request adds ``[origin, number]`` to it, and its client gets the place and the item before it, as
+in drills of live and backup (live_user.py). A repeated addition therefore shows. The first member of the view is also
+the administrator: it recreates missing copies and moves copies if ``moves`` says so.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ from jgroups_py.drill.file.bucket_keys import BucketWorkload
 from jgroups_py.drill.run.user import Log, User
 
 LOOK_SECONDS: Final = 0.1
-"""Between two looks of the administrator."""
+"""Seconds between two looks of the administrator."""
 LAST_LOOK_SECONDS: Final = 15.0
-"""For one key to be read at the end."""
+"""The most seconds for reading one key at the end."""
 
 
 OLD, NEW = 73, 81
@@ -87,7 +87,8 @@ class DrillClassifier(RequestClassifier):
 
 
 def plugin(settings: Mapping[str, Any], origin: str) -> Plugin:
-    """The application of this incarnation. With ``versions: yes`` every other one of a member has the new version, so restarts upgrade and fall back."""
+    """Return the application of this incarnation. With ``versions: yes`` every other incarnation has the new version,
+    so restarts upgrade and fall back."""
     later = int(origin.rpartition("#")[2]) % 2 == 0 and settings.get("versions") == "yes"
     return Plugin(DrillProvider(NEW if later else OLD), DrillClassifier())
 
@@ -119,7 +120,7 @@ class BucketUser(User[BucketWorkload, SentRequest]):
 
     @property
     def protected(self) -> bool:
-        """Each bucket has both copies, as far as this member knows."""
+        """Does each bucket have both copies, as far as this member knows?"""
         rows = self._node.state.rows
         return bool(rows) and all(row.slave is not None for row in rows.values())
 
@@ -160,7 +161,7 @@ class BucketUser(User[BucketWorkload, SentRequest]):
         return json.loads(reply)
 
     async def census(self, keys: int) -> None:
-        """Reads each key, at the end."""
+        """Read each key, at the end."""
         owned: dict[str, Any] = {}
         missing: list[int] = []
         for key in range(keys):
@@ -175,7 +176,7 @@ class BucketUser(User[BucketWorkload, SentRequest]):
     # --- the administrator
 
     async def watch(self) -> None:
-        """The orders of the administrator, as long as this member is the first of its view."""
+        """Give the administrator's orders as long as this member is the first of its view."""
         async with trio.open_nursery() as nursery:
             while True:
                 await trio.sleep(LOOK_SECONDS)

@@ -3,8 +3,8 @@
     python -m jgroups_py.drill.run.cache_member    as jgroups_py.drill.run.member
 
 More commands: ``census`` (with ``keys``), ``look`` (with the ``keys`` to read), ``holds`` (with ``keys`` and
-the site that ``failed``), ``unsent`` (with ``backups``), ``bootstrap`` (with ``site``). It tells ``protected`` when that, or what
-it knows of other sites, changes, and ``looked`` when ``census``, ``look`` or ``unsent`` is done.
+the site that ``failed``), ``unsent`` (with ``backups``), ``bootstrap`` (with ``site``). It reports ``protected`` when
+that, or its knowledge of other sites, changes, and ``looked`` after ``census``, ``look`` or ``unsent``.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class CacheDrillMember(DrillMember):
             self.tell("protected", protected=detail["protected"] and linked)
 
     async def obey(self, command: dict[str, Any]) -> None:
-        if self.user is None:  # it joins still
+        if self.user is None:  # it is still joining
             self.tell("looked")
             return
         match command["do"]:

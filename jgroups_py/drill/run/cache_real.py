@@ -12,7 +12,7 @@ from jgroups_py.drill.run.real import AskedDrill, Process, run_drill
 from jgroups_py.drill.run.runner import Progress, RunLog
 
 LAST_WORDS_SECONDS = 0.5
-"""For one that is about to be killed, to say what other sites have not acknowledged."""
+"""Seconds for a member before its kill, to name what other sites have not acknowledged."""
 
 
 def run_cache_real(plan: DrillPlan, progress: Progress) -> RunLog:
@@ -42,7 +42,7 @@ class CacheRealDrill(AskedDrill):
     async def _before_crash(self, member: Process) -> None:
         if len(self.plan.sites) > 1 and not member.paused:
             self._looked.pop(member, None)
-            # One that is paused cannot be asked: who keeps its copies says what it had.
+            # A paused member cannot be asked: the holders of its copies answer.
             asleep = any(m.paused for m in self._members.values() if m.site == member.site)
             await self._tell(member, do="unsent", backups=asleep)
             with trio.move_on_after(LAST_WORDS_SECONDS):
@@ -54,7 +54,7 @@ class CacheRealDrill(AskedDrill):
                 await self._tell(member, do="holds", keys=keys_of(self.plan), failed=site)
 
     async def _last_look(self) -> None:
-        """The owners of all keys are asked; then each key is read once more, each by one of its site."""
+        """Ask the owners of all keys; then read each key once more by a member of each site."""
         keys = keys_of(self.plan)
         there = [m for m in self._members.values() if not (m.gone or m.paused)]
         await self._look(there, {member: {"do": "census", "keys": keys} for member in there})

@@ -29,7 +29,7 @@ class CacheMember(SimulatedMember):
     cache: TreeCache | None = None
 
     def linked(self, plan: DrillPlan) -> bool:
-        """Can the site's relay reach all other sites, as far as this member knows?"""
+        """Does the site's relay reach all other sites, as far as this member knows?"""
         if self.cache is None or len(plan.sites) == 1:
             return self.cache is not None
         return len(self.cache.buddies.sites.status.reachable) == len(plan.sites) - 1
@@ -41,7 +41,7 @@ class CacheMember(SimulatedMember):
 
     @property
     def view(self) -> tuple[str, ...]:
-        """Names without incarnations, of the view the buddies were chosen in."""
+        """Return the names, without incarnations, of the view in which the buddies were chosen."""
         return tuple(self.asked.members) if self.user is not None else ()
 
 
@@ -93,7 +93,7 @@ class CacheSimulation(TrioSimulation[CacheMember]):
         )
 
     async def _last_look(self) -> None:
-        """The owners of all keys are asked; then each key is read once more, where it is at home."""
+        """Ask the owners of all keys; then read each key once more at its home."""
         there = self._there()
         keys = keys_of(self.plan)
         for member in there:

@@ -1,9 +1,8 @@
-"""The application of a cache drill: requests at a rate, and what came of each, logged.
+"""The application of a cache drill: requests at a rate, and a log of their results.
 
-A value says who wrote it and with which number, so that a reader can tell whose it is:
-``["NYC", "A#1", 17, padding]``. Requests do not wait for each other, as those of many clients. Half of the
-writes are batches that look first, and say what they replace: so a write that was lost shows though
-nobody read before the next one.
+A value names its writer and number: ``["NYC", "A#1", 17, padding]``. Requests do not wait for each other, as those of
+many clients. Half of the writes are batches that read first and log the replaced value. A lost write therefore shows
+even if nobody reads before the next one.
 """
 
 from __future__ import annotations
@@ -20,14 +19,14 @@ from jgroups_py.drill.run.user import Log, User
 from jgroups_py.errors import CacheError
 
 WATCH_SECONDS = 0.02
-"""Between two looks at what the buddies say."""
+"""Seconds between two looks at the buddies' state."""
 TELL_SECONDS = 1.0
-"""After which they are logged though nothing changed."""
+"""Seconds after which an unchanged state is logged again."""
 LOOKING = 0.5
-"""The part of writes that say what they replace."""
+"""The part of writes that log the replaced value."""
 
 Version = tuple[str, str, int]
-"""Site, ``NAME#incarnation`` and number of who wrote a value."""
+"""Site, ``NAME#incarnation`` and number of a value's writer."""
 
 
 class CacheUser(User[Load, DrillRequest]):
@@ -49,7 +48,7 @@ class CacheUser(User[Load, DrillRequest]):
 
     @property
     def members(self) -> list[str]:
-        """Names, without incarnations, of the view the buddies were chosen in."""
+        """Return the names, without incarnations, of the view in which the buddies were chosen."""
         cache = self._cache
         return [cache.name_of(m).partition("#")[0] for m in cache.buddies.members]
 
@@ -67,7 +66,7 @@ class CacheUser(User[Load, DrillRequest]):
             await self._write(request.key, load)
 
     async def read(self, key: int, **detail: Any) -> None:
-        """Reads a node wherever it is. The cache takes the node over if it is set to."""
+        """Read a node, wherever it is. The cache takes it over if its settings say so."""
         began = trio.current_time()
         try:
             value = await self._cache.get(_path(key), "v")
@@ -105,7 +104,7 @@ class CacheUser(User[Load, DrillRequest]):
             )
 
     async def _look_and_write(self, key: int, seqno: int, value: list[Any] | None) -> bool:
-        """False: it removed what was not there."""
+        """Read, log and write. False: it removed a missing node."""
         path = _path(key)
         async with self._cache.batch() as batch:
             replaced = _whose(await batch.get(path, "v"))
@@ -118,15 +117,15 @@ class CacheUser(User[Load, DrillRequest]):
         return replaced is not None or value is not None
 
     def _named(self, version: Version | None) -> tuple[str | None, int | None, dict[str, Any]]:
-        """As a record has it: origin, number, and ``from`` where it is of another site."""
+        """Return a version in the form of records: origin, number, and ``from`` if it is of another site."""
         if version is None:
             return None, None, {}
         site, origin, seqno = version
         return origin, seqno, {} if site == self._site else {"from": site}
 
     def name_unsent(self, *, backups: bool = False) -> None:
-        """Logs the keys of this member's that another site has not acknowledged. ``backups``: and those
-        of members whose copies it has, for one that cannot be asked."""
+        """Log this member's keys that another site has not acknowledged. ``backups``: include its backups, for owners
+        that cannot be asked."""
         for site in self._others:
             unsent = self._cache.buddies.sites.unsent(site, backups=backups)
             keys = {path[-1]: n for path, n in unsent.items() if len(path) == 2}
@@ -137,7 +136,7 @@ class CacheUser(User[Load, DrillRequest]):
         self.name_unsent(backups=backups)
 
     def _tell_discarded(self) -> None:
-        """Logs what merges have dropped since it was asked last."""
+        """Log the values that merges have dropped since the last call."""
         listed = self._cache.discarded
         for value in listed[self._discarded :]:
             version = _whose((value.attributes or {}).get("v"))
@@ -146,7 +145,7 @@ class CacheUser(User[Load, DrillRequest]):
         self._discarded = len(listed)
 
     def _sites(self) -> dict[str, Any]:
-        """The knowledge of this member about other sites, for the log."""
+        """Return this member's knowledge of other sites, for the log."""
         if not self._others:
             return {}
         status = self._cache.buddies.sites.status
@@ -158,7 +157,7 @@ class CacheUser(User[Load, DrillRequest]):
         }
 
     async def watch(self) -> None:
-        """Logs what the buddies say when it changes."""
+        """Log the buddies' state when it changes."""
         cache, told, at = self._cache, None, 0.0
         while True:
             self._tell_discarded()
@@ -179,7 +178,7 @@ class CacheUser(User[Load, DrillRequest]):
             await trio.sleep(WATCH_SECONDS)
 
     async def census(self, keys: int) -> None:
-        """At the end: logs which keys are owned here, with what value, and what other sites lack."""
+        """Log, at the end, the owned keys with their values, and the keys that other sites lack."""
         owned = await self._owned(keys)
         self._tell_discarded()
         members = [self._cache.name_of(member) for member in self._cache.buddies.members]
@@ -187,16 +186,16 @@ class CacheUser(User[Load, DrillRequest]):
         self.name_unsent()
 
     async def holds(self, keys: int, failed: str) -> None:
-        """The same when another site has ``failed``: what is there of it?"""
+        """Log the owned keys when another site has ``failed``."""
         self._log("holds", failed=failed, owned=await self._owned(keys))
 
     async def _owned(self, keys: int) -> dict[str, Any]:
-        """Nothing moves."""
+        """Return the owned keys with their values. Nothing moves."""
         owned: dict[str, Any] = {}
         for key in range(keys):
             try:
                 value = await self._cache.get(_path(key), "v", gravitation=False)
-            except CacheError as error:  # a request that still waits has it locked
+            except CacheError as error:  # a waiting request has it locked
                 self._log("failed", key=key, why=str(error), last=True)
                 continue
             version = _whose(value)
@@ -205,7 +204,7 @@ class CacheUser(User[Load, DrillRequest]):
         return owned
 
     async def last_look(self, keys: Sequence[int]) -> None:
-        """Reads each key once more, when all is at rest."""
+        """Read each key once more, when all is at rest."""
         for key in keys:
             await self.read(key, last=True)
 

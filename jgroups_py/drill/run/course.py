@@ -1,7 +1,7 @@
-"""The course of a drill: what is hit when, whatever its members are.
+"""The course of a drill: its faults and their times, for all kinds of members.
 
-A runner says how one member ends, sleeps, leaves and comes back, and how time goes by; who that is, in which
-order and when, is said here, the same for the simulator, for caches in virtual time and for real processes.
+A runner defines how a member ends, sleeps, leaves and comes back, and how time passes. Targets, order and times are
+chosen here, equally for the simulator, for caches in virtual time and for real processes.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from jgroups_py.drill.run.resolve import DrillError, groups, resolve
 from jgroups_py.drill.run.runner import Progress
 
 Sides = list[list[tuple[str, str]]]
-"""Of a partition, by (site, name)."""
+"""The sides of a partition, by (site, name)."""
 
 
 class Hit(Protocol):
-    """The facts that a course must know of one incarnation of a member."""
+    """One incarnation of a member, as far as a course needs it."""
 
     @property
     def site(self) -> str: ...
@@ -34,7 +34,7 @@ M = TypeVar("M", bound=Hit)
 
 class Course(ABC, Generic[M]):
     looks_after_failures = False
-    """When a site has failed, the others are looked at."""
+    """Are the other sites examined when a site has failed?"""
 
     def __init__(self, plan: DrillPlan, progress: Progress) -> None:
         self.plan = plan
@@ -42,16 +42,16 @@ class Course(ABC, Generic[M]):
         self.notes: list[str] = []
         self._cuts: list[Sides] = []
 
-    # --- what a runner says
+    # --- defined by a runner
 
     @property
     @abstractmethod
     def now(self) -> float:
-        """Seconds since the drill's zero."""
+        """Return the seconds since the drill's zero."""
 
     @abstractmethod
     def _go(self, action: Callable[..., Coroutine[Any, Any, None]], *args: Any) -> None:
-        """Begins ``action`` beside what runs."""
+        """Begin ``action`` in parallel."""
 
     @abstractmethod
     async def _wait(self, seconds: float) -> None: ...
@@ -61,30 +61,30 @@ class Course(ABC, Generic[M]):
 
     @abstractmethod
     def _member(self, site: str, name: str) -> M:
-        """Its newest incarnation."""
+        """Return the newest incarnation."""
 
     @abstractmethod
     def _runs(self, member: M) -> bool:
-        """It has not been ended by a fault, nor has it left."""
+        """Is it running: neither ended by a fault nor left?"""
 
     @abstractmethod
     def _is_asleep(self, member: M) -> bool: ...
 
     @abstractmethod
     def _names(self, member: M) -> tuple[str, ...]:
-        """The member's view, by name."""
+        """Return the member's view, by name."""
 
     @abstractmethod
     def _fault(self, event: str, member: M, **detail: Any) -> None:
-        """Logs what is done to a member."""
+        """Log an action on a member."""
 
     @abstractmethod
     def _note(self, event: str, site: str | None = None, **detail: Any) -> None:
-        """Logs what is done to more than one."""
+        """Log an action on several members."""
 
     @abstractmethod
     async def _end(self, member: M, how: str, **detail: Any) -> None:
-        """It crashes or vanishes."""
+        """Crash a member, or let it vanish."""
 
     @abstractmethod
     async def _leave(self, member: M) -> None: ...
@@ -94,14 +94,14 @@ class Course(ABC, Generic[M]):
 
     @abstractmethod
     def _wake_up(self, member: M) -> None:
-        """Not asked of one whose process has ended."""
+        """Resume a member. Its process has not ended."""
 
     @abstractmethod
     async def _restart(self, site: str, name: str) -> None:
-        """The next incarnation."""
+        """Start the next incarnation."""
 
     async def _cut(self, sides: Sides) -> None:
-        """A partition begins."""
+        """Begin a partition."""
         self._cuts.append(sides)
         await self._cuts_changed()
 
@@ -110,13 +110,13 @@ class Course(ABC, Generic[M]):
         await self._cuts_changed()
 
     async def _cuts_changed(self) -> None:
-        """``_cuts`` says who cannot reach whom now."""
+        """Apply ``_cuts``: the members that cannot reach each other now."""
 
     @abstractmethod
     async def _tell_relay(self, relay: M, what: str, site: str) -> None:
-        """``promote`` its own site, or ``bootstrap`` another one."""
+        """Tell a relay to ``promote`` its own site or ``bootstrap`` another one."""
 
-    # --- who is there
+    # --- present members
 
     def _living(self) -> dict[str, list[str]]:
         return {
@@ -131,7 +131,7 @@ class Course(ABC, Generic[M]):
         }
 
     def _relay(self, site: str) -> M | None:
-        """The member that leads the site's view."""
+        """Return the member that leads the site's view."""
         views = self._views()[site]
         leader = next((name for name, view in views.items() if view[:1] == (name,)), None)
         return None if leader is None else self._member(site, leader)
@@ -140,7 +140,7 @@ class Course(ABC, Generic[M]):
         await self._wait_until(t)
         await action(*args)
 
-    # --- what happens
+    # --- events
 
     async def _fire(self, event: PlannedEvent) -> None:
         match event.fault:
@@ -208,13 +208,13 @@ class Course(ABC, Generic[M]):
             self._go(self._after_failure, site)
 
     async def _after_failure(self, site: str) -> None:
-        """Looks at what is left: at once, and when what is under way has come."""
+        """Examine the other sites: at once, and after messages on their way have arrived."""
         await self._look_after(site)
         await self._wait(self.plan.grace)
         await self._look_after(site)
 
     async def _look_after(self, site: str) -> None:
-        """What do the others have?"""
+        """Examine the contents of the other sites."""
 
     async def _partition(self, event: PlannedEvent) -> None:
         members = {site.name: site.members for site in self.plan.sites}
@@ -239,7 +239,7 @@ class Course(ABC, Generic[M]):
         await self._tell_relay(relay, "promote", site)
 
     async def _bootstrap(self, event: PlannedEvent) -> None:
-        """Every other site that lives sends everything to that one."""
+        """Let every other living site send everything to that one."""
         site = event.targets[0].site
         relays = [self._relay(other.name) for other in self.plan.sites if other.name != site]
         there = [relay for relay in relays if relay is not None]
@@ -255,7 +255,7 @@ class Lasting(Hit, Protocol):
     """A member of a course on trio."""
 
     gone: bool
-    """By a fault, or because it left."""
+    """It ended by a fault or left."""
     paused: bool
 
 
@@ -263,7 +263,7 @@ L = TypeVar("L", bound=Lasting)
 
 
 class TrioCourse(Course[L]):
-    """``_members``: the newest incarnation of each."""
+    """A course of members on trio. ``_members``: the newest incarnation of each."""
 
     def __init__(self, plan: DrillPlan, progress: Progress) -> None:
         super().__init__(plan, progress)

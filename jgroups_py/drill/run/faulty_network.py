@@ -1,8 +1,8 @@
 """A network in memory with faults, for drills of what runs on trio: latency, loss, cuts, silence.
 
-Datagrams are delayed, lost, doubled, put out of order; connections are delayed and keep their order, and
-what a cut holds up comes when it is healed. A driver can vanish (nothing comes or goes any more), be
-killed (its connections are reset) and be paused (what comes waits, its timers do not run).
+Datagrams are delayed, lost, doubled and reordered. Connections are delayed and keep their order; bytes held up by a cut
+arrive after it. A driver can vanish (nothing comes or goes), be killed (its connections are reset) and be paused
+(arrivals wait, timers stand still).
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from jgroups_py.stack.ports import (
 
 Link = Callable[["FaultyDriver", "FaultyDriver"], FaultFigures]
 QUEUE_MAX = 1_000_000
-"""Items on their way, all members together; more are dropped as a full queue of the network would."""
+"""The most items on their way, of all members. More are dropped, as by a full queue of a network."""
 
 
 class FaultyNetwork(MemoryNetwork):
-    """``link``: the figures between two drivers. Run ``carry`` beside the members."""
+    """``link``: returns the figures between two drivers. Run ``carry`` beside the members."""
 
     def __init__(self, chance: random.Random, link: Link) -> None:
         super().__init__()
@@ -47,17 +47,17 @@ class FaultyNetwork(MemoryNetwork):
         self._wake = trio.Event()
         self._streams: dict[tuple[FaultyDriver, FaultyDriver], float] = {}
         self._held: list[tuple[FaultyDriver, FaultyDriver, In]] = []
-        """Of connections that are cut."""
+        """Items held up by cuts."""
         self.cut: Callable[[FaultyDriver, FaultyDriver], bool] = lambda a, b: False
         self.sender: FaultyDriver | None = None
-        """The pipe whose turn it is."""
+        """The driver that sends now."""
 
     def of(self, who: Any, prepare: Callable[[Machine], None]) -> MemberNetwork:
-        """The network as one member sees it."""
+        """Return the network of one member."""
         return MemberNetwork(self, who, prepare)
 
     def carry_item(self, src: FaultyDriver, dst: FaultyDriver, item: In) -> None:
-        """Puts it on its way, or loses it."""
+        """Send an item on its way, or lose it."""
         if src.silent or dst.silent or len(self._heap) >= QUEUE_MAX:
             return
         figures, chance, now = self._link(src, dst), self._chance, trio.current_time()
@@ -74,17 +74,17 @@ class FaultyNetwork(MemoryNetwork):
         elif self.cut(src, dst):
             self._held.append((src, dst, item))
         else:
-            # Never before what was sent earlier on the way between these two.
+            # Never before earlier items between these two.
             at = now + delay + (RESEND_SECONDS if lost else 0.0)
             at = self._streams[src, dst] = max(at, self._streams.get((src, dst), 0.0))
             self._push(at, dst, item)
 
     def later(self, seconds: float, dst: FaultyDriver, item: In) -> None:
-        """A packet of a host to itself."""
+        """Deliver a host's packet to itself."""
         self._push(trio.current_time() + seconds, dst, item)
 
     def healed(self) -> None:
-        """``cut`` has changed: what waited for it goes on its way."""
+        """Send on the items held up by a cut that is healed."""
         held, self._held = self._held, []
         for src, dst, item in held:
             self.carry_item(src, dst, item)
@@ -94,7 +94,7 @@ class FaultyNetwork(MemoryNetwork):
         self._wake.set()
 
     async def carry(self) -> None:
-        """Delivers, for ever."""
+        """Deliver for ever."""
         heap = self._heap
         while True:
             while heap and heap[0][0] <= trio.current_time():
@@ -109,7 +109,7 @@ class FaultyNetwork(MemoryNetwork):
 
 
 class MemberNetwork:
-    """A ``Transport``. ``prepare``: is given each machine before it starts."""
+    """A ``Transport``. ``prepare`` is called with each machine before it starts."""
 
     in_memory = True
 
@@ -130,7 +130,7 @@ class MemberNetwork:
 
 
 class FaultyDriver(MemoryDriver):
-    """``who``: the member. ``silent``: it vanished, or was killed."""
+    """A member's driver. ``silent``: it vanished or was killed."""
 
     network: FaultyNetwork
 
@@ -142,7 +142,7 @@ class FaultyDriver(MemoryDriver):
         self._waiting: list[In] = []
         self._unanswered: dict[Handle, None] = {}
 
-    # --- what the network does
+    # --- called by the network
 
     def receive(self, item: In) -> None:
         sender = self.network.sender
@@ -165,14 +165,14 @@ class FaultyDriver(MemoryDriver):
         before, self.network.sender = self.network.sender, self
         try:
             if self.silent:
-                # Its own end is its own business; nobody else hears of it.
+                # a member's own end reaches nobody
                 return
             super().execute([out for out in outs if not self._in_vain(out)])
         finally:
             self.network.sender = before
 
     def _in_vain(self, out: Out) -> bool:
-        """A connection to who does not answer: neither made nor refused, until it is given up."""
+        """Handle a connection to a silent member: it is neither made nor refused, until it is given up."""
         if isinstance(out, Close):
             self._unanswered.pop(out.handle, None)
         if not isinstance(out, Connect) or not self._silence(out):
@@ -190,14 +190,14 @@ class FaultyDriver(MemoryDriver):
         assert isinstance(other, FaultyDriver)
         return other.silent or (other is not self and self.network.cut(self, other))
 
-    # --- what drills do
+    # --- called by drills
 
     def vanish(self) -> None:
-        """No packet and no close from now on."""
+        """Vanish: send no packet and no close from now on."""
         self.silent = True
 
     def kill(self) -> None:
-        """As ``kill -9``: connections are reset, ports refuse."""
+        """Die as by ``kill -9``: connections are reset, ports refuse."""
         network = self.network
         for (driver, _), peer in list(network.peers.items()):
             if driver is self and peer[0] is not self and isinstance(peer[0], FaultyDriver):
@@ -210,7 +210,7 @@ class FaultyDriver(MemoryDriver):
         self.local.clear()
 
     def unbind(self) -> None:
-        """Its addresses are free: it is dead, or another process begins at the host that vanished."""
+        """Free the addresses: it is dead, or another process starts on its host."""
         network = self.network
         for table in (network.udp, network.listeners):
             for endpoint in [e for e, place in table.items() if place[0] is self]:
@@ -230,12 +230,12 @@ class FaultyDriver(MemoryDriver):
     # --- pausing
 
     def pause(self) -> None:
-        """Until ``resume`` nothing runs here."""
+        """Stop everything here until ``resume``."""
         self._paused = True
         self.machine.advance = lambda now: None  # type: ignore[method-assign]
 
     def resume(self) -> None:
-        """Goes on with what came meanwhile."""
+        """Go on with the items that came meanwhile."""
         if self._paused:
             self._paused = False
             del self.machine.advance
@@ -245,6 +245,6 @@ class FaultyDriver(MemoryDriver):
 
     def turn(self) -> None:
         if self._paused:
-            self._woken = False  # ``resume`` makes a turn; until then nobody need ask again
+            self._woken = False  # ``resume`` makes the next turn
         else:
             super().turn()

@@ -2,7 +2,7 @@
 
     python -m jgroups_py.drill.run.live_member    as jgroups_py.drill.run.member
 
-One more command, ``census``: it logs all that the node has, and tells ``looked``. It tells ``role`` when that changes.
+One more command, ``census``, logs all that the node has and answers ``looked``. The member reports changes of ``role``.
 """
 
 from __future__ import annotations

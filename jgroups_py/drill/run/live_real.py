@@ -30,6 +30,6 @@ class LiveRealDrill(AskedDrill):
             super()._heard(member, told)
 
     def _settled(self) -> bool:
-        """There is a live node, and all others are its backups."""
+        """Is there a live node with all others as its backups?"""
         roles = sorted(self._roles.get(member, "") for member in self._everybody)
         return roles == [*["backup"] * (len(self._everybody) - 1), "live"]

@@ -1,8 +1,9 @@
 """The application of a drill of live and backup: logs that operations append to, and clients that start operations.
 
-An operation writes one entry, ``[origin, number]``, to the end of several logs, one after the other. It returns where each entry stands, and which one
-is before it. So whatever becomes of the nodes, the logs tell whether what a client was told is still so, and whether an operation
-is there by half. Clients at a node that is not live are turned away, as a load balancer would that has not noticed yet.
+An operation appends one entry, ``[origin, number]``, to several logs, one after the other. It returns the place of each
+entry and the one before it. The logs therefore show later whether the client's answer still holds, and whether an
+operation is there by half. Clients at a node that is not live are refused, as behind a load balancer that has not
+noticed a change.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from jgroups_py.livebackup import (
 )
 
 LOOK_SECONDS: Final = 0.005
-"""Between two looks at the node's role."""
+"""Seconds between two looks at the node's role."""
 
 
 class DrillLog(Stateful):
@@ -35,14 +36,14 @@ class DrillLog(Stateful):
         self.entries: list[list[Any]] = []
 
     def append(self, origin: str, number: int) -> list[Any]:
-        """Where the entry stands, from 0, and the entry before it (None: it is the first)."""
+        """Append an entry. Return its place, from 0, and the entry before it (None: it is the first)."""
         before = self.entries[-1] if self.entries else None
         self.entries = [*self.entries, [origin, number]]
         return [len(self.entries) - 1, before]
 
 
 async def append_to(work: Work, origin: str, number: int, logs: list[int], step: float) -> Any:
-    """Append an entry to each of the logs. ``step``: seconds that each takes."""
+    """Append an entry to each of the logs. ``step``: seconds for each."""
     found = []
     for log in logs:
         found.append(await work.get(DrillLog, str(log)).append(origin, number))
@@ -72,7 +73,7 @@ class LiveUser(User[LiveLoad, Append]):
         super().__init__(site, origin, chance, log)
         self._node = node
         self.role = "joining"
-        """The last one that was logged. Clients are served while it is live."""
+        """The last logged role. Clients are served while it is live."""
 
     def source(self, load: LiveLoad) -> Callable[[], Append]:
         chance = self._chance
@@ -98,7 +99,7 @@ class LiveUser(User[LiveLoad, Append]):
             self._log("acked", self._origin, seqno, keys=logs, at=at)
 
     async def watch(self) -> None:
-        """Logs the node's role when it changes. What a new live node has is logged before it serves a client."""
+        """Log the node's role when it changes. The contents of a new live node are logged before it serves a client."""
         while True:
             role = self._node.role
             if role != self.role:
@@ -109,7 +110,7 @@ class LiveUser(User[LiveLoad, Append]):
             await trio.sleep(LOOK_SECONDS)
 
     async def census(self, **more: Any) -> None:
-        """Logs all that this node has."""
+        """Log all that this node has."""
         owned: dict[str, list[list[Any]]] = {}
         for key, state in (await self._node.space.saved()).items():
             owned[key.partition("/")[2]] = [list(entry) for entry in state["entries"]]

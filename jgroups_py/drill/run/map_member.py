@@ -2,8 +2,9 @@
 
     python -m jgroups_py.drill.run.map_member    as jgroups_py.drill.run.member
 
-The file is in the task's ``folder``: the next incarnation opens it again, as after a kill. One more command, ``census``: it logs all that
-the host has, and tells ``looked``. It tells ``linked`` when that changes: with how many hosts.
+The file is in the task's ``folder``: the next incarnation opens it again, as after a kill. One more command,
+``census``, logs all that the host has and answers ``looked``. The member reports changes of ``linked``, the number of
+linked hosts.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ WATCH_SECONDS: Final = 0.02
 
 
 class OpenedMap:
-    """The map as its application sees it; see ``map_user.Keys``."""
+    """The application's access to the map; see ``map_user.Keys``."""
 
     def __init__(self, opened: Map[str, Any]) -> None:
         self._map = opened

@@ -30,7 +30,7 @@ class MapRealDrill(AskedDrill):
             super()._heard(member, told)
 
     def _settled(self) -> bool:
-        """All hosts of a site are linked, and first hosts with those of other sites."""
+        """Are all hosts of a site linked, and the first hosts of all sites?"""
         several = len(self.plan.sites) - 1
         for member in self._everybody:
             names = self.plan.site(member.site).members

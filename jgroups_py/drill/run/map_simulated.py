@@ -1,6 +1,6 @@
 """A drill of maps in virtual time: hosts with the real replica on the real links, channel and protocols.
 
-Only the file is another one: a table in memory, which outlives its process as a file does.
+Only the file is replaced: by a table in memory that outlives its process.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def _wall() -> int:
 
 
 class SimulatedFile(MemoryTable):
-    """The file of a host, and the map as its application sees it."""
+    """The file of a host, and the application's access to the map."""
 
     def __init__(self, node: int) -> None:
         super().__init__()
@@ -50,7 +50,7 @@ class SimulatedFile(MemoryTable):
         self.clock = HybridClock(_wall)
 
     def opened(self) -> None:
-        """A process opens it: its clock begins above all that is there."""
+        """Open the file for a new process: its clock begins above all stored times."""
         self.clock = HybridClock(_wall)
         for entry in self.entries.values():
             self.clock.observe(entry.stamp.time)
@@ -151,7 +151,7 @@ class MapSimulation(TrioSimulation[MapMember]):
         )
 
     def _links(self, member: MapMember) -> int:
-        """The other hosts of its site; a site's first host has those of other sites, too."""
+        """Count the links of a host: the other hosts of its site, and for a first host those of other sites."""
         names = self.plan.site(member.site).members
         return len(names) - 1 + (len(self.plan.sites) - 1) * (member.name == names[0])
 

@@ -1,8 +1,7 @@
 """The application of a map drill: it puts, removes and reads at a rate, and logs what it sees of others' changes.
 
-A value says who wrote it and with which number: ``["NYC", "A#1", 17, padding]``. Puts return at once, so a request never
-waits. What others wrote is looked at when it comes, and all keys are looked at every ``LOOK_SECONDS``, in case nothing said
-that something came.
+A value names its writer and number: ``["NYC", "A#1", 17, padding]``. Puts return at once, so a request never waits.
+Others' values are read when they arrive, and all keys every ``LOOK_SECONDS``, in case an event was missed.
 """
 
 from __future__ import annotations
@@ -22,22 +21,22 @@ from jgroups_py.maps.host import MapEvent
 from jgroups_py.maps.orders import Arrived
 
 LOOK_SECONDS: Final = 0.5
-"""Between two looks at all keys."""
+"""Seconds between two looks at all keys."""
 
 Version = tuple[str, str, int]
-"""Site, ``NAME#incarnation`` and number of who wrote a value."""
+"""Site, ``NAME#incarnation`` and number of a value's writer."""
 
 
 class Keys(Protocol):
-    """What an application sees of a map of this host."""
+    """An application's access to a map of this host."""
 
     @abstractmethod
     def read(self, key: str) -> Any:
-        """The value, or None."""
+        """Return the value, or None."""
 
     @abstractmethod
     def write(self, key: str, value: Any) -> bool:
-        """None removes. False: there was nothing to remove. Raises ``MapError``: nothing was changed."""
+        """Write a value; None removes. False: there was nothing to remove. ``MapError``: nothing was changed."""
 
     @abstractmethod
     def all_keys(self) -> Iterable[str]: ...
@@ -97,16 +96,16 @@ class MapUser(User[MapLoad, MapRequest]):
         more = {} if changed else {"nothing": True}
         self._log("acked", self._origin, seqno, key=request.key, **more)
 
-    # --- what others write
+    # --- writes of others
 
     def on_event(self, event: MapEvent) -> None:
-        """To be called with what the map tells."""
+        """Handle an event of the map."""
         if isinstance(event, Arrived) and self.awake:
             for key, _ in event.entries:
                 self.look(key.decode())
 
     def look(self, key: str) -> None:
-        """Logs what the key holds, if it is not what was seen last."""
+        """Log the key's value if it has changed."""
         version = self._look(key)
         if version != self._seen.get(key):
             self._seen[key] = version
@@ -114,7 +113,7 @@ class MapUser(User[MapLoad, MapRequest]):
             self._log("seen", origin, seqno, key=number_of(key), **more)
 
     async def watch(self) -> None:
-        """Looks at all keys, again and again."""
+        """Look at all keys, again and again."""
         while True:
             await trio.sleep(LOOK_SECONDS)
             if self.awake:
@@ -122,7 +121,7 @@ class MapUser(User[MapLoad, MapRequest]):
                     self.look(key)
 
     def census(self, **more: Any) -> None:
-        """Logs all that this host has."""
+        """Log all that this host has."""
         owned: dict[str, Any] = {}
         for key in self._keys.all_keys():
             version = self._look(key)
@@ -139,7 +138,7 @@ class MapUser(User[MapLoad, MapRequest]):
             raise JGroupsError(f"key {key} has a value that nobody of this drill wrote") from None
 
     def _named(self, version: Version | None) -> tuple[str | None, int | None, dict[str, Any]]:
-        """As a record has it: origin, number, and ``from`` where it is of another site."""
+        """Return a version in the form of records: origin, number, and ``from`` if it is of another site."""
         if version is None:
             return None, None, {}
         site, origin, seqno = version

@@ -1,11 +1,11 @@
-"""One member of a real drill: a process that joins, sends, reads and logs what it is told to.
+"""One member of a real drill: a process that joins, sends, reads and logs by commands.
 
     python -m jgroups_py.drill.run.member    the first line of standard input is its ``Task`` (JSON)
 
 Further lines are commands, one JSON object each: ``join``, ``start`` (with ``zero``), ``cut`` (with
-``ports``), ``vanish``, ``promote``, ``reconcile``, ``tables``, ``leave``. Standard output tells the
-runner: ``ready``, ``view``, ``bridge``, ``tables``, ``ended``. When standard input ends, the process does too: nothing is left of
-a drill whose runner died. Times are those of the host's monotonic clock.
+``ports``), ``vanish``, ``promote``, ``reconcile``, ``tables``, ``leave``. Standard output reports to the runner:
+``ready``, ``view``, ``bridge``, ``tables``, ``ended``. The process ends with its standard input, so a dead runner
+leaves no processes. Times are those of the host's monotonic clock.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ SAMPLE_SECONDS = 0.1
 JOIN_SECONDS_MAX = 30.0
 """How long joining may take on an idle machine."""
 SEND_RUN_MAX = 100
-"""Messages a load generator that fell behind sends at once."""
+"""The most messages that a late load generator sends at once."""
 
 
 class MemberTraffic(msgspec.Struct):
@@ -52,11 +52,11 @@ class MemberTraffic(msgspec.Struct):
     stop: float
     phase: float
     asks: dict[str, Any] = {}
-    """The fields of what a line of traffic asks for, of other workloads than messages."""
+    """The fields of a line of traffic of other workloads than messages."""
 
 
 class Task(msgspec.Struct):
-    """All that a member needs to know."""
+    """The instructions for a member."""
 
     site: str
     name: str
@@ -86,7 +86,7 @@ class Task(msgspec.Struct):
     identifier: int = 0
     """Counted from 1, over all sites."""
     folder: str = ""
-    """For what outlives a member: its next incarnation has the same."""
+    """The folder for files that outlive a member: its next incarnation has the same."""
     settings: dict[str, Any] = {}
     """Of the workload."""
 
@@ -121,14 +121,14 @@ class DrillMember:
     # telling
 
     def tell(self, what: str, **details: Any) -> None:
-        """To the runner. The pipe takes it at once or waits: the runner always reads."""
+        """Report to the runner, which always reads, so the pipe cannot block for long."""
         line = json.dumps({"what": what, "t": time.monotonic(), **details}) + "\n"
         os.write(1, line.encode())
 
     def write(
         self, event: str, origin: str | None = None, seqno: int | None = None, **detail: Any
     ) -> None:
-        """A record of now, to the log."""
+        """Write a record with the present time to the log."""
         self.log.write([self.record(event, origin, seqno, **detail)])
 
     def record(
@@ -174,7 +174,7 @@ class DrillMember:
         return open_channel(task.stack, cluster=task.cluster, **self.channel_options())
 
     def channel_options(self) -> dict[str, Any]:
-        """The arguments of ``open_channel`` for this member, besides stack and cluster."""
+        """Return the arguments of ``open_channel`` for this member, besides stack and cluster."""
         task = self.task
         return {
             "name": f"{task.name}#{task.incarnation}",
@@ -196,7 +196,7 @@ class DrillMember:
 
     @property
     def chance(self) -> random.Random:
-        """The stream of this member's requests."""
+        """Return the random stream of this member's requests."""
         return random.Random(f"{self.task.seed}:requests")
 
     async def serve(
@@ -205,7 +205,8 @@ class DrillMember:
         asks: Callable[..., Any],
         *beside: Callable[[], Coroutine[Any, Any, None]],
     ) -> None:
-        """The requests of the task, each line made by ``asks``, and what runs ``beside``, until the member is to leave."""
+        """Make the requests of the task, each line made by ``asks``, and run ``beside``, until the member must
+        leave."""
         async with trio.open_nursery() as inner:
             for task in (user.watch, *beside):
                 inner.start_soon(task)
@@ -214,7 +215,7 @@ class DrillMember:
             inner.start_soon(self._wait_leave, inner.cancel_scope)
 
     async def _requests(self, user: User[Any, Any], load: Any, traffic: MemberTraffic) -> None:
-        """The requests of a line of traffic, once the drill has begun."""
+        """Make the requests of a line of traffic, once the drill has begun."""
         await self._started.wait()
         assert self.zero is not None
         zero = trio.current_time() - (time.monotonic() - self.zero)
@@ -256,13 +257,13 @@ class DrillMember:
                     self.leaving = True
                 case _:
                     await self.obey(command)
-        os._exit(3)  # the runner is gone; nobody is there whom a goodbye would help
+        os._exit(3)  # the runner is gone; a goodbye helps nobody
 
     async def obey(self, command: dict[str, Any]) -> None:
-        """Requests that only some kinds of members know."""
+        """Obey a command that only some kinds of members know."""
 
     def before_end(self) -> None:
-        """The last words of one that vanishes."""
+        """Log the last words of a member that vanishes."""
 
     def promote(self) -> None:
         assert self.channel is not None, "promote before joining"
@@ -318,7 +319,7 @@ class DrillMember:
                 await self._send(channel, traffic.size, count)
 
     async def _send(self, channel: Channel, size: int, count: int) -> None:
-        """Numbers are given in the order of sending, also when several loads of a member wait."""
+        """Send and number messages in the order of sending, even if several loads of a member wait."""
         async with self._sending:
             await self._send_next(channel, size, count)
 
@@ -358,7 +359,7 @@ class DrillMember:
         self.log.write([self.record(event, origin, seqno, **detail)])
 
     def _tables(self) -> dict[str, tuple[int, int]]:
-        """Entries and bytes of every table of this process; nothing before it has joined."""
+        """Return entries and bytes of every table of this process; empty before it has joined."""
         from jgroups_py.drill.soak import samples, tables
 
         gc.collect()
@@ -391,14 +392,14 @@ class DrillMember:
 
 
 class _Lines:
-    """Lines of a stream."""
+    """Reads lines of a stream."""
 
     def __init__(self, stream: trio.abc.ReceiveStream) -> None:
         self._stream = stream
         self._buffer = b""
 
     async def next(self) -> bytes | None:
-        """The next line without its end; ``None`` when the stream has ended."""
+        """Return the next line without its end; ``None`` at the end of the stream."""
         while b"\n" not in self._buffer:
             data = await self._stream.receive_some()
             if not data:

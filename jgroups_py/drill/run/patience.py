@@ -1,4 +1,4 @@
-"""How long a real drill waits for its processes, on a machine that has other things to do as well."""
+"""Time limits of a real drill on a busy machine."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ import os
 from typing import Final
 
 PATIENCE_MAX: Final = 10.0
-"""A wait becomes at most this many times as long. Something that hangs is reported at some time."""
+"""The largest factor on a wait, so that a hanging process is reported at last."""
 
 
 def waiting_per_core() -> float:
-    """Processes that want to run, for each core, over the last minute; 1 where fewer than that do, or nobody can tell."""
+    """Return the runnable processes for each core, over the last minute; at least 1, also if unknown."""
     if not hasattr(os, "getloadavg"):  # Windows
         return 1.0
     return max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
 
 
 def patient(seconds: float) -> float:
-    """``seconds`` of an idle machine, made longer by what else runs now."""
+    """Return ``seconds`` of an idle machine, longer on a busy one."""
     return seconds * min(PATIENCE_MAX, waiting_per_core())
 
 

@@ -1,4 +1,4 @@
-"""The ports of one real drill, held against other drills of this host until it is over."""
+"""The ports of one real drill, reserved against other drills of this host."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from jgroups_py.drill.run.resolve import DrillError
 
 HOST = "127.0.0.1"
 MEMBERS_MAX = 100
-"""FD_SOCK2 listens 100 ports above its transport: more members would get in each other's way."""
+"""The most members: FD_SOCK2 listens 100 ports above its transport."""
 FD_OFFSET, BRIDGE_OFFSET, GUARD_OFFSET = 100, 200, 400
 """Member i has base + i, its FD_SOCK2 100 above, its bridge 200 above, that one's FD_SOCK2 300; the guard is
 above all of them."""
@@ -22,10 +22,9 @@ BASES = range(20_000, 32_000, GUARD_OFFSET + 1)
 
 @contextmanager
 def port_block(members: int) -> Iterator[int]:
-    """The first port of a block that no other drill takes before the end of the ``with`` block.
+    """Reserve a block of ports until the end of the ``with`` block, and yield its first port.
 
-    Members bind only later: until then the guard, which this process listens on, says that the block
-    is taken.
+    Members bind later: until then this process listens on the guard port, which marks the block as taken.
 
     Raises:
         DrillError: no block is free.

@@ -1,9 +1,8 @@
 """Faults of a real drill, made in each member's driver on receipt.
 
-All members are on one host, so ports tell who is who: each member has its own, known to all. A
-packet or connection from a port of the bridge gets the bridge's figures, every other one those of
-the site. The side that accepted a connection sees a port of the kernel's choice; such a connection counts as
-one of the bridge while the member is relay.
+All members are on one host, so ports identify them: each member has its own, known to all. A packet or connection from
+a port of the bridge gets the bridge's figures, every other one the site's. An accepted connection comes from a port of
+the kernel's choice; it counts as one of the bridge while the member is relay.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from jgroups_py.stack.ports import Endpoint
 RESEND_SECONDS = 0.2
 """The time that a lost packet costs a connection: TCP's first time-out."""
 REORDER_SECONDS = 0.005
-"""How long a datagram is held back, at most, to be overtaken."""
+"""The longest delay of a datagram that is to be overtaken."""
 
 
 class PortFaults:
@@ -46,11 +45,11 @@ class PortFaults:
         return self._vanished
 
     def vanish(self) -> None:
-        """No packet and no close from now on."""
+        """Vanish: send no packet and no close from now on."""
         self._vanished = True
 
     def datagram(self, source: Endpoint) -> Sequence[float]:
-        """Delay of each copy; empty: lost."""
+        """Return the delay of each copy of a datagram. Empty: it is lost."""
         figures = self._of(source[1])
         if not self.sends(source) or self._happens(figures.loss):
             return ()
@@ -62,14 +61,14 @@ class PortFaults:
         return (delay,)
 
     def stream(self, peer: Endpoint) -> float | None:
-        """Delay of bytes of a connection; ``None``: nothing passes now."""
+        """Return the delay of bytes of a connection. ``None``: nothing passes now."""
         if not self.sends(peer):
             return None
         figures = self._of(peer[1])
         return self._delay(figures) + (RESEND_SECONDS if self._happens(figures.loss) else 0.0)
 
     def sends(self, dest: Endpoint) -> bool:
-        """Whether anything leaves for there."""
+        """May anything leave for this destination?"""
         return not self._vanished and dest[1] not in self.cut
 
     def _of(self, port: int) -> FaultFigures:

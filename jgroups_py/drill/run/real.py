@@ -38,7 +38,7 @@ from jgroups_py.drill.run.runner import Progress, RunLog
 from jgroups_py.driver.multicast import probe_multicast
 
 LOOK_SECONDS = 30.0
-"""For all members together to say what they have, and again to read every key; on an idle machine."""
+"""The most seconds for all members to report their contents, and again to read every key, on an idle machine."""
 CLOSE_SECONDS = 5.0
 """How long members may take to end when the drill is over."""
 STDERR_LINES = 3
@@ -97,7 +97,7 @@ class Process:
     """Addresses (hex), coordinator first."""
     bridge: tuple[str, ...] = ()
     gone: bool = False
-    """By a fault, or because it left."""
+    """It ended by a fault or left."""
     vanished: bool = False
     paused: bool = False
     ended: trio.Event = field(default_factory=trio.Event)
@@ -116,9 +116,9 @@ class RealDrill(TrioCourse[Process]):
 
     start_seconds = START_SECONDS_MAX
     sample_seconds = SAMPLE_SECONDS
-    """Between a member's samples of RELAY's buffer."""
+    """Seconds between a member's samples of RELAY's buffer."""
     module = "jgroups_py.drill.run.member"
-    """The command of a member's process."""
+    """The module of a member's process."""
 
     def __init__(self, plan: DrillPlan, progress: Progress, folder: Path, base: int) -> None:
         super().__init__(plan, progress)
@@ -130,8 +130,8 @@ class RealDrill(TrioCourse[Process]):
         self._address: dict[str, Process] = {}
         self._bridge_address: dict[str, Process] = {}
         self._lost: dict[tuple[str, str], dict[tuple[str, str], None]] = {}
-        """By member, who fell while it was cut off from there: what is on its way still, in the kernel
-        of this host, would have been lost with them."""
+        """By member, the members that fell while cut off from it. Their messages still in this host's kernel would have
+        been lost with them."""
         self._index = {who: i for i, who in enumerate(plan.members)}
         self._bridged = len(plan.sites) > 1
         self._base = base
@@ -155,7 +155,7 @@ class RealDrill(TrioCourse[Process]):
     # before the start
 
     def _stack_of(self, stack: str) -> str:
-        """The stack, or its TCP sister where this machine has no usable multicast."""
+        """Return the stack, or its TCP form if this machine has no usable multicast."""
         probe = probe_multicast(HOST)
         path = Path(stack)
         if probe or path.name not in ("udp.xml", "relay-udp.xml"):
@@ -220,7 +220,7 @@ class RealDrill(TrioCourse[Process]):
                 stdout=subprocess.PIPE,
                 stderr=errors,
                 env={**os.environ, "IP_MULTICAST_IF": HOST},
-                start_new_session=True,  # an interrupt is for the runner, which ends them
+                start_new_session=True,  # only the runner gets an interrupt, and ends them
             )
         member = Process(site, name, incarnation, process, log, stderr)
         self._everybody.append(member)
@@ -291,7 +291,7 @@ class RealDrill(TrioCourse[Process]):
                 raise DrillError(f"{member} does not listen any more: {_last(member)}") from None
 
     async def _listen(self, member: Process) -> None:
-        """The lines that the member tells, until it ends."""
+        """Read the member's lines until it ends."""
         assert member.process.stdout is not None
         buffer = b""
         async for data in member.process.stdout:
@@ -318,7 +318,7 @@ class RealDrill(TrioCourse[Process]):
                 member.bridge = tuple(told["members"])
                 self._bridge_records.append((told["t"], member, told["id"], told["members"]))
             case "vanished":
-                # It has logged so itself. Its actions from now on are nobody's business.
+                # It has logged this itself; its later actions do not count.
                 if member.process.poll() is None:
                     os.kill(member.process.pid, signal.SIGSTOP)
             case "ended":
@@ -332,12 +332,12 @@ class RealDrill(TrioCourse[Process]):
                 member.gone = True
 
     async def _kill_all(self) -> None:
-        """Nothing of the drill is left running."""
+        """Kill all processes of the drill."""
         for member in self._everybody:
             member.gone = True
             if member.process.returncode is None:
                 member.process.kill()
-        with trio.move_on_after(CLOSE_SECONDS):  # only uninterruptible sleep outlives a kill
+        with trio.move_on_after(CLOSE_SECONDS):  # only an uninterruptible sleep survives a kill
             for member in self._everybody:
                 await member.process.wait()
 
@@ -352,7 +352,7 @@ class RealDrill(TrioCourse[Process]):
             async with trio.open_nursery() as nursery:
                 self._nursery = nursery
                 await self._run(nursery)
-                # Living members are killed: the drill is judged as it is now.
+                # kill living members: the present state is judged
                 await self._kill_all()
                 nursery.cancel_scope.cancel()
         finally:
@@ -383,10 +383,10 @@ class RealDrill(TrioCourse[Process]):
         await self._last_look()
 
     async def _last_look(self) -> None:
-        """When the drill is over, before it is judged."""
+        """Look at all members when the drill is over, before the verdict."""
 
     def _todo(self) -> Iterator[tuple[float, Callable[[Any], Any], Any]]:
-        """When what is done, and to what."""
+        """Yield the actions of the drill with their times."""
         for event in self.plan.events:
             yield event.at, self._fire, event
 
@@ -408,7 +408,7 @@ class RealDrill(TrioCourse[Process]):
         return True
 
     def _names(self, member: Process) -> tuple[str, ...]:
-        """The member's view, by name."""
+        """Return the member's view, by name."""
         addresses = member.view or ()
         return tuple(self._address[a].name for a in addresses if a in self._address)
 
@@ -417,7 +417,7 @@ class RealDrill(TrioCourse[Process]):
         return all(len(relay.bridge) == len(relays) for relay in relays)
 
     def _settled(self) -> bool:
-        """May it begin? All have joined."""
+        """May the drill begin: have all joined?"""
         return True
 
     def _unfinished(self) -> str:
@@ -460,11 +460,11 @@ class RealDrill(TrioCourse[Process]):
             os.kill(member.process.pid, signal.SIGKILL)
         else:
             member.vanished = True
-            self._resume(member)  # one that is stopped does not listen
+            self._resume(member)  # a stopped process does not listen
             await self._tell(member, do="vanish", **detail)
 
     async def _before_crash(self, member: Process) -> None:
-        """The facts that must be known of it first."""
+        """Collect the facts of a member before its crash."""
 
     async def _leave(self, member: Process) -> None:
         member.gone = True
@@ -495,7 +495,7 @@ class RealDrill(TrioCourse[Process]):
         await self._tell(member, do="start", zero=self._zero)
 
     async def _cuts_changed(self) -> None:
-        """To every member, the ports it cannot reach now."""
+        """Tell every member the ports that it cannot reach now."""
         for who, member in self._members.items():
             far = [*self._beyond(who), *self._lost.get(who, ())]
             if self._inject and not member.gone:
@@ -503,7 +503,7 @@ class RealDrill(TrioCourse[Process]):
                 await self._tell(member, do="cut", ports=ports)
 
     def _beyond(self, who: tuple[str, str]) -> list[tuple[str, str]]:
-        """The members that are cut off from there."""
+        """Return the members that are cut off from it."""
         return [
             other
             for sides in self._cuts
@@ -520,7 +520,7 @@ class RealDrill(TrioCourse[Process]):
     # what is logged
 
     def merged(self) -> Iterator[DrillRecord]:
-        """All records by time, from the drill's zero."""
+        """Yield all records by time, from the drill's zero."""
         sources: list[Iterator[DrillRecord]] = [
             self._shifted(read_log(member.log)) for member in self._everybody if member.log.exists()
         ]
@@ -534,7 +534,7 @@ class RealDrill(TrioCourse[Process]):
             yield record._replace(t=record.t - self._zero)
 
     def _named(self, record: DrillRecord) -> DrillRecord:
-        """Addresses become names; names of origins get their incarnation."""
+        """Replace addresses by names, and add incarnations to origins."""
         if record.event in ("view", "suspect") and record.detail is not None:
             if record.detail.get("bridge"):
                 return record
@@ -565,8 +565,7 @@ class RealDrill(TrioCourse[Process]):
 
 
 class AskedDrill(RealDrill):
-    """A drill the members of which are asked, and tell ``looked`` when they have logged what they were asked for: at the end
-    all that they have."""
+    """A drill whose members log all that they have at the end, when asked, and then answer ``looked``."""
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
@@ -597,6 +596,6 @@ class AskedDrill(RealDrill):
 
 
 def _last(member: Process) -> str:
-    """The end of what the process said on standard error."""
+    """Return the end of the process' standard error."""
     lines = member.stderr.read_text(errors="replace").strip().splitlines()
     return " / ".join(lines[-STDERR_LINES:]) or "it said nothing"

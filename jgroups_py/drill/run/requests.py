@@ -1,10 +1,9 @@
 """Requests to a cache, as a cluster of servers behind a load balancer gets them.
 
-The precondition of buddy replication is that requests are spread evenly and are sticky. Here each key
-has a home, one member of those that are there (rendezvous hashing: when a member goes, its keys are
-spread over the others and no other key moves). A member asks for a key that is at home there with the
-probability ``stickiness``, else for one that is at home elsewhere: that request has gone astray.
-Stickiness 1 is a perfect load balancer, 0 one that always errs.
+Buddy replication needs requests that are spread evenly and are sticky. Here each key has a home among the present
+members (rendezvous hashing: when a member goes, only its keys move). With the probability ``stickiness`` a member asks
+for a key at home there, else for a foreign one: that request has gone astray. Stickiness 1 is a perfect load balancer,
+0 one that always errs.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ class DrillRequest(NamedTuple):
 
 
 def home(key: int, members: Sequence[str]) -> str:
-    """The member a load balancer sends requests for ``key`` to. Stable across processes."""
+    """Return the member to which a load balancer sends requests for ``key``. Stable across processes."""
     return max(members, key=lambda name: blake2b(f"{name}/{key}".encode(), digest_size=8).digest())
 
 
@@ -52,7 +51,7 @@ def homes(keys: int, members: tuple[str, ...]) -> dict[str, list[int]]:
 
 
 class Requests:
-    """The requests to one member. ``chance``: its own stream."""
+    """The requests to one member. ``chance``: its own random stream."""
 
     def __init__(self, load: Load, me: str, chance: random.Random) -> None:
         self._load = load
@@ -60,13 +59,13 @@ class Requests:
         self._chance = chance
 
     def next(self, members: Sequence[str]) -> DrillRequest:
-        """The next one, with these members in the cluster."""
+        """Return the next request, with these members in the cluster."""
         load, chance = self._load, self._chance
         read = chance.random() < load.read_ratio
         mine = homes(load.keys, tuple(sorted(members)))[self._me]
         sticky = chance.random() < load.stickiness
         if sticky == bool(mine):
-            # Sticky and at home here, or astray and nothing is at home here: every key is another's.
+            # Sticky: a key at home here. Astray without such keys: any key is another's.
             key = chance.choice(mine) if mine else chance.randrange(load.keys)
             return DrillRequest(key, read, bool(mine))
         if len(mine) == load.keys:  # nobody else has any

@@ -1,6 +1,6 @@
-"""The members that ``NYC.relay`` is, at the moment an event fires.
+"""From roles such as ``NYC.relay`` to members, at the moment of an event.
 
-The runner says who lives and which view each of them has; the view most of them hold decides.
+The runner knows the living members and their views; the view of most of them decides.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ class DrillError(JGroupsError):
 
 
 def main_view(views: Sequence[Sequence[str]]) -> tuple[str, ...]:
-    """The view held by most; of equals the one held first in the order given."""
+    """Return the view held by most; of equals the first one in the given order."""
     counts: dict[tuple[str, ...], int] = {}
     for view in views:
         counts[tuple(view)] = counts.get(tuple(view), 0) + 1
@@ -31,7 +31,7 @@ def resolve(
     views: Mapping[str, Mapping[str, Sequence[str]]],
     gone: Mapping[str, Sequence[str]],
 ) -> list[tuple[str, str]]:
-    """(site, name) of the event's targets, in the order in which they are hit.
+    """Return (site, name) of the event's targets, in the order of the action.
 
     Args:
         event: crash, vanish, pause, leave or restart.
@@ -39,7 +39,7 @@ def resolve(
         views: site -> name -> the names in its newest view, in the view's order.
         gone: site -> names that crashed, vanished or left.
 
-    Raises ``DrillError`` naming file and line when somebody is not there.
+    Raises ``DrillError`` with file and line if a target is absent.
     """
     chance = random.Random(event.stream)
     chosen: list[tuple[str, str]] = []
@@ -67,7 +67,7 @@ def member(
     chance: random.Random,
     place: str,
 ) -> str:
-    """The name one selector stands for. Raises ``DrillError``."""
+    """Return the name for a selector. Raises ``DrillError``."""
     there = list(living.get(target.site, ()))
     if not target.is_role:
         if target.what not in there:
@@ -97,7 +97,7 @@ def groups(
     views: Mapping[str, Mapping[str, Sequence[str]]],
     members: Mapping[str, Sequence[str]],
 ) -> list[list[tuple[str, str]]]:
-    """The sides of a partition as (site, name); a site stands for all that ever were its members.
+    """Return the sides of a partition as (site, name). A site stands for all its members, past ones included.
 
     Args:
         members: site -> all names of the drill file; a restarted one is cut off as well.

@@ -15,13 +15,13 @@ from jgroups_py.drill.log import DrillRecord
 
 
 class Progress(Protocol):
-    """Told how far the drill is."""
+    """A receiver of a drill's progress."""
 
     def at(self, t: float) -> None:
-        """The drill has come to ``t`` seconds."""
+        """Note that the drill has come to ``t`` seconds."""
 
     def say(self, t: float, text: str) -> None:
-        """Something happened that people want to read."""
+        """Report an event for people."""
 
 
 class NoProgress:
@@ -36,7 +36,7 @@ class NoProgress:
 
 @dataclass
 class RunLog:
-    """A drill that was run."""
+    """The log of a finished drill."""
 
     mode: str
     """``simulated`` or ``real``."""

@@ -27,23 +27,23 @@ from jgroups_py.values.events import Failed
 from jgroups_py.values.view import View
 
 SAMPLE_SECONDS = 0.1
-"""Between samples of the relays' buffers."""
+"""Seconds between samples of the relays' buffers."""
 SLICE_SECONDS = 0.25
 """Virtual time between two looks of ``progress``."""
 REST_SECONDS = 120.0
 """Virtual time after the drill's end in which RELAY must come to rest."""
 BLOCKED_SECONDS = 0.01
-"""After which a load generator that has no credit tries again."""
+"""Seconds after which a load generator without credit tries again."""
 BEHIND_RUN, BEHIND_FACTOR = 10, 10
-"""A load generator that fell behind sends so many messages at once, or catches up so many times as
-fast as its rate: an application that is told to wait again still hears it in time."""
+"""A late load generator sends so many messages at once, or catches up at so many times its rate. Flow control can
+therefore still stop it in time."""
 INSIDE_LATENCY, BETWEEN_LATENCY = 0.0002, 0.04
-"""Where the drill names none."""
+"""The default latencies."""
 TCP_PORT, BRIDGE_PORT = 7800, 8000  # FD_SOCK2 listens 100 above each
 
 
 class BrokenInvariant(DrillError):
-    """A check after a step does not hold: a bug in the stack, whatever the judge says."""
+    """An invariant failed after a step: a bug in the stack, whatever the verdict."""
 
 
 def run_simulated(plan: DrillPlan, progress: Progress, *, check: bool = True) -> RunLog:
@@ -67,7 +67,7 @@ def run_simulated(plan: DrillPlan, progress: Progress, *, check: bool = True) ->
 
 @types.coroutine
 def _until(t: float) -> Generator[float, None, None]:
-    """The condition that a course waits for; ``Simulation`` goes on with it then."""
+    """Wait, in a course, until ``t``; ``Simulation`` then goes on with the course."""
     yield t
 
 
@@ -95,7 +95,7 @@ class Simulation(Course[Member]):
         self._member_of: dict[Host, Member] = {}
         self._leaving: dict[Member, None] = {}
         self._tokens: dict[int, int] = {}
-        """Of partitions that stand, by their sides."""
+        """Tokens of unhealed partitions, by their sides."""
         self._seqnos: dict[Member, int] = {}
         self._site_index = {site.name: i for i, site in enumerate(plan.sites)}
         self._index = {
@@ -150,7 +150,7 @@ class Simulation(Course[Member]):
         self._come_to_rest()
 
     def _come_to_rest(self) -> None:
-        """Nothing more is logged; RELAY must come to rest where everybody is there for it."""
+        """Check, without a log, that RELAY comes to rest wherever it is complete."""
         oracle = self.world.oracle
         if oracle is None:
             return
@@ -162,7 +162,7 @@ class Simulation(Course[Member]):
             self.world.run_for(2 * SLICE_SECONDS)
 
     def explain(self, error: AssertionError) -> str:
-        """One line for a broken invariant."""
+        """Return one line about a broken invariant."""
         found = violation_of(error, self.world.now)
         what, t = found.detail, found.at - self._zero
         if isinstance(error, Violated):
@@ -177,7 +177,7 @@ class Simulation(Course[Member]):
         self._go_on(action(*args))
 
     def _go_on(self, running: Coroutine[float, None, None]) -> None:
-        """Until it waits, and again when that time has come."""
+        """Run a course until it waits, and again at the time that it waits for."""
         try:
             t = running.send(None)
         except StopIteration:
@@ -192,7 +192,7 @@ class Simulation(Course[Member]):
 
     @property
     def now(self) -> float:
-        """Seconds since the drill's zero."""
+        """Return the seconds since the drill's zero."""
         return self.world.now - self._zero
 
     def _start_all(self) -> None:
@@ -375,7 +375,7 @@ class Simulation(Course[Member]):
         member = self.world.member(load.member, load.site)
         interval = 1 / load.rate
         if not self._runs(member) or member.host.paused or member.view is None:
-            # Nobody there, or nobody awake: what it would have sent is not made up for.
+            # absent or paused: its messages are not made up for
             self._later(self.now + interval, self._load, load, self.now + interval)
             return
         if member.blocked:
@@ -427,7 +427,7 @@ class Simulation(Course[Member]):
 
     async def _restart(self, site: str, name: str) -> None:
         former = self.world.member(name, site)
-        while former.alive:  # it says goodbye still
+        while former.alive:  # it is still leaving
             await self._wait(BLOCKED_SECONDS)
         self._leaving.pop(former, None)
         self.progress.say(self.now, f"restart {site}.{name}")

@@ -1,7 +1,8 @@
 """A drill in virtual time of something that runs on trio: one process, a clock that jumps, a network in memory.
 
-Channels and protocols, and what runs on them, are the real ones; only packets, time and the order in which tasks run come from
-the seed. A workload says what a member opens (``_open``), when all is ready (``_ready``), and what is looked at in the end.
+Channels, protocols and everything above are the real ones; only packets, time and the order of tasks come from the
+seed. A workload defines how a member opens (``_open``), when all is ready (``_ready``), and the last look
+(``_last_look``).
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from jgroups_py.values.view import View
 
 INSIDE = FaultFigures(latency=0.0002)
 BETWEEN = FaultFigures(latency=0.04)
-"""Where the drill names none."""
+"""The default between sites."""
 PORT, BRIDGE_PORT, MCAST_PORT = 7800, 8000, 45_000
 EPOCH: Final = 1_800_000_000
 """The wall clock's seconds at the beginning of virtual time."""
@@ -61,7 +62,7 @@ class SimulatedMember:
     user: User[Any, Any] | None = None
     traffic: trio.CancelScope | None = None
     bridge: View | None = None
-    """The newest one, while it is relay."""
+    """The newest view of the bridge, while it is relay."""
 
     @property
     def origin(self) -> str:
@@ -69,7 +70,7 @@ class SimulatedMember:
 
     @property
     def view(self) -> tuple[str, ...]:
-        """Names without incarnations."""
+        """Return the view's names without incarnations."""
         channel = self.channel
         if channel is None:
             return ()
@@ -102,7 +103,7 @@ class TrioSimulation(TrioCourse[M]):
     """One run. ``folder``: for files of this run."""
 
     unready = "not every member has its full view"
-    """The problem, when ``_ready`` does not become true."""
+    """The error text if ``_ready`` never becomes true."""
 
     def __init__(self, plan: DrillPlan, progress: Progress, folder: Path) -> None:
         super().__init__(plan, progress)
@@ -143,7 +144,7 @@ class TrioSimulation(TrioCourse[M]):
             },
         )
 
-    # --- what a workload says
+    # --- defined by a workload
 
     @abstractmethod
     def _new_member(self, site: str, name: str, incarnation: int, network: MemberNetwork) -> M: ...
@@ -153,14 +154,14 @@ class TrioSimulation(TrioCourse[M]):
         """Open what the member uses, call ``started``, keep it open until ``member.closing``. Call ``_opened`` meanwhile."""
 
     def _ready(self) -> bool:
-        """May the drill begin? Every member has its full view."""
+        """May the drill begin: does every member have its full view?"""
         return all(
             sorted(member.view) == sorted(self.plan.site(member.site).members)
             for member in self._members.values()
         )
 
     async def _last_look(self) -> None:
-        """When the drill is over, before it is judged."""
+        """Look at all members when the drill is over, before the verdict."""
 
     # --- the course of it
 
@@ -248,7 +249,7 @@ class TrioSimulation(TrioCourse[M]):
                 member.gone = True
 
     def _opened(self, member: M, channel: Channel, view: View) -> None:
-        """The member has its channel, and was given this view: it is logged from now on."""
+        """Note that the member has its channel and this view. It is logged from now on."""
         member.channel = channel
         self._log(member, "join", incarnation=member.incarnation)
         self._on_view(member, view)
@@ -257,7 +258,7 @@ class TrioSimulation(TrioCourse[M]):
     async def _until_closing(
         self, member: M, beside: Callable[[], Coroutine[Any, Any, None]]
     ) -> None:
-        """Runs ``beside`` as long as the member is there."""
+        """Run ``beside`` as long as the member exists."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(beside)
             await member.closing.wait()
@@ -329,7 +330,7 @@ class TrioSimulation(TrioCourse[M]):
         )
 
     def _watch_bridge(self, member: M) -> None:
-        """The sites that the relays see, as in a drill of messages."""
+        """Log the sites on the bridge, as in a drill of messages."""
         if member.channel is None or member.gone:
             return
         child = stacks.bridge_stack(member.channel.stack)
@@ -429,6 +430,6 @@ class TrioSimulation(TrioCourse[M]):
 
 
 def _forget_group(member: SimulatedMember) -> None:
-    """It ends without a goodbye: nobody would answer."""
+    """End a member without a goodbye: nobody would answer."""
     if member.channel is not None:
         member.channel.driver_ended()

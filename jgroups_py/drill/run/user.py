@@ -1,4 +1,4 @@
-"""The application of a drill's member: it begins something at a rate, whatever the workload is."""
+"""The application of a drill's member: it makes requests at a rate, for any workload."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import Any, Final, Generic, Protocol, TypeVar
 import trio
 
 UNDER_WAY_MAX: Final = 1000
-"""Requests of one member that have no answer yet; further ones are counted as failed."""
+"""Unanswered requests of one member; further ones count as failed."""
 
 L = TypeVar("L")
 R = TypeVar("R")
 
 
 class Log(Protocol):
-    """Where records go; the time is that of the call."""
+    """Writes a record with the time of the call."""
 
     def __call__(
         self, event: str, origin: str | None = None, seqno: int | None = None, **detail: Any
@@ -25,8 +25,8 @@ class Log(Protocol):
 
 
 class User(ABC, Generic[L, R]):
-    """One member's requests. ``L``: a line of traffic, ``R``: a request. ``origin``: ``NAME#incarnation``. ``awake``: does the process
-    run?"""
+    """One member's requests. ``L``: a line of traffic. ``R``: a request. ``origin``: ``NAME#incarnation``. ``awake``:
+    is the process running?"""
 
     def __init__(self, site: str, origin: str, chance: random.Random, log: Log) -> None:
         self._site = site
@@ -40,22 +40,22 @@ class User(ABC, Generic[L, R]):
 
     @abstractmethod
     def source(self, load: L) -> Callable[[], R]:
-        """Gives the requests of a line of traffic, one at each call."""
+        """Return a source of requests for a line of traffic, one at each call."""
 
     @abstractmethod
     async def do(self, request: R, load: L) -> None:
-        """Makes a request, and logs what came of it."""
+        """Make a request and log its result."""
 
     @abstractmethod
     def refuse(self, request: R, why: str) -> None:
-        """Logs a request that was not made."""
+        """Log a request that was not made."""
 
     @abstractmethod
     async def watch(self) -> None:
-        """What it does beside requests, until it is cancelled."""
+        """Run beside the requests, until cancelled."""
 
     def last_words(self) -> None:
-        """Logs the facts that must be known of a member that is about to fall, or was expelled."""
+        """Log the facts of a member that is about to fall or was expelled."""
 
     async def requests(self, load: L, rate: float, start: float, stop: float, zero: float) -> None:
         """Make ``rate`` requests a second from ``start`` to ``stop``, on trio's clock from ``zero`` on. Return when all are answered."""
@@ -65,7 +65,7 @@ class User(ABC, Generic[L, R]):
             while due < stop:
                 await trio.sleep_until(zero + due)
                 due += 1 / rate
-                if not self.awake:  # who sleeps is asked for nothing
+                if not self.awake:  # a paused member makes no requests
                     continue
                 request = following()
                 if self._under_way >= UNDER_WAY_MAX:

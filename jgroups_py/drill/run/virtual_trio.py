@@ -1,7 +1,8 @@
-"""trio under a clock that jumps, its tasks in an order that comes from a seed.
+"""trio with a jumping clock and an order of tasks from a seed.
 
-trio draws the order of its tasks. It lets Hypothesis seed that chance, by a plug-in that hands it to
-``hypothesis.register_random``; here we stand in for Hypothesis. The same plug-in makes trio sort the tasks that may run.
+trio draws the order of its tasks. A plug-in gives Hypothesis its random generator through
+``hypothesis.register_random``; this module stands in for Hypothesis. The same plug-in makes trio sort the tasks that
+may run.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ def run(
     seed: int,
     clock: MockClock | None = None,
 ) -> None:
-    """Runs ``main`` to its end, its tasks in any order, the same one for the same seed. Groups of errors are unwrapped.
+    """Run ``main`` to its end, with an order of tasks that depends on the seed only. Groups of errors are unwrapped.
 
     From now on trio sorts the tasks of this process before it draws their order. Without that, tasks that wait for one thing
     become able to run in the order of their places in memory, so a seed would not give the same run again.
@@ -52,7 +53,7 @@ def _ordered(seed: int) -> Iterator[None]:
 
 @functools.cache
 def _chance() -> random.Random:
-    """The random numbers that trio draws from."""
+    """Return the random generator of trio."""
     return _told_by(_plugin())
 
 

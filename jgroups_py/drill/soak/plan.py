@@ -1,12 +1,12 @@
-"""The events of a long run: cycles of churn, each ended by a calm moment in which is measured.
+"""The events of a long run: cycles of churn, each with a calm moment for measuring at its end.
 
     |<------------- churn ------------->|<------------ calm ----------->|
     | faults, each undone after a while | all are back; nothing happens |  sample
     |<---------------------- traffic --------------------->|<- quiet -->|
 
-Everything is drawn from the seed and the number of the cycle. Targets are names or roles, as in drill
-files; which member has a role shows when the fault fires. The first two members of the first site are
-``ELDERS``: no fault ends them, so that a process lives as long as the run, one of them as relay.
+Everything is drawn from the seed and the number of the cycle. Targets are names or roles, as in drill files; a role
+becomes a member when the fault fires. The first two members of the first site are ``ELDERS``: no fault ends them, so
+two processes live as long as the run, one of them as relay.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ SITES_MAX: Final = 20
 MEMBERS_MAX: Final = 100
 """Of one site."""
 CYCLES_MIN: Final = 4
-"""So that the first quarter has a calm moment."""
+"""The least cycles, so that the first quarter has a calm moment."""
 HOURS_MAX: Final = 24.0 * 365
 ELDERS: Final = 2
 SIZE: Final = 200
@@ -55,9 +55,9 @@ class Pace:
     cycle: float
     calm: float
     quiet: float
-    """At the end of the calm: no traffic either."""
+    """Seconds without traffic at the end of the calm."""
     away: tuple[float, float]
-    """How long who crashed, left or vanished stays away."""
+    """How long a member stays away that crashed, left or vanished."""
     cut: tuple[float, float]
     """How long a partition lasts."""
     pause: tuple[float, float]
@@ -82,7 +82,7 @@ SIMULATED_SETTINGS: Final = {
     "RELAY.ack_interval": 1.0,
     "RELAY.gap_wait": 60.0,
 }
-"""Those of udp.xml instead of relay-udp.xml's: a quiet group has an eighth of the packets."""
+"""Settings as in udp.xml instead of relay-udp.xml: a quiet group sends an eighth of the packets."""
 REAL: Final = Pace(150, 50, 12, (5, 20), (2, 20), (0.5, 3), 0.5)
 REAL_SETTINGS: Final = {
     "FD_ALL3.timeout": 10.0,
@@ -90,7 +90,7 @@ REAL_SETTINGS: Final = {
     "GMS.agree_timeout": 15.0,
     "RELAY.max_age": 150.0,
 }
-"""Detection so that a busy machine expels nobody; what RELAY remembers by age is full in time."""
+"""Slow detection, so that a busy machine expels nobody, and short memories of RELAY, so that they fill in time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,17 +101,17 @@ class Cycle:
     start: float
     events: tuple[PlannedEvent, ...]
     back: tuple[tuple[float, str], ...]
-    """(when, site): who is gone from there returns."""
+    """(when, site): the absent members of the site return."""
     loads: tuple[Load, ...]
     calm_at: float
-    """Everybody returns, nothing is cut."""
+    """When everybody returns and all cuts are healed."""
     quiet_at: float
     end: float
-    """When is measured."""
+    """The time of the measurement."""
 
     @property
     def probe_at(self) -> float:
-        """When everything is at rest, and each sends one more message."""
+        """Return when everything is at rest and each member sends one more message."""
         return (self.quiet_at + self.end) / 2
 
 
@@ -140,7 +140,7 @@ class SoakPlan:
 
 
 def scaled(pace: Pace, settings: Mapping[str, float], by: float) -> tuple[Pace, dict[str, float]]:
-    """All times ``by`` times as long."""
+    """Return all times ``by`` times as long."""
 
     def span(times: tuple[float, float]) -> tuple[float, float]:
         return times[0] * by, times[1] * by
@@ -167,10 +167,10 @@ def make(
     *,
     stack: str = "relay-udp.xml",
 ) -> SoakPlan:
-    """``settings``: times (``PROTOCOL.attribute``, seconds) of the sites' stacks and the bridge's.
+    """Make a plan. ``settings``: times (``PROTOCOL.attribute``, seconds) of the sites' stacks and the bridge's.
 
     Raises:
-        ConfigError: figures that make no run.
+        ConfigError: the figures are impossible.
     """
     if not 2 <= sites <= SITES_MAX:
         raise ConfigError(f"sites must be 2 to {SITES_MAX}, got {sites}")
@@ -276,7 +276,7 @@ class _Draw:
         self.back.append((at + self.until(at, pace.away), site.name))
 
     def until(self, at: float, span: tuple[float, float]) -> float:
-        """A duration that ends before the calm."""
+        """Draw a duration that ends before the calm."""
         return min(self.random.uniform(*span), self.calm_at - at)
 
     def partition(self, at: float, *sides: Sequence[tuple[str, str | None]]) -> None:

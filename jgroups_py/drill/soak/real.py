@@ -1,7 +1,7 @@
-"""A long run for real: processes and sockets on this machine, the same churn, looked at from outside.
+"""A long run for real: processes and sockets on this machine, the same churn, measured from outside.
 
-At each calm moment every process tells its tables; memory, open files and threads are the kernel's word.
-The messages that applications sent and were delivered are judged at the end, as in a drill.
+At each calm moment every process reports its tables; the kernel reports memory, open files and threads. The messages of
+applications are judged at the end, as in a drill.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from jgroups_py.drill.soak.plan import Cycle, SoakPlan
 from jgroups_py.drill.soak.samples import SoakRun, SoakSample
 
 ANSWER_SECONDS: Final = 10.0
-"""How long a process may take to tell its tables."""
+"""How long a process may take to report its tables."""
 LEAVE_SECONDS: Final = 10.0
 """After which a process that wants to leave is killed."""
 SLACKS: Final = {"rss": 1_000_000.0, "uss": 1_000_000.0, "fds": 3.0, "threads": 1.0}
-"""Of one process: what it may grow by beside the tolerance."""
+"""Allowed growth of one process beside the tolerance."""
 
 
 def run_real(plan: SoakPlan, progress: Progress) -> SoakRun:
-    """Raises ``DrillError``, ``ConfigError`` when it could not be run."""
+    """Run a plan. Raises ``DrillError``, ``ConfigError``: it could not be run."""
     begun = time.monotonic()
     with (
         tempfile.TemporaryDirectory(prefix="jgroups-longlife-") as folder,
@@ -64,7 +64,7 @@ def run_real(plan: SoakPlan, progress: Progress) -> SoakRun:
 
 
 class LongDrill(RealDrill):
-    """A real drill of drawn cycles. A member that falls comes back."""
+    """A real drill of drawn cycles. A fallen member comes back."""
 
     start_seconds = 120.0
     sample_seconds = 60.0
@@ -114,7 +114,7 @@ class LongDrill(RealDrill):
         try:
             await self._fire(event)
         except DrillError:
-            self.result.count("nobody there")  # it is away already
+            self.result.count("nobody there")  # it is absent already
         else:
             self.result.count(event.fault)
 
@@ -127,7 +127,7 @@ class LongDrill(RealDrill):
             await super()._fail_site(event, site)
 
     async def _bring_back(self, site: str) -> None:
-        """Everybody of the site who is gone starts again."""
+        """Start all absent members of the site again."""
         async with trio.open_nursery() as nursery:
             for name in self.plan.site(site).members:
                 if self._members[site, name].gone and (site, name) not in self._returning:

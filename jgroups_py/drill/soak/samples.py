@@ -1,8 +1,8 @@
 """The sizes measured at a calm moment, kept outside memory, and how two times are compared.
 
-Two windows are compared: a twelfth of the run up to its first quarter (of 24 hours: 4:00 to 6:00), and
-the last twelfth. Of each the mean counts. Fine is: at most ``TOLERANCE`` more, or ``slack`` more
-(a table of three entries may have a fourth). Less is always fine: what is gone cannot leak.
+The means of two windows are compared: a twelfth of the run up to its first quarter (of 24 hours: 4:00 to 6:00), and the
+last twelfth. Growth of at most ``TOLERANCE``, or of ``slack``, is accepted (a table of three entries may have a
+fourth). Shrinking is always accepted.
 
     all tables        of all members together, by name; their sum in entries and in bytes
     elders' tables    of each process that lived through both windows, by name
@@ -22,13 +22,13 @@ from jgroups_py.drill.soak.tables import Tables, TableSize
 
 TOLERANCE: Final = 0.05
 SLACK_ENTRIES: Final = 8
-"""Of a table of one process; of all members together one for each."""
+"""Allowed new entries of a table of one process; of all members together one for each."""
 SLACK_INNER: Final = 32
-"""Of tables inside the entries of a table, likewise."""
+"""The same for tables inside the entries of a table."""
 WINDOW: Final = 12
 """A window is the run divided by this; three samples at least."""
 PROCESS: Final = "process"
-"""Where tables stand that belong to no member."""
+"""The owner of tables that belong to no member."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +38,12 @@ class SoakSample:
     t: float
     members: dict[str, dict[str, tuple[int, int]]]
     figures: dict[str, float]
-    """Of the whole run."""
+    """Figures of the whole run."""
     each: dict[str, dict[str, float]] = field(default_factory=dict)
-    """Of each process (real runs)."""
+    """Figures of each process (real runs)."""
 
     def total(self) -> dict[str, TableSize]:
-        """All members' tables by name."""
+        """Return all members' tables by name."""
         total: dict[str, TableSize] = {}
         for tables in self.members.values():
             for name, (length, size) in tables.items():
@@ -59,7 +59,7 @@ def plain(tables: Tables) -> dict[str, tuple[int, int]]:
 
 
 class Samples:
-    """In a file: what is measured must not grow by measuring."""
+    """Samples in a file: measuring must not make memory grow."""
 
     def __init__(self) -> None:
         self._file = tempfile.TemporaryFile("w+", prefix="jgroups-longlife-")  # noqa: SIM115
@@ -86,7 +86,7 @@ class SoakRun:
 
     samples: Samples = field(default_factory=Samples)
     problems: list[str] = field(default_factory=list)
-    """The things that must not be: a message lost or twice, no common view, a broken invariant."""
+    """Violations: a message lost or repeated, no common view, a broken invariant."""
     notes: list[str] = field(default_factory=list)
     faults: dict[str, int] = field(default_factory=dict)
     cycles: int = 0
@@ -113,7 +113,7 @@ class Compared:
 
     @property
     def growth(self) -> float:
-        """As a fraction of the early value."""
+        """Return the growth as a fraction of the early value."""
         return self.late / self.early - 1 if self.early else float(self.late > 0)
 
     @property
@@ -134,8 +134,7 @@ class Compared:
 
 
 def compare(samples: list[SoakSample], end: float, slacks: Mapping[str, float]) -> list[Compared]:
-    """Everything at a quarter of ``end`` and at ``end``. ``slacks``: of figures of one process, by
-    name."""
+    """Compare everything at a quarter of ``end`` and at ``end``. ``slacks``: of figures of one process, by name."""
     early, late = window(samples, end / 4), window(samples, end)
     members = max(len(sample.members) for sample in samples)
     totals = [sample.total() for sample in early], [sample.total() for sample in late]
@@ -156,7 +155,7 @@ def compare(samples: list[SoakSample], end: float, slacks: Mapping[str, float]) 
     found += _tables("table", "", totals, max(1.0, members / 8))
     for who in elders:
         tables = [sample.tables(who) for sample in early], [sample.tables(who) for sample in late]
-        # A split may make another member relay for a while: then the bridge's stack is elsewhere.
+        # After a split another member may be relay for a while and have the bridge's stack.
         always = set.intersection(*[set(map(_stack, t)) for part in tables for t in part])
         parts: list[list[dict[str, TableSize]]] = [
             [{n: t[n] for n in t if _stack(n) in always} for t in part] for part in tables
@@ -166,12 +165,12 @@ def compare(samples: list[SoakSample], end: float, slacks: Mapping[str, float]) 
 
 
 def _stack(table: str) -> str:
-    """The owner of the table: "" of the first stack, else the stack's cluster."""
+    """Return the owner of the table: "" for the first stack, else the stack's cluster."""
     return table.rpartition(":")[0]
 
 
 def window(samples: list[SoakSample], end: float) -> list[SoakSample]:
-    """The samples that count for ``end``."""
+    """Return the samples that count for ``end``."""
     before = [s for s in samples if s.t <= end + 1e-6]
     return before[-max(3, len(samples) // WINDOW) :]
 

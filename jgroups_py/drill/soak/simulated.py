@@ -1,7 +1,7 @@
-"""A long run in virtual time: the simulator's world, drawn churn, a look at everything at each calm.
+"""A long run in virtual time: the simulator's world, drawn churn, a measurement at each calm.
 
-Anything that the simulator itself would pile up (ended members, what the oracle knows of them) is freed at each
-calm moment, so that memory is the stack's.
+The simulator's own data (ended members, the oracle's knowledge of them) are freed at each calm moment, so that the rest
+is the stack's memory.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from jgroups_py.values.batch import Batch
 from jgroups_py.values.events import Expel, Failed
 
 LOOK_SECONDS: Final = 5.0
-"""Between two looks at each member: its invariants, and whether it was expelled."""
+"""Seconds between two checks of each member: invariants, and an expulsion."""
 PROBE: Final = b"probe"
 
 
@@ -52,9 +52,9 @@ def run_simulated(
             prepare(simulation.world)
         log = logging.getLogger("jgroups_py")
         level = log.level
-        log.setLevel(logging.ERROR)  # expelled, out of sync: that is the weather here
+        log.setLevel(logging.ERROR)  # expulsions and lost ranges are normal here
         gc.collect()
-        gc.freeze()  # only what is made from here on counts
+        gc.freeze()  # only later objects count
         if memory == "traced":
             tracemalloc.start(1)
         try:
@@ -156,7 +156,7 @@ class LongSimulation(Simulation):
         try:
             await self._fire(event)
         except DrillError:
-            self.result.count("nobody there")  # it is away already
+            self.result.count("nobody there")  # it is absent already
         else:
             self.result.count(event.fault)
 
@@ -169,7 +169,7 @@ class LongSimulation(Simulation):
             await super()._fail_site(event, site)
 
     def _bring_back(self, site: str) -> None:
-        """Everybody of the site who is gone starts again."""
+        """Start all absent members of the site again."""
         for name in self.plan.site(site).members:
             former = self.world.member(name, site)
             if former.alive and former in self._leaving:
@@ -186,7 +186,7 @@ class LongSimulation(Simulation):
             self._bring_back(site.name)
 
     def _reconcile(self) -> None:
-        """As an operator: a site that was lost is given its state again, by other means."""
+        """Give a lost site its state again, as an operator by other means."""
         for member in self.world.members.values():
             stacks.reconcile(member.stack, [site.name for site in self.plan.sites])
 
@@ -206,7 +206,7 @@ class LongSimulation(Simulation):
         return None
 
     def _probe(self, cycle: Cycle) -> None:
-        """One message of each, which everybody must have once."""
+        """Send one message of each member, which everybody must get exactly once."""
         self._probed.clear()
         members = list(self.world.members.values())
         for member in members:

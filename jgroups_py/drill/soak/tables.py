@@ -1,4 +1,4 @@
-"""Every table of a member, found by walking its objects: none has to be registered, so none can hide.
+"""Every table of a member, found by walking its objects, so that none can hide.
 
 A table is a container (dict, list, set, deque, array, bytearray, cache of a function) that is
 reached from a protocol, the machine, its timers, the driver or the channel. Its name is the way to
@@ -75,8 +75,8 @@ class Tables:
 
 
 def walk(roots: Mapping[str, Any], outside: Iterable[Any] = ()) -> Tables:
-    """The tables that are reached from ``roots`` (name -> object). A root is entered from its own
-    name only; ``outside`` (the world around a member) not at all."""
+    """Return the tables reached from ``roots`` (name -> object). A root is entered from its own name only; ``outside``
+    (the world around a member) is not entered."""
     tables = Tables()
     for name, thing, depth in _visit(roots, outside):
         if depth > DEPTH_MAX:
@@ -85,14 +85,14 @@ def walk(roots: Mapping[str, Any], outside: Iterable[Any] = ()) -> Tables:
             table = tables.at(name)
             table.length += len(thing)
             table.size += sys.getsizeof(thing)
-        elif depth:  # the size of a root is no table's
+        elif depth:  # a root itself is no table
             _owner(tables, name).size += sys.getsizeof(thing, 0)
     tables.found = {n: t for n, t in sorted(tables.found.items()) if t.length or t.size}
     return tables
 
 
 def _visit(roots: Mapping[str, Any], outside: Iterable[Any]) -> Iterator[tuple[str, Any, int]]:
-    """Every object on the ways from ``roots``, once: (name, object, steps from its root)."""
+    """Yield every object on the ways from ``roots``, once: (name, object, steps from its root)."""
     seen = {id(thing) for thing in outside}
     todo: deque[tuple[str, Any, int]] = deque()
     for name, root in roots.items():
@@ -112,7 +112,7 @@ def _visit(roots: Mapping[str, Any], outside: Iterable[Any]) -> Iterator[tuple[s
 
 
 def _owner(tables: Tables, name: str) -> TableSize:
-    """The table that an object on the way ``name`` counts for: the table it is an entry of."""
+    """Return the table of which an object on the way ``name`` is an entry."""
     end = name.rfind("[]")
     return tables.at(name[:end] if end >= 0 else name.partition(".")[0])
 
@@ -122,7 +122,7 @@ def _is_strange(thing: Any) -> bool:
 
 
 def _inside(name: str, thing: Any) -> Iterator[tuple[str, Any]]:
-    """The objects that an object refers to, each with the way to it."""
+    """Yield the objects to which an object refers, each with the way to it."""
     if isinstance(thing, dict):
         for key, value in thing.items():
             yield f"{name}[]", key
@@ -183,8 +183,8 @@ def _slots(cls: type) -> Iterator[str]:
 
 
 def roots_of(machine: Machine) -> dict[str, Any]:
-    """Name -> machine, stack and protocol; those of a child stack (RELAY's bridge) with its
-    cluster before them."""
+    """Return name -> machine, stack and protocol; those of a child stack (RELAY's bridge) have its cluster as
+    prefix."""
     roots: dict[str, Any] = {"machine": machine}
     for stack in machine.stacks:
         place = "" if stack.parent is None else f"{stack.cluster}:"
@@ -195,7 +195,7 @@ def roots_of(machine: Machine) -> dict[str, Any]:
 
 
 def of_process() -> Tables:
-    """Tables that belong to no member: of the package's modules and classes, and the caches of their
+    """Return the tables that belong to no member: of the package's modules and classes, and the caches of their
     functions."""
     tables = Tables()
     seen: set[int] = set()
@@ -215,7 +215,8 @@ def of_process() -> Tables:
 
 
 def counted() -> int:
-    """Bytes of all objects that the collector knows (not the frozen ones) and of what they refer to."""
+    """Count the bytes of all objects that the collector knows, frozen ones excluded, and of objects that they refer
+    to."""
     total = 0
     seen: set[int] = set()
     for thing in gc.get_objects():
