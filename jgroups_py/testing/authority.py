@@ -1,4 +1,4 @@
-"""CertificateAuthority: certificates for tests of TLS, made anew in a folder. Never use one outside tests.
+"""CertificateAuthority: new certificates in a folder, for tests of TLS. Never use one outside tests.
 
 authority = CertificateAuthority(tmp_path)
 a = authority.issue("A")                      files a.pem, a.key
@@ -43,11 +43,11 @@ class Issued:
     keystore: str
     password: str = field(repr=False)
     not_after: float
-    """Its last second, since 1970."""
+    """The last second of its validity, since 1970."""
 
 
 class CertificateAuthority:
-    """See the module's docstring. ``name`` tells several authorities apart, also in one folder."""
+    """See the module's docstring. ``name`` distinguishes several authorities, even in one folder."""
 
     def __init__(self, folder: Path | str, name: str = "ca") -> None:
         self._folder = Path(folder)
@@ -72,7 +72,7 @@ class CertificateAuthority:
         )
 
     def java_truststore(self) -> str:
-        """Write ``truststore`` as Java trusts it (needs cryptography 45). Return the file's name."""
+        """Write ``truststore`` in the form that Java accepts (needs cryptography 45). Return the file's name."""
         entry = pkcs12.PKCS12Certificate(self._certificate, b"ca")
         Path(self.truststore).write_bytes(
             pkcs12.serialize_java_truststore([entry], BestAvailableEncryption(b"changeit"))
@@ -151,7 +151,7 @@ class CertificateAuthority:
 
 
 def _write(file: Path, data: bytes) -> None:
-    """Replaces a file in one step, as who rotates certificates should."""
+    """Replace a file in one step, as a rotation of certificates should."""
     new = file.with_name(f".{file.name}.new")
     new.unlink(missing_ok=True)
     new.touch(mode=0o600)

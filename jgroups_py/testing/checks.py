@@ -1,8 +1,8 @@
-"""The properties that a cluster is held to: the named checks.
+"""The named checks: the properties that a cluster must have.
 
-The named checks judge what applications sent and were given. So that they can tell messages apart,
-each message a cluster sends begins with a tag (sender, kind, number: ``TAG_BYTES``), which is
-taken off before the application sees it. Protocols in between see it as payload.
+The named checks judge the messages and views of applications. To identify messages, each one begins with a tag (sender,
+kind, number: ``TAG_BYTES``), which is removed before the application gets it. Protocols in between see the tag as
+payload.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ CHECKS: Final[dict[str, str]] = {
     "credits": "after all that, twice the credits of flow control can be sent",
     "leftovers": "no table of any protocol names a member that has gone",
 }
-"""The named checks: what each promises. All are judged unless a cluster is given others."""
+"""The named checks and their promises. All are judged by default."""
 
 TAG_BYTES: Final = 25
 """The prefix that the cluster puts in front of each payload."""
@@ -60,16 +60,16 @@ def checked(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def what_failed(error: AssertionError) -> str:
-    """The first line of an assertion's message; without one, the line that says it."""
+    """Return the first line of an assertion's message; without a message, its source line."""
     said = str(error).strip().partition("\n")[0]
     place = traceback.extract_tb(error.__traceback__)[-1]
     return said or f"{place.name}: {place.line}"
 
 
 class KitChecker(Checker):
-    """The named checks on tagged messages, those that are wanted.
+    """The wanted checks on tagged messages.
 
-    ``tagged`` off: payloads are the application's own, and nothing is judged of messages.
+    ``tagged`` off: payloads stay unchanged, and messages are not judged.
     """
 
     def __init__(self, wanted: tuple[str, ...], tagged: bool) -> None:
@@ -87,8 +87,7 @@ class KitChecker(Checker):
     def payload(
         self, member: Member, size: int = 0, *, to: Member | None = None, oob: bool = False
     ) -> bytes:
-        """The next message of traffic that nobody wrote: a text that says whose and which, of at
-        least ``size`` bytes."""
+        """Return the next generated message: a text with sender and number, of at least ``size`` bytes."""
         self._made[member] = number = self._made.get(member, 0) + 1
         text = f"{number} of {member.name}#{member.incarnation}".encode()
         return self.tagged_payload(member, text.ljust(size, b"."), to, oob)
@@ -96,12 +95,12 @@ class KitChecker(Checker):
     def tagged_payload(
         self, member: Member, payload: bytes, to: Member | None, oob: bool = False
     ) -> bytes:
-        """``payload`` as it goes on the way. Everything that is sent passes here."""
+        """Return ``payload`` with its tag. Everything that is sent passes here."""
         if self.on_send is not None:
             self.on_send(member, payload, to)
         if not self.tagged:
             return payload
-        # Out-of-band messages are numbered together, whomever they go to.
+        # Out-of-band messages share one numbering for all destinations.
         tag = super().payload(member, to=None if oob else to, oob=oob)
         kind, number = tag[16], int.from_bytes(tag[17:], "big")
         dest = to.address if kind == UNICAST and to is not None else None
@@ -109,16 +108,16 @@ class KitChecker(Checker):
         return tag + payload
 
     def bare(self, payload: bytes | memoryview | None) -> bytes:
-        """The part of a payload that the application is given."""
+        """Return the part of a payload for the application."""
         data = bytes(payload or b"")
         return data[TAG_BYTES:] if self.tagged else data
 
     def take_view(self, member: Member, view: View) -> None:
-        """The application of ``member`` takes a view."""
+        """Note that the application of ``member`` takes a view."""
         self._on_view(member, view)
 
     def take_batch(self, member: Member, batch: Batch) -> None:
-        """The application of ``member`` takes messages."""
+        """Note that the application of ``member`` takes messages."""
         if not self.tagged:
             return
         tags = [bytes(p or b"")[:TAG_BYTES] for p in batch.payloads]

@@ -52,21 +52,20 @@ QUICKLY: Final = {
 }
 """The settings of ``quick``."""
 ROLES: Final = ("all", "any", "asker", "dead", "last", "relay", "sender", "standby", "trigger")
-"""The prefix by which schedules call members; nobody can bear such a name."""
+"""The roles in schedules; no member may have such a name."""
 
 
 Who = str | SimMember
 Group = str | SimMember | Iterable[str | SimMember]
-"""A member, its name, several of either; a text that is nobody's name is one name per letter."""
+"""A member, its name, or several of either. A text that is no member's name means one name per letter."""
 Workload = Callable[[SimMember, random.Random], None]
 
 
 class Invariant:
-    """Something of your own that must always hold. Override what you need; say ``assert``.
+    """An invariant of your own. Override the methods you need, and ``assert`` in them.
 
-    A failed assertion ends the run as a violation of the check that bears the class' name. Each
-    run gets new members and a new object: make it in the function that makes the cluster, and keep
-    in it what you have to remember.
+    A failed assertion ends the run as a violation of a check with the class' name. Each run has new members and needs a
+    new object: make it in the function that makes the cluster. It may keep state.
     """
 
     @property
@@ -75,7 +74,7 @@ class Invariant:
         return type(self).__name__
 
     def asks(self, question: str) -> bool:
-        """Is that method one of yours?"""
+        """Is that method overridden?"""
         return getattr(type(self), question) is not getattr(Invariant, question)
 
     def on_send(self, member: SimMember, payload: bytes, to: SimMember | None) -> None:
@@ -91,12 +90,12 @@ class Invariant:
         """``member`` has handled a packet or a timer. Called very often."""
 
     def at_rest(self, cluster: SimCluster) -> None:
-        """Faults have ended, everybody has one view and all messages, nothing waits (with
-        ``healing`` not among the checks: the time for that is over)."""
+        """Faults have ended, all members have one view and all messages, and nothing waits. Without the check
+        ``healing``: the time for it is over."""
 
 
 class Always(Invariant):
-    """A function that is called after every step; it asserts what must hold."""
+    """An invariant from a function that is called after every step and asserts."""
 
     def __init__(self, check: Callable[[SimCluster], None]) -> None:
         self.check = check
@@ -179,7 +178,7 @@ class SimCluster:
     # --- its life
 
     def __enter__(self) -> Self:
-        """Everybody is started and has one view."""
+        """Start all members and wait for one view."""
         self.open()
         self.start()
         return self
@@ -188,7 +187,7 @@ class SimCluster:
         self.close()
 
     def open(self) -> None:
-        """As ``with``, but nobody is started."""
+        """Open the cluster as ``with`` does, without starting members."""
         if self._scene is not None:
             raise ConfigError("a cluster is used once: make a new one")
         scene = self._stage(self.schedule, None)
@@ -196,15 +195,14 @@ class SimCluster:
             scene.world.after_each_step.append(looks.after_step)
 
     def close(self) -> None:
-        """Ends all members at once. The messages that they received can still be looked at."""
+        """End all members at once. Their received messages stay readable."""
         if self._scene is not None and not self._closed:
             self._closed = True
             self._scene.world.close()
 
     def play(self, schedule: Schedule | None = None, *, heal: bool = True) -> RunOutcome:
-        """Plays a schedule with a cluster that has not been used: traffic and faults, then healing
-        (unless ``heal`` is off). Default: no faults at all. A property that does not hold is in
-        ``RunOutcome.problems``; nothing is raised."""
+        """Play a schedule in an unused cluster: traffic and faults, then healing (unless ``heal`` is off). Default: no
+        faults at all. Violations are in ``RunOutcome.problems``; nothing is raised."""
         if self._scene is not None:
             raise ConfigError("a cluster is used once: make a new one")
         return play(
@@ -218,11 +216,11 @@ class SimCluster:
     def make_protocols(
         self, attributes: Mapping[str, str] | None, properties: Mapping[str, str] | None
     ) -> list[Protocol]:
-        """One member's protocols, bottom first. Raises ``ConfigError``."""
+        """Make one member's protocols, bottom first. Raises ``ConfigError``."""
         return self.stack(self.attributes | dict(attributes or {}), properties)
 
     def make_handle(self, scene: KitScene, member: Member) -> SimMember:
-        """The handle that a test holds of a member; for subclasses."""
+        """Make a test's handle of a member; for subclasses."""
         return SimMember(scene, member)
 
     @property
@@ -233,38 +231,38 @@ class SimCluster:
 
     @property
     def world(self) -> World:
-        """The simulator's world: clock, network, hosts."""
+        """Return the simulator's world: clock, network, hosts."""
         return self.scene.world
 
     # --- members
 
     def __getitem__(self, name: str) -> SimMember:
-        """The newest of that name. Raises ``KeyError``."""
+        """Return the newest member of that name. Raises ``KeyError``."""
         site = self.scene.site_of[name]
         return self.scene.handle(self.world.members[f"{site}/{name}"])
 
     def __iter__(self) -> Iterator[SimMember]:
-        """Everybody who was ever started, the newest of each name."""
+        """Yield all members ever started, the newest of each name."""
         return iter([self.scene.handle(m) for m in self.scene.cast.newest()])
 
     @property
     def living(self) -> list[SimMember]:
-        """Those that run and are not about to leave."""
+        """Return the members that run and are not leaving."""
         return [self.scene.handle(m) for m in self.scene.cast.living()]
 
     @property
     def now(self) -> float:
-        """Virtual seconds since the cluster was opened."""
+        """Return the virtual seconds since the cluster was opened."""
         return self.world.now
 
     def member_of(self, address: object) -> SimMember | None:
-        """The member that bears an address (a message's sender); None: nobody ever did."""
+        """Return the member with an address (a message's sender). None: there never was one."""
         found = self.scene.checker.members.get(address)  # type: ignore[call-overload]
         return None if found is None else self.scene.handle(found)
 
     def start(self, *names: str, wait: bool = True) -> None:
-        """Starts members (none named: all that are not running), again if they were gone; waits
-        until all that live have one view. Raises ``ConfigError`` for one that is running."""
+        """Start or restart members (none named: all that are not running), and wait until all living ones have one
+        view. ``ConfigError``: one is running."""
         scene = self.scene
         known = [name for site in self.schedule.sites for name in site.members]
         running = [m.name for m in scene.cast.newest() if m.host.alive and not m.host.vanished]
@@ -276,7 +274,7 @@ class SimCluster:
             self.wait_for_views()
 
     def wait_for_views(self, limit: float = START_SECONDS) -> None:
-        """Until those that live have one view of exactly themselves, at each site."""
+        """Wait until the living members have one view of exactly themselves, at each site."""
         if not self.run_until(self._in_views, limit=limit):
             views = "; ".join(f"{m.name} has [{' '.join(m.view_names)}]" for m in self.living)
             self.scene.complain("healing", f"no common view within {limit:g} s: {views}")
@@ -289,11 +287,11 @@ class SimCluster:
     # --- time
 
     def run_for(self, seconds: float) -> None:
-        """Lets virtual time pass. Raises ``PropertyViolated`` at the first violation."""
+        """Let virtual time pass. Raises ``PropertyViolated`` at the first violation."""
         self.run_until(lambda: False, limit=seconds)
 
     def run_until(self, condition: Callable[[], bool], *, limit: float) -> bool:
-        """Runs until ``condition`` holds, at most ``limit`` seconds; says whether it does. Raises
+        """Run until ``condition`` holds, at most ``limit`` seconds. Return whether it does. Raises
         ``PropertyViolated``."""
         problems = self.scene.checker.problems
 
@@ -308,15 +306,15 @@ class SimCluster:
         return condition()
 
     def check(self) -> None:
-        """Raises ``PropertyViolated`` if anything was violated so far."""
+        """Raise ``PropertyViolated`` if anything was violated so far."""
         for problem in self.scene.checker.problems[:1]:
             self._raise(problem.check, problem.detail, problem.at)
 
     def settle(self, within: float = 90.0) -> None:
-        """Ends all faults, and judges what must come of it, each within so many seconds: one view,
-        all messages, empty buffers (``healing``), ``credits``, ``leftovers``, and ``at_rest`` of
-        the invariants. Those that are gone stay gone, unless it is all of a site. It sends messages of its own:
-        read ``received`` before. Raises ``PropertyViolated``."""
+        """End all faults and judge the recovery, each part within ``within`` seconds: one view, all messages, empty
+        buffers (``healing``), ``credits``, ``leftovers``, and ``at_rest`` of the invariants. Gone members stay gone,
+        unless a whole site is gone. It sends messages of its own: read ``received`` before. Raises
+        ``PropertyViolated``."""
         scene = self.scene
         healer = KitHealer(scene)
         healer.spec = Healing(within=within)
@@ -351,31 +349,31 @@ class SimCluster:
     # --- faults
 
     def crash(self, *who: Who) -> None:
-        """Their processes die: connections are reset."""
+        """Kill the processes of members: connections are reset."""
         for member in self._find(who):
             self.scene.note("crash", member)
             member.crash()
 
     def vanish(self, *who: Who) -> None:
-        """Their hosts fall silent: no packet and no reset from now on."""
+        """Silence the hosts of members: no packet and no reset from now on."""
         for member in self._find(who):
             self.scene.note("vanish", member)
             member.vanish()
 
     def leave(self, *who: Who) -> None:
-        """They say goodbye; their hosts end when the group knows."""
+        """Let members leave; their hosts end when the group knows."""
         for member in self._find(who):
             self.scene.note("leave", member)
             member.leave()
 
     def restart(self, *who: Who) -> None:
-        """They crash, if they run, and start again under their name; does not wait."""
+        """Crash running members and start them again under their names. Does not wait."""
         names = [m.name for m in self._find(who)]
         self.crash(*[n for n in names if self[n].member.host.alive])
         self.start(*names, wait=False)
 
     def pause(self, *who: Who, seconds: float | None = None) -> None:
-        """Their processes stand still, for ``seconds`` or until ``resume``."""
+        """Stop the processes of members, for ``seconds`` or until ``resume``."""
         self._fault("pause", who, seconds)
 
     def resume(self, *who: Who) -> None:
@@ -385,12 +383,12 @@ class SimCluster:
     def cut(
         self, who: Group, other: Group = (), *, seconds: float | None = None, one_way: bool = False
     ) -> None:
-        """No packet gets through between ``who`` and ``other`` (nobody: all others), for
-        ``seconds`` or until ``heal``. ``one_way``: only what ``who`` sends is lost."""
+        """Cut ``who`` off from ``other`` (nobody: all others), for ``seconds`` or until ``heal``. ``one_way``: only
+        packets of ``who`` are lost."""
         self._fault("cut", self._group(who), seconds, self._group(other), one_way=one_way)
 
     def clog(self, who: Group, other: Group = (), *, seconds: float | None = None) -> None:
-        """Packets from ``who`` to ``other`` wait, and arrive in order when it is over."""
+        """Hold packets from ``who`` to ``other``; they arrive in order afterwards."""
         here, world = self._find(self._group(who)), self.world
         there = self._find(self._group(other)) or self.scene.cast.living()
         self.scene.note("clog links from", *here)
@@ -400,26 +398,26 @@ class SimCluster:
                 world.at(self.now + seconds, world.unclog, source.host, dest.host)
 
     def reset(self, who: Group, other: Group = (), *, one_way: bool = False) -> None:
-        """Connections between ``who`` and ``other`` (nobody: all others) break, as by a firewall;
-        nobody ends. ``one_way``: the others hear of it when they send."""
+        """Break connections between ``who`` and ``other`` (nobody: all others), as a firewall does; no process ends.
+        ``one_way``: the others notice when they send."""
         self._fault("reset", self._group(who), 0.0, self._group(other), one_way=one_way)
 
     def link(
         self, who: Group, other: Group = (), *, settings: Link, seconds: float | None = None
     ) -> None:
-        """Other settings for the links between ``who`` and ``other``, both ways."""
+        """Change the links between ``who`` and ``other``, both ways."""
         self._fault("link", self._group(who), seconds, self._group(other), link=settings)
 
     def drift(self, *who: Who, rate: float, seconds: float | None = None) -> None:
-        """Their clocks run ``rate`` times as fast as real ones."""
+        """Let members' clocks run at ``rate`` times the real speed."""
         self._fault("drift", who, seconds, amount=rate)
 
     def slow(self, *who: Who, rate: float, seconds: float | None = None) -> None:
-        """Their applications read ``rate`` items a second; 0: none."""
+        """Let members' applications read ``rate`` items a second; 0: none."""
         self._fault("slow", who, seconds, amount=rate)
 
     def heal(self) -> None:
-        """All cuts end, clogged links open, changed ones are as before. Streams go on."""
+        """End all cuts, open clogged links, and restore changed ones. Streams go on."""
         network = self.world.network
         self.scene.note("heal")
         network.restore()
@@ -428,9 +426,8 @@ class SimCluster:
         self.world.heal()
 
     def fault(self, step: Step) -> bool:
-        """One fault of a schedule, now; ``step.at`` and ``step.after`` do not count. Says whether
-        anybody was there for it."""
-        # One that waits for something is not replaced where nobody is there for it.
+        """Apply one fault of a schedule now; ``step.at`` and ``step.after`` do not count. False: it found no target."""
+        # A step that waits for an event is not replaced if it finds no target.
         return faults.apply(self.scene, msgspec.structs.replace(step, after=_NOTHING))
 
     def _fault(

@@ -3,7 +3,8 @@
     check_rule(MyRule(), [[], ["a"], ["a", "b"]])                        pairs and triples of these values
     check_rule(MyRule(), st.lists(st.integers(), unique=True).map(sorted))    what Hypothesis finds, made small
 
-Hosts hear of changes in different orders, and of one change more than once. So a rule must be commutative, associative and idempotent.
+Hosts get changes in different orders, and some more than once. So a rule must be commutative, associative and
+idempotent.
 """
 
 from __future__ import annotations
@@ -59,11 +60,11 @@ def check_rule(
     Args:
         rule: what ``open_map(rule=...)`` gets.
         values: values as users put them: a list of up to 40, the simplest first, or a Hypothesis strategy.
-        encode, decode: how they lie in the file; JSON, when they are not given.
-        examples: triples that are drawn from a strategy, the same ones in each run.
+        encode, decode: the stored form; JSON by default.
+        examples: triples drawn from a strategy, the same ones in each run.
 
     Raises:
-        RuleBroken: the law, the values that show it, and what the rule made of them. A strategy's are the simplest that were found.
+        RuleBroken: the law, values that break it, and the rule's results. With a strategy they are the simplest found.
         ValueError: no values, or more than VALUES_MAX.
     """
     laws = _Laws(rule, decode)
@@ -168,6 +169,6 @@ class _Laws:
     def _shown(self, data: bytes) -> str:
         try:
             text = repr(self._decode(data))
-        except Exception:  # what a rule made need not be a value
+        except Exception:  # a rule's result need not be a value
             text = repr(data)
         return text if len(text) <= SHOWN_MAX else text[: SHOWN_MAX - 3] + "..."

@@ -117,7 +117,7 @@ def draw(
 
 
 def weights_of(faults: Faults) -> dict[str, int]:
-    """The faults meant, and how often each. Raises ``ConfigError``."""
+    """Return the faults with their weights. Raises ``ConfigError``."""
     if isinstance(faults, Mapping):
         weights = dict(faults)
     else:
@@ -142,12 +142,12 @@ def _steps(
 
 
 def draw_step(base: Schedule, kind: str, rng: random.Random, seconds: float) -> Step:
-    """A fault of that kind within ``seconds``."""
+    """Draw a fault of that kind within ``seconds``."""
     return FaultDraw(rng, [site.name for site in base.sites], seconds).step(kind)
 
 
 def _loads(rng: random.Random, base: Schedule, seconds: float, messages: int) -> tuple[Load, ...]:
-    """Everybody sends multicasts, some send unicasts as well."""
+    """Draw loads: all members send multicasts, some send unicasts as well."""
     names = [name for site in base.sites for name in site.members]
     found: list[Load] = []
     for name in names if messages else ():
@@ -205,7 +205,7 @@ def explore(
         )
         outcome = made.play(schedule)
         if outcome.problems:
-            # Faults that show before the healing are looked for there: without healing it is quick.
+            # A failure before the healing is shrunk without healing, which is faster.
             back_end = _Own(cluster, heal=made.scene.ended)
             if shrink_runs:
                 schedule = shrunk(back_end, schedule, outcome, shrink_runs)
@@ -225,7 +225,7 @@ def explore(
 
 
 class _Own(Stacks):
-    """The lab's back end for clusters that a user makes."""
+    """The lab's back end for users' clusters."""
 
     def __init__(self, cluster: Factory, heal: bool) -> None:
         self.cluster = cluster
@@ -254,7 +254,7 @@ def check_schedule(cluster: Factory, schedule: Schedule, file: Path | None = Non
 
 
 def replay(cluster: Factory, file: Path | str) -> RunOutcome:
-    """Plays a schedule that was written; exactly the run that was, if nothing was changed.
+    """Play a written schedule. The run is the same as long as nothing was changed.
 
     Raises ``PropertyViolated`` as before, ``ConfigError`` for a file that is no schedule or one for
     another stack, ``OSError``.

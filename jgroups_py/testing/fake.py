@@ -31,7 +31,7 @@ Answers = Mapping[type[Query], Any]
 
 
 def make_address(number: int) -> UUID:
-    """A fixed address of ours for tests; a higher number sorts higher."""
+    """Return a fixed address for tests, as this package makes them. A higher number sorts higher."""
     return UUID(number.to_bytes(12, "big") + TAG)
 
 
@@ -82,8 +82,8 @@ class _Nobody:
 class FakeStack:
     """One protocol, or several (bottom first), with fakes around them.
 
-    ``answers``: what queries are answered, by query class: a value, or a callable taking the
-    query. It may be changed while the test runs.
+    ``answers``: the answers to queries, by query class: a value, or a callable taking the query. It may be changed
+    while the test runs.
     """
 
     def __init__(
@@ -140,11 +140,11 @@ class FakeStack:
     # --- in
 
     def up(self, batch: Batch) -> None:
-        """A batch comes from below."""
+        """Pass a batch up from below."""
         self._step(lambda: self.stack.protocols[0].pass_up(batch))
 
     def down(self, batch: Batch) -> None:
-        """A batch comes from above; it is sent by this member unless ``src`` is set."""
+        """Pass a batch down from above. Its sender is this member unless ``src`` is set."""
         if batch.src is None:
             batch.src = self.address
         self._step(lambda: self.stack.protocols[-1].pass_down(batch))
@@ -156,12 +156,12 @@ class FakeStack:
         self._step(lambda: self.stack.protocols[-1].pass_event_down(event))
 
     def handle(self, *inputs: In) -> None:
-        """Socket inputs for handles the protocol opened."""
+        """Pass socket inputs for handles that the protocol opened."""
         self.machine.handle(inputs, self.machine.now)
         self.machine.check()
 
     def advance(self, seconds: float) -> None:
-        """Time passes; timers fire at their own time, in order."""
+        """Let time pass; timers fire at their own time, in order."""
         goal = self.machine.now + seconds
         while (due := self.machine.next_deadline()) is not None and due <= goal:
             self.machine.advance(max(due, self.machine.now))
@@ -170,7 +170,7 @@ class FakeStack:
         self.machine.check()
 
     def stand_still(self, seconds: float) -> None:
-        """The process does not run for so long, and then finds out."""
+        """Stop the process for so long; it then notices."""
         wanted = self.machine.now
         self.machine.woke(wanted + seconds, wanted, wanted)
         self.machine.check()
@@ -194,7 +194,7 @@ class FakeStack:
         return taken
 
     def take_up_events(self, kind: type[E] | None = None) -> list[Any]:
-        """Events passed up since the last call; with ``kind`` only those (the rest is dropped)."""
+        """Return events passed up since the last call; with ``kind`` only those (the rest is dropped)."""
         taken, self.up_events = self.up_events, []
         return [e for e in taken if kind is None or isinstance(e, kind)]
 

@@ -1,4 +1,4 @@
-"""Is what concurrent callers saw linearizable? For histories of your own, of any object with a model.
+"""Linearizability of concurrent calls, for histories of your own and any object with a model.
 
     history = [
         Operation("A", Use("write", "x", 1), call=0.0, returned=1.0),
@@ -6,11 +6,10 @@
     ]
     print(check_history(history, Registers()))      not linearizable: B: read x -> None ...
 
-A history is a list of operations with their times of call and return, on one clock. Leave out what
-certainly did not happen; an operation that may have happened gets ``returned=NEVER, result=UNKNOWN``. A model says what an
-operation does when it is alone: ``Registers``, ``Nodes`` (a tree cache), or a subclass of ``Model``.
-The check is exact: it searches for an order, up to ``steps_max`` steps. ``Verdict.linearizable`` is None, not
-True, where those were not enough.
+A history is a list of operations with their times of call and return, on one clock. Leave out operations that certainly
+did not happen; one that may have happened gets ``returned=NEVER, result=UNKNOWN``. A model defines the effect of a
+single operation: ``Registers``, ``Nodes`` (a tree cache), or a subclass of ``Model``. The check is exact: it searches
+for an order, up to ``steps_max`` steps. ``Verdict.linearizable`` is None, not True, if these were not enough.
 """
 
 from jgroups_py.testing.histories.check import STEPS_MAX, Verdict, check_history

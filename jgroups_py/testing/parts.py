@@ -3,8 +3,7 @@
     ["sim.xml", TOTAL_ORDER]                     a file, and a protocol of one's own above it
     [SHARED_LOOPBACK(), "NAKACK2", MINE(n=3)]    piece by piece, bottom first
 
-Every member gets protocols of its own: classes and names are made anew, objects are templates, of
-which class and settings are copied.
+Every member gets new protocols. Objects are templates: their class and settings are copied.
 """
 
 from __future__ import annotations
@@ -28,10 +27,10 @@ FILES: Final = (".xml", ".yaml", ".yml")
 
 
 class Parts:
-    """A stack, bottom first. Raises ``ConfigError`` for what is no part of a stack.
+    """A stack, bottom first. ``ConfigError``: an item is no part of a stack.
 
-    Calling it makes new protocols: ``attributes`` are ``NAME.key`` -> text as on a command line,
-    ``properties`` what ``${name}`` in files is resolved with.
+    A call makes new protocols. ``attributes``: ``NAME.key`` -> text, as on a command line. ``properties``: values of
+    ``${name}`` in files.
     """
 
     def __init__(self, stack: Part | Sequence[Part]) -> None:
@@ -49,7 +48,7 @@ class Parts:
         return " + ".join(str(p) if _is_file(p) else _class_of(p).__name__ for p in self.parts)
 
     def unset(self) -> list[str]:
-        """The names of protocols that were not given as objects, bottom first."""
+        """Return the names of protocols that are no objects, bottom first."""
         found: list[str] = []
         for part in self.parts:
             if isinstance(part, Protocol):
@@ -65,13 +64,13 @@ class Parts:
         attributes: Mapping[str, str] | None = None,
         properties: Mapping[str, str] | None = None,
     ) -> list[Protocol]:
-        """New protocols, bottom first. Raises ``ConfigError``."""
+        """Make new protocols, bottom first. Raises ``ConfigError``."""
         left = dict(attributes or {})
         singles = {i: self._take(part, left) for i, part in enumerate(self.parts)}
         made: list[Protocol] = []
         for index, part in enumerate(self.parts):
             if _is_file(part):
-                # Settings that no other part has taken are for files; an unknown name is refused there.
+                # Settings that no other part has taken go to files, which refuse unknown names.
                 mine = self._for_file(str(part), left, properties)
                 made += make_protocols(str(part), mine, properties)
             else:
@@ -81,7 +80,7 @@ class Parts:
         return made
 
     def _take(self, part: Part, left: dict[str, str]) -> dict[str, str]:
-        """The settings of ``part`` by key, taken out of ``left``."""
+        """Remove the settings of ``part`` from ``left`` and return them by key."""
         if _is_file(part):
             return {}
         cls = _class_of(part)

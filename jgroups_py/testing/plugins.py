@@ -3,10 +3,10 @@
     problems = check_plugin(plugin, [Request(b"+LH400", key="a"), ...])
     assert not problems, problems
 
-- A request that is carried out twice leaves the entry as once (A6). The store remembers answers for some time only.
+- A request that runs twice leaves the entry as after once (A6). The store remembers answers for some time only.
 - A request that is classified as read-only saves nothing and changes nothing.
 - The classifier gives the same answer twice.
-- What is serialised can be unserialised, in every version that is written, and is the same again.
+- A serialised entry can be unserialised, in every written version, and is equal.
 - No entry reaches another one (A5).
 """
 
@@ -23,12 +23,12 @@ from jgroups_py.buckets.messages import EntryChange
 from jgroups_py.buckets.plugin import Entry, Plugin, Request
 
 REACH_MAX: Final = 100_000
-"""Objects that are looked at below one entry."""
+"""Objects visited below one entry."""
 _PROXY: Final = ProxyId(Cep("check", "proxies"), 1)
 
 
 def check_plugin(plugin: Plugin, requests: Iterable[Request], *, now: float = 0.0) -> list[str]:
-    """Play the requests, each twice, and return what was found, a sentence each. Requests without a key get one."""
+    """Play each request twice, and return the findings as sentences. Requests without a key get one."""
     problems: list[str] = []
     bucket = Bucket(0, plugin.provider, 1)
     for number, request in enumerate(requests):
@@ -61,7 +61,7 @@ def check_plugin(plugin: Plugin, requests: Iterable[Request], *, now: float = 0.
 
 
 def _state(bucket: Bucket, plugin: Plugin) -> dict[str, bytes]:
-    """Each live entry as it would be written."""
+    """Return each live entry in its saved form."""
     return {key: bucket.entry(key).serialise(plugin.provider.version) for key in bucket.all_keys()}
 
 
@@ -88,7 +88,7 @@ def _formats(bucket: Bucket, plugin: Plugin) -> list[str]:
 
 
 def _references(bucket: Bucket) -> list[str]:
-    """Entries that reach another entry."""
+    """Describe entries that refer to another entry."""
     problems = []
     for key in bucket.all_keys():
         entry = bucket.entry(key)

@@ -1,4 +1,4 @@
-"""Members as a test sees them; the explorer's scene and healing with a cluster of the kit in them."""
+"""A test's handles of members, and the explorer's scene and healing for a cluster of the kit."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from jgroups_py.values.view import View
 FORGET_SECONDS: Final = 600.0
 """Shipped stacks forget the last of a member's addresses after 360 s."""
 LOOK_SECONDS: Final = 2.0
-"""Between two looks for what remembers the departed."""
+"""Seconds between two searches for entries of departed members."""
 KEPT_MAX: Final = 100_000
 """Messages kept for each member; with more, the test should take them (``SimMember.take``)."""
 
@@ -45,7 +45,7 @@ class SimMember:
     def __init__(self, scene: KitScene, member: Member) -> None:
         self._scene = scene
         self.member = member
-        """The simulator's own member, for what is not offered here."""
+        """The simulator's own member, for everything else."""
         self.received: list[Message] = []
 
     @property
@@ -58,7 +58,7 @@ class SimMember:
 
     @property
     def incarnation(self) -> int:
-        """1, and one more with each restart under the name."""
+        """Return 1, plus one for each restart under the name."""
         return self.member.incarnation
 
     @property
@@ -67,17 +67,17 @@ class SimMember:
 
     @property
     def alive(self) -> bool:
-        """It runs (a paused one does, too) and has not left."""
+        """Does it run and has not left? A paused one runs."""
         return self.member.alive
 
     @property
     def view(self) -> View | None:
-        """The view its application has taken last."""
+        """Return the last view that its application has taken."""
         return self.member.view
 
     @property
     def view_names(self) -> tuple[str, ...]:
-        """That view's members by name, coordinator first."""
+        """Return that view's members by name, coordinator first."""
         return self.member.view_names
 
     @property
@@ -86,29 +86,28 @@ class SimMember:
 
     @property
     def state(self) -> bytes | None:
-        """The state it fetched last. It is the cluster's: what had been delivered of whom."""
+        """Return the state it fetched last: the cluster's record of deliveries."""
         return self.member.state
 
     def take(self) -> list[Message]:
-        """Gives the messages received since the last call, and forgets them."""
+        """Return and forget the messages received since the last call."""
         taken, self.received = self.received, []
         return taken
 
     def protocol(self, cls: type[P]) -> P:
-        """Its protocol of that class. Raises ``LookupError`` when the stack has none."""
+        """Return its protocol of that class. ``LookupError``: the stack has none."""
         found = self.member.stack.find(cls)
         if found is None:
             raise LookupError(f"{self.name} has no {cls.__name__}")
         return found
 
     def do(self, action: Callable[[], None]) -> None:
-        """Runs ``action`` as one step of this member: for calls of a protocol's own methods."""
+        """Run ``action`` as one step of this member, for calls of a protocol's own methods."""
         if self.alive:
             self.member.act(action)
 
     def send(self, *payloads: bytes, to: SimMember | None = None, oob: bool = False) -> None:
-        """Sends a run of messages, to everybody or to one; nothing happens on a member that is
-        gone. ``oob``: out of band, without order."""
+        """Send a run of messages, to all or to one. A gone member does nothing. ``oob``: out of band, without order."""
         if not self.alive:
             return
         dest = None if to is None else to.member
@@ -117,7 +116,7 @@ class SimMember:
         self.member.send(*made, to=dest, flags=int(Flag.OOB) if oob else 0)
 
     def fetch_state(self, provider: SimMember | None = None) -> None:
-        """Asks for the group's state, of ``provider`` or of whom the protocol picks."""
+        """Ask for the group's state, from ``provider`` or a member picked by the protocol."""
         self._scene.fetch_state(self.member, None if provider is None else provider.member)
 
     def __repr__(self) -> str:
@@ -125,7 +124,7 @@ class SimMember:
 
 
 class Judge(typing.Protocol):
-    """An invariant of a cluster: see ``Invariant`` in cluster.py. ``asks``: is there something in that method?"""
+    """An invariant of a cluster: see ``Invariant`` in cluster.py. ``asks``: is that method overridden?"""
 
     @property
     def name(self) -> str: ...
@@ -138,7 +137,7 @@ class Judge(typing.Protocol):
 
 
 class Kit(typing.Protocol):
-    """The things that a scene needs of the cluster that it is for."""
+    """The parts of a cluster that its scene needs."""
 
     checks: tuple[str, ...]
     tagged: bool
@@ -204,7 +203,7 @@ class KitScene(Scene):
     # --- judging
 
     def judge(self, judge: Judge, question: Callable[..., None], *args: Any) -> None:
-        """Asks; an assertion that fails is a problem of the invariant's name."""
+        """Call an invariant. A failed assertion becomes a problem under its name."""
         try:
             question(*args)
         except AssertionError as error:
@@ -256,7 +255,7 @@ class NoHealer(Healer):
 
 
 class KitHealer(Healer):
-    """Heals, judges what is wanted, and asks the invariants when all is at rest."""
+    """Heals, runs the wanted checks, and calls the invariants when all is at rest."""
 
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene)
@@ -301,7 +300,7 @@ class KitHealer(Healer):
         return super()._forgets()
 
     def _leftover(self) -> str | None:
-        """Looking through all tables costs more than what happens meanwhile."""
+        """Search the tables, seldom: a search costs more than the run in between."""
         if self.world.now >= self._next_look:
             self._next_look = self.world.now + LOOK_SECONDS
             self._found = super()._leftover()

@@ -33,7 +33,7 @@ class ClusterMachine(RuleBasedStateMachine):
         raise NotImplementedError("override make_cluster")
 
     def one(self, number: int) -> SimMember:
-        """A member that runs, counted round."""
+        """Return a running member; numbers wrap around."""
         living = self.cluster.living
         return living[number % len(living)]
 

@@ -1,10 +1,10 @@
-"""Hypothesis strategies for what travels in a cluster, and for what happens to it.
+"""Hypothesis strategies for a cluster's messages and for its faults.
 
     @given(views(), digests())
     def test_mine(view, digest): ...
 
-Everything drawn is valid: it can be encoded, and decoding gives it back. Numbers and sizes are
-drawn near the places where one byte more is needed. Needs hypothesis (the extra ``testing``).
+Everything drawn is valid: decoding its encoding returns it. Numbers and sizes are drawn near the limits where one more
+byte is needed. Needs hypothesis (the extra ``testing``).
 """
 
 from __future__ import annotations
@@ -167,7 +167,7 @@ def fault_schedules(
     seed = draw(st.integers(0, 1000))
     base = draw_schedule(cluster(seed), seed, [], seconds=seconds, messages=messages)
     kinds = st.sampled_from(list(weights_of(faults)))
-    # Every step has a chance of its own: one can be taken away and the others stay.
+    # Every step has its own draw, so that removing one leaves the others unchanged.
     drawn = draw(st.lists(st.tuples(kinds, _CHANCE), max_size=max_count))
     steps = [draw_step(base, kind, random.Random(n), seconds) for kind, n in drawn]
     return msgspec.structs.replace(base, steps=tuple(sorted(steps, key=lambda step: step.at)))

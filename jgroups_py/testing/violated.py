@@ -10,7 +10,7 @@ from jgroups_py.testing.check.violation import Violated
 from jgroups_py.testing.explorer.stacks.schedule import Schedule
 
 STORY_LINES_MAX: Final = 30
-"""Lines of a run's story that are told; the last ones, which lead to the violation."""
+"""Shown lines of a run's story: the last ones before the violation."""
 
 
 class PropertyViolated(Violated):
@@ -19,11 +19,11 @@ class PropertyViolated(Violated):
     ``seed``: of the run. ``check``: a name of ``CHECKS``, ``invariant`` (an assertion within a
     protocol), ``exception`` (a handler raised one), or the name of an Invariant of yours.
     ``detail``: what was seen, by whom. ``at``: virtual seconds since the run began. ``story``: the
-    faults that happened, one line each. ``schedule``, ``file``: the smallest schedule found that
-    shows it, and where it was written; None for a cluster that a test drives by hand, which is
-    run again by running the test. ``replay``: how to see it again, in words.
+    faults that happened, one line each. ``schedule``, ``file``: the smallest schedule found that shows it, and its
+    file; None for a cluster that a test drives by hand, where the test itself is the replay. ``replay``: how to see it
+    again, in words.
 
-    The cluster stays as it was at that moment and can be looked at; it does not run on.
+    The cluster stays readable as of that moment; it does not run on.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""bounds: what a stack's configuration bounds stays within it, looked at as a run goes on.
+"""bounds: a stack keeps the bounds of its configuration, checked during a run.
 
 Looked at are a protocol's own statistics where a limit is simple, and the reader's stream: what it
 holds of each sender is what that sender's credits allow (unless the two were apart: then the sender
@@ -16,7 +16,7 @@ from jgroups_py.values.address import Address
 from jgroups_py.values.batch import Batch
 
 EVERY: Final = 16
-"""Every so many steps of a host are looked at: looking costs."""
+"""Steps of a host between two checks, which are costly."""
 
 PER_MEMBER: Final[tuple[tuple[str, str, str], ...]] = (
     ("NAKACK2", "pending", "max_window"),
@@ -24,7 +24,7 @@ PER_MEMBER: Final[tuple[tuple[str, str, str], ...]] = (
     ("FRAG2", "incomplete", "max_messages"),
     ("FRAG2", "incomplete_bytes", "max_bytes"),
 )
-"""(protocol, statistic, attribute that bounds it for each sender known)."""
+"""(protocol, statistic, attribute that bounds it for each known sender)."""
 
 
 class Bounds:
@@ -48,7 +48,7 @@ class Bounds:
             self.look(member)
 
     def look(self, member: Member) -> None:
-        """Says what is beyond its bound now."""
+        """Report what is beyond its bound now."""
         senders = len(self._checker.members)
         for protocol in member.stack.protocols:
             for name, key, attribute in PER_MEMBER:

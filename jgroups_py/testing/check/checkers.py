@@ -1,6 +1,6 @@
 """Checkers: what must hold of any run, judged from outside the protocol code.
 
-They see what applications sent, were delivered and were given as views and state, and nothing else.
+They see only the messages, views and states of applications.
 One file per family:
 
     messages       fifo, duplicate, gap, agreement, unicast
@@ -29,7 +29,7 @@ from jgroups_py.values.batch import Batch
 from jgroups_py.values.view import View
 
 PROBLEMS_MAX = 50
-"""Problems that are kept of one run: what follows the first is rarely worth more."""
+"""Problems kept of one run; those after the first rarely add anything."""
 
 
 class Checker:
@@ -60,7 +60,7 @@ class Checker:
     def payload(
         self, member: Member, size: int = 0, *, to: Member | None = None, oob: bool = False
     ) -> bytes:
-        """The next message of ``member``: 25 bytes that say whose and which, and ``size`` more."""
+        """Return the next message of ``member``: 25 bytes with sender and number, and ``size`` more."""
         return self.messages.payload(member, size, to, oob)
 
     def say(self, check: str, member: Member, problem: str) -> None:

@@ -1,8 +1,8 @@
-"""death: nobody alive is taken for proved dead, however it was paused, cut off or slowed down.
+"""death: no living member counts as proved dead, however it was paused, cut off or slowed down.
 
 Proof of death is what lets survivors expel a member without waiting (FD_SOCK2, VERIFY_SUSPECT2), so
-one false proof is a false expulsion. Looked at after each step: whom VERIFY_SUSPECT2 holds for
-proved dead, and whether that process has gone. Silence alone proves nothing and is not judged here.
+one false proof is a false expulsion. After each step the members that VERIFY_SUSPECT2 holds for proved dead are
+compared with the processes that have ended. Silence alone proves nothing and is not judged here.
 """
 
 from __future__ import annotations

@@ -35,23 +35,23 @@ from jgroups_py.values.view import MergeView, View, ViewId
 _HEADER: Final = struct.Struct("!16sBQ")
 _SIZE: Final = _HEADER.size
 SHARED: Final = b"shared:"
-"""Begins what follows the number in messages of registers (explorer/stacks/shared.py), who read the rest."""
+"""The prefix, after the number, in messages of registers (explorer/stacks/shared.py), which read the rest."""
 MULTICAST, UNICAST, OOB = 0, 1, 2
 _STATE: Final = list[tuple[bytes, int, bool, list[int]]]
-"""Of each sender: its bytes, the last one had, whether the next one may be another, out-of-band ones."""
+"""For each sender: its bytes, the last number, whether the next may skip some, out-of-band numbers."""
 
 
 @dataclass(slots=True)
 class _Track:
-    """The messages that one member has had of one sender, of one kind."""
+    """The messages of one sender and kind that one member has got."""
 
     last: int = 0
     known: bool = False
-    """Else the next one tells where it begins."""
+    """False: the next message sets the beginning."""
     apart: bool = False
-    """Some may be left out before the next one."""
+    """May messages be missing before the next one?"""
     lost: int = 0
-    """Up to here any may be left out: their sender has given them up."""
+    """The number up to which the sender has given messages up; these may be missing."""
     seen: dict[int, None] = field(default_factory=dict)
     """Out-of-band ones."""
 
@@ -61,7 +61,7 @@ class _Seen:
     tracks: dict[tuple[Address, int], _Track] = field(default_factory=dict)
     view: View | None = None
     jumped: int = 0
-    """A state came: it may contain what was sent after so many of the next views."""
+    """A state came: it may contain messages sent after so many of the next views."""
 
     def track(self, origin: Address, kind: int) -> _Track:
         track = self.tracks.get((origin, kind))
@@ -93,8 +93,8 @@ class Messages:
         self.delivered = 0
         self.of_site: dict[Address, str] = {}
         self.parted: dict[tuple[Address, Address], None] = {}
-        """(member, other): the first had a view without the second after one with it, or they were
-        in different groups that merged. Credits of before may be given twice then."""
+        """(member, other): the first had a view without the second after one with it, or they were in different groups
+        that merged. Older credits may then be given twice."""
 
     def watch(self, member: Member) -> None:
         self.named.watch(member)
@@ -102,7 +102,7 @@ class Messages:
         self._seen[member.address] = _Seen()
         self.of_site[member.address] = member.site
 
-    # --- what is sent
+    # --- sending
 
     def payload(self, member: Member, size: int, to: Member | None, oob: bool) -> bytes:
         kind = OOB if oob else MULTICAST if to is None else UNICAST
@@ -113,17 +113,17 @@ class Messages:
         return _HEADER.pack(member.address, kind, number) + b"." * size
 
     def count(self, member: Member, to: Member | None = None) -> int:
-        """How many multicasts, or unicasts to ``to``, it has sent."""
+        """Return the number of multicasts, or of unicasts to ``to``, that it has sent."""
         if to is None:
             return self.sent.get((member.address, MULTICAST, None), 0)
         return self.sent.get((member.address, UNICAST, to.address), 0)
 
     def last(self, receiver: Member, origin: Member, kind: int = MULTICAST) -> int:
-        """The highest number ``receiver`` has of ``origin``."""
+        """Return the highest number of ``origin`` at ``receiver``."""
         track = self._seen[receiver.address].tracks.get((origin.address, kind))
         return 0 if track is None else track.last
 
-    # --- what is delivered
+    # --- delivery
 
     def decode(self, member: Member, batch: Batch) -> list[Run]:
         runs: list[Run] = []
@@ -161,7 +161,7 @@ class Messages:
     def _judge(
         self, member: Member, track: _Track, origin: Address, kind: int, number: int
     ) -> None:
-        """``number`` is not the next one."""
+        """Judge a ``number`` that is not the next one."""
         check, what = ("unicast", "unicast ") if kind == UNICAST else ("gap", "")
         name = f"{what}{number} of {self._name(origin)}"
         if track.known and number == track.last:
@@ -180,8 +180,7 @@ class Messages:
     # --- views
 
     def _has_ended(self, track: _Track, origin: Address, member: Member, number: int) -> bool:
-        """The messages that were sent before ``number``: with a view of ``origin`` without ``member``, whether its
-        reader has come to it or not."""
+        """Had ``origin`` a view without ``member`` before it sent ``number``, read or unread?"""
         if number - 1 <= track.lost:
             return True
         return any(member.address not in view for view in self._unread_views(origin))
@@ -191,7 +190,7 @@ class Messages:
         return [] if known is None else [v for v in known.unread if isinstance(v, View)]
 
     def were_apart(self, one: Address, other: Address) -> bool:
-        """See ``parted``; views count that the readers have not come to."""
+        """Were they apart (see ``parted``)? Unread views count, too."""
         return any(
             (a, b) in self.parted
             or any(isinstance(v, MergeView) or b not in v for v in self._unread_views(a))
@@ -236,7 +235,7 @@ class Messages:
             if (member.address, origin) in self.parted:
                 self._leave_out(origin, member)
             if not merged:
-                # All it sends, it sends after this view.
+                # Everything that it sends follows this view.
                 track = seen.track(origin, MULTICAST)
                 track.known = track.known or not self._was_away(origin, view)
         if isinstance(view, MergeView):
@@ -248,17 +247,17 @@ class Messages:
                     self._lose(other, member)
 
     def _late(self, site: str) -> int:
-        """Time-outs of rounds in which members of ``site`` agree, so far."""
+        """Return the time-outs so far of rounds of agreement at ``site``."""
         return sum(m.late_rounds or 0 for m in self._members.values() if m.site == site)
 
     def _in_time(self, member: Member, old: View) -> bool:
-        """Survivors agree on everybody's messages at the end of the view ``old``."""
+        """Did survivors agree in time on all messages of the view ``old``?"""
         if member.late_rounds is None:
             return False
         return self._late(member.site) == self._late_at[old.view_id]
 
     def _was_away(self, origin: Address, view: View) -> bool:
-        """Had it a group of its own before? Then it comes with numbers that are not the first."""
+        """Had it its own group before? Then its numbers do not begin with the first."""
         there = self._seen.get(origin)
         return there is None or (there.view is not None and there.view.view_id != view.view_id)
 
@@ -267,7 +266,7 @@ class Messages:
             seen.track(origin, kind).apart = True
 
     def _lose(self, there: Address, member: Member) -> None:
-        """Messages that ``member`` still had to send to ``there`` are dropped; some of them may be there, unread."""
+        """Allow a gap: messages of ``member`` on their way to ``there`` are dropped; some may be there unread."""
         seen = self._seen.get(there)
         if seen is not None:
             track = seen.track(member.address, UNICAST)
@@ -275,7 +274,7 @@ class Messages:
         self._leave_out(there, member)
 
     def _leave_out(self, there: Address, member: Member) -> None:
-        """``member`` may have forgotten its multicasts so far: ``there`` was not in its view."""
+        """Allow a gap: ``member`` may have forgotten its multicasts so far, because ``there`` was not in its view."""
         seen = self._seen.get(there)
         if seen is not None:
             seen.track(member.address, MULTICAST).lost = self.count(member)
@@ -294,8 +293,8 @@ class Messages:
     # --- state
 
     def state_of(self, member: Member) -> bytes:
-        """The application's state: what it has had of whom, and whether a merge was since then, at
-        which what the other side had sent before was lost to it."""
+        """Return the application's state: its messages by sender, and whether a merge since then has cost it the other
+        side's earlier messages."""
         seen = self._seen[member.address]
         return msgspec.msgpack.encode(
             [
@@ -314,7 +313,7 @@ class Messages:
         if state is None:
             return
         seen = self._seen[member.address]
-        # Views that were held back for it stand behind it, with less in them.
+        # Views that were held back for the state follow it, with less in them.
         seen.jumped = max(1, sum(isinstance(item, View) for item in member.unread))
         contents = msgspec.msgpack.decode(state, type=_STATE)
         named = {UUID(raw) for raw, *_ in contents} | {member.address}
@@ -324,7 +323,7 @@ class Messages:
             track = seen.track(UUID(raw), MULTICAST)
             early = seen.track(UUID(raw), OOB).seen
             if number < track.last or not early.keys() <= set(oob):
-                early.clear()  # an older state: what it lacks comes again, with all of that time
+                early.clear()  # an older state: everything after it comes again
             if raw == member.address and number < track.last and not apart:
                 self._say("state", member, f"has {number} of its own, had {track.last} before")
             track.last, track.known, track.apart = number, True, apart

@@ -1,11 +1,11 @@
-"""Every multicast that an application sent reaches all members of its view, or it is told which do not get it.
+"""Every multicast of an application reaches all members of its view, or the sender learns which members lack it.
 
     named   a receiver lacks messages of a sender that had it in its view all the time, and the sender
             was not told that they are lost (Excluded)
 
-A sender is told by its views as well: what it sent while ``receiver`` was not in its view, or before such a
-view, ``receiver`` may lack. A merge view that begins with other groups tells it nothing if it had them in
-its view until then; only where they were fewer than half of it they may have gone on alone unnoticed.
+A sender's views count as news, too: a receiver may lack messages sent while it was not in the sender's view, or before
+such a view. A merge view with groups that the sender had in its view until then is no news. But if they were fewer than
+half of its view, they may have gone on alone unnoticed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from jgroups_py.values.view import MergeView, View
 
 
 class Named:
-    """See the module's docstring. ``sent(member)``: how many multicasts it has sent."""
+    """See the module's docstring. ``sent(member)``: the number of its multicasts."""
 
     def __init__(
         self,
@@ -32,11 +32,11 @@ class Named:
         self._members: dict[Address, Member] = {}
         self._views: dict[Address, View] = {}
         self._told: dict[tuple[Address, Address], int] = {}
-        """(sender, receiver): up to here the sender knows by its views that some may be missing there."""
+        """(sender, receiver): the number up to which the sender knows, by its views, of possible gaps there."""
         self._named: dict[Address, dict[int, None]] = {}
-        """By sender: what it was told to be lost."""
+        """By sender: the numbers reported to it as lost."""
         self._later: dict[Address, list[tuple[Member, int, int]]] = {}
-        """By sender: what somebody lacks and is to be judged when the sender's reader has come so far."""
+        """By sender: gaps of others, to be judged when the sender's reader has come so far."""
         self.named = 0
 
     def watch(self, member: Member) -> None:
@@ -60,7 +60,7 @@ class Named:
             self.missing(receiver, me, first, last)
 
     def lost(self, member: Member, numbers: list[int]) -> None:
-        """``member`` was told that these are lost."""
+        """Note that these were reported to ``member`` as lost."""
         self._named.setdefault(member.address, {}).update(dict.fromkeys(numbers))
         self.named += len(numbers)
 
@@ -72,7 +72,7 @@ class Named:
         if sender is None or view is None or here is None or sender is receiver:
             return
         if receiver.address not in view:
-            return  # what it is told last is that the receiver is not there
+            return  # its last news is that the receiver is gone
         if view.id < here.id:
             self._later.setdefault(origin, []).append((receiver, first, last))
             return

@@ -1,4 +1,4 @@
-"""RELAY's guarantee, and what rest is: looked at when faults are over, over what the oracle holds."""
+"""RELAY's guarantee, and its rest, checked after the faults on the oracle's data."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Final
 from jgroups_py.testing.check.relay_tables import Origin, SiteTables
 
 PATIENCE: Final = 90.0
-"""No partition or pause of a simulation lasts as long: a relay that acknowledges nothing for so long
-costs the larger side of its site nothing."""
+"""Longer than any partition or pause of a simulation: a relay that acknowledges nothing for so long does no harm to the
+larger side of its site."""
 
 
 def given_up(
@@ -39,7 +39,7 @@ def given_up(
 
 
 def unrest(sites: Mapping[str, SiteTables], origins: Mapping[bytes, Origin]) -> str | None:
-    """The things that are not at rest: buffers, relays, sessions, digests. None: everything is."""
+    """Describe what is not at rest: buffers, relays, sessions, digests. None: everything is."""
     for site in sites.values():
         living = site.living()
         if not site.is_settled:
@@ -51,7 +51,7 @@ def unrest(sites: Mapping[str, SiteTables], origins: Mapping[bytes, Origin]) -> 
         for other in sites:
             if other != site.name and not status.sessions.get(other):
                 return f"{relays[0].name} has no session with {other}"
-        alone = len(sites) == 1  # then all is kept for whoever comes first
+        alone = len(sites) == 1  # then everything is kept for the first site that comes
         for watched in living:
             if len(watched.relay.buffer) and not alone:
                 return f"{watched.name} still buffers {len(watched.relay.buffer)} messages"

@@ -69,15 +69,15 @@ class RelayOracle:
         self.deliveries = 0
         self._origins: dict[bytes, Origin] = {}
         self._forgot: dict[tuple[str, bytes], None] = {}
-        """(site, origin of another): a member of the site has forgotten it."""
+        """(site, origin of another site): origins that a member of the site has forgotten."""
         self._hosts: dict[Host, Watched] = {}
         world.after_each_step.append(self._after_step)
         world.on_record.append(self._on_record)
 
-    # --- what the world tells
+    # --- called by the world
 
     def watch(self, member: Member, relay: RELAY) -> None:
-        """Before the member is connected."""
+        """Watch a member, before it is connected."""
         site = self.sites.setdefault(relay.config.site, SiteTables(relay.config.site))
         raw = bytes(member.address)
         watched = Watched(member, relay, site, raw)
@@ -86,7 +86,7 @@ class RelayOracle:
         self._origins[raw] = Origin(watched)
 
     def give_up(self, members: Iterable[Member]) -> None:
-        """These are cut off for good: the rest must come to rest without them."""
+        """Note members that are cut off for good: the rest must come to rest without them."""
         for member in members:
             watched = self._hosts.get(member.host)
             if watched is not None:
@@ -94,7 +94,7 @@ class RelayOracle:
                 watched.given_up = True
 
     def sent(self, member: Member, batch: Batch) -> None:
-        """The application sends."""
+        """Note that the application sends."""
         watched = self._hosts.get(member.host)
         if watched is None or batch.dest is not None or batch.flags & UNNUMBERED:
             return
@@ -107,7 +107,7 @@ class RelayOracle:
         origin.sums.extend(sums_of(batch))
 
     def offered(self, member: Member, item: Any) -> None:
-        """RELAY has put ``item`` into the application's stream."""
+        """Note that RELAY has put ``item`` into the application's stream."""
         watched = self._hosts.get(member.host)
         if watched is None:
             return
@@ -126,19 +126,19 @@ class RelayOracle:
             return
         watched.site.due = True
         if not [w for w in watched.site.living() if w is not watched and w.view is not None]:
-            watched.site.disturbed = watched.site.emptied = True  # who is still joining begins anew
+            watched.site.disturbed = watched.site.emptied = True  # joining members begin anew
         if self._is_holder(watched):
             self._fall(watched)
 
     @staticmethod
     def _fall(watched: Watched) -> None:
-        """A holder has gone, for good."""
+        """Note that a holder has gone for good."""
         if not watched.fell:
             watched.fell = True
             watched.site.fallen += 1
 
     def _is_holder(self, watched: Watched) -> bool:
-        """Does anybody who lives count on its buffer?"""
+        """Does any living member count on its buffer?"""
         address = watched.member.address
         for other in watched.site.living():
             if address in other.relay.line[: other.relay.config.buffering_members]:
@@ -163,7 +163,7 @@ class RelayOracle:
         begins = numbers.begun and not watched.begun
         if begins or len(watched.member.events) != watched.states:
             if any(isinstance(e, StateReceived) for e in watched.member.events[watched.states :]):
-                # Messages in the state are not delivered; the others come (again).
+                # Messages in the state are not delivered; the others come, some of them again.
                 watched.since = self.world.now
                 for raw, track in watched.tracks.items():
                     if self._origins[raw].watched.site is site:
@@ -199,8 +199,8 @@ class RelayOracle:
         if epoch != watched.relaying_in:
             watched.relaying_in = epoch
             if numbers.relaying:
-                # It has no copy of messages that it sent before it heard that its site is primary now; nor
-                # has anybody of those who were gone by then.
+                # A member has no copy of messages sent before it knew that its site is primary; nor has any member that
+                # was gone by then.
                 for other in site.members:
                     if other is watched or not other.member.alive:
                         sent = self._origins[other.raw].sent
@@ -222,14 +222,14 @@ class RelayOracle:
     # --- I1
 
     def _begin(self, watched: Watched, numbers: RelayNumbers) -> None:
-        """The member learned where its streams begin (joined, or was given a state)."""
+        """Note the beginnings of a member's streams, after a join or a state."""
         first = not watched.begun
         watched.begun = numbers.begun
         if not numbers.begun:
             return
         watched.blind = watched.blind or watched.relay.joining.blind
         if first and (watched.relay.is_relay or watched.site.disturbed):
-            # Nobody told it, its site begins anew; or who told it may have been left behind.
+            # Nobody told it and its site begins anew; or its informant may be behind.
             watched.apart = True
         taken: dict[bytes, int] = {}
         for item in watched.stream:
@@ -270,7 +270,7 @@ class RelayOracle:
 
     def _begin_track(self, watched: Watched, origin: Origin) -> Track:
         if origin.watched.site is not watched.site:
-            # A joiner's beginning was taken from its digest; a forgotten origin is not in it.
+            # A joiner's beginnings come from its digest, which lacks forgotten origins.
             back = (watched.site.name, origin.watched.raw) in self._forgot
             return Track(0, not back or origin.first_at > watched.since)
         if origin.watched is watched:
@@ -287,7 +287,7 @@ class RelayOracle:
         home: bool,
         oob: bool,
     ) -> None:
-        """``at``: the number that RELAY gives it (inside its site)."""
+        """Judge one message. ``at``: RELAY's number for it, inside its site."""
         expected = track.last + 1
         while origin.watched is watched and expected in origin.quiet:
             track.reach(expected)
@@ -324,7 +324,7 @@ class RelayOracle:
         track.reach(number)
 
     def _note_gaps(self, watched: Watched) -> None:
-        """Reads what the member says to be missing."""
+        """Read the gaps that the member reports."""
         watched.gaps = watched.relay.counters.gaps
         shown = {f"{raw.hex()[:8]}:{o.watched.site.name}": raw for raw, o in self._origins.items()}
         for ranges in watched.relay.out_of_sync.ranges().values():
@@ -336,11 +336,11 @@ class RelayOracle:
                         spans.append((lost.first, lost.last))
 
     def _may_skip(self, watched: Watched, origin: Origin, first: int, last: int) -> bool:
-        """Was it told that ``first .. last`` do not come?"""
+        """Does it know that ``first .. last`` do not come?"""
         raw = origin.watched.raw
         if origin.watched.site is watched.site:
             return False
-        # A joiner that could not be told where to begin begins behind what all acknowledged.
+        # A blind joiner begins behind everything that all have acknowledged.
         start = origin.watched.site.trimmed.get(raw, 0) if watched.blind else 0
         left = [(max(first, origin.base + 1, start + 1), last)]
         for span in watched.skipped.get(raw, ()):
@@ -357,20 +357,20 @@ class RelayOracle:
         site.disturbed |= merged
         here = [w for w in site.living() if w.view is not None and not w.member.leaving]
         beyond = [w for w in here if w.member.address not in view.members]
-        # The founder of a group knows nobody whose return it could wait for.
+        # The founder of a group has no former members to wait for.
         anew = old is None and view.members[0] == watched.member.address
         if anew or 2 * sum(w.member.address in view.members for w in here) > len(here):
             for other in beyond:
                 other.outvoted = True
         if old is None:
             watched.since = self.world.now
-            first = view.members[0]  # of what that one lacks the newcomer is told, too
+            first = view.members[0]  # the newcomer learns of that one's gaps, too
             watched.outvoted = (
                 bool(beyond)
                 or any(w.outvoted for w in site.members if w.member.address == first)
                 or (anew and any(w.view is not None for w in site.members if w is not watched))
             )
-        else:  # what they have may still come to it, unless it has a later one now
+        else:  # their messages may still come, unless it has a later view now
             beyond = [w for w in beyond if w.view is not None and w.view.id <= view.id]
         if beyond:
             site.disturbed = site.split = True  # its group is beside theirs
@@ -404,7 +404,7 @@ class RelayOracle:
                 site.fallen += 1
             return
         if gone.member.address in old.members[: watched.relay.config.buffering_members]:
-            self._fall(gone)  # also one that leaves; its buffer goes with it
+            self._fall(gone)  # leavers, too: their buffers go with them
         track = watched.tracks.get(raw)
         if merged or (track is not None and not track.exact):
             return
@@ -445,7 +445,7 @@ class RelayOracle:
         watched.digest = {s: dict(n) for s, n in numbers.site_digest.items()}
 
     def _check_told(self, watched: Watched, raw: bytes, number: int) -> None:
-        """The site digest is what the application was delivered, or told not to wait for."""
+        """Check the site digest: the application was delivered these numbers or knows their gaps."""
         origin = self._origins[raw]
         track = watched.tracks.setdefault(raw, Track())
         if track.last == number:
@@ -483,7 +483,7 @@ class RelayOracle:
         if other.apart and not self._caught_up(other):
             return
         if other.member.leaving and not self._is_in_view(other):
-            return  # it has not heard yet that it is out
+            return  # it does not know yet that it is out
         self._fail(
             "I2",
             watched,
@@ -492,12 +492,12 @@ class RelayOracle:
 
     @staticmethod
     def _is_in_view(watched: Watched) -> bool:
-        """Has another member of its site it in its view?"""
+        """Is it in the view of another member of its site?"""
         views = [w.view for w in watched.site.living() if w is not watched]
         return any(view is not None and watched.member.address in view for view in views)
 
     def _check_member_has(self, site: SiteTables, watched: Watched) -> None:
-        """A joiner begins: it is held to what was trimmed."""
+        """Check that a joiner begins with all trimmed numbers."""
         if site is watched.site or watched.apart:
             return
         table = watched.relay.state.site_digest.get(site.name, {})
@@ -514,7 +514,7 @@ class RelayOracle:
                     )
 
     def _caught_up(self, watched: Watched) -> bool:
-        """Is its site one again, and has it what was trimmed?"""
+        """Is its site united again, and does it have all trimmed numbers?"""
         if not watched.site.is_settled:
             return False
         for site in self.sites.values():
@@ -555,7 +555,7 @@ class RelayOracle:
         here = {w.raw: w for w in living}
         too_many = site.fallen > site.spare or bool(site.split and site.fallen)
         reach = site.highest(living)
-        if too_many:  # nobody who has it may be left, nor who has ever had it
+        if too_many:  # perhaps no member that had it is left
             gone = (w.raw for w in site.members if w.raw not in here)
             reach |= {raw: self._origins[raw].sent for raw in gone}
         for raw, highest in reach.items():
@@ -588,8 +588,8 @@ class RelayOracle:
     # --- at rest
 
     def forget_ended(self) -> None:
-        """At rest, in runs of many hours: drops what is known of members that ended and that no living
-        one names any more, and checksums of what everybody has."""
+        """Drop, at rest in runs of many hours, the data of ended members that no living one names, and checksums of
+        messages that everybody has."""
         living = [w for site in self.sites.values() for w in site.living()]
         named = dict.fromkeys(w.raw for w in living)
         for watched in living:
@@ -616,7 +616,7 @@ class RelayOracle:
 
     @property
     def can_rest(self) -> bool:
-        """Is everybody there who is needed for coming to rest?"""
+        """Are all members present that are needed for coming to rest?"""
         return not self.world.network.is_cut and all(
             any(w.begun for w in site.living())
             and not any(w.member.host.paused or w.member.leaving for w in site.living())

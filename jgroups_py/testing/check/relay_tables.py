@@ -26,12 +26,12 @@ class Origin:
     sums: array[int] = field(default_factory=lambda: array("L"))
     """A checksum of each payload; number n is at n - 1 - dropped."""
     dropped: int = 0
-    """Numbers whose checksums are gone: everybody has had them."""
+    """Numbers without a checksum: everybody has them."""
     quiet: dict[int, None] = field(default_factory=dict)
     """Numbers that are not looped back."""
     first_at: float = 0.0
     base: int = 0
-    """Its highest number from before its site was primary, also when its site has forgotten it."""
+    """Its highest number from before its site was primary, kept even if its site has forgotten it."""
 
     @property
     def sent(self) -> int:
@@ -53,19 +53,19 @@ class Origin:
 
 @dataclass(slots=True)
 class Track:
-    """The messages that one application was delivered of one origin."""
+    """The messages of one origin delivered to one application."""
 
     last: int = 0
     exact: bool = True
-    """The next one must be ``last + 1``; else the next one tells where it begins."""
+    """True: the next one must be ``last + 1``. False: the next one sets the beginning."""
     early: dict[int, None] = field(default_factory=dict)
     """Out-of-band messages beyond it."""
     older: tuple[int, ...] | None = None
-    """A state came that may contain less: all behind it comes again in order, also these, which had
-    come early. None: what was delivered does not come again."""
+    """A state came that may contain less: everything after it comes again in order, these early ones included. None:
+    nothing comes again."""
 
     def comes_again(self, number: int) -> None:
-        """The state was older: ``number`` is the first behind it."""
+        """Note that the state was older: ``number`` is the first one after it."""
         for early in self.older or ():
             self.early.pop(early, None)
         self.older = None
@@ -73,7 +73,7 @@ class Track:
         self.reach(number)
 
     def reach(self, number: int) -> None:
-        """It is at ``number`` now, and has what came early right behind."""
+        """Advance to ``number``, and past early ones right behind it."""
         self.last = number
         while self.early and self.last + 1 in self.early:
             self.last += 1
@@ -102,22 +102,22 @@ class Watched:
     tracks: dict[bytes, Track] = field(default_factory=dict)
     view: View | None = None
     since: float = 0.0
-    """When it had its first view."""
+    """The time of its first view."""
     begun: bool = False
     blind: bool = False
-    """It joined, and those who could tell where to begin had gone."""
+    """It joined when no member was left that could tell where to begin."""
     complete: bool = False
     relaying_in: tuple[int, str] | None = None
-    """The epoch in which its site relays, as it knows. None: it does not."""
+    """The epoch in which, as far as it knows, its site relays. None: it does not relay."""
     fell: bool = False
     """It was a holder when it went."""
     given_up: bool = False
-    """It is cut off for good: for the others as good as dead."""
+    """It is cut off for good and counts as dead for the others."""
     apart: bool = False
-    """It may have less than what was trimmed, until it is seen to have caught up."""
+    """It may lack trimmed numbers, until it has visibly caught up."""
     outvoted: bool = False
-    """More members than on its side of a partition went on without it, or one of both groups has begun
-    beside the other: it may be told of gaps."""
+    """A larger side of a partition went on without it, or one of two groups has begun beside the other: it may get
+    gaps."""
     states: int = 0
     gaps: int = 0
     skipped: dict[bytes, list[Span]] = field(default_factory=dict)
@@ -146,30 +146,30 @@ class SiteTables:
     trimmed: dict[bytes, int] = field(default_factory=dict)
     """The highest that any member had."""
     agreed: dict[tuple[Any, bytes], tuple[int, Watched]] = field(default_factory=dict)
-    """By view and departed origin: what the first member to install it had."""
+    """By view and departed origin: the number of the first member that installed the view."""
     fallen: int = 0
     """Holders lost since all were complete."""
     spare: int = 0
     """How many holders may fall from then on."""
     split: bool = False
-    """It was split since then: only one side's holders have what that side sent."""
+    """Was it split since then? Only one side's holders have that side's messages."""
     excused: dict[bytes, int] = field(default_factory=dict)
     """Numbers that may be missing: of departed origins after too many falls, and from before the
     site was primary."""
     overflowed: bool = False
     disturbed: bool = False
-    """It was split, or empty, for a while: what was under way from it may be given up."""
+    """Was it split or empty for a while? Messages on their way from it may be given up."""
     emptied: bool = False
-    """It was empty for a while: what was under way to it may be given up."""
+    """Was it empty for a while? Messages on their way to it may be given up."""
     due: bool = False
-    """I3 is to be looked at."""
+    """Is I3 to be checked?"""
 
     def living(self) -> list[Watched]:
         return [w for w in self.members if w.member.alive and not w.given_up]
 
     @property
     def is_settled(self) -> bool:
-        """Do all who live share one view, and nobody else is in it?"""
+        """Do all living members, and only they, share one view?"""
         living = self.living()
         views = {id(w.view): w.view for w in living}
         if not living or None in views.values():
@@ -181,7 +181,7 @@ class SiteTables:
         ) == len(living)
 
     def highest(self, living: Sequence[Watched]) -> dict[bytes, int]:
-        """The messages that survivors delivered of the site's origins."""
+        """Return the highest numbers of the site's origins that survivors delivered."""
         highest: dict[bytes, int] = {}
         for watched in self.members:
             number = max(w.has(watched.raw) for w in living)
@@ -198,7 +198,7 @@ def sums_of(batch: Batch) -> list[int]:
 
 
 def without(part: Span, span: Span) -> list[Span]:
-    """The numbers of ``part`` that are not in ``span``."""
+    """Return the numbers of ``part`` that are not in ``span``."""
     (a, b), (c, d) = part, span
     if d < a or c > b:
         return [part]
@@ -206,7 +206,7 @@ def without(part: Span, span: Span) -> list[Span]:
 
 
 def missing_in(buffers: Iterable[RelayBuffer], raw: bytes, low: int, high: int) -> list[Span]:
-    """The numbers of ``low .. high`` that are in none of them."""
+    """Return the numbers of ``low .. high`` that are in no buffer."""
     spans = [(low, high)]
     for buffer in buffers:
         spans = [rest for a, b in spans for rest in buffer.missing(raw, a, b)]

@@ -1,4 +1,4 @@
-"""At rest: when nobody sends any more and everybody has everything, nothing waits anywhere."""
+"""At rest: when nobody sends and everybody has everything, nothing waits anywhere."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ EMPTY: Final = {
 
 
 def waiting(stack: Stack) -> str | None:
-    """The work that still waits in a stack; None: nothing."""
+    """Describe the work that still waits in a stack. None: nothing."""
     for name, numbers in stack.statistics().items():
         for key in EMPTY.get(name, ()):
             if numbers.get(key):

@@ -1,8 +1,8 @@
 """stream: views, messages and states are one ordered stream, and its order makes sense.
 
 - A view comes first.
-- A multicast stands where its sender is in the reader's view (senders of other sites are in none).
-- A multicast says who sent it; a unicast reaches only whom it was sent to.
+- A multicast comes while its sender is in the reader's view (senders of other sites are in none).
+- A multicast names its sender; a unicast reaches only its destination.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """leftovers: when a group is at rest, no table of any protocol names a member that has gone.
 
-Every attribute of every protocol is looked through, and what it holds of our own values: containers,
-dataclasses, objects of this package. Tables that are meant to remember are named below with what
-bounds them.
+Every attribute of every protocol is searched, through containers, dataclasses and objects of this package. Tables that
+are meant to remember are named below with their bounds.
 """
 
 from __future__ import annotations
@@ -36,14 +35,14 @@ MAY_REMEMBER: Final[dict[str, str]] = {
     "RELAY.state._forgotten": "so that old copies are not delivered: at most 1000",
     "RELAY.state.left": "origins of other sites, which may come back: at most 1000 of each",
 }
-"""Where (the beginning of what is said): why it may."""
+"""The beginning of a finding -> why it is allowed."""
 
 
 def leftovers(
     member: Member, known: Mapping[Address, Member], here: Iterable[Member]
 ) -> Iterator[str]:
-    """One sentence for each table of ``member`` that names somebody of its site who is not
-    ``here``. ``known``: everybody there ever was."""
+    """Yield one sentence for each table of ``member`` that names a member of its site that is not ``here``. ``known``:
+    all members there ever were."""
     here = list(here)
     present = {m.address for m in here}
     kept = _kept_for_a_site(here)
@@ -60,15 +59,15 @@ def leftovers(
 
 
 def _kept_for_a_site(here: Iterable[Member]) -> set[Address]:
-    """The origins that have sent at a site that has never met another one: the first that comes gets it,
-    or is told what is lost of it."""
+    """Return the origins of a site that has never met another one: the first site that comes gets their messages or the
+    gaps."""
     relays = [p for m in here for p in m.stack.protocols if isinstance(p, RELAY)]
     waiting = [r for r in relays if r.is_relaying and not r.state.sites]
     return {UUID(origin) for r in waiting for origin in r.state.delivered}
 
 
 def named_in(protocol: Protocol) -> Iterator[tuple[str, Address]]:
-    """Every address that an attribute of ``protocol`` holds, with the names that lead there."""
+    """Yield every address in the attributes of ``protocol``, with the names that lead there."""
     yield from _walk(protocol, protocol.name, DEPTH_MAX, {})
 
 
@@ -82,7 +81,7 @@ def _walk(value: Any, path: str, depth: int, seen: dict[int, Any]) -> Iterator[t
             yield path, UUID(value)
         return
     if depth == 0 or id(value) in seen or isinstance(value, View):
-        return  # of views the healing check speaks
+        return  # the healing check covers views
     if isinstance(value, (dict, list, tuple, deque, set, frozenset)):
         if isinstance(value, dict):
             for key in list(value):

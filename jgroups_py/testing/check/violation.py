@@ -1,4 +1,4 @@
-"""The finding of a check: one type for all of them, and the exception for checks that end a run.
+"""Violation: the one type for findings of checks, and the exception that ends a run.
 
 May import: nothing of testing.
 Imported by: everything that judges.
@@ -14,7 +14,7 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """Something does not hold.
+    """A check that does not hold.
 
     ``check``: its name. ``detail``: what was seen, by whom. ``at``: virtual seconds since the run began.
     ``replay``: the command that shows it again.
@@ -38,7 +38,8 @@ class Violated(AssertionError):
 
 
 def violation_of(error: Exception, at: float = 0.0) -> Violation:
-    """The meaning of an error that ended a run: a check, an invariant of a protocol, or a bug in a handler."""
+    """Turn an error that ended a run into a violation: of a check, an invariant of a protocol, or a bug in a
+    handler."""
     if isinstance(error, Violated):
         return error.violation
     place = traceback.extract_tb(error.__traceback__)[-1]
@@ -54,6 +55,6 @@ def violations_in(
     """Runs it: none, or the one that ended it. ``now``: the virtual time then."""
     try:
         run()
-    except Exception as error:  # a bug, whatever it is: that is what is looked for
+    except Exception as error:  # any error is a bug, the object of the search
         return [violation_of(error, now())]
     return []

@@ -1,4 +1,4 @@
-"""The back ends there are, and the files of all of them."""
+"""All back ends, and their files."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ BACK_ENDS: Final[tuple[BackEnd[Any], ...]] = (
 
 
 def back_end_of(profile: str) -> BackEnd[Any]:
-    """The first one with that profile. Raises ``ConfigError``."""
+    """Return the first back end with that profile. Raises ``ConfigError``."""
     for back_end in BACK_ENDS:
         if profile in back_end.profiles:
             return back_end
@@ -38,7 +38,7 @@ def back_end_of(profile: str) -> BackEnd[Any]:
 
 
 def load(file: Path | str) -> tuple[BackEnd[Any], Any]:
-    """A case that was written, and its back end. Raises ``ConfigError``, ``OSError``."""
+    """Load a written case and its back end. Raises ``ConfigError``, ``OSError``."""
     text = text_of(file)
     kind = kind_of(text)
     for back_end in BACK_ENDS:
@@ -49,7 +49,7 @@ def load(file: Path | str) -> tuple[BackEnd[Any], Any]:
 
 
 def kind_of(text: str) -> str:
-    """The kind in the text, or, for files from before there were kinds, the kind that its fields show."""
+    """Return the kind in the text; for older files without one, the kind that the fields imply."""
     try:
         fields = msgspec.json.decode(text)
     except msgspec.DecodeError:

@@ -1,8 +1,7 @@
 """The parts of the lab: a case, the findings of its run, and the interface of a back end.
 
-A case is plain data: everything that happens in one run. The same case gives the same run. A back end is one
-kind of system: it draws cases from seeds, plays and judges them, says what could be taken away from one, and
-writes and reads them.
+A case is plain data: all events of one run. The same case gives the same run. A back end is one kind of system: it
+draws cases from seeds, plays and judges them, proposes smaller ones, and writes and reads them.
 
     case, outcome = back_end.explore(seed, profile)      drawn and played
     smaller = shrunk(back_end, case, outcome)            the same check fails
@@ -28,8 +27,8 @@ LENGTH_MAX: Final = 10_000_000
 
 @dataclass(slots=True)
 class RunOutcome:
-    """The findings of a run. ``problems`` empty: everything held. ``faults``: those that hit somebody. ``story``: what
-    happened, for people."""
+    """The findings of a run. ``problems`` empty: everything held. ``faults``: those with a target. ``story``: the
+    events, for people."""
 
     seed: int
     problems: list[Violation]
@@ -47,13 +46,13 @@ class RunOutcome:
 
 SITES_MAX: Final = 9
 SITES_DRAWN: Final = 3
-"""At most, where the caller has not fixed them."""
+"""The most sites, unless the caller fixes them."""
 MEMBERS_MAX: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """The parts of a case's size that are not left to the seed. ``members``: per site, least and most."""
+    """The fixed parts of a case's size. ``members``: least and most of each site."""
 
     sites: int | None = None
     members: tuple[int, int] | None = None
@@ -85,33 +84,33 @@ class BackEnd(ABC, Generic[C]):
     command: str
     """The command that replays its files and seeds."""
     passes: Sequence[Pass[C]]
-    """The parts that could be taken away from a case (shrink.py)."""
+    """The passes that make a case smaller (shrink.py)."""
     before: Sequence[Pass[C]] = ()
     """The passes that are tried once, before the others."""
 
     @abstractmethod
     def draw(self, seed: int, profile: str, size: Size = ANYTHING) -> C:
-        """The case of a seed. Raises ``ConfigError``."""
+        """Draw the case of a seed. Raises ``ConfigError``."""
 
     @abstractmethod
     def play(self, case: C) -> RunOutcome:
-        """One run, judged."""
+        """Play a case and judge the run."""
 
     def explore(self, seed: int, profile: str, size: Size = ANYTHING) -> tuple[C, RunOutcome]:
-        """Draws the case of a seed and plays it; where a case is drawn as it runs, both at once."""
+        """Draw the case of a seed and play it; some back ends draw while they play."""
         case = self.draw(seed, profile, size)
         return case, self.play(case)
 
     @abstractmethod
     def write(self, case: C) -> str:
-        """The text of a case's file."""
+        """Return the text of a case's file."""
 
     @abstractmethod
     def read(self, text: str, file: str) -> C:
-        """The case in a file's text. Raises ``ConfigError``, naming ``file``."""
+        """Read the case in a file's text. Raises ``ConfigError``, naming ``file``."""
 
     def profile_of(self, profile: str, seed: int) -> str:
-        """The profile that ``profile`` means for this seed."""
+        """Return the actual profile for this seed."""
         return profile
 
     def file_name(self, seed: int, profile: str) -> str:
@@ -124,7 +123,7 @@ class BackEnd(ABC, Generic[C]):
 def shrunk(
     back_end: BackEnd[C], case: C, outcome: RunOutcome, runs: int = RUNS_MAX, **limits: float
 ) -> C:
-    """A case that is no larger and fails the check that failed first in ``outcome``."""
+    """Return a case that is no larger and fails the first failed check of ``outcome``."""
     assert outcome.first is not None, "nothing failed"
     check = outcome.first.check
 
@@ -136,7 +135,7 @@ def shrunk(
 
 
 def text_of(file: Path | str) -> str:
-    """The text of a case's file. Raises ``ConfigError``, ``OSError``."""
+    """Read the text of a case's file. Raises ``ConfigError``, ``OSError``."""
     try:
         text = Path(file).read_text(encoding="utf-8")
     except UnicodeDecodeError as error:

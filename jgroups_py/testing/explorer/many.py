@@ -25,8 +25,8 @@ SHOWN_MAX: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """The settings that each seed is played with. ``shrink_runs`` 0: failing cases stay as they are. ``kind``: the back end,
-    if not the first that has the profile. ``folder`` None: nothing is written."""
+    """The settings for all seeds. ``shrink_runs`` 0: failing cases are not shrunk. ``kind``: the back end, by default
+    the first with the profile. ``folder`` None: nothing is written."""
 
     profile: str
     size: Size = ANYTHING
@@ -41,7 +41,7 @@ class Job:
         )
 
     def replay(self, seed: int) -> str:
-        """The command that plays this very seed again."""
+        """Return the command that plays this seed again."""
         back_end = self.back_end
         words = ["jgroups-py", back_end.command, "--replay", str(seed)]
         words += ["--profile", back_end.profile_of(self.profile, seed)]
@@ -54,7 +54,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """Of one seed. ``violations``: the first of each check. ``shrunk``: the file of its case, made smaller."""
+    """The result of one seed. ``violations``: the first of each check. ``shrunk``: the file of its smaller case."""
 
     seed: int
     violations: tuple[Violation, ...]
@@ -81,7 +81,7 @@ def result_of(outcome: RunOutcome, replay: str, shrunk: Path | None = None) -> R
 
 
 def run_seed(job: Job, seed: int) -> Result:
-    """Draws, plays, and if need be shrinks one seed."""
+    """Draw, play, and shrink if it fails, one seed."""
     back_end = job.back_end
     profile = back_end.profile_of(job.profile, seed)
     case, outcome = back_end.explore(seed, profile, job.size)
@@ -94,7 +94,7 @@ def run_seed(job: Job, seed: int) -> Result:
 
 
 def write(back_end: BackEnd[Any], case: Any, folder: Path, name: str) -> Path:
-    """Writes a case. Raises ``OSError``."""
+    """Write a case. Raises ``OSError``."""
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / name
     file.write_text(back_end.write(case), encoding="utf-8")
@@ -108,6 +108,5 @@ def run_seeds(
     stop_after: float | None = None,
     chunk: int = 1,
 ) -> Iterator[Result]:
-    """Results as they are ready. ``stop_after``: seconds of real time after which no further seed
-    is begun."""
+    """Yield results as they are ready. ``stop_after``: seconds of real time after which no further seed begins."""
     return each(partial(run_seed, job), seeds, processes, chunk=chunk, stop_after=stop_after)

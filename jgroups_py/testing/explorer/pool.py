@@ -1,4 +1,4 @@
-"""One pool for many jobs: processes, results as they are ready, an end after a time, an interrupt."""
+"""A pool of processes for many jobs: results as they are ready, a time limit, and interrupts."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ J = TypeVar("J")
 R = TypeVar("R")
 
 AHEAD: Final = 2
-"""Chunks handed out per process before their results are asked for."""
+"""Chunks handed to a process before their results are awaited."""
 GARBAGE_MAX: Final = 50_000
-"""Objects made before a process looks for garbage among them."""
+"""New objects before a process collects garbage."""
 
 
 def each(
@@ -30,10 +30,11 @@ def each(
     chunk: int = 1,
     stop_after: float | None = None,
 ) -> Iterator[R]:
-    """The results of ``work`` for all jobs, as they are ready.
+    """Yield the results of ``work`` for all jobs as they are ready.
 
-    ``chunk``: so many jobs are handed to a process at once. ``stop_after``: seconds of real time after which no
-    further chunk is begun. A caller that stops iterating cancels the tasks that have not begun. With one process everything is done here.
+    ``chunk``: jobs handed to a process at once. ``stop_after``: seconds of real time after which no further chunk
+    begins. If the caller stops iterating, chunks that have not begun are cancelled. With one process everything runs
+    here.
     """
     begun = time.monotonic()
     waiting = iter(jobs)
@@ -75,15 +76,15 @@ def _do(work: Callable[[J], R], jobs: list[J]) -> list[R]:
 
 
 def _begin_worker() -> None:
-    """An interrupt from the terminal is for the command, which ends its processes. Modules are not
-    garbage: looking through them again and again costs a tenth of a run."""
+    """Set up a process. The command handles an interrupt from the terminal and ends its processes. Modules are excluded
+    from garbage collection, which otherwise costs a tenth of a run."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     gc.freeze()
     gc.set_threshold(GARBAGE_MAX)
 
 
 def cores() -> int:
-    """Those this process may use, where the platform tells (not on macOS)."""
+    """Count the cores that this process may use; on macOS all."""
     if sys.platform == "linux":
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

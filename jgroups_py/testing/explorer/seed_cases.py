@@ -1,4 +1,5 @@
-"""Back ends whose cases are seeds: the steps are packets and timers of whole stacks, and nothing can be taken out of one."""
+"""Back ends whose cases are seeds: the steps are packets and timers of whole stacks, so a case cannot be made
+smaller."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ class _Seed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class SeedBackEnd(BackEnd[int]):
-    """A back end says how a seed is played."""
+    """A back end defines how a seed is played."""
 
     passes = ()
 

@@ -1,7 +1,7 @@
-"""Shrinking: parts of a case are taken away as long as the same check fails.
+"""Shrinking: it removes parts of a case as long as the same check fails.
 
-Delta debugging: first large parts of a list, then smaller ones, down to single items; then what the back end
-proposes. The passes are repeated until a round of them changes nothing.
+Delta debugging removes large parts of a list, then smaller ones, down to single items; then the back end's proposals
+follow. The passes repeat until a round changes nothing.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Shrinker(Generic[C]):
         return self.left <= 0 or time.monotonic() > self._until
 
     def take(self, candidate: C) -> bool:
-        """Keeps ``candidate`` if it fails the same way."""
+        """Keep ``candidate`` if it fails the same way."""
         if self.is_over or candidate == self.best:
             return False
         self.left -= 1
@@ -54,7 +54,7 @@ class Shrinker(Generic[C]):
         *,
         whole: bool = True,
     ) -> None:
-        """Leaves out parts of a list, ever smaller ones. ``whole``: the first part is all of it."""
+        """Remove ever smaller parts of a list. ``whole``: try first to remove all of it."""
         size = len(get(self.best))
         if not whole:
             size //= 2
@@ -66,7 +66,7 @@ class Shrinker(Generic[C]):
             size //= 2
 
     def offer(self, proposals: Callable[[C], Iterable[C]]) -> None:
-        """Takes of the proposals for the smallest case what fails the same way."""
+        """Keep proposals for the smallest case that fail the same way."""
         at = 0
         while not self.is_over:
             candidate = next(islice(iter(proposals(self.best)), at, None), None)
@@ -88,7 +88,7 @@ def shrink(
     runs: int = RUNS_MAX,
     seconds: float | None = None,
 ) -> C:
-    """A case that is no larger, and fails. ``before``: passes that are tried once, first."""
+    """Return a failing case that is no larger. ``before``: passes that are tried first, once."""
     shrinker = Shrinker(case, fails, runs, SECONDS_MAX if seconds is None else seconds)
     for one in before:
         one(shrinker)
@@ -101,7 +101,7 @@ def shrink(
 
 
 def parts(name: str) -> Pass[Any]:
-    """Cuts the tuple ``name`` of a struct."""
+    """Return a pass that cuts the tuple ``name`` of a struct."""
 
     def put(case: Any, items: Sequence[Any]) -> Any:
         return msgspec.structs.replace(case, **{name: tuple(items)})
@@ -114,5 +114,5 @@ def proposed(proposals: Callable[[C], Iterable[C]]) -> Pass[C]:
 
 
 def without(items: Sequence[T], at: int, size: int) -> Sequence[T]:
-    """All but ``size`` of them from ``at`` on."""
+    """Return the items without ``size`` of them from ``at`` on."""
     return [*items[:at], *items[at + size :]]

@@ -1,4 +1,4 @@
-"""Members that start at once on one machine, judged (``jgroups-py dev starts-explore``).
+"""Simultaneous starts on one machine, explored (``jgroups-py dev starts-explore``).
 
 Each seed draws two to six members of one group on the loopback interface, when each starts (all within 2 ms, or within 3 s), how long
 a turn of its loop takes, pauses of up to 0.4 s, a crash of the first member, and members of another cluster at the same group and port.
@@ -34,7 +34,8 @@ SPREAD: Final = 3.0
 TURNS: Final = (0.0, 0.0, 0.001, 0.02, 0.1)
 """Seconds that a turn of a member's loop takes."""
 PAUSE_MAX: Final = 0.4
-"""A search lasts ``GMS.join_timeout``, 1 s in this stack. A coordinator that stands still for longer is not found, whoever looks."""
+"""The longest pause of a member. A search lasts ``GMS.join_timeout``, 1 s in this stack: it cannot find a coordinator
+that pauses longer."""
 
 
 NAMES: Final = "ABCDEF"
@@ -52,7 +53,7 @@ class Start(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class StartsPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What one seed draws. ``crash_at``: the first member crashes then; None: it lives."""
+    """The draw of one seed. ``crash_at``: when the first member crashes; None: it lives."""
 
     kind: str
     seed: int
@@ -62,7 +63,7 @@ class StartsPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def calm_from(self) -> float:
-        """After this nothing starts, stands still or crashes any more."""
+        """Return the time after which nothing starts, pauses or crashes."""
         ends = [one.at + one.pause_after + one.pause for one in self.starts]
         return max([*ends, self.crash_at or 0.0])
 
@@ -98,7 +99,7 @@ class StartsRun:
         self.world.is_one_machine = True
         self.outcome = RunOutcome(plan.seed, [])
         self.alone = 0
-        """Members that were alone at once."""
+        """Members that formed a group of their own at once."""
 
     def play(self) -> RunOutcome:
         outcome, world = self.outcome, self.world
@@ -179,7 +180,7 @@ class StartsRun:
 
 
 def _calmer(plan: StartsPlan) -> Iterator[StartsPlan]:
-    """Without the crash, and each member without its pause and its slow turns."""
+    """Propose the plan without the crash, and each member without its pause and its slow turns."""
     replace = msgspec.structs.replace
     yield replace(plan, crash_at=None)
     for at, one in enumerate(plan.starts):

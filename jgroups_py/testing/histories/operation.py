@@ -1,4 +1,4 @@
-"""The parts of a history: operations, and the model that says what they mean."""
+"""The parts of a history: operations, and the model of their effects."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Final, Generic, TypeVar
 
 
 class _Unknown:
-    """The result of an operation of which nobody knows whether it happened."""
+    """The result of an operation that may or may not have happened."""
 
     def __repr__(self) -> str:
         return "?"
@@ -18,7 +18,7 @@ class _Unknown:
 
 UNKNOWN: Final = _Unknown()
 NEVER: Final = math.inf
-"""The return time of an operation that has not returned, or of which it is not known whether it happened."""
+"""The return time of an operation that has not returned, or that may or may not have happened."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +26,7 @@ class Operation:
     """One call of one caller.
 
     Args:
-        caller: who called; for people only.
-        what: what was asked, as the model understands it.
+        caller: for people only. what: the request, for the model.
         call, returned: times on one clock. An operation may have happened at any time from one to the
             other. NEVER: it has not returned, or ended with an error that does not say whether it happened;
             then it may have happened at any time after ``call``, or not at all, and ``result`` is UNKNOWN.
@@ -47,7 +46,7 @@ class Operation:
 
     @property
     def known(self) -> bool:
-        """It has happened."""
+        """Has it certainly happened?"""
         return self.returned != NEVER
 
     def precedes(self, other: Operation) -> bool:
@@ -65,7 +64,7 @@ class Model(ABC, Generic[State]):
 
     @abstractmethod
     def initial(self) -> State:
-        """Before the first operation."""
+        """Return the state before the first operation."""
 
     @abstractmethod
     def step(self, state: State, what: Any, result: Any) -> tuple[bool, State]:
@@ -78,7 +77,7 @@ class Model(ABC, Generic[State]):
         return None
 
     def only_reads(self, what: Any) -> bool:
-        """It changes nothing in any state."""
+        """Does the operation change no state?"""
         return False
 
     # Three that make the search quick where values are written once. Without them it is as exact.

@@ -1,10 +1,9 @@
-"""The search for an order: which operation may come next, and next, until all have had their turn.
+"""The search for an order, operation by operation.
 
-An operation may come next if no other that must come before it is left. Attempts without
-success are remembered as the set of operations done and the state then: another way to the same two need not be
-tried. Nor is what cannot end well: an operation that is left wants a value which is gone, and nobody who is left
-writes it (``Model.wants``, ``gives``). An operation that may come next, has the right result and changes nothing is taken at once:
-whatever order there is, there is one in which it comes now.
+An operation may come next if no open one must precede it. Failed attempts are remembered as the set of done operations
+and the state, so that another path to the same pair is not tried. An attempt also ends when an open operation wants a
+value that is gone and that no open one writes (``Model.wants``, ``gives``). An operation that may come next, has the
+right result and changes nothing is taken at once: if there is an order, there is one in which it comes now.
 
 Source:  Wing, Gong: Testing and Verifying Concurrent Objects (1993), the search. Lowe: Testing for
          Linearizability (2016), the memory of what was tried. Horn, Kroening: Faster Linearizability

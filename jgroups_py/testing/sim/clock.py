@@ -28,7 +28,7 @@ class Clock:
         self._ends: dict[Callable[[], None], None] = {}
 
     def at(self, when: float, action: Action, *args: Any) -> None:
-        """Runs ``action(*args)`` at ``when`` (not before now)."""
+        """Run ``action(*args)`` at ``when`` (not before now)."""
         # Rounded up, but a multiple of the grid stays where it is in spite of float division.
         tick = math.ceil(max(when, self.now) / self.grid - 1e-6)
         actions = self._actions.get(tick)
@@ -39,14 +39,14 @@ class Clock:
             actions.append((action, args))
 
     def at_end(self, end: Callable[[], None]) -> None:
-        """Runs ``end`` once when everything of this instant has run; at once if nothing runs now."""
+        """Run ``end`` once after everything of this instant; at once if nothing runs now."""
         if self._stepping:
             self._ends[end] = None
         else:
             end()
 
     def end_turns(self) -> None:
-        """Runs what ``at_end`` put off: something changes that must not reach back before it."""
+        """Run the actions put off by ``at_end`` now, before a change that must not affect them."""
         while self._ends:
             ends, self._ends = self._ends, {}
             for end in ends:
@@ -56,7 +56,7 @@ class Clock:
         return self._instants[0] * self.grid if self._instants else None
 
     def step(self) -> bool:
-        """Runs everything of the next instant; False when nothing is left."""
+        """Run everything of the next instant. False: nothing is left."""
         if not self._instants:
             return False
         tick = self._instants[0]

@@ -1,4 +1,4 @@
-"""A simulated host: runs one machine and does what the machine asks for.
+"""A simulated host: runs one machine and executes its outputs.
 
 The same list of outs that the trio driver executes on sockets is executed here on tables. A crash
 resets the host's connections; a host that vanished says nothing any more.
@@ -58,21 +58,21 @@ class Pipe:
     waiting: list[In] = field(default_factory=list)
     """Inputs held back by a cut or a clogged link, until it heals."""
     forgotten: bool = False
-    """``dest`` knows nothing of this connection any more; ``source`` was not told."""
+    """Has ``dest`` forgotten this connection without ``source``'s knowledge?"""
 
 
 @dataclass(slots=True, eq=False)
 class HostConnection:
-    """The knowledge of a host about one of its connections."""
+    """A host's data about one of its connections."""
 
     out: Pipe
     back: Pipe
     since: float
-    """When both ends have it."""
+    """The time from which both ends have it."""
 
 
 class HostWorld(Protocol):
-    """The things that a host needs of its world. ``packets``: inputs that machines have handled."""
+    """The part of the world that a host needs. ``packets``: inputs handled by machines."""
 
     clock: Clock
     network: Network
@@ -126,11 +126,11 @@ class Host:
 
     @property
     def now(self) -> float:
-        """The time that its clock shows."""
+        """Return the time of its clock."""
         return self._reading + (self.world.clock.now - self._since) * self.rate
 
     def drift(self, rate: float) -> None:
-        """From now on its clock runs ``rate`` times as fast as the world's."""
+        """Let its clock run at ``rate`` times the world's speed from now on."""
         self._reading, self._since = self.now, self.world.clock.now
         self.rate = rate
         self._wake = None
@@ -147,7 +147,7 @@ class Host:
     # --- inputs and timers
 
     def receive(self, item: In) -> None:
-        """Something arrived."""
+        """Take an input."""
         if not self.alive or self.vanished:
             return
         if self.paused or self._turn_time:
@@ -162,7 +162,7 @@ class Host:
         self.after_step()
 
     def _receive_stream(self, pipe: Pipe, item: In) -> None:
-        """The next input of a connection; waits while the network is cut."""
+        """Take the next input of a connection. It waits while the network is cut."""
         if not pipe.open:
             return
         if self.vanished:
@@ -184,13 +184,13 @@ class Host:
         self.receive(item)
 
     def _reset_by_successor(self, pipe: Pipe) -> None:
-        """Bytes for a member that vanished: who has its address now does not know the connection."""
+        """Reset a connection to a vanished member: the new process at its address does not know it."""
         successor = self.world.hosts.get(self.address)
         if successor is not None and successor.alive and not successor.vanished:
             self._answer_with_reset(pipe)
 
     def _answer_with_reset(self, pipe: Pipe) -> None:
-        """The sender on ``pipe`` hears that there is no such connection."""
+        """Reset the sender's end of ``pipe``."""
         pipe.open = False
         for connection in pipe.source.connections.values():
             if connection.out is pipe and not pipe.source.vanished:
@@ -201,7 +201,7 @@ class Host:
                 self.world.clock.at(at, pipe.source._receive_stream, back, reset)
 
     def release(self, pipe: Pipe) -> None:
-        """The network healed: what waited arrives now."""
+        """Deliver the inputs that waited for the network."""
         waiting, pipe.waiting = pipe.waiting, []
         for item in waiting:
             self._receive_stream(pipe, item)
@@ -228,7 +228,7 @@ class Host:
             self.receive(Closed(handle, True))
 
     def pause(self) -> None:
-        """The process is stopped, or its loop is blocked: to others that is the same."""
+        """Stop the process or block its loop; to others that is the same."""
         if not self.paused:
             self.world.clock.end_turns()
             self.paused = True
@@ -247,15 +247,14 @@ class Host:
             self._run_loop()
 
     def slow_down(self, turn_time: float) -> None:
-        """From now on each turn of the loop takes so many seconds, in which nothing else is done; 0
-        makes it quick again."""
+        """Let each turn of the loop take so many seconds from now on; 0 makes it quick again."""
         self._turn_time = turn_time
         self._ran_at = self.now
         self._wanted = self._ran_at + TICK
         self._want_turn()
 
     def _want_turn(self) -> None:
-        """The loop of a slow member has something to do: when the turn that is going on ends."""
+        """Schedule a turn of a slow member's loop after the present one."""
         if self._turns_at is None and not self.paused:
             self._turns_at = self.world.clock.now + self._turn_time
             self.world.clock.at(self._turns_at, self._on_turn)
@@ -269,7 +268,7 @@ class Host:
                 self._want_turn()  # at least for its tick
 
     def _run_loop(self) -> None:
-        """One turn, late: timers before what came meanwhile, which is the worse order of the two."""
+        """Run one late turn: timers before arrivals, which is the worse order of the two."""
         now = self.now
         self.machine.woke(now, self._wanted, self._ran_at)
         self.machine.advance(now)
@@ -280,12 +279,12 @@ class Host:
         self._ran_at = now
 
     def after_step(self) -> None:
-        """Something happened here. What the machine wants done is done at the end of the turn."""
+        """Note a step of the machine. Its outputs are executed at the end of the turn."""
         self.world.clock.at_end(self._end_turn)
         self.world.after_step(self)
 
     def _end_turn(self) -> None:
-        """Executes what the machine wants done and notes its next deadline."""
+        """Execute the machine's outputs and note its next deadline."""
         machine = self.machine
         while machine.has_outgoing:
             for out in machine.take_outgoing():
@@ -309,7 +308,7 @@ class Host:
     # --- ends
 
     def crash(self) -> None:
-        """The process dies: its connections are reset, what it had not read is lost."""
+        """Kill the process: its connections are reset, unread data are lost."""
         if not self.alive:
             return
         self.world.clock.end_turns()
@@ -321,18 +320,18 @@ class Host:
         self._drop_tables()
 
     def vanish(self) -> None:
-        """Power or cable is gone: no packet and no close from now on."""
+        """Cut power or cable: no packet and no close from now on."""
         self.world.clock.end_turns()
         self.vanished = True
 
     def shut(self) -> None:
-        """The member left and its process ended in good order."""
+        """End the process in good order after the member has left."""
         self.world.clock.end_turns()
         self.alive = False
         self._drop_tables()
 
     def forget(self) -> None:
-        """Nobody looks at this host any more. One that has vanished is still in its groups."""
+        """Free the host's data. A vanished one is still in its groups."""
         self.alive = False
         self._drop_tables()
 
@@ -471,7 +470,7 @@ class Host:
         self._soon(addresses_of(self.world.resolver, out))
 
     def _consult(self, out: Consult) -> None:
-        """It is carried out half-way between the request and its answer, also if we crash meanwhile."""
+        """Ask a directory. The request is executed half-way to its answer, even if this host crashes meanwhile."""
         if self.vanished:
             return
         half = self.world.directory_delay / 2

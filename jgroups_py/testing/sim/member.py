@@ -35,14 +35,14 @@ Item = View | Batch | StateRequested | StateReceived | Excluded
 
 
 class TrafficObserver(Protocol):
-    """The observer of an application's sends and receipts: RELAY's oracle."""
+    """An observer of an application's sends and deliveries: RELAY's oracle."""
 
     def sent(self, member: Member, batch: Batch) -> None: ...
     def offered(self, member: Member, item: Any) -> None: ...
 
 
 class Told(Protocol):
-    """The things that a member, and its judge, need of the world."""
+    """The part of the world that a member and its checks need."""
 
     seed: str
     clock: Clock
@@ -84,7 +84,7 @@ class Member:
         self.on_excluded: Callable[[Member, Exclude], None] | None = None
         """Called at once, before the application takes the item."""
         self.excluded: list[Excluded] = []
-        """How often the group went on without it, as a channel tells it."""
+        """The exclusions of this member, as a channel reports them."""
         self.numbers = Numbers()
         self.on_state: Callable[[Member, bytes | None], None] | None = None
         self.reading = True
@@ -107,25 +107,25 @@ class Member:
 
     @property
     def view(self) -> View | None:
-        """The view the application has now."""
+        """Return the application's present view."""
         return self.views[-1] if self.views else None
 
     @property
     def view_names(self) -> tuple[str, ...]:
-        """The members of the view by name, coordinator first."""
+        """Return the members of the view by name, coordinator first."""
         if not self.views:
             return ()
         return tuple(self.world.name_of(m) for m in self.views[-1].members)
 
     @property
     def payloads(self) -> list[bytes]:
-        """Everything delivered, as bytes."""
+        """Return all delivered payloads as bytes."""
         return [bytes(p or b"") for batch in self.batches for p in batch.payloads]
 
     @property
     def late_rounds(self) -> int | None:
-        """How often survivors did not agree in time, as far as this member knows. None: they do
-        not agree in its stack at all."""
+        """Return how often survivors did not agree in time, as far as this member knows. None: its stack has no such
+        agreement."""
         gms = self.stack.find(GMS)
         if gms is None or gms.config.agree_timeout == 0:
             return None
@@ -134,7 +134,7 @@ class Member:
     # --- the application acts
 
     def send(self, *payloads: bytes, to: Member | Address | None = None, flags: int = 0) -> None:
-        """Sends a run of messages. Does nothing on a member that is gone."""
+        """Send a run of messages. A gone member does nothing."""
         if not self.alive:
             return
         dest = to.address if isinstance(to, Member) else to
@@ -151,7 +151,7 @@ class Member:
         self.act(lambda: self.stack.event_down(GetState(target, timeout)))
 
     def leave(self) -> None:
-        """Says goodbye; the host ends when the group knows."""
+        """Leave the group; the host ends when the group knows."""
         self.leaving = True
         self.act(self.stack.disconnect)
 
@@ -172,12 +172,12 @@ class Member:
         self.host.resume()
 
     def slow_down(self, turn_time: float) -> None:
-        """Each turn of its loop takes so many seconds from now on."""
+        """Let each turn of its loop take so many seconds from now on."""
         self.world.record(self, "slow", turn_time=turn_time)
         self.host.slow_down(turn_time)
 
     def act(self, action: Callable[[], None]) -> None:
-        """``action`` as one step of the machine, at the time its host's clock shows."""
+        """Run ``action`` as one step of the machine, at its host's time."""
         self.host.machine.enter(self.host.now)
         action()
         self.host.machine.leave()
@@ -238,16 +238,16 @@ class Member:
             self.take()
 
     def read_again(self) -> None:
-        """A reader that had stopped reads on."""
+        """Let a stopped reader read on."""
         self.reading = True
         self.act(self._read_all)
 
     def read(self, count: int = 1) -> None:
-        """A reader that is slow takes ``count`` items, as a step of its own."""
+        """Let a slow reader take ``count`` items, in a step of its own."""
         self.act(lambda: self.take(count))
 
     def take(self, count: int = 1) -> None:
-        """The application takes ``count`` items of its stream."""
+        """Take ``count`` items of the stream for the application."""
         for _ in range(min(count, len(self.unread))):
             item = self.unread.pop(0)
             match item:

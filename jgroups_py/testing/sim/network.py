@@ -1,4 +1,4 @@
-"""The simulated network: who reaches whom, how fast, and what gets lost.
+"""The simulated network: connectivity, delays and losses.
 
 Each direction of each pair of hosts draws from its own generator, so that one link's luck does not
 depend on another's traffic.
@@ -16,7 +16,7 @@ CLOG_MAX = 2000
 
 @dataclass(frozen=True, slots=True)
 class LinkSettings:
-    """Of one link, one way. Seconds; probabilities per packet, independent.
+    """Settings of one link, one way: seconds, and independent probabilities per packet.
 
     ``reorder`` is the share of datagrams held back by up to ``reorder_delay`` more.
     """
@@ -55,15 +55,15 @@ class Network:
     def change(
         self, settings: LinkSettings, sources: Iterable[str], dests: Iterable[str] | None = None
     ) -> int:
-        """Other settings for the links from ``sources`` to ``dests`` (None: the same hosts), until
-        ``restore`` of the token. The newest change of a link counts."""
+        """Change the links from ``sources`` to ``dests`` (None: the same hosts) until ``restore`` of the token. The
+        newest change of a link counts."""
         token = self._new_token()
         hosts = frozenset(sources)
         self._changes[token] = (hosts, hosts if dests is None else frozenset(dests), settings)
         return token
 
     def restore(self, token: int | None = None) -> None:
-        """Takes back one change, or all of them."""
+        """Undo one change, or all of them."""
         if token is None:
             self._changes.clear()
         else:
@@ -91,7 +91,7 @@ class Network:
         return token
 
     def heal(self, token: int | None = None) -> None:
-        """Takes back one cut, or all of them."""
+        """Undo one cut, or all of them."""
         if token is None:
             self._cuts.clear()
         else:
@@ -113,7 +113,7 @@ class Network:
         return True
 
     def clog(self, source: str, dest: str) -> None:
-        """Nothing gets through one way of one link, and nothing is lost: it waits, in order."""
+        """Clog one way of one link: packets wait in order, and none is lost."""
         if source != dest:
             self.clogs.setdefault((source, dest), [])
 
@@ -121,7 +121,7 @@ class Network:
         return (source, dest) in self.clogs
 
     def queue(self, source: str, dest: str, deliver: Callable[[], None]) -> None:
-        """A datagram waits on a clogged link."""
+        """Let a datagram wait on a clogged link."""
         waiting = self.clogs[source, dest]
         if len(waiting) < CLOG_MAX:
             waiting.append(deliver)
@@ -129,7 +129,7 @@ class Network:
             self.lost += 1
 
     def flows(self, source: str, dest: str) -> bool:
-        """Do bytes of a connection get through now?"""
+        """Do bytes of a connection pass now?"""
         return (source, dest) not in self.clogs and self.connected(source, dest)
 
     def random(self, source: str, dest: str) -> random.Random:
@@ -140,7 +140,7 @@ class Network:
         return found
 
     def datagram_delays(self, source: str, dest: str) -> tuple[float, ...]:
-        """When copies of one datagram arrive, in seconds from now; empty if it is lost."""
+        """Return the delays of a datagram's copies in seconds. Empty: it is lost."""
         link = self.settings(source, dest)
         if not (link.jitter or link.loss or link.duplicate or link.reorder):
             return (link.latency,)
@@ -157,7 +157,7 @@ class Network:
         return (delay,)
 
     def stream_delay(self, source: str, dest: str) -> float:
-        """How long bytes of a connection take; a lost packet costs a retransmission time-out."""
+        """Return the delay of a connection's bytes. A lost packet costs a retransmission time-out."""
         link = self.settings(source, dest)
         delay = link.latency
         if link.jitter or link.loss:

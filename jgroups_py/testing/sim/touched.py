@@ -1,8 +1,8 @@
-"""A machine that knows which protocols a step has entered: only their invariants can have changed.
+"""A machine that tracks the protocols entered by a step: only their invariants can have changed.
 
-A step enters few layers of a stack: a heartbeat never gets to flow control. To check them all after
-every step took half the time of a run. A change that a step makes by a way that is not seen here (an
-answer to another protocol, say) is found when everything is looked at: every ``EVERY`` steps.
+A step enters few layers of a stack: a heartbeat never reaches flow control. Checking all layers after every step takes
+half the time of a run. A change through another path (an answer to another protocol, say) is found when everything is
+checked, every ``EVERY`` steps.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from jgroups_py.stack.protocol import Protocol
 from jgroups_py.stack.sides import ProtocolSide, StackSide
 
 EVERY: Final = 16
-"""Of so many steps of a member one is followed by a look at all its protocols."""
+"""Steps of a member between two checks of all its protocols."""
 
 
 class CheckedMachine(Machine):
-    """See the module's docstring. ``check`` looks at everything, ``check_step`` at what was entered
-    since it was last called."""
+    """See the module's docstring. ``check`` checks everything, ``check_step`` the protocols entered since its last
+    call."""
 
     def __init__(self, name: str, **options: Any) -> None:
         super().__init__(name, **options)

@@ -27,7 +27,7 @@ from jgroups_py.values.view import View
 from jgroups_py.wire.packet import Packet, decode_packet
 
 DECODED_KEPT = 256
-"""A multicast is decoded once, not once per receiver: batches are never changed."""
+"""Decoded packets kept. A multicast is decoded once for all receivers, because batches never change."""
 
 MakeProtocols = Callable[[Mapping[str, str] | None, Mapping[str, str] | None], Sequence[Protocol]]
 """New protocols of one stack, bottom first, from attributes and properties."""
@@ -37,7 +37,7 @@ Watcher = Callable[[float, str, str, str, dict[str, Any]], None]
 
 
 def _share_decoding(protocols: Sequence[Protocol], decode: Callable[[bytes], Packet]) -> None:
-    """Transports of this run decode through ``decode``."""
+    """Let the transports of this run decode through ``decode``."""
     for protocol in protocols:
         if isinstance(protocol, TP):
             protocol.decode = decode
@@ -68,7 +68,7 @@ class World:
         self.groups: dict[tuple[str, Endpoint], dict[Host, Handle]] = {}
         self.stalled: dict[Pipe, None] = {}
         self.packets = 0
-        """Inputs that machines have handled."""
+        """Inputs handled by machines."""
         self.members: dict[str, Member] = {}
         self.everybody: list[Member] = []
         self.check = check
@@ -82,9 +82,9 @@ class World:
         self.directory_delay = 0.004
         """Seconds from a request to its answer."""
         self.is_one_machine = False
-        """The members of a site are processes of one machine, whose kernel tells who listens to a group."""
+        """Are the members of a site processes of one machine, whose kernel knows the listeners of a group?"""
         self.oracle: RelayOracle | None = None
-        """There is one as soon as a member has RELAY, unless ``check`` is off and nobody set one."""
+        """RELAY's oracle. Made with the first member with RELAY if ``check`` is on, or set by hand."""
         self._decode = functools.lru_cache(maxsize=DECODED_KEPT)(decode_packet)
         self._names: dict[Address, str] = {}
         self._incarnations: dict[str, int] = {}
@@ -97,13 +97,13 @@ class World:
 
     @property
     def events(self) -> int:
-        """Packets handled and timers fired so far."""
+        """Count the packets handled and timers fired so far."""
         return self.packets + sum(m.host.machine.timers_fired for m in self.everybody)
 
     # --- members
 
     def host_address(self, site: str, name: str) -> str:
-        """The network address of the host on which ``name`` of ``site`` runs (always the same)."""
+        """Return the network address of the host of ``name`` of ``site`` (always the same)."""
         number = self._site_numbers.setdefault(site, len(self._site_numbers))
         key = f"{site}/{name}"
         if key not in self._host_numbers:
@@ -163,7 +163,7 @@ class World:
         return member
 
     def member(self, name: str, site: str = "local") -> Member:
-        """The newest incarnation of that name."""
+        """Return the newest incarnation of that name."""
         return self.members[f"{site}/{name}"]
 
     def name_of(self, member: Address) -> str:
@@ -175,14 +175,14 @@ class World:
         self.run(self.clock.now + seconds)
 
     def run(self, until: float) -> None:
-        """Runs everything up to and including ``until``."""
+        """Run everything up to and including ``until``."""
         clock = self.clock
         while (instant := clock.next_instant()) is not None and instant <= until + 1e-12:
             clock.step()
         clock.now = max(clock.now, until)
 
     def run_until(self, condition: Callable[[], bool], *, limit: float) -> bool:
-        """Runs until ``condition`` holds, checked after each instant; False after ``limit`` s."""
+        """Run until ``condition`` holds, checked after each instant. False after ``limit`` s."""
         end = self.clock.now + limit
         while not condition():
             instant = self.clock.next_instant()
@@ -193,7 +193,7 @@ class World:
         return True
 
     def at(self, when: float, action: Callable[..., None], *args: Any) -> None:
-        """The test does something at ``when``."""
+        """Run a test's action at ``when``."""
         self.clock.at(when, action, *args)
 
     def after_step(self, host: Host) -> None:
@@ -205,13 +205,13 @@ class World:
             watch(host)
 
     def close(self) -> None:
-        """Ends every member at once; files that protocols opened are closed."""
+        """End every member at once, and close the files of protocols."""
         for member in self.everybody:
             member.stack.close()
 
     def forget_ended(self) -> None:
-        """Frees what is kept of members that ended, and what applications of living ones were told:
-        for runs of many hours. With RELAY only while everything is at rest."""
+        """Free the data of ended members and the items of living applications, in runs of many hours. With RELAY only
+        while everything is at rest."""
         for member in self.everybody:
             member.views = member.views[-1:]
             member.events.clear()
@@ -228,37 +228,37 @@ class World:
     # --- faults between members
 
     def partition(self, *groups: Iterable[Member], one_way: bool = False) -> int:
-        """Cuts groups of members off from each other; returns a token for ``heal``."""
+        """Cut groups of members off from each other; return a token for ``heal``."""
         self.clock.end_turns()
         hosts = [[m.host.address for m in group] for group in groups]
         return self.network.cut(hosts, one_way=one_way)
 
     def heal(self, token: int | None = None) -> None:
-        """Takes back one partition, or all; streams that stood still go on."""
+        """Undo one partition, or all; held streams go on."""
         self.clock.end_turns()
         self.network.heal(token)
         self._go_on()
 
     def reset(self, a: Host, b: Host, *, one_way: bool = False) -> None:
-        """Connections between two hosts break, and their processes live on. ``one_way``: only ``a``
-        is told; ``b`` when it sends."""
+        """Break connections between two hosts; their processes live on. ``one_way``: only ``a`` notices, ``b`` when it
+        sends."""
         self.clock.end_turns()
         a.reset(b, one_way=one_way)
 
     def clog(self, source: Host, dest: Host) -> None:
-        """Nothing gets through from one host to another, all of it waits; see ``unclog``."""
+        """Hold all packets from one host to another; see ``unclog``."""
         self.clock.end_turns()
         self.network.clog(source.address, dest.address)
 
     def unclog(self, source: Host, dest: Host) -> None:
-        """Waiting packets arrive, in order."""
+        """Let the held packets arrive, in order."""
         self.clock.end_turns()
         for deliver in self.network.clogs.pop((source.address, dest.address), ()):
             self.clock.at(self.clock.now, deliver)
         self._go_on()
 
     def _go_on(self) -> None:
-        """Streams that stood still go on, unless something else holds them up."""
+        """Let held streams go on, unless something else holds them up."""
         stalled, self.stalled = self.stalled, {}
         for pipe in stalled:
             self.clock.at(self.clock.now, pipe.dest.release, pipe)
@@ -266,7 +266,7 @@ class World:
     # --- telling
 
     def record(self, member: Member, what: str, **details: Any) -> None:
-        """Tells watchers what an application or the test did."""
+        """Report an action of an application or the test to watchers."""
         for watch in self.on_record:
             watch(self.clock.now, member, what, details)
 

@@ -37,11 +37,11 @@ BESIDE = ("n1+", "n2+")
 BUCKETS = 8
 KEYS = tuple(f"key-{n}" for n in range(10))
 ANSWER_MAX = 30.0
-"""Seconds within which a request must end (A20)."""
+"""The most seconds for a request (A20)."""
 SECONDS = 40.0
 KIND: Final = "buckets"
 FAULTS: Final = ("lose", "move", "move", "cut_off")
-"""What is drawn from: moves are twice as likely."""
+"""The faults to draw from; moves are twice as likely."""
 
 PlannedAsk = tuple[float, str, str, str]
 """When, at which node's router, for which key, and the token that is added; "" reads."""
@@ -62,7 +62,7 @@ class BucketCase(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def draw(seed: int, *, blips: bool = False, versions: bool = False) -> BucketCase:
-    """The schedule of a seed."""
+    """Draw the schedule of a seed."""
     asks, faults = _drawn(_chance(seed))
     return BucketCase(KIND, seed, blips, versions, tuple(asks), tuple(faults))
 
@@ -102,7 +102,7 @@ class Asked:
 
 @dataclass
 class Run:
-    """What a schedule has shown."""
+    """The result of a schedule."""
 
     seed: int
     asked: list[Asked] = field(default_factory=list)
@@ -155,7 +155,7 @@ class Stage:
         self.world.start(name, build, node=name.rstrip("+"))
 
     def index(self) -> IndexCopy | None:
-        """A copy that has a majority."""
+        """Return an index copy with a majority."""
         for name in NODES[:3]:
             member = self.world.alive(name)
             if member is not None:
@@ -169,7 +169,7 @@ class Stage:
         return [] if index is None else list(index.state.rows.values())
 
     def is_whole(self) -> bool:
-        """Every pair has its two copies, and they are at managers that live."""
+        """Does every pair have its two copies, at living managers?"""
         rows = self.rows()
         living = {self.world.alive(n) for n in self.names}
         return len(rows) == BUCKETS and all(
@@ -206,7 +206,7 @@ class Stage:
     # --- what happens
 
     def plan(self, case: BucketCase) -> None:
-        """What clients ask, and the faults, at their times."""
+        """Plan the clients' requests and the faults at their times."""
         for at, name, key, token in case.asks:
             self.world.at(at, lambda n=name, k=key, t=token: self.ask(n, k, t))  # type: ignore[misc]
         does = {"lose": self.lose, "move": self.move, "cut_off": self.cut_off}
@@ -243,7 +243,7 @@ class Stage:
         self.run.cuts += 1
         unaware = [alone] if self.blips and self.random.random() < 0.5 else []
         self.world.cut([[alone], [m for m in members if m != alone]], unaware)
-        # Longer than detection: what a shorter cut loses, a channel sends again.
+        # longer than detection: after a shorter cut a channel sends again
         seconds = self.random.uniform(2.05, 2.3) if self.blips else self.random.uniform(2.5, 6.0)
         self.world.at(seconds, self.heal)
 
@@ -366,7 +366,7 @@ class Stage:
 
 
 def tokens_of(bucket: Bucket) -> dict[str, list[str]]:
-    """What a copy has, in whatever version it was written."""
+    """Return the tokens of a copy, written in any version."""
     entries = {key: bucket.entry(key) for key in sorted(bucket.all_keys())}
     return {
         key: list(entry.tokens) for key, entry in entries.items() if isinstance(entry, TokenLedger)

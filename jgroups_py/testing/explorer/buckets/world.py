@@ -1,4 +1,5 @@
-"""BucketWorld: members of an instance as machines in virtual time. Between two members messages keep their order; kills and cuts lose them."""
+"""BucketWorld: the members of an instance as machines in virtual time. Messages between two members keep their order;
+kills and cuts lose them."""
 
 from __future__ import annotations
 
@@ -43,7 +44,7 @@ class BucketWorld:
         self._order: list[str] = []
         self._unaware: set[str] = set()
         self.slow: dict[tuple[str, str], float] = {}
-        """Seconds more that a message takes from one member to another one."""
+        """Additional seconds of a message from one member to another."""
 
     # --- time
 
@@ -52,7 +53,7 @@ class BucketWorld:
         heapq.heappush(self._events, (self.now + delay, self._count, job))
 
     def run(self, seconds: float, until: Callable[[], bool] | None = None) -> bool:
-        """Let time pass; True: ``until`` became true."""
+        """Let time pass. True: ``until`` became true."""
         end = self.now + seconds
         while self._events and self._events[0][0] <= end:
             self.now, _, job = heapq.heappop(self._events)
@@ -68,7 +69,7 @@ class BucketWorld:
     # --- members
 
     def start(self, name: str, build: Build, *, node: str | None = None, zone: str = "") -> str:
-        """Start a member. Returns its name in this life: started again, it is another member."""
+        """Start a member. Return its name in this life; a restart gives another member."""
         self._incarnations[name] = self._incarnations.get(name, 0) + 1
         member = f"{name}.{self._incarnations[name]}"
         self.builds[member] = (node or name, zone, build)
@@ -90,12 +91,12 @@ class BucketWorld:
         return member
 
     def alive(self, name: str) -> str | None:
-        """The member of that name that runs."""
+        """Return the running member of that name."""
         member = f"{name}.{self._incarnations.get(name, 0)}"
         return member if member in self.machines else None
 
     def kill(self, member: str) -> None:
-        """As kill -9: what is on its way may arrive or not."""
+        """Kill a member as by kill -9: messages on their way may arrive or not."""
         self.tell(f"{member} is killed")
         del self.machines[member]
         self._order.remove(member)
@@ -122,7 +123,7 @@ class BucketWorld:
         self.at(delay, lambda: self._views(merged=True))
 
     def _views(self, merged: bool = False) -> None:
-        """Each member gets the view of its side, each at a moment of its own."""
+        """Give each member the view of its side, each at its own moment."""
         for member in list(self._order):
             view = tuple(m for m in self._order if self._group[m] == self._group[member])
             self.at(

@@ -25,7 +25,7 @@ class Oracle:
         self.values = values
         self.merges = merges
         self.follows = False
-        """Another site writes, whose histories go on over what is purged here."""
+        """Another site writes; its histories go on after a purge here."""
         self.acked: dict[Path, frozenset[int]] = {}
         self.purged: dict[Path, frozenset[int]] = {}
         self.listed: dict[Path, frozenset[int]] = {}
@@ -36,7 +36,7 @@ class Oracle:
     # --- I1
 
     def single_owner(self, one: BuddyMachine, others: list[BuddyMachine]) -> None:
-        """I1, for what ``one`` owns after its step."""
+        """Check I1 for the nodes that ``one`` owns after its step."""
         if one.membership.frozen:
             return
         mine = [path for path, node in one.own.items() if node.to is None]
@@ -62,7 +62,7 @@ class Oracle:
     # --- I2, I3
 
     def before(self, machine: BuddyMachine, path: Path, must: frozenset[int]) -> frozenset[int]:
-        """The history of what a call finds; ``must``: acknowledged when it began."""
+        """Return the history of the value that a call finds. ``must``: writes acknowledged when it began."""
         self.resolve()
         node = machine.own.get(path)
         found = EMPTY if node is None else self.history[(path, node.stamp)]
@@ -79,11 +79,11 @@ class Oracle:
         return found
 
     def writes(self, call: BuddyCall, path: Path, history: frozenset[int], op: int | None) -> None:
-        """A call is about to write ``op`` (None: to remove)."""
+        """Note that a call is about to write ``op`` (None: to remove)."""
         self._pending.append((call, path, history, op))
 
     def resolve(self) -> None:
-        """The value that was about to be written has its stamp now."""
+        """Note the stamps of values that were about to be written."""
         for call, path, history, value in self._pending:
             node = call.nodes.get(path)
             if node is None:
@@ -107,7 +107,7 @@ class Oracle:
         self.listed[path] = self.listed.get(path, EMPTY) | self.history[(path, stamp)]
 
     def removed_there(self, path: Path, stamp: Stamp, there: Stamp) -> None:
-        """A node that another site still had was removed here, and forgotten: it is removed again."""
+        """Note that a node, removed and forgotten here, is removed at the site that still had it."""
         self.history[(path, stamp)] = self.history[(path, there)]
 
     # --- at rest
@@ -124,7 +124,7 @@ class Oracle:
             self._nothing_lost(machines)
 
     def _is_idle(self, machine: BuddyMachine) -> None:
-        """I6, and that everything ends."""
+        """Check that a machine is idle (I6) and everything has ended."""
         left = {
             "unsettled": not machine.settled,
             "frozen": machine.membership.frozen,
@@ -143,7 +143,7 @@ class Oracle:
 
     @staticmethod
     def _backups_equal(machine: BuddyMachine, by_address: dict[Address, BuddyMachine]) -> None:
-        """I6: each holder's copy is the owner's, node by node."""
+        """Check that each holder's copy equals the owner's (I6)."""
         for member in machine.buddies.holders:
             backup = by_address[member].backups.of.get(machine.me)
             if backup is None or not backup.complete or backup.nodes != machine.own:
@@ -158,7 +158,7 @@ class Oracle:
                 raise Violated("value", f"{path} at {machine.me!r} is {node.value!r} at rest")
 
     def _nothing_lost(self, machines: list[BuddyMachine]) -> None:
-        """I2 at the end; after merges I9: what is not there is listed."""
+        """Check I2 at the end, or after merges I9: missing values are listed."""
         final: dict[Path, frozenset[int]] = {}
         shown: dict[Path, Any] = {}
         for machine in machines:

@@ -91,7 +91,7 @@ class BuddyWorld:
         self.setting = setting
         self.sites = sites
         self.site_out: Callable[[Address, str, AnySiteMessage], None]
-        """Takes what goes to another site."""
+        """Called with messages to another site."""
         self.oracle = Oracle(
             values=setting.judged == "values" and setting.sync,
             merges=setting.judged == "merges" and setting.sync,
@@ -100,15 +100,15 @@ class BuddyWorld:
         self.now = 0.0
         self.machines: dict[Address, BuddyMachine] = {}
         self.channels: dict[tuple[Address, Address], deque[tuple[ViewKey, Message]]] = {}
-        """Those with something in them."""
+        """The non-empty channels, by sender and receiver."""
         self.views: dict[Address, deque[View]] = {}
         self.latest: dict[Address, View] = {}
         """The newest view formed for each member, installed or not."""
         self.parts: list[list[Address]] = [[]]
         self.stopped: tuple[Address, ...] = ()
-        """A part whose processes are stopped: it notices nothing."""
+        """The part whose processes are stopped; it notices nothing."""
         self.unaware: dict[Address, None] = {}
-        """Members that were stopped and have not heard of the merge: they read old values."""
+        """Members that were stopped and do not know of the merge: they read old values."""
         self.operations: dict[int, BuddyOperation] = {}
         self.outcomes: dict[int, Completed] = {}
         self.events: list[tuple[Address, BuddyEvent]] = []
@@ -119,7 +119,7 @@ class BuddyWorld:
         """Crashes since everything was protected."""
         self.allowed = 0
         self.attentive = False
-        """Look before every step whether everything is protected."""
+        """Check before every step whether everything is protected."""
         self.steps = 0
         self._names = first
         self._ops = first * 1_000_000
@@ -130,7 +130,7 @@ class BuddyWorld:
     # --- steps
 
     def step(self, step: Step) -> bool:
-        """Takes one; False: it could not be taken. Raises Violated."""
+        """Take one step. False: it could not be taken. Raises Violated."""
         if self.attentive:
             self.look_whether_protected()
         done: bool = getattr(self, f"_do_{step[0]}")(*step[1:])
@@ -168,7 +168,7 @@ class BuddyWorld:
         return True
 
     def _do_skip(self, member: Address) -> bool:
-        """A view never arrives, the next one does."""
+        """Let a member miss a view; the next one arrives."""
         queue = self.views.get(member)
         if queue is None or len(queue) < 2 or not self.machines[member].members:
             return False
@@ -183,7 +183,7 @@ class BuddyWorld:
         return True
 
     def _do_passivate(self, member: Address, path: Path) -> bool:
-        """Not what a call is about to use: a cache has a lock on that."""
+        """Passivate a node, unless a call is about to use it: a cache has a lock on it then."""
         machine = self.machines.get(member)
         if machine is None or any(covers(c.wanted, path) for c in machine.calls.open.values()):
             return False
@@ -194,7 +194,7 @@ class BuddyWorld:
         return True
 
     def _do_activate(self, member: Address) -> bool:
-        """All that is passive there, whether something waits for it or not."""
+        """Activate all passive nodes of a member."""
         machine = self.machines.get(member)
         passive = [p for p, node in machine.own.items() if node.passive] if machine else []
         if machine is None or not (passive or machine.buddies.blocked):
@@ -254,12 +254,12 @@ class BuddyWorld:
     # --- faults
 
     def may_crash(self) -> bool:
-        """Is the crash one of those that must not lose anything?"""
+        """Must a crash now lose nothing?"""
         self.look_whether_protected()
         return self.spent < min(self.allowed, len(self.machines) - 1)
 
     def look_whether_protected(self) -> bool:
-        """A moment at which everything is protected begins a new count of crashes."""
+        """Begin a new count of crashes if everything is protected."""
         protected = self.protected
         if protected:
             self.spent = 0
@@ -332,14 +332,14 @@ class BuddyWorld:
         return True
 
     def _do_detect(self, part: int) -> bool:
-        """A part notices that somebody is gone."""
+        """Let a part notice that a member is gone."""
         if part >= len(self.parts) or not self.outdated(self.parts[part]):
             return False
         self._form(self.parts[part])
         return True
 
     def outdated(self, part: list[Address]) -> bool:
-        """Is the latest view of a part not what it is, and does it notice?"""
+        """Is the latest view of a part outdated, and can the part notice it?"""
         return part[0] not in self.stopped and any(
             m not in self.latest or set(self.latest[m].members) != set(part) for m in part
         )
@@ -363,7 +363,7 @@ class BuddyWorld:
         return True
 
     def _do_merge(self) -> bool:
-        """All parts are one again; each has installed its own view before."""
+        """Merge all parts; each has installed its own view before."""
         if not self.can_merge():
             return False
         subgroups = tuple(self.latest[part[0]] for part in self.parts)
@@ -390,7 +390,7 @@ class BuddyWorld:
         )
 
     def _do_stop(self, side: tuple[Address, ...], cut: int) -> bool:
-        """The processes of ``side`` are stopped; ``cut`` as in ``split``. The others will go on without them."""
+        """Stop the processes of ``side``; ``cut`` as in ``split``. The others go on without them."""
         if not self.may_stop(side) or not self._do_split(side, cut):
             return False
         self.stopped = side
@@ -399,7 +399,7 @@ class BuddyWorld:
         return True
 
     def _do_wake(self) -> bool:
-        """They go on. They had no view of their own: the first that they hear is the merge."""
+        """Resume the stopped part. It had no view of its own: its first news is the merge."""
         awake = [part for part in self.parts if part[0] not in self.stopped]
         if not self.stopped or any(
             self.outdated(p) or any(self.views[m] for m in p) for p in awake
@@ -442,7 +442,7 @@ class BuddyWorld:
         part.append(me)
 
     def _form(self, part: list[Address], subgroups: tuple[View, ...] = ()) -> None:
-        """The next view of a part."""
+        """Form the next view of a part."""
         known = [self.latest[m] for m in part if m in self.latest]
         number = max((view.id for view in known), default=0) + 1
         view_id = ViewId(part[0], number)
@@ -453,7 +453,7 @@ class BuddyWorld:
             self.views[member].append(view)
 
     def _after(self, machine: BuddyMachine) -> None:
-        """Takes what the machine put out, and judges."""
+        """Take the machine's outputs and judge them."""
         me = machine.me
         for out in machine.take():
             if type(out) is SendMessage:
@@ -511,7 +511,7 @@ class BuddyWorld:
     # --- rest
 
     def at_rest(self) -> None:
-        """Nothing is on its way any more."""
+        """Judge the end: nothing is on its way any more."""
         self.oracle.at_rest(list(self.machines.values()))
         self.follower.at_rest(self.machines)
         if self.operations:

@@ -105,7 +105,7 @@ def replayed(c: Cluster) -> bytes:
 
 
 def of_another_version(c: Cluster) -> bytes:
-    """Versions nobody speaks. (One that could be spoken is adopted by who has not joined yet.)"""
+    """A packet of an unknown version. (Before its join a member adopts a version that could exist.)"""
     data = c.random.choice(c.packets)
     return c.random.choice((b"\x00\x00", b"\x21\x00", b"\x29\xc0", b"\xff\xff")) + data[2:]
 
@@ -125,7 +125,7 @@ def of_a_stranger(c: Cluster) -> bytes:
 
 
 def _safely(c: Cluster, make: Callable[[], bytes]) -> bytes:
-    """Some honest packets cannot be sent again as they are; then another one is replayed."""
+    """Make a packet; if it cannot be encoded again, replay another one."""
     try:
         return make()
     except LocalProtocolError:
@@ -153,7 +153,7 @@ def highest_seqno(c: Cluster) -> bytes:
 
 
 def request_for_all(c: Cluster) -> bytes:
-    """A retransmission of everything there is and is not."""
+    """A request to retransmit everything, existing or not."""
     rng = c.random
     offset = rng.choice((0, 1, -5, 2**62))
     size = rng.choice((1, 1000, 60_000))
@@ -198,7 +198,7 @@ def wrong_payload(c: Cluster) -> bytes:
 
 
 def unknown_connection(c: Cluster) -> bytes:
-    """Unicasts and acknowledgements of connections there never were."""
+    """Unicasts and acknowledgements of connections that never existed."""
     rng = c.random
     dest = rng.choice(c.members).address
     header = rng.choice(
@@ -341,7 +341,7 @@ def of_a_neighbouring_version(c: Cluster) -> bytes:
 
 
 def forged_multicast(c: Cluster) -> bytes:
-    """A member's next messages, said by somebody else."""
+    """A member's next messages, sent by somebody else."""
     kind = c.random.choice((NakAckType.MSG, NakAckType.XMIT_RSP))
     header = NakAckHeader2(kind, c.random.randrange(1, 5000))
     return c.forged({PROTOCOL_IDS["NAKACK2"]: header}, flags=c.random.choice((0, _OOB)))
@@ -497,7 +497,7 @@ def _record(rng: random.Random, c: Cluster) -> records.Record:
 
 
 def forged_relay_record(c: Cluster) -> bytes:
-    """Control records of RELAY, some with bytes changed, to one member or all."""
+    """Control records of RELAY, some with changed bytes, to one member or all."""
     rng = c.random
     data = bytearray(records.encode(_record(rng, c)))
     if rng.random() < 0.3:
@@ -507,7 +507,7 @@ def forged_relay_record(c: Cluster) -> bytes:
 
 
 def forged_relay_run(c: Cluster) -> bytes:
-    """Multicasts of this site, of another site, copies: with numbers of every size."""
+    """Multicasts of this site or another one, and copies, with numbers of every size."""
     rng = c.random
     kind = rng.choice((*records.MessageKind, 0, 9))
     number = rng.choice((*ODD, 5, 20))

@@ -1,4 +1,4 @@
-"""A simulated cluster and somebody who sends it whatever bytes there are.
+"""A simulated cluster, and an attacker that sends it any bytes.
 
     victim = Cluster(seed, "udp.xml")      members that have joined and whose traffic was recorded
     victim.strike(attack, 500)             so many packets of one kind of attack, time going by
@@ -61,7 +61,7 @@ QUICK: Final = {
 }
 NAMES: Final = "ABC"
 RECORDED: Final = 3000
-"""Packets kept of what honest members sent."""
+"""Kept packets of honest members."""
 SETTLE: Final = 120.0
 """Virtual seconds after which the members of a site share one view, at the latest."""
 _HOSTILE_HOST: Final = "10.9.9.9"
@@ -109,7 +109,7 @@ class Cluster:
         self.checkers = {site: Checker() for site in sites}
         self.striking = False
         self.only_said = False
-        """A member's message that it has not sent is dropped: it was recorded in a run that went another way."""
+        """Are packets dropped that a member has not sent in this run? They were recorded in another one."""
         self._said: set[bytes] = set()
         """The messages that honest members sent, without their version."""
         self.got: dict[str, list[tuple[Address, int]]] = {}
@@ -187,7 +187,7 @@ class Cluster:
             record[self.random.randrange(RECORDED)] = data
 
     def _is_foretold(self, data: bytes) -> bool:
-        """A member's next messages, by their numbers, and it has not said them."""
+        """Is it a forged copy of a member's next messages, by their numbers?"""
         if data[2:] in self._said or is_refused(data):
             return False
         packet = decode_packet(data)
@@ -201,7 +201,7 @@ class Cluster:
         return [m for m in self.world.members.values() if m.alive]
 
     def joined(self) -> tuple[Member, View]:
-        """Some member that has a view, and the view."""
+        """Return a member with a view, and the view."""
         for _ in range(100):
             found = [(m, m.view) for m in self.members if m.view is not None]
             if found:
@@ -218,16 +218,16 @@ class Cluster:
 
     @property
     def is_settled(self) -> bool:
-        """The members of each site share one view."""
+        """Do the members of each site share one view?"""
         return all(self.world.views_agree(members) for members in self.sites.values())
 
     def settle(self, limit: float = SETTLE) -> None:
-        """Returns when the members of each site share one view."""
+        """Wait until the members of each site share one view."""
         agreed = self.world.run_until(lambda: self.is_settled, limit=limit)
         assert agreed, {m.name: m.view_names for m in self.members}
 
     def babble(self) -> None:
-        """A little honest traffic of all kinds."""
+        """Make a little honest traffic of all kinds."""
         for _ in range(10):
             for member in self.members:
                 self.say(member)
@@ -244,7 +244,7 @@ class Cluster:
     # --- ops
 
     def perform(self, op: Op) -> None:
-        """Does one op and remembers it."""
+        """Do one op and remember it."""
         self.ops.append(op)
         match op:
             case ("run", seconds):
@@ -276,8 +276,8 @@ class Cluster:
                 raise ValueError(f"no such op: {op!r}")
 
     def _forged_end(self, name: str, host: str) -> tuple[str, int]:
-        """The end of a member at ``host``, or of another one than ``name``: the source of a datagram can be forged, and from
-        anywhere else none in a member's name would get past the transport."""
+        """Return the address of a member at ``host``, or of another one than ``name``. An attacker can forge the source
+        of a datagram, and the transport refuses a member's name from elsewhere."""
         member = self.world.members[name]
         others = [m.host for m in self.sites[member.site] if m is not member]
         for other in sorted(others, key=lambda o: o.address != host):
@@ -296,20 +296,20 @@ class Cluster:
     # --- attacking
 
     def strike(self, attack: Callable[[Cluster], bytes], count: int, *, talk: bool = False) -> None:
-        """``count`` packets, each to a random member, over time. ``talk``: members go on talking."""
+        """Send ``count`` packets, each to a random member, over time. ``talk``: members go on talking."""
         for number in range(count):
             self.deliver(self.random.choice(self.members), attack(self))
             if number % 20 == 0:
                 self.breathe(talk=talk)
 
     def breathe(self, *, talk: bool) -> None:
-        """A little time; perhaps somebody says something."""
+        """Let a little time pass, perhaps with an honest message."""
         if talk:
             self.say(self.random.choice(self.members))
         self.perform(("run", self.random.choice((0.0, 0.001, 0.02))))
 
     def deliver(self, member: Member, data: bytes) -> None:
-        """One packet reaches a member: as a datagram, or on a connection where it has no UDP."""
+        """Deliver one packet to a member: as a datagram, or over a connection if it has no UDP."""
         self.perform(self.delivery(member, data))
 
     def delivery(self, member: Member, data: bytes) -> Op:
@@ -325,7 +325,7 @@ class Cluster:
         return self.connection(member, pieces)
 
     def connect(self, member: Member, pieces: list[bytes], *, close: bool = True) -> None:
-        """Somebody connects to one of the member's listeners and writes ``pieces``."""
+        """Connect to one of the member's listeners and write ``pieces``."""
         if member.host.listeners:
             self.perform(self.connection(member, pieces, close=close))
 
@@ -337,7 +337,7 @@ class Cluster:
         return ("tcp", _name(member), listener, pieces, end)
 
     def turmoil(self, attacks: Sequence[Callable[[Cluster], bytes]], count: int) -> None:
-        """Attacks of all kinds while members crash, come back, and are cut off from each other."""
+        """Attack in all ways while members crash, come back, and are cut off from each other."""
         rng = self.random
         while count > 0:
             part = min(count, rng.randrange(20, 80))
@@ -346,7 +346,7 @@ class Cluster:
             self.trouble(attacks)
 
     def trouble(self, attacks: Sequence[Callable[[Cluster], bytes]]) -> None:
-        """Perhaps something that happens in a network without any attacker."""
+        """Perhaps cause a fault that happens without any attacker."""
         rng, members = self.random, self.members
         match rng.randrange(8):
             case 0 if len(members) > 2:
@@ -365,7 +365,7 @@ class Cluster:
                     self.connect(rng.choice(members), self.stream_noise())
 
     def stream_noise(self) -> list[bytes]:
-        """Something to write on a connection: noise, or honest bytes cut and mixed."""
+        """Return bytes for a connection: noise, or honest bytes cut and mixed."""
         rng = self.random
         pieces: list[bytes] = []
         for _ in range(rng.randrange(1, 5)):
@@ -389,7 +389,7 @@ class Cluster:
     # --- afterwards
 
     def talk(self, seconds: float = 5.0) -> None:
-        """All members share one view per site and get each other's new messages once, in order."""
+        """Check that all members share one view per site and get each other's new messages once, in order."""
         self.settle()
         marks = {key: len(log) for key, log in self.got.items()}
         first = {m.name: self.checkers[m.site].messages.count(m) + 1 for m in self.members}
@@ -414,7 +414,7 @@ class Cluster:
         assert not problems, problems[:5]
 
     def assert_small(self, allowed: int) -> None:
-        """No machine holds more than ``allowed`` bytes beyond what it held before."""
+        """Check that no machine holds more than ``allowed`` additional bytes."""
         for member in self.members:
             grown = held(member.host.machine) - self.idle_sizes.get(member.name, 0)
             assert grown <= allowed, f"{member.name} holds {grown:,} bytes more"
@@ -425,7 +425,7 @@ class Cluster:
     # --- forging
 
     def decoded(self) -> Packet:
-        """Some honest packet, decoded."""
+        """Return an honest packet, decoded."""
         while True:
             try:
                 packet = decode_packet(self.random.choice(self.packets))
@@ -445,8 +445,8 @@ class Cluster:
         flags: int = 0,
         site: str | None = None,
     ) -> bytes:
-        """A packet of one message that claims to come from ``src`` (a member, if not given). Without a number it says
-        NO_RELIABILITY, or the protocols that number would turn it away."""
+        """Return a packet of one message that claims to come from ``src`` (by default a member). Without a number it
+        has NO_RELIABILITY, else the numbering protocols would refuse it."""
         if not headers.keys() & _NUMBERING:
             flags |= Flag.NO_RELIABILITY
         member = self.random.choice(self.members)
@@ -498,7 +498,7 @@ def _has_number(member: Member, batch: Batch) -> bool:
 
 
 def is_refused(data: bytes) -> bool:
-    """No transport can take these bytes for a packet."""
+    """Must every transport refuse these bytes?"""
     try:
         decode_packet(data)
     except RemoteProtocolError:

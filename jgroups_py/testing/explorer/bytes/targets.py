@@ -100,7 +100,7 @@ def _slowly(data: bytes, packet: Packet | None) -> None:
 
 
 def _plain(value: Any) -> Any:
-    """The same value for what means the same: views are bytes, NaN is equal to itself."""
+    """Return an equal value for equal meanings: views become bytes, NaN equals itself."""
     if isinstance(value, float):
         return repr(value)
     if isinstance(value, memoryview):

@@ -25,7 +25,7 @@ TRACED_EVERY: Final = 20
 
 @dataclass(slots=True)
 class Corpus:
-    """The findings that a target's chunks hand on: inputs worth changing further, and the ways that are known."""
+    """The data that a target's chunks hand on: inputs worth mutating further, and known paths."""
 
     entries: list[bytes] = field(default_factory=list)
     edges: Edges = field(default_factory=set)
@@ -58,13 +58,13 @@ class ChunkDone:
 
 
 class Attacked(Protocol):
-    """Something to attack, in chunks: a decoder (here) or a whole stack (stacks.py)."""
+    """A target, attacked in chunks: a decoder (here) or a whole stack (stacks.py)."""
 
     @property
     def name(self) -> str: ...
     @property
     def weight(self) -> float:
-        """Its share of the inputs."""
+        """Return its share of the inputs."""
 
     @property
     def chunk_size(self) -> int: ...
@@ -76,10 +76,10 @@ class Attacked(Protocol):
         from outside."""
 
     def replay(self, data: bytes, guard: Guard) -> Violation | None:
-        """One finding's data again: what goes wrong with it now."""
+        """Replay a finding's data and return its present violation."""
 
     def smaller(self, data: bytes, guard: Guard, key: str) -> bytes:
-        """The least of ``data`` after which the same goes wrong."""
+        """Return the smallest part of ``data`` with the same violation."""
 
 
 Tell = Callable[[bytes], None]

@@ -95,8 +95,7 @@ class Healer:
                 member.resume()  # it goes on leaving: nobody else will wake it up
 
     def _refill(self) -> list[Member]:
-        """Of each site that has fallen as a whole the first two members are started again; not who
-        says goodbye still, unless all of them do."""
+        """Start the first two members of each wholly fallen site again, but not leaving ones unless all are leaving."""
         scene = self.scene
         started = []
         for site, names in scene.cast.sites.items():
@@ -112,7 +111,7 @@ class Healer:
         return [m for m in started if m is not None]
 
     def _break(self, keep: list[Member]) -> None:
-        """Members outside the core never come back; the cuts of before are gone with it."""
+        """Break everything outside the core for good, and end earlier cuts."""
         scene, how = self.scene, self.spec.rest
         self.world.heal()
         if not self.rest:
@@ -139,7 +138,7 @@ class Healer:
         return [m for m in self.scene.cast.living(site) if m.name in self.names]
 
     def _reach(self, what: str, problem: Callable[[], str | None], check: str = "healing") -> bool:
-        """Runs until ``problem`` answers None; says what it is when that takes too long."""
+        """Run until ``problem`` returns None. Report the problem if that takes too long."""
         begun = self.world.now
         while (found := problem()) is not None:
             waited = self.world.now - begun
@@ -168,29 +167,28 @@ class Healer:
         return self._reach("no common view", self._views)
 
     def _epochs(self) -> str | None:
-        """A member that has not heard yet that its site is primary now keeps nothing for others."""
+        """Describe a member that does not know yet that its site is primary: it keeps nothing for others."""
         found = {m.name: r.state.epoch for m in self.core() if (r := m.stack.find(RELAY))}
         if len(set(found.values())) < 2:
             return None
         return "; ".join(f"{name} lives in epoch {epoch}" for name, epoch in found.items())
 
     def _messages(self) -> bool:
-        """Everybody says something to everybody and to each."""
+        """Let every member send a multicast and a unicast to each."""
         total = self.scene.checker.messages.total
         least = self.scene.schedule.least_messages
         core = self.core()
         return self._say_all(max(1, -(-(least - total) // max(1, len(core)))))
 
     def _again(self) -> bool:
-        """Losses of full buffers are behind us: now everything arrives everywhere."""
+        """Check again after the losses of full buffers: now everything arrives everywhere."""
         if self._lossy:
             return self._say_all(1, near=False)
         return self._reach("messages are missing", self._missing)
 
     def _say_all(self, count: int, near: bool = True) -> bool:
-        """Everybody says ``count`` messages to everybody, as soon as it may, and (``near``) one to
-        each of its site; they arrive. Where views change meanwhile it says something again: a merge
-        may pass over what was said on the other side."""
+        """Let every member send ``count`` multicasts, as soon as it may, and (``near``) a unicast to each of its site,
+        and wait for them. If views change meanwhile it repeats that: a merge may skip messages of the other side."""
         said: dict[Member, list[View | None]] = {}
 
         def problem() -> str | None:
@@ -220,8 +218,7 @@ class Healer:
 
     @property
     def _lossy(self) -> bool:
-        """May RELAY's buffers lose what comes too fast? They say so, and what is last is not
-        followed by anything that shows the gap."""
+        """May RELAY's buffers drop messages? No later message then shows the gap of the last one."""
         attributes = self.scene.schedule.attributes
         return "RELAY.max_age" in attributes or "RELAY.overflow" in attributes
 
@@ -248,7 +245,7 @@ class Healer:
         return relay is not None and relay.is_relaying
 
     def _credits(self) -> bool:
-        """Twice all credits, in pieces, as fast as they may go."""
+        """Send twice all credits, in pieces, as fast as allowed."""
         for member in self.core():
             for protocol in member.stack.protocols:
                 if not isinstance(protocol, FlowControl) or self._credit(protocol) > FLOOD_MAX:
@@ -282,14 +279,14 @@ class Healer:
             self.say("relay", f"{receiver} was told that {first}..{last} of {origin} are lost")
 
     def _forgets(self) -> bool:
-        """Some tables forget after a time (drawn short): they are given it."""
+        """Wait for tables that forget after a time (drawn short), and check them."""
         return self._reach("members that have gone are remembered", self._leftover, "leftovers")
 
     def _leftover(self) -> str | None:
         core = self.core()
         # A member that cannot hear but speaks goes on to announce itself.
         here = [*core, *(self.rest if self.spec.rest == "deaf" else ())]
-        core.sort(key=lambda m: m is not self._remembers)  # who did last time probably still does
+        core.sort(key=lambda m: m is not self._remembers)  # the last finder first
         for member in core:
             found = next(leftovers(member, self.scene.checker.members, here), None)
             if found is not None:
@@ -298,7 +295,7 @@ class Healer:
         return None
 
     def _prolong(self) -> None:
-        """To the length that a run has at least; invariants that held must go on to hold."""
+        """Prolong the run to its least length; invariants must still hold."""
         least = self.scene.schedule.least_seconds
         if self.world.now - self.scene.zero < least:
             self.world.run(self.scene.zero + least)

@@ -101,8 +101,8 @@ class Load(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class After(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Not at ``Step.at`` but ``delay`` after ``protocol`` of a member of ``site`` (empty: any) has
-    traced ``what`` for the ``nth`` time from then on."""
+    """Starts a step ``delay`` after the ``nth`` trace of ``what`` by ``protocol`` at a member of ``site`` (empty: any),
+    counted from ``Step.at`` on."""
 
     protocol: Name
     what: Name
@@ -129,7 +129,7 @@ class Step(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class Healing(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """In the end a core is repaired, and everything else is broken for good.
+    """The end of a run: a core is repaired, and everything else is broken for good.
 
     Per site, ``keep`` (a share) of the living members are the core, beginning with the ``turn``-th.
     ``rest``: what becomes of the others. ``within``: seconds for one view, for all messages, for
