@@ -215,5 +215,6 @@ _REPLICATION: Final[dict[str, tuple[str, Callable[[str], Any]]]] = {
     "tombstoneMinAge": ("tombstone_min_age", parse_seconds),
     "tombstoneAge": ("tombstone_age", parse_seconds),
     "maxSkew": ("max_skew", parse_seconds),
+    "maxAhead": ("max_ahead", parse_seconds),
 }
 """Keys of our own. Times are as in a stack file: 10ms, 5s; a bare number is milliseconds."""

@@ -21,6 +21,15 @@ _STORED: Final = Codec[Any](
 )
 
 
+def latest_field(data: bytes) -> int:
+    """The latest time of any field of what is stored; 0 if there is none, or these bytes are no fields."""
+    try:
+        fields = _STORED.decode(data)
+    except msgspec.MsgspecError:
+        return 0
+    return max((one[0] for one in fields.values() if one and type(one[0]) is int), default=0)
+
+
 class Fields:
     """``codec``: of users' values. MapError: they have no fields."""
 

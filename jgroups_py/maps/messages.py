@@ -10,32 +10,37 @@ VERSION: Final = 1
 MESSAGE_MAX: Final = 16 * 1024 * 1024
 """Bytes of one message."""
 
+VECTOR_MAX: Final = 65_536
+"""Pairs of a vector."""
+
 Number = Annotated[int, msgspec.Meta(ge=0)]
+Pairs = Annotated[list[tuple[Number, Number]], msgspec.Meta(max_length=VECTOR_MAX)]
+ShortText = Annotated[str, msgspec.Meta(max_length=255)]
 
 
 class Hello(msgspec.Struct, frozen=True, tag="h", array_like=True, forbid_unknown_fields=True):
     """The first message on a link. ``origin``: of the sender's changes. ``file``: a random number of its file."""
 
     version: int
-    map: str
+    map: ShortText
     node: Number
     origin: Number
-    file: bytes
-    rule: str
-    name: str
+    file: Annotated[bytes, msgspec.Meta(max_length=64)]
+    rule: ShortText
+    name: ShortText
 
 
 class Have(msgspec.Struct, frozen=True, tag="v", array_like=True, forbid_unknown_fields=True):
     """The sender's changes: pairs of origin and number. ``clock``: its time, in ticks."""
 
-    vector: list[tuple[Number, Number]]
+    vector: Pairs
     clock: Number
 
 
 class Got(msgspec.Struct, frozen=True, tag="g", array_like=True, forbid_unknown_fields=True):
     """Changes have arrived: pairs of origin and number, of some origins only."""
 
-    vector: list[tuple[Number, Number]]
+    vector: Pairs
 
 
 class OriginChanges(
@@ -66,7 +71,7 @@ class Stale(msgspec.Struct, frozen=True, tag="s", array_like=True, forbid_unknow
     """The receiver was away too long: tombstones that it lacks were forgotten. Others' entries up to these numbers that
     are not sent again were removed."""
 
-    vector: list[tuple[Number, Number]]
+    vector: Pairs
 
 
 Message = Hello | Have | Got | OriginChanges | Want | Refused | Stale

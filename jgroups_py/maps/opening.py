@@ -47,6 +47,11 @@ class Replication:
     """A host that is away longer begins anew when it comes back."""
     max_skew: float = 10.0
     """Seconds that a clock may be ahead before there is an alarm."""
+    max_ahead: float = 3600.0
+    """Seconds that a change of another host may be ahead of this host's clock. One that is further ahead waits until it is not, and so do all later ones
+    of its host; both hosts say so in their logs."""
+    origins_max: int = 4096
+    """How many files of hosts changes are taken of: hosts, and for each host the files that it has had. The same at all hosts."""
     watch: Callable[[MapEvent], None] | None = None
     """Called in the trio loop with ``Told``, ``Arrived`` and ``Sent``. It must not wait. Its exceptions are logged
     (counter ``watch_failures``), and replication goes on."""
@@ -193,6 +198,11 @@ class Opening:
                 tombstone_min_age=given.tombstone_min_age,
                 tombstone_age=given.tombstone_age,
                 max_skew=given.max_skew,
+                max_ahead=given.max_ahead,
+                origins_max=given.origins_max,
+                identifier_max=WIDE_IDENTIFIER_MAX
+                if self._settings.wide_identifiers
+                else IDENTIFIER_MAX,
             )
         except ValueError as error:
             raise MapError(str(error)) from None

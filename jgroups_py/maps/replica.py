@@ -17,6 +17,7 @@ Only the table knows entries; a link holds one number for each origin, and nothi
 Source:  seed 004, K1-K18. Version vectors: Parker and others (1983); the exchange: Petersen and others, Bayou (1997).
 Differs: Chronicle Map compares time stamps of bootstraps; here changes are numbered, so a host's missing changes are
     known exactly.
+Bounds:  what a peer may say is in admission.py.
 Limits:  ``window`` bytes on the way to a peer, ``peers_max`` links, MESSAGE_MAX bytes of a message, CHUNK bytes of entries in one.
 """
 
@@ -27,8 +28,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
+from jgroups_py.maps.admission import MapAdmission
 from jgroups_py.maps.confirmations import Confirmations
-from jgroups_py.maps.entry import KEY_MAX, TIME_MAX, DamagedEntry, MapEntry, decode_entry, node_of
+from jgroups_py.maps.entry import TIME_MAX, DamagedEntry, MapEntry, node_of
 from jgroups_py.maps.errors import InboxFull, MapFull
 from jgroups_py.maps.messages import (
     VERSION,
@@ -106,6 +108,10 @@ class _Link:
     ack_due: float = 0.0
     applied: int = 0
     """Entries of the next message that the table has already."""
+    ahead: dict[int, int] = field(default_factory=dict)
+    """Of origins whose changes from here have to wait, the time of the first one."""
+    warned: set[str] = field(default_factory=set)
+    """What was told of this peer, once for each link."""
 
 
 @dataclass(slots=True)
@@ -129,6 +135,11 @@ class Replica:
         self._out: list[Out] = []
         self._received: Vector = table.vector()
         """The changes given to the table, which may not have applied them yet."""
+        self._admission = MapAdmission(
+            settings, [*self._received, *table.forgotten], clock.wall_time
+        )
+        self._newest = 0
+        """The latest time of any change that was sent."""
         self._behind: dict[int, _Behind] = {}
         self._confirmations = Confirmations()
         self._flush_at = now
@@ -205,8 +216,7 @@ class Replica:
             message = decode(data)
             if isinstance(message, OriginChanges) and message.origin != self.settings.origin:
                 have = self._received.get(message.origin, 0)
-                if message.after <= have < message.to:
-                    self._apply(node_of(message.origin), message)
+                if message.after <= have < message.to and self._apply(message):
                     self.counters["overheard"] += 1
         except (BadMessage, DamagedEntry) as error:
             self.counters["garbage"] += 1
@@ -275,12 +285,7 @@ class Replica:
         elif isinstance(message, OriginChanges):
             self._on_changes(peer, message)
         elif isinstance(message, Want):
-            peer.wants[message.origin] = message.after
-            peer.sent[message.origin] = message.after
-            # Changes sent earlier will not be acknowledged: the peer may have begun anew meanwhile.
-            peer.flights = [flight for flight in peer.flights if flight[0] != message.origin]
-            peer.on_the_way = sum(flight[2] for flight in peer.flights)
-            self.changed()
+            self._on_want(peer, message)
         else:
             self._on_stale(peer, message)
 
@@ -295,6 +300,11 @@ class Replica:
             problem = f'the map is "{hello.map[:100]}" there and "{mine.map}" here'
         elif hello.rule != mine.rule:
             problem = f'the conflict rule is "{hello.rule[:100]}" there and "{mine.rule}" here'
+        elif not self._admission.is_identifier(hello.node):
+            problem = (
+                f"identifier {hello.node} is not from 1 to {mine.identifier_max}, which are configured here: "
+                "give wide_identifiers at all hosts or at none"
+            )
         elif hello.node == mine.node or node_of(hello.origin) != hello.node:
             problem = (
                 f"identifier {hello.node} is given twice: {_shown(hello)} and this host have it"
@@ -304,6 +314,12 @@ class Replica:
             for p in self._links.values()
         ):
             problem = f"identifier {hello.node} is given twice: two connected hosts have it"
+        elif refusal := self._admission.refusal(hello.origin):
+            self.counters[refusal] += 1
+            problem = (
+                f"changes of {mine.origins_max} files of hosts are known here already (origins_max), and the one of "
+                f"{_shown(hello)} is new: keep the folders of maps, or give a larger origins_max at all hosts"
+            )
         if problem:
             kind = "same identifier" if "given twice" in problem else "refused"
             self.counters[kind.replace(" ", "_")] += 1
@@ -323,9 +339,10 @@ class Replica:
             raise BadMessage(f"the time {have.clock}, at most {TIME_MAX} is possible")
         node = peer.hello.node
         self._watch_clock(node, have.clock)
-        vector = dict(have.vector)
+        self._compare_with_clock(peer, have.clock)
+        vector = told = self._taken_of(peer, have.vector)
         if shared:  # it may be older than the last Have to us alone
-            vector |= {o: n for o, n in peer.has.items() if n > vector.get(o, 0)}
+            vector = vector | {o: n for o, n in peer.has.items() if n > vector.get(o, 0)}
         first, peer.heard = not peer.heard, True
         mine = self._table.vector()
         own = self.settings.origin
@@ -335,13 +352,16 @@ class Replica:
                 "restored",
                 node,
                 f"{_shown(peer.hello)} has {vector[own]} changes of this host, which has made {mine.get(own, 0)}: "
-                "an older copy of its file was put back; it must be given a new life (restart)",
+                "an older copy of its file was put back, and what it writes now is ignored elsewhere. Remove its folder while nothing has it open: it gets all from others",
             )
         if vector.get(own, 0) < peer.has.get(own, 0):  # the peer has begun anew
             peer.sent[own], peer.flights, peer.on_the_way = vector.get(own, 0), [], 0
         peer.has = vector
+        known = self._admission.known
         for origin, number in vector.items():
-            if first or (number > peer.sent.get(origin, 0) and origin not in peer.wants):
+            if origin in known and (
+                first or (number > peer.sent.get(origin, 0) and origin not in peer.wants)
+            ):
                 peer.sent[origin] = number
         if (
             first
@@ -355,13 +375,58 @@ class Replica:
             peer.has, peer.sent = {peer.hello.origin: vector.get(peer.hello.origin, 0)}, {}
             self.changed()
         self._land(peer, vector)
-        self._confirmations.told(node, peer.hello.origin, have.vector)
+        if node in self.settings.peers:
+            self._confirmations.told(node, peer.hello.origin, told.items())
         for origin, number in vector.items():
             if number > self._received.get(origin, 0) and origin != own:
-                self._behind.setdefault(origin, _Behind(self._now, self._received.get(origin, 0)))
+                self._lacks(origin)
+
+    def _taken_of(self, peer: _Link, pairs: list[tuple[int, int]]) -> Vector:
+        """What is kept of what a peer has. It tells, once, when there is more."""
+        vector = self._admission.vector(pairs)
+        if len(vector) < len(pairs):
+            refused = next(
+                (r for origin, _ in pairs if (r := self._admission.refusal(origin))), ""
+            )
+            if refused:
+                self._refuse(refused, peer)
+        return vector
+
+    def _refuse(self, refusal: str, peer: _Link | None) -> None:
+        """Nothing is taken of an origin. ``refusal``: the name of a counter."""
+        self.counters[refusal] += 1
+        if peer is not None and refusal in peer.warned:
+            return
+        if peer is not None:
+            peer.warned.add(refusal)
+        mine = self.settings
+        self._tell(
+            "refused",
+            peer.hello.node if peer is not None and peer.hello is not None else 0,
+            f"changes of hosts with identifiers above {mine.identifier_max} are not taken: give wide_identifiers at all hosts or at none"
+            if refusal == "identifiers_refused"
+            else f"changes of further files of hosts are not taken: {mine.origins_max} are known (origins_max)",
+        )
+
+    def _lacks(self, origin: int) -> None:
+        """Somebody has more of an origin. One that is not taken is not asked for."""
+        if len(self._behind) < self.settings.origins_max and not self._admission.refusal(origin):
+            have = self._received.get(origin, 0)
+            self._behind.setdefault(origin, _Behind(self._now, have))
+
+    def _on_want(self, peer: _Link, want: Want) -> None:
+        if want.origin not in self._table.vector():
+            return
+        peer.wants[want.origin] = want.after
+        peer.sent[want.origin] = want.after
+        # Changes sent earlier will not be acknowledged: the peer may have begun anew meanwhile.
+        peer.flights = [flight for flight in peer.flights if flight[0] != want.origin]
+        peer.on_the_way = sum(flight[2] for flight in peer.flights)
+        self.changed()
 
     def _on_got(self, peer: _Link, got: Got) -> None:
-        vector = dict(got.vector)
+        known = self._admission.known
+        vector = {origin: number for origin, number in got.vector if origin in known}
         for origin, number in vector.items():
             if number > peer.has.get(origin, 0):
                 peer.has[origin] = number
@@ -377,34 +442,50 @@ class Replica:
             self.changed()
 
     def _on_changes(self, peer: _Link, changes: OriginChanges) -> None:
-        assert peer.hello is not None
         origin = changes.origin
         if origin == self.settings.origin:
             self._on_own(peer, changes)
+            return
+        if refusal := self._admission.refusal(origin):
+            self._refuse(refusal, peer)
             return
         have = self._received.get(origin, 0)
         peer.owes[origin] = -1
         if changes.after > have:
             self.counters["gaps"] += 1
-            self._behind.setdefault(origin, _Behind(self._now, have))
+            self._lacks(origin)
             peer.applied = 0
             return
         if changes.to <= have:
             self.counters["duplicates"] += 1
             peer.applied = 0
             return
-        self._apply(peer.hello.node, changes, peer)
+        self._apply(changes, peer)
 
-    def _apply(self, node: int, changes: OriginChanges, peer: _Link | None = None) -> None:
-        """Apply changes. ``node``: the sender."""
-        origin = changes.origin
-        entries = [(key, decode_entry(data)) for key, data in changes.entries]
-        for key, entry in entries:
-            if not 0 < len(key) <= KEY_MAX:
-                raise BadMessage(f"a key of {len(key)} bytes, 1 to {KEY_MAX} are possible")
+    def _apply(self, changes: OriginChanges, peer: _Link | None = None) -> bool:
+        """``peer``: who has sent them to us. Whether anything was taken."""
+        origin, to = changes.origin, changes.to
+        entries = self._admission.read(changes)
+        if refusal := self._admission.take(origin, entries):
+            self._refuse(refusal, peer)
+            return False
+        count, time = self._admission.ready(entries)
+        if time:
+            self._wait_for(peer, origin, time)
+            to = entries[count][1].dots[origin] - 1
+            entries = entries[:count]
+            if to <= self._received.get(origin, 0):
+                if peer is not None:
+                    peer.applied = 0
+                return False
+        elif peer is not None:
+            peer.ahead.pop(origin, None)
+        hello = peer.hello if peer is not None else None
+        node = hello.node if hello is not None else node_of(origin)
+        for _, entry in entries:
             self._watch_clock(node, entry.stamp.time)
-        changed = self._into_table(peer, entries, {origin: changes.to})
-        self._received[origin] = changes.to  # after the call: the table may have no room
+        changed = self._into_table(peer, entries, {origin: to})
+        self._received[origin] = to  # after the call: the table may have no room
         for change in changed or ():
             if change.diverged:
                 self.counters["diverged"] += 1
@@ -416,7 +497,40 @@ class Replica:
         self._out.append(Arrived(node, origin, entries, changed))
         behind = self._behind.get(origin)
         if behind is not None:
-            behind.since, behind.number, behind.asked_at = self._now, changes.to, 0.0
+            behind.since, behind.number, behind.asked_at = self._now, to, 0.0
+        return True
+
+    def _wait_for(self, peer: _Link | None, origin: int, time: int) -> None:
+        """A change is too far ahead of this host's clock. It is asked for when it is not any more."""
+        self.counters["future_waits"] += 1
+        self._lacks(origin)
+        if peer is None or peer.hello is None:
+            return
+        peer.ahead[origin] = time
+        if "future" not in peer.warned:
+            peer.warned.add("future")
+            ahead = (time - self._clock.wall_time()) / TICKS_PER_S
+            self._tell(
+                "future",
+                peer.hello.node,
+                f"a change of host {node_of(origin)} is {ahead:,.0f} s ahead of this host's clock, {self.settings.max_ahead:g} s "
+                "are taken (max_ahead): it waits until then, and so do all later ones of that host. Is a clock wrong?",
+            )
+
+    def _compare_with_clock(self, peer: _Link, clock: int) -> None:
+        """Tells when a peer, whose clock says ``clock``, makes changes wait that were sent from here."""
+        assert peer.hello is not None
+        if not self._admission.is_ahead_of(clock, self._newest):
+            peer.warned.discard("ahead")
+        elif "ahead" not in peer.warned:
+            peer.warned.add("ahead")
+            ahead = (self._newest - clock) / TICKS_PER_S
+            self._tell(
+                "ahead",
+                peer.hello.node,
+                f"changes sent from here are {ahead:,.0f} s ahead of the clock of {_shown(peer.hello)}, which makes them wait "
+                f"({self.settings.max_ahead:g} s are taken: max_ahead). Is a clock wrong?",
+            )
 
     def _into_table(
         self, peer: _Link | None, entries: Sequence[tuple[bytes, MapEntry]], advance: Vector
@@ -438,21 +552,30 @@ class Replica:
             self.counters["own_ignored"] += 1
             peer.applied = 0
             return
-        self._into_table(peer, [(key, decode_entry(data)) for key, data in changes.entries], {})
+        entries = [
+            (key, entry)
+            for key, entry in self._admission.read(changes)
+            if not self._admission.is_ahead(self._admission.latest(entry))
+        ]
+        if refusal := self._admission.take(changes.origin, entries):
+            self._refuse(refusal, peer)
+            return
+        self._into_table(peer, entries, {})
         self._regained = max(self._regained, changes.to)  # after the call: there may be no room
 
     def _on_stale(self, peer: _Link, stale: Stale) -> None:
         assert peer.hello is not None
         own = self.settings.origin
-        self._table.begin_anew(dict(stale.vector), own)
+        vector = self._taken_of(peer, stale.vector)
+        self._table.begin_anew(vector, own)
         self._tell("stale", peer.hello.node, "this host was away for too long; it begins anew")
         self._received = {own: self._received.get(own, 0)}
         self._regained = 0
         self._send_to(peer, Want(own, 0))
         for other in self._links.values():
             other.owes_have, other.applied = True, 0  # the table drops its part of these changes
-        for origin, number in stale.vector:
-            if origin != own:
+        for origin, number in vector.items():
+            if origin != own and not self._admission.refusal(origin):
                 self._behind[origin] = _Behind(self._now - self.settings.repair_wait, 0)
                 peer.has[origin] = number
 
@@ -522,6 +645,7 @@ class Replica:
             entries.append((key, data))
             size += len(key) + len(data) + 24
             last = number
+            self._newest = max(self._newest, entry.stamp.time)
             if size >= most:
                 return entries, size, last
         return entries, size, to if len(entries) < CHUNK_ENTRIES else last
@@ -560,6 +684,10 @@ class Replica:
                 continue
             if have > behind.number:
                 behind.number, behind.since = have, self._now
+            if origin in best.ahead:
+                best = self._next_best(origin, have)
+                if best is None:
+                    continue
             linked = any(
                 p.hello is not None and p.hello.origin == origin for p in self._links.values()
             )
@@ -568,6 +696,16 @@ class Replica:
                 behind.asked_at = self._now
                 self.counters["asked"] += 1
                 self._send_to(best, Want(origin, have))
+
+    def _next_best(self, origin: int, have: int) -> _Link | None:
+        """Who has more of an origin, and no change of it that has to wait still."""
+        for peer in self._links.values():
+            time = peer.ahead.get(origin, 0)
+            if time and not self._admission.is_ahead(time):
+                del peer.ahead[origin]
+            if peer.hello is not None and peer.has.get(origin, 0) > have and origin not in peer.ahead:
+                return peer
+        return None
 
     def _say_what_we_have(self) -> None:
         if self._now >= self._shared_due:
@@ -659,7 +797,10 @@ class Replica:
     # --- helpers
 
     def _watch_clock(self, node: int, time: int) -> None:
-        ahead = self._clock.observe(time)
+        # A clock that is too far ahead is not followed: all later changes of this host would wait elsewhere.
+        if not self._admission.is_ahead(time):
+            self._clock.observe(time)
+        ahead = (time - self._clock.wall_time()) / TICKS_PER_S
         if ahead > self.settings.max_skew and node not in self._skewed:
             self._skewed.add(node)
             self.counters["skewed"] += 1

@@ -3,6 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
+
+from jgroups_py.maps.messages import VECTOR_MAX
+from jgroups_py.maps.stamp import IDENTIFIER_MAX
+
+AHEAD_MAX: Final = 366 * 86_400.0
+"""Of ``max_ahead``, in seconds: times must not come near the end of what a stamp can say."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +44,13 @@ class ReplicaSettings:
     limits it."""
     max_skew: float = 10.0
     """Seconds that a clock may be ahead before there is an alarm."""
+    max_ahead: float = 3600.0
+    """Seconds that a change of another host may be ahead of this host's clock. One that is further ahead waits until it is not, and so do later ones of
+    its origin."""
+    identifier_max: int = IDENTIFIER_MAX
+    """Nothing is taken of hosts with larger identifiers."""
+    origins_max: int = 4096
+    """Origins of which changes are taken: hosts, and for each host the lives of its file."""
     peers_max: int = 126
     held_max: int = 64 * 1024 * 1024
     """Bytes of all peers' messages that wait for room in the table. A link that sends more ends."""
@@ -49,6 +63,12 @@ class ReplicaSettings:
             raise ValueError(
                 f"tombstone_min_age must be at least 0 seconds, got {self.tombstone_min_age}"
             )
+        if not 0 < self.max_ahead <= AHEAD_MAX:
+            raise ValueError(
+                f"max_ahead must be more than 0 and at most {AHEAD_MAX:.0f} seconds, got {self.max_ahead}"
+            )
+        if not 2 <= self.origins_max <= VECTOR_MAX:
+            raise ValueError(f"origins_max must be from 2 to {VECTOR_MAX}, got {self.origins_max}")
         if self.window < 1 or self.peers_max < 1 or self.max_bandwidth < 0:
             raise ValueError(
                 "window and peers_max must be at least 1 and max_bandwidth at least 0, got "

@@ -184,6 +184,7 @@ class _Cluster:
             "window": chance.choice([100, 2000, 1 << 20]),
             "max_bandwidth": chance.choice([0.0, 0.0, 5000.0]),
             "ack_delay": chance.choice([0.0, 0.1]),
+            "max_ahead": 3600.0 if seed % 13 else 20.0,
         }
         self.hosts = [ClusterHost(self.world, node, **settings) for node in range(1, count + 1)]
         self.fault_rate = chance.choice([0.01, 0.03, 0.06])

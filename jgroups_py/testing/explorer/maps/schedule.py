@@ -40,6 +40,7 @@ class MapSetting(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     loss: float = 0.0
     ack_delay: float = 0.0
     connected: bool = True
+    max_ahead: float = 3600.0
 
 
 class MapSchedule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -65,6 +66,7 @@ def draw(seed: int, profile: str) -> MapSchedule:
         loss=chance.choice([0.0, 0.2]) if shared else 0.0,
         ack_delay=chance.choice([0.0, 0.1]),
         connected=chance.random() < 0.5,
+        max_ahead=3600.0 if seed % 7 else 20.0,
     )
     steps = tuple(_draw_step(chance, hosts) for _ in range(chance.randint(5, 60)))
     return MapSchedule(KIND, setting, steps)
@@ -104,6 +106,7 @@ def play(schedule: MapSchedule) -> RunOutcome:
         shared=setting.shared,
         loss=setting.loss,
         ack_delay=setting.ack_delay,
+        max_ahead=setting.max_ahead,
     )
     outcome = RunOutcome(setting.seed, [])
 

@@ -18,6 +18,8 @@ from jgroups_py.maps.table import MemoryTable
 STEP: Final = 0.01
 HEAL_SECONDS: Final = 8.0
 """Virtual seconds in which maps must have become equal after all faults."""
+FAR: Final = 100.0
+"""How far clocks are wrong at most, in seconds."""
 
 
 @dataclass
@@ -210,4 +212,7 @@ class MapWorld:
             if not host.up:
                 host.start()
         self.connect_all()
+        if self.settings.get("max_ahead", FAR) < FAR:  # what was too far ahead is so no more
+            self.run(2.0)
+            self.now += FAR
         self.run(seconds)
