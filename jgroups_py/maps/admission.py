@@ -1,10 +1,10 @@
 """MapAdmission: what a replica takes of what its peers say. A peer that nobody has checked (no TLS) may say anything.
 
-    an identifier      above those that are configured: nothing of that host is taken
-    an origin          beyond ``origins_max``: nothing of it is taken. Each life of a file is one, and what is known of it stays in memory
-    a time             further ahead than ``max_ahead``: the change waits until this host's clock has come near, and so do all later ones of its
-                       origin. So it cannot win over what is written until then, hosts end equal in any case, and a clock never follows it
-    an entry           must name its own change, or its link ends
+an identifier      above those that are configured: nothing of that host is taken
+an origin          beyond ``origins_max``: nothing of it is taken. Each life of a file is one, and what is known of it stays in memory
+a time             further ahead than ``max_ahead``: the change waits until this host's clock has come near, and so do all later ones of its
+                   origin. So it cannot win over what is written until then, hosts end equal in any case, and a clock never follows it
+an entry           must name its own change, or its link ends
 """
 
 from __future__ import annotations

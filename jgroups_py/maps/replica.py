@@ -385,9 +385,7 @@ class Replica:
         """What is kept of what a peer has. It tells, once, when there is more."""
         vector = self._admission.vector(pairs)
         if len(vector) < len(pairs):
-            refused = next(
-                (r for origin, _ in pairs if (r := self._admission.refusal(origin))), ""
-            )
+            refused = next((r for origin, _ in pairs if (r := self._admission.refusal(origin))), "")
             if refused:
                 self._refuse(refused, peer)
         return vector
@@ -703,7 +701,11 @@ class Replica:
             time = peer.ahead.get(origin, 0)
             if time and not self._admission.is_ahead(time):
                 del peer.ahead[origin]
-            if peer.hello is not None and peer.has.get(origin, 0) > have and origin not in peer.ahead:
+            if (
+                peer.hello is not None
+                and peer.has.get(origin, 0) > have
+                and origin not in peer.ahead
+            ):
                 return peer
         return None
 

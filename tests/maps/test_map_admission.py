@@ -162,7 +162,10 @@ def test_values_that_are_no_fields_are_left_to_the_rule() -> None:
     world = linked(rule=RULES["per-field"]())
     one, two = world.hosts.values()
     for number, value in enumerate((b"no JSON", b'{"bid":[]}', b'{"bid":["late",1]}'), 1):
-        say(world, OriginChanges(one.origin, number - 1, number, [change(one, 0, number, value=value)]))
+        say(
+            world,
+            OriginChanges(one.origin, number - 1, number, [change(one, 0, number, value=value)]),
+        )
         assert two.table.vector()[one.origin] == number
 
 
@@ -304,7 +307,7 @@ def test_an_entry_that_no_honest_host_sends_ends_the_link(
 
 def test_entries_come_in_the_order_of_their_numbers() -> None:
     world = linked()
-    one, two = world.hosts.values()
+    one = world.hosts[1]
     entries = [(b"a", change(one, 0, 5)[1]), (b"b", change(one, 0, 4)[1])]
     say(world, OriginChanges(one.origin, 0, 9, entries))
     assert "change 4 of its origin, where 6 to 9" in told(world, 2, "garbage")[0]
