@@ -3,7 +3,7 @@
 Workers of a host share its files, and one of them replicates with the other host. A worker may be killed at any time, and a host may stop. No hit that was
 answered and nothing that was put into a cart is lost.
 
-    python examples/web_map.py                     both hosts on this machine; a worker is killed while visitors come
+    python examples/web_map.py                     both hosts on this machine; the worker that replicates is killed while visitors come
 
 One host alone, the first of two (``SHOP_PORTS`` has the port of each host's maps; the next one is used, too):
 
@@ -11,6 +11,7 @@ One host alone, the first of two (``SHOP_PORTS`` has the port of each host's map
 
     POST /hits/PAGE          200 {"hits": 1}       GET /hits/PAGE
     POST /cart?milk=2        200 {"milk": "2"}     GET /cart        a cookie says whose cart it is
+    GET /replication         200 {"hits": true, "carts": false}     which maps this worker replicates, and is linked with the other host
 
 It needs ``jgroups_py[maps,web]``.
 """
@@ -120,8 +121,10 @@ class Shop:
                 things = parse_qsl(scope["query_string"].decode()) if changes else []
                 status, shown = await self._cart(visitor, things)
                 headers.append((b"set-cookie", b"cart=%s; HttpOnly; Path=/" % visitor.encode()))
+            elif place == "replication":
+                status, shown = 200, self._replication()
             else:
-                status, shown = 404, "there are /hits/PAGE and /cart"
+                status, shown = 404, "there are /hits/PAGE, /cart and /replication"
         except (MapBusy, MapFull) as error:  # nothing was changed
             status, shown = 503, str(error)
         await send({"type": "http.response.start", "status": status, "headers": headers})
@@ -140,6 +143,10 @@ class Shop:
         if things:
             cart = await self.carts.update(visitor, filled, {})
         return 200, {name: value for name, value in cart.items() if name != SEEN}
+
+    def _replication(self) -> dict[str, bool]:
+        found = {"hits": self.hits.statistics(), "carts": self.carts.statistics()}
+        return {name: one.replicates and len(one.peers) > 0 for name, one in found.items()}
 
     @staticmethod
     def _visitor(scope: Event) -> str:
@@ -213,6 +220,20 @@ def ask(port: int, method: str, path: str, cookie: str = "") -> tuple[int, Any, 
         connection.close()
 
 
+def replicating(port: int, name: str, seconds: float = 60.0) -> int:
+    """The worker of a host that replicates the map ``name``: its process. TimeoutError: none does."""
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        try:
+            _, shown, headers = ask(port, "GET", "/replication")
+        except (OSError, http.client.HTTPException):
+            continue  # this worker was killed
+        if shown[name]:
+            return int(headers["x-worker"])
+        time.sleep(0.01)
+    raise TimeoutError(f"no worker at port {port} replicated {name} for {seconds:g} s")
+
+
 def visit(port: int, times: int) -> int:
     """Puts things into one cart and counts hits. How many hits were answered."""
     answered, cookie = 0, ""
@@ -237,10 +258,14 @@ def main() -> None:
                 host.wait_ready()
             with ThreadPoolExecutor() as pool:
                 visits = [pool.submit(visit, host.port, 50) for host in hosts for _ in range(2)]
-                time.sleep(0.2)
-                _, _, headers = ask(hosts[0].port, "GET", "/hits/home")
-                os.kill(int(headers["x-worker"]), signal.SIGKILL)
+                worker = replicating(hosts[0].port, "hits")
+                os.kill(worker, signal.SIGKILL)
+                killed = time.monotonic()
+                other = replicating(hosts[0].port, "hits")
+                passed = time.monotonic() - killed
                 answered = sum(visit.result() for visit in visits)
+            print("the worker that replicated hits at host 1 was killed")
+            print(f"another one replicated them {passed:.1f} s later:", other != worker)
             until = time.monotonic() + 30
             while True:
                 counts = [ask(host.port, "GET", "/hits/home")[1]["hits"] for host in hosts]

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from web_visitors import judge, kill_a_worker, visitors_of, wait_for_hits
+from web_visitors import judge, kill_a_worker, kill_who_replicates, visitors_of, wait_for_hits
 
 from examples import web_map
 
@@ -38,9 +38,9 @@ def test_workers_and_a_host_are_killed_while_visitors_come_and_nothing_that_was_
     one, two = hosts
     killed = set()
     with visitors_of(hosts, 6) as visitors:
-        for host in (one, two, one):
+        for host, name in ((one, "hits"), (two, "carts"), (one, "carts")):
             wait_for_hits(visitors, 60)
-            killed.add(kill_a_worker(host))
+            killed.add(kill_who_replicates(host, name))
         two.kill()
         wait_for_hits(visitors, 60)
         two.start()
@@ -105,6 +105,8 @@ def test_a_cart_is_the_visitors_own_and_has_a_limit(tmp_path: Path) -> None:
             assert (await ask("POST", "/hits/home"))[1] == {"hits": 1}
             assert (await ask("GET", "/hits/home"))[1] == {"hits": 1}
             assert (await ask("GET", "/nothing"))[0] == 404
+            # Without the other host nobody replicates.
+            assert (await ask("GET", "/replication"))[1] == {"hits": False, "carts": False}
 
     asyncio.run(visit())
 
@@ -121,6 +123,7 @@ def test_things_that_two_hosts_put_into_one_cart_at_once_are_all_there(tmp_path:
                     while cart != {"milk": "2", "tea": "1"}:
                         await asyncio.sleep(0.01)
                         _, cart, _ = await host("GET", "/cart", mine)
+                    assert (await host("GET", "/replication"))[1] == {"hits": True, "carts": True}
 
     asyncio.run(visit())
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from examples.web_map import Host, ask
+from examples.web_map import Host, ask, replicating
 
 PAGES = ("home", "help")
 CART_THINGS = 50
@@ -96,6 +96,14 @@ def kill_a_worker(host: Host) -> int:
     """kill -9 of the worker that answers now. Its pid."""
     pid = int(ask(host.port, "GET", "/hits/home")[2]["x-worker"])
     os.kill(pid, signal.SIGKILL)
+    return pid
+
+
+def kill_who_replicates(host: Host, name: str) -> int:
+    """kill -9 of the worker that replicates the map ``name``. It returns its pid when another one does."""
+    pid = replicating(host.port, name)
+    os.kill(pid, signal.SIGKILL)
+    assert replicating(host.port, name) != pid
     return pid
 
 
