@@ -45,6 +45,7 @@ async def move_all(
     *,
     at_most: int | None = None,
     pause: float = 0.0,
+    before_move: Callable[[BucketRow], None] | None = None,
     on_move: Callable[[BucketRow], None] | None = None,
 ) -> Moves:
     """Move the buckets of one manager to another one, masters and slaves, one after the other, in the order of their numbers.
@@ -54,17 +55,24 @@ async def move_all(
     Args:
         at_most: so many buckets; None: all.
         pause: seconds between two buckets, for the load.
+        before_move: called with each row that is to change.
         on_move: called with each new row.
 
     Raises:
-        Refused: there is no such manager. Nothing was changed. A bucket that is refused is in the result, and the next one is tried.
+        Refused: there is no such manager. Nothing was changed. A bucket that is refused is in the result, and the next one is tried; so are all that are left when a
+            manager is lost.
     """
     for cep in (frm, to):
-        if all(manager.cep != cep for manager in node.managers):
+        if not _is_known(node, cep):
             raise Refused(f"there is no bucket manager {cep}")
     done = Moves()
     rows = [row for _, row in sorted(node.state.rows.items()) if row.role_of(frm) is not None]
     for row in rows[:at_most]:
+        if gone := [str(cep) for cep in (frm, to) if not _is_known(node, cep)]:
+            done.refused[row.bucket] = f"{gone[0]} is gone"
+            continue
+        if before_move is not None:
+            before_move(row)
         try:
             moved = await _move(node, row.bucket, frm, to)
         except BucketError as error:
@@ -76,6 +84,10 @@ async def move_all(
         if pause:
             await trio.sleep(pause)
     return done
+
+
+def _is_known(node: BucketNode, cep: Cep) -> bool:
+    return any(manager.cep == cep for manager in node.managers)
 
 
 async def _move(node: BucketNode, bucket: int, frm: Cep, to: Cep) -> BucketRow:

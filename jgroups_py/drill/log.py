@@ -13,6 +13,8 @@ A record on disk is one JSON object a line, ``{"t", "site", "member", "event", "
     trim               count of messages that left a buffer, up to `seqno`
     buffer             a sample: messages, bytes, and running totals relayed, replayed,
                        duplicates_dropped, gaps
+    crash, vanish,     role: what a member of a bucket store was hit as
+      pause, leave
     fail_site          how; the crash or vanish records of its members carry by: fail_site
     put, acked         of caches and maps: key; `origin` and `seqno` are the value's. A write begins, is done.
                        removed: true for one that removes; nothing: true where nothing was there

@@ -10,6 +10,7 @@ from bucket_group import Group, ask, bucket_group
 from seed_instance import PAIRS, key_in
 
 from jgroups_py.buckets import BucketNode, NodeParts, Refused
+from jgroups_py.buckets.messages import BucketRow
 from jgroups_py.buckets.upgrade import move_all
 from jgroups_py.testing.explorer.buckets.ledger import NEW, OLD, ledger
 
@@ -137,3 +138,29 @@ async def test_orders_of_an_upgrade_that_cannot_be_are_refused(autojump_clock: A
         await client.create_index("i/n3")
         assert client.router.index.state == node.state
         assert await ask(client, KEYS[3], "+x") == "0"
+
+
+async def test_an_upgrade_whose_new_manager_is_lost_ends_at_once_and_says_what_stayed(
+    autojump_clock: Any,
+) -> None:
+    async with bucket_group() as group:
+        node = group.nodes["n1"]
+        frm, to = node.manager_at("n2"), node.manager_at("n3")
+        before: list[int] = []
+
+        async def lose() -> None:
+            await group.stop("n3")
+            await node.wait_until(lambda state: len(state.managers) == 2)
+
+        async with trio.open_nursery() as nursery:
+
+            def begins(row: BucketRow) -> None:
+                before.append(row.bucket)
+                if len(before) == 1:
+                    nursery.start_soon(lose)
+
+            began = trio.current_time()
+            done = await move_all(node, frm, to, before_move=begins, pause=5.0)
+        stayed = {bucket: why for bucket, why in done.refused.items() if bucket not in before}
+        assert before and stayed and set(stayed.values()) == {f"{to} is gone"}
+        assert trio.current_time() - began < 5 * len(before) + 10

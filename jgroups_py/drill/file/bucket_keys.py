@@ -15,6 +15,7 @@ TIMES: Final = ("detection", "interruption")
 """The figures that may be expected of bucket stores; see judge/bucket_judge.py."""
 INDEX_COPIES: Final = 3
 """The default: the first members of the drill have a copy of the index."""
+DURING: Final = ("move", "upgrade")
 BUCKETS: Final = 16
 MOVES_MAX: Final = 100.0
 
@@ -35,6 +36,17 @@ def moves(text: str) -> float:
     return found
 
 
+def names(text: str) -> tuple[str, ...]:
+    """Members, with commas between them."""
+    found = tuple(name.strip() for name in text.split(","))
+    twice = [name for i, name in enumerate(found) if name in found[:i]]
+    if twice:
+        raise ValueError(f"{twice[0]!r} stands twice")
+    if not all(found):
+        raise ValueError(f"{text!r} is not a list of members")
+    return found
+
+
 PARTS: Final = ("read_ratio",)
 READERS: Final[dict[str, Callable[[str], Any]]] = {
     name: cache_keys.READERS[name] for name in ("keys", *PARTS)
@@ -49,6 +61,10 @@ SETTINGS: Final[dict[str, Callable[[str], Any]]] = {
     "moves": moves,
     "repair": one_of(("yes", "no")),
     "versions": one_of(("yes", "no")),
+    "managers": names,
+    "indices": names,
+    "newer": names,
 }
 """Of the instance (``buckets.InstanceSettings``); ``index_copies`` is their number. ``moves`` and ``repair`` are of its administrator. ``versions``:
-with yes, a member that is started again has the other version of the application."""
+with yes, a member that is started again has the other version of the application. ``managers``, ``indices``: the members that have a bucket manager
+(all), and a copy of the index (the first ones). ``newer``: those that begin with the new version, and with no buckets."""

@@ -23,6 +23,7 @@ from jgroups_py.config.model import nearest
 from jgroups_py.config.yaml_reader import YamlReader, place_of, read_bounded, shown
 from jgroups_py.drill.file import values
 from jgroups_py.drill.file.model import (
+    FALLEN,
     MEMBERS_MAX,
     PRIMARY_ONLY,
     ROLES,
@@ -45,6 +46,9 @@ from jgroups_py.errors import ConfigError
 FILE_BYTES_MAX = 1_000_000
 RATE_MAX = 1_000_000.0
 SIZE_MAX = 10_000_000
+
+COMPONENT_FAULTS = ("crash", "vanish", "pause", "leave")
+"""The actions that may hit a member by what it has, and in the middle of something."""
 
 DEFAULT_CACHE = "buddy.xml"
 DEFAULT_BRIDGE_STACK = "relay-bridge-tcp.xml"
@@ -218,9 +222,16 @@ class _DrillReader(YamlReader):
         name, readers = self._workload.name, self._workload.settings
         found = self.entries(node, name, readers)
         return tuple(
-            (key, self.value(value, f"{name}.{key}", readers[key]))
+            (key, self.value(self._as_text(value, f"{name}.{key}"), f"{name}.{key}", readers[key]))
             for key, (_, value) in found.items()
         )
+
+    def _as_text(self, node: yaml.Node, where: str) -> yaml.Node:
+        """A list as one text with commas between its elements."""
+        if not isinstance(node, yaml.SequenceNode):
+            return node
+        text = ", ".join(self.text(item, where) for item in self.items(node, where))
+        return yaml.ScalarNode(node.tag, text, node.start_mark, node.end_mark)
 
     def _read_workload(self, top: dict[str, tuple[yaml.Node, yaml.Node]]) -> Workload:
         """Said at the top, or in each line of traffic; one for the whole drill."""
@@ -281,7 +292,9 @@ class _DrillReader(YamlReader):
             members: list[str] = []
             for item in self._list(found["members"][1], f"{where}.members"):
                 member = self._name(item, f"{where}.members")
-                if member in ROLES or member == "all":
+                if member in ("all", *ROLES, *workload.components) or (
+                    member == FALLEN and workload.components
+                ):
                     raise self.wrong(item, f"{where}.members", f"{member!r} is a selector")
                 if member in members:
                     raise self.wrong(item, f"{where}.members", f"{member!r} stands twice")
@@ -443,7 +456,8 @@ class _DrillReader(YamlReader):
 
     def _event(self, node: yaml.Node, where: str) -> DrillEvent:
         known = self._workload.faults
-        found = self.entries(node, where, ("at", *known, "for", "gap", "order", "how"))
+        during = ("during",) if self._workload.during else ()
+        found = self.entries(node, where, ("at", *known, "for", "gap", "order", "how", *during))
         faults = [name for name in found if name in known]
         if len(faults) != 1:
             raise self.wrong(
@@ -456,6 +470,7 @@ class _DrillReader(YamlReader):
             "gap": ("crash", "vanish", "pause", "leave", "restart", "fail_site"),
             "order": ("crash", "vanish", "pause", "leave", "restart", "fail_site"),
             "how": ("fail_site",),
+            "during": COMPONENT_FAULTS,
         }
         for key, with_faults in allowed.items():
             if key in found and fault not in with_faults:
@@ -482,6 +497,7 @@ class _DrillReader(YamlReader):
             targets = tuple(
                 self._member(item, inside, fault) for item in self.items(target, inside)
             )
+        self._check_components(targets, target, inside, fault, "during" in found)
         if fault != "partition" and not targets:
             raise self.wrong(target, inside, "nobody is named")
         duplicates = [t for i, t in enumerate(targets) if str(t) in map(str, targets[:i])]
@@ -501,7 +517,23 @@ class _DrillReader(YamlReader):
             else None,
             how=self._how(found["how"][1], where) if "how" in found else "vanish",
             place=self._place(node),
+            during=self._during(found["during"][1], where) if "during" in found else "",
         )
+
+    def _check_components(
+        self,
+        targets: tuple[Selector, ...],
+        node: yaml.Node,
+        where: str,
+        fault: str,
+        during: bool,
+    ) -> None:
+        if fault == "upgrade" and len(targets) != 2:
+            problem = "two members expected: who has the buckets, and who gets them"
+            raise self.wrong(node, where, problem)
+        if not during and (named := [t for t in targets if t.what == "target"]):
+            problem = f"{named[0]} is the member to which a bucket moves: say 'during' as well"
+            raise self.wrong(node, where, problem)
 
     def _choice(self, node: yaml.Node, where: str, key: str) -> bool:
         text = self.text(node, f"{where}.{key}")
@@ -515,6 +547,12 @@ class _DrillReader(YamlReader):
             raise self._unknown(node, f"{where}.how", "way", text, ("vanish", "crash"))
         return text
 
+    def _during(self, node: yaml.Node, where: str) -> str:
+        text = self.text(node, f"{where}.during")
+        if text not in self._workload.during:
+            raise self._unknown(node, f"{where}.during", "work", text, self._workload.during)
+        return text
+
     def _member(self, node: yaml.Node, where: str, fault: str) -> Selector:
         text = self.text(node, where)
         site, dot, what = text.partition(".")
@@ -522,11 +560,19 @@ class _DrillReader(YamlReader):
             raise self._unknown(node, where, "site", site, self._sites)
         if not dot:
             raise self.wrong(node, where, f"{text!r} is a site; SITE.NAME or SITE.role expected")
-        known = [*self._sites[site], *ROLES] if fault != "restart" else list(self._sites[site])
+        by_name = fault in ("restart", "upgrade")
+        components = self._components(fault)
+        known = [*self._sites[site], *(() if by_name else ROLES), *components]
         if what not in known:
-            kind = f"member of {site}" if fault == "restart" else f"member or role of {site}"
+            kind = f"member of {site}" if by_name else f"member or role of {site}"
             raise self._unknown(node, where, kind, what, known)
-        return Selector(site, what, self._place(node))
+        return Selector(site, what, self._place(node), what in components)
+
+    def _components(self, fault: str) -> tuple[str, ...]:
+        """Of the workload, for this action."""
+        if fault in COMPONENT_FAULTS:
+            return self._workload.components
+        return (FALLEN,) if fault == "restart" and self._workload.components else ()
 
     def _groups(self, node: yaml.Node, where: str) -> tuple[tuple[Selector, ...], ...]:
         groups = []

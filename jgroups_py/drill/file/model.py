@@ -16,6 +16,11 @@ MEMBERS_MAX = 1_000
 ROLES = ("coordinator", "relay", "standby", "newest", "any")
 """Selectors that are not names; no member may have such a name."""
 
+COMPONENTS = ("manager", "master", "slave", "target", "index", "router", "proxy", "node")
+"""Selectors of bucket stores, by what a member has; a member of one cannot be called one of these."""
+FALLEN = "fallen"
+"""Who is to be restarted there: the member that is not there, or any one of them."""
+
 FAULTS = ("crash", "vanish", "pause", "leave", "restart", "partition", "fail_site", "promote")
 """The actions of the timeline."""
 
@@ -106,15 +111,16 @@ class DrillTraffic:
 
 @dataclass(frozen=True, slots=True)
 class Selector:
-    """``SITE`` (``what`` is ``None``), ``SITE.NAME`` or ``SITE.role``."""
+    """``SITE`` (``what`` is ``None``), ``SITE.NAME`` or ``SITE.role``. ``component``: the role is one of ``COMPONENTS``."""
 
     site: str
     what: str | None
     place: FilePlace
+    component: bool = False
 
     @property
     def is_role(self) -> bool:
-        return self.what in ROLES
+        return self.component or self.what in ROLES
 
     def __str__(self) -> str:
         return self.site if self.what is None else f"{self.site}.{self.what}"
@@ -134,6 +140,8 @@ class DrillEvent:
     how: str
     """Of ``fail_site``: ``vanish`` or ``crash``."""
     place: FilePlace
+    during: str = ""
+    """Of bucket stores: the event waits for a ``move`` or for one of an ``upgrade``, and comes in its middle."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -95,6 +95,8 @@ class PlannedEvent:
     place: FilePlace
     stream: str
     """Name of the random stream of this event: ``random.Random(stream)``."""
+    during: str = ""
+    """See ``DrillEvent``."""
 
     @property
     def end(self) -> float:
@@ -338,6 +340,7 @@ def _event(event: DrillEvent, where: str, draw: _Draws, seed: int) -> PlannedEve
         how=event.how,
         place=event.place,
         stream=f"{seed}:{where}",
+        during=event.during,
     )
 
 
@@ -416,13 +419,16 @@ def _check_who_is_there(drill: Drill, events: Sequence[PlannedEvent]) -> None:
 
 
 def _check_restart(event: PlannedEvent, target: Selector, site: _Site) -> None:
-    assert target.what is not None  # the loader takes names only
-    if target.what in site.gone:
+    assert target.what is not None  # the loader takes no sites
+    if target.is_role and site.gone and not site.hidden:
+        site.gone.popitem()  # one of them; the run says if it is not
+    elif target.what in site.gone:
         del site.gone[target.what]
     elif site.hidden:
         site.hidden -= 1  # it may be one of those; if not, the run reports it
     else:
-        raise _impossible(event, f"{target} is there: it neither crashed nor left before")
+        where = "nobody crashed or left" if target.is_role else "it neither crashed nor left"
+        raise _impossible(event, f"{target} is there: {where} before")
 
 
 def _impossible(event: PlannedEvent, problem: str) -> ConfigError:

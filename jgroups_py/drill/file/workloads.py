@@ -15,6 +15,7 @@ from jgroups_py.drill.file.model import (
     CACHE_COUNTS,
     CACHE_FAULTS,
     CACHE_TIMES,
+    COMPONENTS,
     COUNTS,
     FAULTS,
     MEMBERS_MAX,
@@ -51,6 +52,10 @@ class Workload:
     members_max: int = MEMBERS_MAX
     """The most members, and the reason in words."""
     why: str = ""
+    components: tuple[str, ...] = ()
+    """Selectors that name a member by what it has."""
+    during: tuple[str, ...] = ()
+    """What an event can come in the middle of."""
 
 
 _NO_PRIMARY: Final = tuple(fault for fault in FAULTS if fault != "promote")
@@ -98,7 +103,7 @@ WORKLOADS: Final = {
         ),
         Workload(
             "buckets",
-            tuple(fault for fault in _NO_PRIMARY if fault != "fail_site"),
+            (*(fault for fault in _NO_PRIMARY if fault != "fail_site"), "upgrade"),
             bucket_keys.COUNTS,
             bucket_keys.TIMES,
             asks=bucket_keys.BucketWorkload,
@@ -108,6 +113,8 @@ WORKLOADS: Final = {
             stack_alone="udp.xml",
             sites_max=1,
             why="the members of a bucket store are of one site",
+            components=COMPONENTS,
+            during=bucket_keys.DURING,
         ),
     )
 }

@@ -23,6 +23,7 @@ def result(verdict: BucketVerdict, **about: Any) -> dict[str, Any]:
                 "at_s": round(one.fault.t, 6),
                 "event": one.fault.event,
                 "who": None if one.fault.who is None else str(one.fault.who),
+                "role": one.fault.detail.get("role"),
                 "seconds_by_key": {
                     str(key): round(wait.seconds, 6) for key, wait in one.waits.items()
                 },

@@ -36,6 +36,8 @@ def show(out: Console, title: str, verdict: BucketVerdict) -> None:
             out.print(f"{words}: entries {', '.join(map(str, keys[:20]))}")
     show_events(out, _events(verdict), _HEADINGS)
     for one, recovery in zip(verdict.interruptions, verdict.recoveries, strict=True):
+        if "role" in one.fault.detail:
+            out.print(f"{recovery.name}: it was the {one.fault.detail['role']}")
         waited = [f"{key} ({seconds(took)})" for key, took in one.longest()[:KEYS_SHOWN] if took]
         if waited:
             out.print(f"{recovery.name}: entries that waited longest: {', '.join(waited)}")

@@ -2,8 +2,8 @@
 
     python -m jgroups_py.drill.run.bucket_member    as jgroups_py.drill.run.member
 
-One more command, ``census``, reads and logs each key and answers ``looked``. The member reports changes of
-``protected``.
+More commands: ``census`` reads and logs each key and answers ``looked``; ``standing`` answers who has what; ``move`` and ``upgrade`` are orders for an
+administrator. The member reports ``moving`` when an order begins, and changes of ``protected``.
 """
 
 from __future__ import annotations
@@ -15,9 +15,8 @@ import trio
 
 from jgroups_py.buckets.node import BucketNode
 from jgroups_py.buckets.opening import open_buckets
-from jgroups_py.buckets.parts import NodeParts
 from jgroups_py.drill.file.bucket_keys import BucketWorkload
-from jgroups_py.drill.file.bucket_settings import attributes, instance, placement
+from jgroups_py.drill.file.bucket_settings import attributes, instance, parts, placement
 from jgroups_py.drill.run.bucket_user import BucketUser, plugin
 from jgroups_py.drill.run.member import DrillMember, main
 
@@ -39,8 +38,8 @@ class BucketDrillMember(DrillMember):
             cluster=task.cluster,
             plugin=plugin(task.settings, self.origin),
             settings=settings,
-            parts=NodeParts.of(task.name, settings),
-            placement=placement(settings.buckets, names),
+            parts=parts(task.name, task.settings, settings),
+            placement=placement(task.settings, names, settings.buckets),
             **{**options, "attributes": attributes(options["attributes"])},
         ) as node:
             await self._use(node)
@@ -53,6 +52,7 @@ class BucketDrillMember(DrillMember):
         user = self.user = BucketUser(
             node, task.site, self.origin, self.chance, self.write, task.settings
         )
+        user.on_move = partial(self.tell, "moving")
         await self.serve(user, BucketWorkload, partial(self._watch_copies, user))
 
     async def _watch_copies(self, user: BucketUser) -> None:
@@ -64,10 +64,18 @@ class BucketDrillMember(DrillMember):
             await trio.sleep(WATCH_SECONDS)
 
     async def obey(self, command: dict[str, Any]) -> None:
-        if command["do"] == "census":
-            if self.user is not None:
-                await self.user.census(command["keys"])
-            self.tell("looked")
+        user = self.user
+        match command["do"]:
+            case "census":
+                if user is not None:
+                    await user.census(command["keys"])
+                self.tell("looked")
+            case "standing" if user is not None:
+                self.tell("standing", **user.standing())
+            case "move" if user is not None:
+                user.begin_move()
+            case "upgrade" if user is not None:
+                user.begin_upgrade(command["frm"], command["to"])
 
 
 if __name__ == "__main__":

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from typing import Any
 
 import trio
 
 from jgroups_py.buckets.opening import open_buckets
-from jgroups_py.buckets.parts import NodeParts
-from jgroups_py.drill.file.bucket_settings import attributes, instance, placement
+from jgroups_py.drill.file.bucket_settings import attributes, instance, parts, placement
 from jgroups_py.drill.file.plan import DrillPlan
+from jgroups_py.drill.run.bucket_course import BucketCourse
 from jgroups_py.drill.run.bucket_user import BucketUser, plugin
 from jgroups_py.drill.run.faulty_network import MemberNetwork
 from jgroups_py.drill.run.runner import Progress, RunLog
@@ -31,7 +32,7 @@ class BucketMember(SimulatedMember):
         return self.user
 
 
-class BucketSimulation(TrioSimulation[BucketMember]):
+class BucketSimulation(BucketCourse[BucketMember], TrioSimulation[BucketMember]):
     """One run of a drill of a bucket store."""
 
     unready = "not every member knows an instance of which all buckets have both copies"
@@ -53,8 +54,8 @@ class BucketSimulation(TrioSimulation[BucketMember]):
             cluster=f"drill-{member.site}",
             plugin=plugin(given, member.origin),
             settings=settings,
-            parts=NodeParts.of(member.name, settings),
-            placement=placement(settings.buckets, names),
+            parts=parts(member.name, given, settings),
+            placement=placement(given, names, settings.buckets),
             name=member.origin,
             wall=lambda: EPOCH + trio.current_time(),
             seed=chance.getrandbits(32),
@@ -65,10 +66,18 @@ class BucketSimulation(TrioSimulation[BucketMember]):
             user = member.user = BucketUser(
                 node, member.site, member.origin, chance, self._log_of(member), given
             )
+            user.on_move = self._move_began
             self._opened(member, node.channel, node.channel.view)
             node.on_view = lambda view: self._on_view(member, view)
             started()
             await self._until_closing(member, user.watch)
+
+    async def _standing(self, administrator: BucketMember) -> dict[str, Any]:
+        return administrator.asked.standing()
+
+    async def _order(self, administrator: BucketMember, do: str, **what: str) -> None:
+        user = administrator.asked
+        user.begin_move() if do == "move" else user.begin_upgrade(**what)
 
     def _ready(self) -> bool:
         return super()._ready() and all(m.asked.protected for m in self._members.values())

@@ -27,15 +27,20 @@ from jgroups_py.buckets import (
     Request,
     RequestClassifier,
 )
+from jgroups_py.buckets.ends import Cep
 from jgroups_py.buckets.errors import BucketsClosed
+from jgroups_py.buckets.manager import index_copies
 from jgroups_py.buckets.messages import BucketRow
 from jgroups_py.buckets.node import BucketNode
 from jgroups_py.buckets.plugin import NOT_SENSIBLE
+from jgroups_py.buckets.upgrade import move_all
 from jgroups_py.drill.file.bucket_keys import BucketWorkload
 from jgroups_py.drill.run.user import Log, User
 
 LOOK_SECONDS: Final = 0.1
 """Seconds between two looks of the administrator."""
+ORDER_SECONDS: Final = 0.005
+"""Seconds that the first move is expected to take."""
 LAST_LOOK_SECONDS: Final = 15.0
 """The most seconds for reading one key at the end."""
 
@@ -88,8 +93,10 @@ class DrillClassifier(RequestClassifier):
 
 def plugin(settings: Mapping[str, Any], origin: str) -> Plugin:
     """Return the application of this incarnation. With ``versions: yes`` every other incarnation has the new version,
-    so restarts upgrade and fall back."""
-    later = int(origin.rpartition("#")[2]) % 2 == 0 and settings.get("versions") == "yes"
+    so restarts upgrade and fall back. Members that are ``newer`` begin with the new one."""
+    name, _, incarnation = origin.rpartition("#")
+    later = int(incarnation) % 2 == 0 and settings.get("versions") == "yes"
+    later ^= name in settings.get("newer", ())
     return Plugin(DrillProvider(NEW if later else OLD), DrillClassifier())
 
 
@@ -117,6 +124,13 @@ class BucketUser(User[BucketWorkload, SentRequest]):
         self._orders = random.Random(chance.random())
         self._ordered: dict[int, None] = {}
         self._next_move = 0.0
+        self._upgrading: int | None = None
+        """The bucket that an upgrade moves; -1 before the first one."""
+        self._took = ORDER_SECONDS
+        self._tasks: trio.Nursery
+        self.on_move: Callable[..., None] = lambda **told: None
+        """Called when an order to move begins: ``standing``, and ``master``, ``slave``, ``target`` of the bucket, ``took`` (seconds of the last one),
+        ``upgrade`` (is it of one?), ``number`` and ``of`` (its moves)."""
 
     @property
     def protected(self) -> bool:
@@ -178,6 +192,7 @@ class BucketUser(User[BucketWorkload, SentRequest]):
     async def watch(self) -> None:
         """Give the administrator's orders as long as this member is the first of its view."""
         async with trio.open_nursery() as nursery:
+            self._tasks = nursery
             while True:
                 await trio.sleep(LOOK_SECONDS)
                 channel = self._node.channel
@@ -188,13 +203,81 @@ class BucketUser(User[BucketWorkload, SentRequest]):
         state = self._node.state
         if self._repairs:
             for bucket, row in state.rows.items():
-                if row.slave is None and bucket not in self._ordered:
+                if row.slave is None and self._is_free(bucket):
                     nursery.start_soon(self._repair, bucket, row)
-        if self._moves and trio.current_time() >= self._next_move:
+        if self._moves and self._upgrading is None and trio.current_time() >= self._next_move:
             self._next_move = trio.current_time() + 1 / self._moves
-            whole = [b for b, row in state.rows.items() if row.slave and b not in self._ordered]
+            whole = self._movable()
             if whole:
                 nursery.start_soon(self._move, self._orders.choice(whole))
+
+    def _movable(self) -> list[int]:
+        rows = self._node.state.rows
+        return [b for b, row in rows.items() if row.slave and self._is_free(b)]
+
+    def _is_free(self, bucket: int) -> bool:
+        """No order for it is under way."""
+        return bucket not in self._ordered and bucket != self._upgrading
+
+    def standing(self) -> dict[str, Any]:
+        """Who has what, as far as this member knows: ``pairs`` of master and slave, and members with ``managers`` and ``indices`` in the order of the view."""
+        state, node = self._node.state, self._node
+        copies = index_copies(node.router.port, node.machine.settings)
+        return {
+            "pairs": [[_name(row.master), _name(row.slave)] for row in state.rows.values()],
+            "managers": [_name(manager.cep) for manager in state.managers],
+            "indices": [_name(cep) for cep in copies],
+        }
+
+    def begin_move(self) -> None:
+        """Order a move as soon as there is a bucket with both copies and a place for one."""
+        self._tasks.start_soon(self._move_one)
+
+    def begin_upgrade(self, frm: str, to: str) -> None:
+        """Order all buckets of one member's manager to another's."""
+        self._tasks.start_soon(self._upgrade, frm, to)
+
+    async def _move_one(self) -> None:
+        while not (whole := self._movable()):  # noqa: ASYNC110 - rarely more than once
+            await trio.sleep(LOOK_SECONDS)
+        await self._move(self._orders.choice(whole))
+
+    async def _upgrade(self, frm: str, to: str) -> None:
+        node, number = self._node, 0
+
+        def begins(row: BucketRow) -> None:
+            nonlocal number
+            number += 1
+            self._upgrading = row.bucket
+            self._moving(row, to, True, number, of)
+
+        self._upgrading = -1
+        try:
+            ends = node.manager_at(f"m/{frm}"), node.manager_at(f"m/{to}")
+            of = sum(row.role_of(ends[0]) is not None for row in node.state.rows.values())
+            done = await move_all(node, *ends, before_move=begins)
+            for bucket in done.moved:
+                self._log("ordered", bucket=bucket)
+            for bucket, why in done.refused.items():
+                self._log("ordered", bucket=bucket, why=why)
+        except (BucketError, BucketsClosed) as error:
+            self._log("ordered", bucket=None, why=str(error))
+        finally:
+            self._upgrading = None
+
+    def _moving(
+        self, row: BucketRow, target: str, upgrade: bool = False, number: int = 1, of: int = 1
+    ) -> None:
+        self.on_move(
+            **self.standing(),
+            master=_name(row.master),
+            slave=_name(row.slave),
+            target=target,
+            took=self._took,
+            upgrade=upgrade,
+            number=number,
+            of=of,
+        )
 
     async def _repair(self, bucket: int, row: BucketRow) -> None:
         others = [m.cep for m in self._node.managers if m.cep != row.master]
@@ -208,6 +291,7 @@ class BucketUser(User[BucketWorkload, SentRequest]):
         if not free or row.slave is None:
             return
         to, slave = self._orders.choice(free), row.slave
+        self._moving(row, _name(to))
         if self._orders.random() < 0.5:
             await self._order(
                 bucket, lambda: node.migrate_master_bucket(row.master, to, bucket=bucket)
@@ -218,9 +302,16 @@ class BucketUser(User[BucketWorkload, SentRequest]):
     async def _order(self, bucket: int, order: Callable[[], Any]) -> None:
         self._ordered[bucket] = None
         try:
+            began = trio.current_time()
             await order()
+            self._took = trio.current_time() - began
             self._log("ordered", bucket=bucket)
         except (BucketError, BucketsClosed) as error:
             self._log("ordered", bucket=bucket, why=str(error))
         finally:
             del self._ordered[bucket]
+
+
+def _name(cep: Cep | None) -> str:
+    """The member's name: components are called ``m/NAME`` and ``i/NAME``."""
+    return "" if cep is None else cep.component.partition("/")[2]

@@ -176,19 +176,24 @@ class Course(ABC, Generic[M]):
             raise DrillError(
                 f"{event.place}: {event.fault} {site}.{name}: it is not there any more"
             )
-        self.progress.say(self.now, f"{event.fault} {site}.{name}")
+        about = self._about(member)
+        self.progress.say(self.now, " ".join([f"{event.fault} {site}.{name}", *about.values()]))
         match event.fault:
             case "crash" | "vanish":
-                await self._end(member, event.fault)
+                await self._end(member, event.fault, **about)
             case "leave":
-                self._fault("leave", member)
+                self._fault("leave", member, **about)
                 await self._leave(member)
             case "pause":
-                self._fault("pause", member)
+                self._fault("pause", member, **about)
                 self._sleep(member)
                 if event.duration is not None:
                     await self._wait(event.duration)
                     self._resume(member)
+
+    def _about(self, member: M) -> dict[str, str]:
+        """More to log of a member that is about to be hit."""
+        return {}
 
     def _resume(self, member: M) -> None:
         if self._is_asleep(member):

@@ -243,7 +243,7 @@ class DrillMember:
                     assert self.faults is not None, "vanishing needs faults"
                     self.before_end()
                     self.faults.vanish()
-                    detail = {"by": command["by"]} if command.get("by") else {}
+                    detail = {name: command[name] for name in ("by", "role") if command.get(name)}
                     self.log.write([self.record("vanish", **detail)])
                     self.tell("vanished")
                 case "promote":
