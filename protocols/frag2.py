@@ -89,7 +89,7 @@ class _Puzzle:
     def __init__(self, header: FragHeader, batch: Batch) -> None:
         self.stream = _stream(batch)
         self.place = _place(batch)
-        """That of the fragment that came first."""
+        """The place of the fragment that came first."""
         self.count = header.count
         self.serialised = header.needs_deserialization
         self.parts: dict[int, Batch] = {}
@@ -101,7 +101,7 @@ class _Puzzle:
         self.refused = False
 
     def is_before(self, place: _Place | None) -> bool:
-        """Was it sent before what stands at ``place``? Then all has come that will ever come."""
+        """Was it sent before the message at ``place``? Then no more of it will come."""
         mine = self.place
         if mine is None or place is None or (mine.conn is None) != (place.conn is None):
             return False
@@ -268,7 +268,7 @@ class FRAG2(Protocol):
             self._complete(src, table, puzzle, header.id)
 
     def _torn(self, batch: Batch) -> None:
-        """A fragment whose first ones will not come: they were before a merge or a state."""
+        """Drop a fragment whose first ones will not come: they were before a merge or a state."""
         self.torn += 1
         self.consume(batch)
 
@@ -310,7 +310,7 @@ class FRAG2(Protocol):
         return [m for m in self._puzzles if self._is_stranger(m)]
 
     def _on_forgetting(self) -> None:
-        """Drops messages of strangers that have been silent: they will not go on."""
+        """Drop incomplete messages of silent strangers."""
         for src in self._strangers():
             if self._puzzles[src].at + self.config.stranger_timeout <= self.now:
                 self._forget(src)

@@ -1,4 +1,4 @@
-"""Protocol classes by name, imported when somebody asks for them.
+"""Protocol classes by name, imported on demand.
 
 ``find`` knows the protocols of this package, JGroups' names that are not built here (a clear
 error instead of "unknown"), and anybody's class by its import path, ``my_package.module.CLASS``.
@@ -117,7 +117,7 @@ NOT_BUILT: Final = frozenset(
 
 
 def find(name: str) -> type[Protocol]:
-    """The class of that name; prefixes and aliases as in a stack file.
+    """Return the class of that name; prefixes and aliases as in a stack file.
 
     Raises:
         ConfigError: not known, known but not built, or not importable.

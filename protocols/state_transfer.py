@@ -84,7 +84,7 @@ _REQUEST_FLAGS: Final = int(Flag.OOB | Flag.DONT_BUNDLE | Flag.SKIP_BARRIER)
 
 @dataclass(slots=True)
 class _Request:
-    """A provider's: a requester that must wait until we have what it has."""
+    """At a provider: a requester that waits until we have all that it has."""
 
     wanted: Digest | None
     number: int
@@ -102,7 +102,7 @@ class _Transfer:
     base: Digest
     """The digest of messages that had been delivered when we began."""
     answer: _Answer | None = None
-    """The state that has come, until we have what is in it."""
+    """The received state, until we have all messages in it."""
 
 
 @dataclass(slots=True)
@@ -161,7 +161,7 @@ class STATE_TRANSFER(Protocol):
         self._covered: dict[Address, int] = {}
         """Multicasts up to here are in the state, though they have not all come yet."""
         self._ahead = 0
-        """For so many views also those of others: the provider's view may have been ahead of ours."""
+        """Views for which others' messages count, too: the provider's view may be ahead of ours."""
         self._answer_timer = self.timer(self._on_answer_timeout)
         self._answer_look = self.timer(self._look)
         self.states_sent = 0
@@ -221,7 +221,7 @@ class STATE_TRANSFER(Protocol):
             self._next_provider("it left the group")
 
     def _note_torn(self, event: ViewChange) -> None:
-        """A member that joins in the middle of a large multicast never gets its beginning."""
+        """Note a multicast whose beginning a joiner never gets."""
         joined = () if event.old is None else event.view.joined_since(event.old)
         open = self._incomplete() if joined or self._torn else frozenset()
         self._torn = {
@@ -231,7 +231,7 @@ class STATE_TRANSFER(Protocol):
             self._torn.update(dict.fromkeys(joined, open))
 
     def _incomplete(self) -> frozenset[object]:
-        """Multicasts of which some fragments have come here, if FRAG2 is there."""
+        """Return the multicasts of which only some fragments have come, if the stack has FRAG2."""
         found: frozenset[object] | None = self.ask_down(SharedAttribute("incomplete_multicasts"))
         return found or frozenset()
 
@@ -338,7 +338,7 @@ class STATE_TRANSFER(Protocol):
             self.pass_event_up(StateRequested(member, self._token))
 
     def _put_off(self) -> None:
-        """We await a state ourselves: our reader has not had what is held back, nor what is in it."""
+        """Put off requests while we await a state: our reader lacks it and the held messages."""
         late = [m for m, r in self._requests.items() if r.deadline <= self.now]
         for member in late:
             request = self._requests.pop(member)
@@ -347,7 +347,7 @@ class STATE_TRANSFER(Protocol):
 
     @staticmethod
     def _lacks_own(digest: Digest, member: Address, wanted: Digest | None) -> bool:
-        """Its own multicasts are never delivered again: a state without them would stay so."""
+        """Would the state lack own multicasts of ``member``? They are never delivered again."""
         return wanted is not None and digest.delivered(member) < wanted.delivered(member)
 
     def _has_all(self, digest: Digest, wanted: Digest | None) -> bool:
@@ -456,7 +456,7 @@ class STATE_TRANSFER(Protocol):
         self._look_soon()
 
     def _look_at_answer(self) -> None:
-        """Hands out the state as soon as we have what is in it."""
+        """Hand out the state as soon as we have all messages in it."""
         transfer = self._transfer
         answer = None if transfer is None else transfer.answer
         if transfer is None or answer is None:
@@ -476,7 +476,7 @@ class STATE_TRANSFER(Protocol):
         return lives and answer.provider not in lacking and answer.deadline <= self.now
 
     def _lacking(self, digest: Digest) -> tuple[list[Address], list[Address]]:
-        """Of whom a state has multicasts that are to come here, and never will."""
+        """Return the senders of which a state has multicasts that will still come here, and those that never will."""
         view, mine = self.view, self._digest()
         assert view is not None
         fewer = [
@@ -496,7 +496,7 @@ class STATE_TRANSFER(Protocol):
         self._release(held, again, tuple(m for m in gone if m is not None))
 
     def _apply(self, transfer: _Transfer, digest: Digest) -> tuple[Address, ...]:
-        """Sets what is covered. Returns senders that are delivered again, because the state is older."""
+        """Set the covered numbers. Return the senders that are delivered again, because the state is older."""
         view = self.view
         assert view is not None
         self._covered = {m: digest.delivered(m) for m in digest}
@@ -517,7 +517,7 @@ class STATE_TRANSFER(Protocol):
         again: tuple[Address, ...] = (),
         gone: tuple[Address, ...] = (),
     ) -> None:
-        """Hands up what was held back."""
+        """Hand up held messages."""
         for item in held:
             if not isinstance(item, Batch):
                 self.pass_event_up(item)
@@ -533,7 +533,7 @@ class STATE_TRANSFER(Protocol):
             self._look_soon()
 
     def _uncovered(self, batch: Batch) -> Batch | None:
-        """The part of a batch that is not in the state."""
+        """Return the part of a batch that is not in the state."""
         src = batch.src
         limit = None if src is None else self._covered.get(src)
         header = batch.header(_NAKACK, NakAckHeader2)
@@ -549,7 +549,7 @@ class STATE_TRANSFER(Protocol):
         return None if covered >= len(batch) else batch.slice(covered, len(batch))
 
     def _cover(self, batch: Batch) -> None:
-        """A run that the state contains: the reader does not get it."""
+        """Keep a run from the reader: the state contains it."""
         self.pass_event_up(Covered(batch))
         self.consume(batch)
 
@@ -621,7 +621,7 @@ def _numbered(digest: Digest, requester: Address, number: int) -> Digest:
 
 
 def _number_for(requester: Address, digest: Digest | None) -> int:
-    """The number of the request that ``digest`` came with, or answers; 0: it has none."""
+    """Return the number of the request of ``digest``. 0: it has none."""
     if digest is None:
         return 0
     return digest.received(requester) - digest.delivered(requester)

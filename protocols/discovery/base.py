@@ -1,4 +1,4 @@
-"""Discovery: who is there? All discovery protocols derive from it.
+"""Discovery: finds other members. Base of all discovery protocols.
 
 Place: above the transport, below failure detection and GMS.
 
@@ -74,13 +74,13 @@ class _DiscoverySearch:
     ask_at: list[float]
     found: dict[Address, FoundMember] = field(default_factory=dict)
     complete: bool = False
-    """Nobody is left who could answer us."""
+    """Is no member left that could answer?"""
     below: MembersFound | None = None
     """Members that the discoveries below have found."""
 
 
 class Discovery(Protocol):
-    """Base of discovery protocols. A subclass says how a request reaches everybody."""
+    """Base of discovery protocols. A subclass defines how a request reaches everybody."""
 
     provides = (DISCOVERY,)
 
@@ -207,14 +207,14 @@ class Discovery(Protocol):
         self.searching(search.request)
 
     def timeout_of(self, request: FindMembers) -> float:
-        """How long we wait for answers."""
+        """Return how long to wait for answers."""
         return request.timeout
 
     def searching(self, request: FindMembers) -> None:
-        """A request was sent; a subclass that knows that nobody can answer says so now."""
+        """Note a sent request. A subclass that knows that nobody can answer calls ``complete``."""
 
     def complete(self) -> None:
-        """For subclasses: nobody is left who could answer. Ends the searches."""
+        """End the searches, for subclasses: no member is left that could answer."""
         for search in list(self._searches.values()):
             search.complete = True
             self._end_if_complete(search)
@@ -294,12 +294,12 @@ class Discovery(Protocol):
             self._end(search)
 
     silence_is_certain: ClassVar[bool] = False
-    """No answer within the time-out means that nobody is there."""
+    """Does silence within the time-out prove that there is no other member?"""
 
     # --- messages
 
     def ask(self, members: Sequence[Address] | None, *, initial: bool) -> None:
-        """Sends a request, for certain members or (None) for everybody."""
+        """Send a request, for certain members or (None) for everybody."""
         if members is not None:
             members = members[: self.config.max_members_in_discovery_request]
         data = PingData(
@@ -328,7 +328,7 @@ class Discovery(Protocol):
         self.pass_down(batch)
 
     def send_request(self, batch: Batch) -> None:
-        """Lets a request reach everybody. ``batch`` is a multicast."""
+        """Send a request to everybody. ``batch`` is a multicast."""
         raise NotImplementedError
 
     def _message(
@@ -395,7 +395,7 @@ class Discovery(Protocol):
         self.respond(src, answers[: self.config.max_members_in_discovery_request])
 
     def other_cluster(self, cluster: str) -> None:
-        """Somebody looks for members of another cluster here."""
+        """Note that somebody searches for another cluster here."""
 
     def _on_response(self, members: list[PingData]) -> None:
         self.responses_received += 1
@@ -429,7 +429,7 @@ class Discovery(Protocol):
                     self.learned(physical)
 
     def learned(self, physical: IpAddress) -> None:
-        """A physical address of somebody else was heard of."""
+        """Note a newly learned physical address of another member."""
 
     def respond(self, dest: Address, members: Sequence[PingData]) -> None:
         self.responses_sent += 1
@@ -444,7 +444,7 @@ class Discovery(Protocol):
         return PingData(self.local_address, flags, self.stack.name, self.physical)
 
     def _data_of(self, members: Iterable[Address], but: Address) -> list[PingData]:
-        """Entries of other members that are known here."""
+        """Return the known entries of other members."""
         known = []
         for member in members:
             if member == self.local_address or member == but:

@@ -27,15 +27,15 @@ class ByHost(Consulting):
 
     @property
     def needs_port(self) -> bool:
-        """The list tells no ports, so the transport's must be known."""
+        """Does the list lack ports, so that the transport's are needed?"""
         return True
 
     def ports_after(self) -> int:
-        """How many ports after bind_port are asked. Default: the transport's port_range."""
+        """Return how many ports after bind_port are asked. Default: the transport's port_range."""
         return self._last_port - self._first_port
 
     def asking(self) -> DirectoryRequest:
-        """The request that a look makes."""
+        """Return the request of a look."""
         raise NotImplementedError
 
     def found_by(self, reply: Consulted) -> list[Endpoint]:

@@ -52,17 +52,17 @@ class Consulting(Listed):
     # --- for subclasses
 
     def opening(self) -> DirectoryRequest | None:
-        """The request that must be done before the first look; None: there is none."""
+        """Return the request that must precede the first look. None: there is none."""
         return None
 
     @property
     def lookup_time(self) -> float:
-        """Seconds that a request may take."""
+        """Return the most seconds for a request."""
         return self.config.lookup_timeout
 
     @property
     def directory_name(self) -> str:
-        """The name of the directory for the log, without secrets."""
+        """Return the name of the directory for the log, without secrets."""
         raise NotImplementedError
 
     def consult(self, make: MakeRequest, then: Then) -> None:

@@ -27,7 +27,7 @@ _UNFIT: Final = re.compile(r'[\0<>:"/\\|?*]')
 
 @dataclass(frozen=True, slots=True)
 class StoredMember:
-    """``name`` is None where nobody has told it."""
+    """``name`` None: unknown."""
 
     name: str | None
     address: UUID
@@ -65,14 +65,14 @@ def place_text(physical: IpAddress) -> str:
 
 
 def file_name(entry_name: str | None, address: UUID) -> str:
-    """The name of the file that the member writes."""
+    """Return the name of the member's file."""
     fitting = _UNFIT.sub("-", entry_name or "").encode("utf-8", "replace")[:NAME_MAX]
     name = fitting.decode("utf-8", "ignore")
     return f"{file_prefix(address)}{name}.list" if name else f"{file_prefix(address)}list"
 
 
 def file_prefix(address: UUID) -> str:
-    """The beginning of the name of a member's file, whatever the member calls itself."""
+    """Return the part of a file's name that does not depend on the member's name."""
     return f"{UUID(bytes(address))}."
 
 
@@ -106,7 +106,7 @@ def parse_lines(data: bytes, most: int) -> tuple[list[StoredMember], int]:
 
 
 def lines_of(entries: Iterable[StoredMember]) -> bytes:
-    """A file of these members. Java does not know of names that are not there: the address stands for them."""
+    """Return a file of these members. Java needs a name: the address replaces a missing one."""
     lines = []
     for entry in entries:
         name = "_".join((entry.name or "")[:NAME_MAX].split()) or str(entry.address)

@@ -20,7 +20,7 @@ class HostName:
     port: int
     addresses: tuple[str, ...] = ()
     handle: Handle = 0
-    """Of the look-up that is under way; 0: none is."""
+    """The running look-up. 0: none."""
     asked_at: float = 0.0
     failures: int = 0
     """Since it was found last."""
@@ -28,7 +28,7 @@ class HostName:
     """Ever."""
 
     def is_due(self, now: float, shortest: float, longest: float, alone: bool) -> bool:
-        """It should be looked up now. ``shortest``, ``longest``: seconds between two look-ups."""
+        """Should the name be looked up now? ``shortest``, ``longest``: seconds between two look-ups."""
         if self.handle:
             return False
         return not self.asked or now >= self.asked_at + self.pause(shortest, longest, alone)
@@ -41,5 +41,5 @@ class HostName:
 
     @property
     def is_settled(self) -> bool:
-        """Its addresses are known, and no look-up is under way."""
+        """Are its addresses known, with no look-up running?"""
         return bool(self.addresses) and not self.handle

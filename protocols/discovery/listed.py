@@ -1,4 +1,4 @@
-"""Listed: base of discoveries that are told by something outside the group whom to ask.
+"""Listed: base of discoveries that get the addresses to ask from outside the group.
 
     FindMembers, FindPhysical     look at the list, unless that was done just now; ask who is on it
     the list has come             ask who is new on it
@@ -68,11 +68,11 @@ class Listed(Discovery):
     # --- for subclasses
 
     def look(self) -> None:
-        """Begins to look at the list."""
+        """Begin to look at the list."""
         raise NotImplementedError
 
     def listed_some(self, hosts: Sequence[IpAddress]) -> None:
-        """A part of the list has come; those on it who were not known are asked."""
+        """Take a part of the list, and ask new addresses."""
         before = self._hosts
         self._keep([*before, *(host for host in hosts if _can_be_asked(host))])
         new = [host for host in self._hosts if host not in before]
@@ -80,7 +80,7 @@ class Listed(Discovery):
             self._ask(batch, new)
 
     def listed(self, hosts: Sequence[IpAddress], *, whole: bool = True) -> None:
-        """The list has come. ``whole``: nobody is missing on it."""
+        """Take the list. ``whole``: it is complete."""
         before = self._hosts
         self._looking = False
         self._looked_at = self.now
@@ -103,14 +103,14 @@ class Listed(Discovery):
         self._hosts = dict.fromkeys(found[:most])
 
     def not_listed(self, what: str, problem: str) -> None:
-        """No list has come. ``what``: what was asked, in words."""
+        """Go on without a list. ``what``: the request, in words."""
         self._looking = False
         self._whole = False
         self._waiting.clear()
         self.failed_lookup(what, problem)
 
     def failed_lookup(self, what: str, problem: str) -> None:
-        """Counts it, and tells the operator now and then."""
+        """Count a failed look-up, and log it sparingly."""
         self.lookups_failed += 1
         self.trace("not listed", directory=what, problem=problem)
         if (left_out := self._lines.admit(what)) is not None:
@@ -166,7 +166,7 @@ class Listed(Discovery):
 
 
 def _can_be_asked(host: IpAddress) -> bool:
-    """It is the address of one host, with a port."""
+    """Is it the address of one host, with a port?"""
     if host.host is None or host.port == 0:
         return False
     address = ipaddress.ip_address(host.packed_host)

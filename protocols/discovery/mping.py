@@ -28,7 +28,7 @@ from jgroups_py.wire.headers import PROTOCOL_IDS, PingHeader
 from jgroups_py.wire.packet import decode_mping, encode_mping
 
 STRANGERS_MAX: Final = 5
-"""Other clusters that are remembered, for who is alone and asks why."""
+"""Other clusters remembered, as hints for a member that stays alone."""
 NAME_MAX: Final = 255
 """Characters of a cluster's name that are remembered."""
 

@@ -30,7 +30,7 @@ class SHARED_LOOPBACK_PING(PING):
     @dataclass(frozen=True, kw_only=True)
     class Config(PING.Config):
         wait: Seconds = 0.01
-        """A member that has not answered after this time is not there."""
+        """A member that has not answered after this time counts as absent."""
 
         def __post_init__(self) -> None:
             super().__post_init__()

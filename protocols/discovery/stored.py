@@ -41,7 +41,7 @@ class Stored(Consulting):
         remove_old_coords_on_view_change: bool = False
         """A new coordinator removes what the one before has written."""
         remove_all_data_on_view_change: bool = False
-        """A coordinator removes what those who are not in its view have written."""
+        """A coordinator removes the entries of members outside its view."""
         info_writer_max_writes_after_view: int = 2
         """How often a coordinator writes again after a view."""
         info_writer_sleep_time: Seconds = 10.0
@@ -69,7 +69,7 @@ class Stored(Consulting):
         self._removing: dict[Address, None] = {}
         """Members whose entries are to be removed; a removal waits for its turn if there are any."""
         self._saved = False
-        """Something of ours may be in the directory."""
+        """May the directory have entries of ours?"""
         self._last_written: tuple[Address, ...] = ()
         """Members of the last write, whether it is answered or not."""
         self._again = self.timer(self._on_again)
@@ -102,15 +102,15 @@ class Stored(Consulting):
         raise NotImplementedError
 
     def clear(self) -> None:
-        """Removes what those who are not in our view have written. We are coordinator."""
+        """Remove, as coordinator, the entries of members outside our view."""
         raise NotImplementedError
 
     def follow(self, was_coordinator: bool) -> None:
-        """A view with another coordinator, who has written, or writes, all members of it."""
+        """Follow a view with another coordinator, which writes all its members."""
         raise NotImplementedError
 
     def is_ours_to_write(self) -> bool:
-        """We may write now. Default: before the first view, and as coordinator."""
+        """May we write now? Default: before the first view, and as coordinator."""
         return self.view is None or self._coordinator
 
     # --- looking
@@ -153,7 +153,7 @@ class Stored(Consulting):
                 self.remove([old.view_id.creator])
         left = old is not None and any(member not in view for member in old.members)
         if self.each_has_its_own:
-            # A member that goes removes what is written of it. Our last write may have come after that and brought it back.
+            # A leaving member removes its entry. Our last write may have restored it afterwards.
             self.remove(member for member in self._last_written if member not in view)
         if not was or left or config.update_store_on_view_change:
             self.save()

@@ -72,7 +72,7 @@ class _Router:
     handle: Handle = 0
     open: bool = False
     addresses: tuple[str, ...] = ()
-    """Those of its name that were not tried yet."""
+    """Addresses of its name that were not tried yet."""
     asked: bool = False
     """Its answer is waited for."""
     members: tuple[IpAddress, ...] | None = None
@@ -193,7 +193,7 @@ class TCPGOSSIP(Listed):
         return next(router for router in self._routers if router.handle == handle)
 
     def _try_next(self, router: _Router, problem: str) -> None:
-        """The next address of its name, if there is one."""
+        """Try the next address of its name, if there is one."""
         if router.addresses:
             address, *others = router.addresses
             router.addresses = tuple(others)
@@ -230,7 +230,7 @@ class TCPGOSSIP(Listed):
             self._look_on()
 
     def _drop(self, router: _Router, problem: str) -> None:
-        """It does not behave as a router."""
+        """Drop a peer that does not behave as a router."""
         self.put(Close(router.handle, abort=True))
         self.forget_port(router.handle)
         self._lost(router, problem)
@@ -262,7 +262,7 @@ class TCPGOSSIP(Listed):
         router.timer.start(self.patience(self.config.lookup_timeout))
 
     def _look_on(self) -> None:
-        """Something has changed. Has everybody answered who will?"""
+        """Check after a change whether all possible answers have come."""
         if not self._looking or any(router.asked for router in self._routers):
             return
         answers = [router.members for router in self._routers if router.members is not None]

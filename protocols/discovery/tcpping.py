@@ -101,7 +101,8 @@ class TCPPING(Discovery):
         self._place()
 
     def _place(self) -> None:
-        """Sets the addresses that are asked first, after those of a name have changed; in the order of the setting."""
+        """Set the addresses that are asked first, in the order of the setting, after a name's addresses have
+        changed."""
         names = {(name.host, name.port): name.addresses for name in self._names}
         initial: dict[IpAddress, None] = {}
         for host, port in self.config.initial_hosts:
@@ -115,7 +116,7 @@ class TCPPING(Discovery):
     # --- names
 
     def _look_up(self) -> None:
-        """The names that are due."""
+        """Look up the due names."""
         config = self.config
         alone = self.view is None or len(self.view.members) == 1
         for name in self._names:
@@ -194,7 +195,7 @@ class TCPPING(Discovery):
 
     def _check_complete(self) -> None:
         if not all(name.is_settled for name in self._names):
-            return  # somebody may be there, we do not know where
+            return  # a member may be at an unknown address
         answered = self.answered()
         if all(host in self._refused or host in answered for host in self._targets()):
             self.complete()

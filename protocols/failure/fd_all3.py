@@ -76,12 +76,12 @@ class FD_ALL3(Protocol):
         self._last_multicast = -self.config.interval
         self._tick = self.timer(self._on_tick)
         self._forgiven: dict[Address, tuple[float, float]] = {}
-        """How much of each member's silence, since it was heard, this process caused itself."""
+        """Seconds of each member's present silence that this process caused itself."""
         self.heartbeats_sent = 0
         self.suspected = 0
         """The members that are suspected."""
         self.delays_forgiven = 0
-        """How often this process was late and forgave others their silence."""
+        """Lags of this process for which others' silence was excused."""
 
     def stop(self) -> None:
         self._tick.cancel()
@@ -185,7 +185,7 @@ class FD_ALL3(Protocol):
         for member, at in self._heard.items():
             told_at, before = forgiven.get(member, (at, 0.0))
             if told_at != at:
-                before = 0.0  # it was heard since
+                before = 0.0  # a later heartbeat has come
             more = lateness.forgiven(seconds, before)
             self._heard[member] = at = min(self.now, at + more)
             self._forgiven[member] = (at, before + more)

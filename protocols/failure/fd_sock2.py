@@ -144,7 +144,7 @@ class FD_SOCK2(Protocol):
         self._heard: dict[Address, None] = {}
         """The members that any member suspects. An Unsuspect for one of them is passed on."""
         self._silent: dict[Address, None] = {}
-        """The members that are not heard (FD_ALL3). They are not watched."""
+        """The silent members (FD_ALL3). They are not watched."""
         self._proved: dict[Address, None] = {}
         """The members whose death this member has proved, or another one reports."""
         self._told: dict[Address, None] = {}
@@ -492,7 +492,7 @@ class FD_SOCK2(Protocol):
             self.pass_event_up(Unsuspect(known))
 
     def _reported_early(self, src: Address, header: FdHeader) -> None:
-        """Keep what somebody says who is not in the view: a joiner may be in the next one."""
+        """Keep a report from outside the view: a joiner may be in the next view."""
         if not self._early.keep(src, header, self.now):
             self.turn_away("not_member", src)
         elif not self._early_timer.armed:

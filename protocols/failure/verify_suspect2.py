@@ -77,7 +77,7 @@ class VERIFY_SUSPECT2(Protocol):
         self._gone: dict[Address, float] = {}
         """The time when the silence of a suspected member counts whose death is proved."""
         self._put_off: dict[Address, float] = {}
-        """How much later it is because of own lags."""
+        """Additional seconds because of own lags."""
         self._silence = self.timer(self._on_silence)
         self._repeat = self.timer(self._on_repeat)
         self.suspected = 0
@@ -91,7 +91,7 @@ class VERIFY_SUSPECT2(Protocol):
 
     @property
     def gone(self) -> Collection[Address]:
-        """The suspected members that are proved dead, until they are confirmed or answer."""
+        """Return the suspected members that are proved dead, until they are confirmed or answer."""
         return self._gone.keys()
 
     def stop(self) -> None:

@@ -63,7 +63,7 @@ from jgroups_py.wire.primitives import decode_whole, encode_whole
 from jgroups_py.wire.values import read_opt_view, write_opt_view
 
 TELLERS: Final = 3
-"""So many members of a view tell a stranger of it: the first ones. One of them may not be heard."""
+"""Members of a view, the first ones, that tell a stranger of it. More than one, because one may be unreachable."""
 
 
 class MERGE3(Protocol):
@@ -92,7 +92,7 @@ class MERGE3(Protocol):
         max_announcements: int = 10_000
         """Members whose announcements are remembered."""
         max_strangers: int = 100
-        """Senders outside the view that are told of it within one min_interval."""
+        """Senders outside the view that learn of it within one min_interval."""
 
         ignored: ClassVar[frozenset[str]] = frozenset({"only_coords_run_consistency_checker"})
 
@@ -112,9 +112,9 @@ class MERGE3(Protocol):
     def start(self) -> None:
         self.view: View | None = None
         self._members: dict[Address, None] = {}
-        """Those of our view."""
+        """The members of our view."""
         self._since = 0.0
-        """When we had it first."""
+        """When that view was installed."""
         self._announced: dict[Address, tuple[ViewId, float]] = {}
         """The view that each sender announced last, and when."""
         self._located: dict[Address, IpAddress] = {}
@@ -143,7 +143,7 @@ class MERGE3(Protocol):
         self.merges_reported = 0
         self.bad_messages = 0
         self.strangers_told = 0
-        """How often somebody outside the view who took itself for a member was told of the view."""
+        """Messages about the view to strangers that took themselves for members."""
         self.strangers_dropped = 0
         """Multicasts of such, who were not told because there were max_strangers of them."""
 
@@ -164,7 +164,7 @@ class MERGE3(Protocol):
 
     @property
     def _silence(self) -> float:
-        """Twice the longest time between two announcements: who is silent for that is not there."""
+        """Return twice the longest time between two announcements: a member that is silent for so long is gone."""
         return 3 * self.config.max_interval
 
     @property
@@ -187,7 +187,7 @@ class MERGE3(Protocol):
         self.view = view
         self._members = dict.fromkeys(view.members)
         self._since = self.now
-        self._announced.clear()  # what was said of former views is old
+        self._announced.clear()  # reports on former views are old
         self._located = {m: p for m, p in self._located.items() if m in view}
         self._end_check()
         self._unanswered.clear()
@@ -258,7 +258,7 @@ class MERGE3(Protocol):
         self.consume(batch)
 
     def _on_stranger(self, src: Address | None) -> None:
-        """It multicasts as members do. Either it joins just now, or it does not know of our view."""
+        """Note a stranger that multicasts like a member: it is joining, or does not know of our view."""
         view = self.view
         if src is None or view is None or src in self._heard or src in self._told:
             return
@@ -272,7 +272,7 @@ class MERGE3(Protocol):
         self._heard[src] = None
 
     def _on_tell(self) -> None:
-        """Those heard since the last time; each is told once within min_interval."""
+        """Tell new strangers of the view, each once within min_interval."""
         for member in self._heard:
             self.strangers_told += 1
             self._tell(member)
@@ -284,7 +284,7 @@ class MERGE3(Protocol):
             self._tell_them.start(self.config.min_interval)
 
     def _on_look(self) -> None:
-        """The views that were announced have not come."""
+        """Ask again: announced views have not come."""
         for member in self._newer:
             self.pass_down(Batch.of(member, self.protocol_id, MergeHeader(MergeType.VIEW_REQ)))
         self._newer.clear()
@@ -312,7 +312,7 @@ class MERGE3(Protocol):
             self.pass_event_down(PhysicalAddress(src, physical, header.name))
 
     def _speak_up(self, view: View) -> None:
-        """A difference: the others should know of our part now."""
+        """Announce our part after a difference."""
         if view.coordinator == self.local_address:
             self._announce_soon()
 
@@ -420,7 +420,7 @@ class MERGE3(Protocol):
         return announced[coordinator] != view.view_id
 
     def _on_answers(self) -> None:
-        """All views have come, or the time is over."""
+        """Report the views: all have come, or the time is over."""
         views, view, waiting = self._views, self.view, self._asked or {}
         self._end_check()
         assert view is not None

@@ -183,7 +183,7 @@ class STABLE(Protocol):
         self._conclude(view)
 
     def _conclude(self, view: View) -> None:
-        """Sends STABILITY if all members have told."""
+        """Send STABILITY if all members have reported."""
         told = self._told
         if self._held:
             return

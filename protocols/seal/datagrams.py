@@ -241,7 +241,7 @@ class Datagrams:
     # --- proofs
 
     def _keep(self, sender: bytes, counter: int, item: Datagram) -> None:
-        """Keeps a packet of a sender that has yet to prove itself, and asks it."""
+        """Keep a packet of an unproved sender, and challenge the sender."""
         pending = self._pending(sender)
         if not self.senders.hold(pending, counter, item):
             self.dropped_held += 1
@@ -263,7 +263,7 @@ class Datagrams:
             self._say(ASKS, place, ask=pending.nonce)
 
     def ask_again(self) -> float | None:
-        """Ask those who were asked a while ago, and forget who never answered. Return when to call this next."""
+        """Repeat older challenges, and forget senders that never answered. Return when to call this next."""
         now = self._now()
         due = []
         for sender, pending in list(self.senders.pending.items()):
@@ -308,7 +308,7 @@ class Datagrams:
                     self._turn_away(verdict.value, held.item.source, 1)
 
     def _answer(self, sender: bytes, asked: bytes, place: Endpoint) -> None:
-        """Answers a challenge. If who asks has yet to prove itself here, this asks it back in the same packet."""
+        """Answer a challenge. An unproved asker is challenged in the same packet."""
         now = self._now()
         if now >= self._answered_until:
             self._answered_until, self._answered = now + 1.0, 0

@@ -185,7 +185,7 @@ class SealDoor(Door):
             case Closed(handle) if (found := self._guarded.get(handle)) is not None:
                 self._closed(item, handle, found)
             case Writable(handle) if handle in self._unproved:
-                pass  # about our own bytes: nobody else has written any
+                pass  # about our own bytes only
             case ConnectFailed(handle) | Closed(handle):
                 self._forget(handle)
                 self.inside(item)
@@ -271,7 +271,7 @@ class SealDoor(Door):
     # --- time
 
     def look_again(self) -> None:
-        """Do what is due, and have this called again when more is."""
+        """Do the due work, and schedule the next call."""
         now = self._by.now
         next_at = self.datagrams.ask_again() if self.datagrams.senders.pending else None
         while self._unproved:

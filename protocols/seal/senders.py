@@ -24,7 +24,7 @@ from jgroups_py.protocols.seal.wire import Aead
 from jgroups_py.stack.ports import Datagram, Endpoint
 
 IDLE: Final = 60.0
-"""A known sender that was silent for so many seconds may be forgotten for another one. It is more than any freshness:
+"""Seconds of silence after which a known sender may be replaced by another one. It is more than any freshness:
 what came from it is too old then to come in once more."""
 HELD_BYTES: Final = 4_000_000
 """Bytes that are kept of all pending senders together."""
@@ -80,13 +80,13 @@ class Recent:
         self.next_mark = 0.0
 
     def sends(self, now: float, counter: int) -> None:
-        """A packet with ``counter`` is sent, the first one since ``next_mark``."""
+        """Note a sent packet with ``counter``, the first one since ``next_mark``."""
         self._forget(now)
         self._marks.append((now, counter))
         self.next_mark = now + BUCKET
 
     def floor(self, now: float, next_counter: int) -> int:
-        """Return a counter: what has a lower one was sent ``seconds`` ago or before that."""
+        """Return a counter: packets with lower ones were sent at least ``seconds`` ago."""
         self._forget(now)
         return self._marks[0][1] if self._marks else next_counter
 
@@ -162,7 +162,7 @@ class SealSenders:
         return pending
 
     def trust(self, sender: bytes, floor: int, now: float) -> AskedSender | None:
-        """A pending sender has answered: it is known from now on. Return it as it was. None: there is no room for it."""
+        """Make a pending sender known, after its answer. Return it as it was. None: there is no room for it."""
         if len(self.known) >= self._max_senders:
             idle = [who for who, known in self.known.items() if known.heard_at + IDLE < now]
             for who in idle:

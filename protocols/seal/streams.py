@@ -1,4 +1,4 @@
-"""Connections in SEAL: both ends prove that they have a key and that they are there now, then all bytes go in records.
+"""Connections in SEAL: both ends prove that they have a key and are live, then all bytes travel in records.
 
     who connects    HELLO: a head with 16 random bytes, sealed so that only a member can have made it
     who accepts     HELLO with 16 random bytes of its own, and its first record
@@ -47,7 +47,7 @@ _LENGTH: Final = 4
 
 
 class Refused(Exception):
-    """The peer sent what is refused. Its text is a cause of ``turn_away``. The connection must be closed."""
+    """The peer sent refused bytes. The text is a cause of ``turn_away``. The connection must be closed."""
 
 
 class Phase(Enum):
@@ -190,7 +190,7 @@ class Stream:
     # --- in
 
     def feed(self, data: bytes) -> bytes:
-        """Take bytes from the peer, cut anywhere, and return what is plain and complete.
+        """Take bytes from the peer, cut anywhere, and return complete plain bytes.
 
         Raises:
             Refused: the peer is none, or somebody has altered what it sent.
@@ -232,7 +232,7 @@ class Stream:
         return plain[0] if len(plain) == 1 else b"".join(plain)
 
     def _with_parts(self, data: bytes) -> bytes:
-        """Returns what waited and ``data``, in one piece. Nothing: that is no whole record yet, and it waits."""
+        """Return waiting bytes and ``data`` in one piece. Empty: no complete record yet."""
         parts = self._parts
         parts.append(data)
         self._held += len(data)
@@ -244,7 +244,7 @@ class Stream:
         return b"" if waits else whole
 
     def _judge(self, size: int, names_key: bool) -> None:
-        """Refuses a length that no member sends, before its record is waited for."""
+        """Refuse an impossible length before waiting for its record."""
         if self.phase is Phase.PROOF:
             good = size == 0 and not names_key
         else:

@@ -236,7 +236,7 @@ class ASYM_ENCRYPT(Encrypt):
         self.pass_event_down(event)
 
     def _prepare(self, view: View) -> None:
-        """Makes a new key if ``view`` needs one. The messages that announce it are still to come."""
+        """Make a new key if ``view`` needs one. The messages that announce it follow."""
         if self._announced is not None and view.view_id == self._announced.view_id:
             return
         old, me, config = self._view, self.local_address, self.config
@@ -271,7 +271,7 @@ class ASYM_ENCRYPT(Encrypt):
             self._make_key()
 
     def _forget_awaiting(self, view: View) -> None:
-        """Drops what waited for the keys of former members."""
+        """Drop messages that waited for keys of former members."""
         kept = [(version, batch) for version, batch in self._awaiting if batch.src in view]
         self.dropped_before_key += len(self._awaiting) - len(kept)
         self._awaiting = kept
@@ -291,7 +291,7 @@ class ASYM_ENCRYPT(Encrypt):
         return self._current.version.hex()
 
     def _use(self, cipher: Cipher) -> None:
-        """Encrypts with ``cipher`` from now on. The key before it only decrypts."""
+        """Encrypt with ``cipher`` from now on. The previous key only decrypts."""
         former = self._current
         self._kept.pop(cipher.version, None)
         if former is not None:
@@ -310,7 +310,7 @@ class ASYM_ENCRYPT(Encrypt):
             self.keys_forgotten += 1
 
     def _sealed_for(self, member: Address) -> bytes:
-        """The group key for ``member``; empty without its public key."""
+        """Return the group key for ``member``; empty without its public key."""
         assert self._current is not None
         sealed = self._sealed.get(member)
         if sealed is None:
@@ -322,7 +322,7 @@ class ASYM_ENCRYPT(Encrypt):
         return sealed
 
     def _opened(self, entries: Iterable[MemberKeys], version: bytes | None) -> Cipher | None:
-        """The group key that a list has for this member. None: it has none.
+        """Return the list's group key for this member. None: it has none.
 
         Raises:
             UnusableKey: it is not for this member, or is not the key that ``version`` names.
@@ -366,7 +366,7 @@ class ASYM_ENCRYPT(Encrypt):
     # --- a member lacks a key
 
     def _await_key(self, version: bytes, batch: Batch) -> None:
-        """Keeps a message of a member until its key comes."""
+        """Keep a member's message until its key comes."""
         if len(self._awaiting) >= AWAITING_MAX:
             self.dropped_before_key += len(batch)
             return
@@ -376,7 +376,7 @@ class ASYM_ENCRYPT(Encrypt):
             self._ask_timer.start(ASK_AFTER)
 
     def _on_ask(self) -> None:
-        """The key did not come by itself: asks who used it. Java members do not know the question."""
+        """Ask the user of a key that did not come. Java members do not know the question."""
         asked: dict[bytes, Address | None] = {}
         for version, batch in self._awaiting:
             if _is_ours(batch.src):
@@ -390,7 +390,7 @@ class ASYM_ENCRYPT(Encrypt):
             self._ask_timer.start(ASK_AFTER)
 
     def _key_came(self) -> None:
-        """Takes what waited for a key that is there now. The rest goes on waiting."""
+        """Take the messages that waited for a new key. The rest goes on waiting."""
         awaiting, self._awaiting = self._awaiting, []
         self._ask_timer.cancel()
         for _, batch in awaiting:
@@ -411,7 +411,7 @@ class ASYM_ENCRYPT(Encrypt):
             self._give(member)
 
     def _give(self, member: Address) -> None:
-        """Gives the group key to a member. A Java member takes it from a VIEW without a view, which its GMS drops."""
+        """Give the group key to a member. A Java member takes it from a VIEW without a view, which its GMS drops."""
         if self.now < self._given_at.get(member, -REPAIR_PAUSE) + REPAIR_PAUSE:
             return
         assert self._current is not None
@@ -464,7 +464,7 @@ class ASYM_ENCRYPT(Encrypt):
                 del self._expected[next(iter(self._expected))]
 
     def _in_clear(self, batch: Batch, entries: tuple[MemberKeys, ...]) -> None:
-        """Passes down public keys and the payload, all in clear."""
+        """Pass down public keys and the payload, all in clear."""
         version = None if self._current is None else self._current.version
         header = EncryptHeader(EncryptType.INSTALL_KEYS, False, version)
         self._listed(batch, header, encode_keys(entries))
@@ -475,7 +475,7 @@ class ASYM_ENCRYPT(Encrypt):
         self.pass_down(listed.with_header(self.protocol_id, header))
 
     def _with_keys(self, batch: Batch, cipher: Cipher, entries: tuple[MemberKeys, ...]) -> None:
-        """Encrypts a batch and passes it down behind a list of keys."""
+        """Encrypt a batch and pass it down behind a list of keys."""
         if batch.src is None:
             batch.src = self.local_address
         self.messages_encrypted += len(batch)
@@ -486,7 +486,7 @@ class ASYM_ENCRYPT(Encrypt):
             self._listed(encrypted, replace(header, type=EncryptType.INSTALL_KEYS), keys)
 
     def _keys_for(self, dest: Address | None) -> tuple[MemberKeys, ...]:
-        """The list before a VIEW or INSTALL_MERGE_VIEW."""
+        """Return the list before a VIEW or INSTALL_MERGE_VIEW."""
         view = self._announced or self._view
         if view is None:
             return ()
@@ -502,14 +502,14 @@ class ASYM_ENCRYPT(Encrypt):
         )
 
     def _all_keys(self, view: View, dest: Address) -> tuple[MemberKeys, ...]:
-        """All public keys, and the group key for ``dest`` if it is a member."""
+        """Return all public keys, and the group key for ``dest`` if it is a member."""
         return tuple(
             entry._replace(group=self._sealed_for(dest)) if entry.member == dest else entry
             for entry in self._public.listed(view)
         )
 
     def _answer(self, batch: Batch) -> None:
-        """Sends JOIN_RSP, with the group key for the joiner unless it was refused."""
+        """Send JOIN_RSP, with the group key for the joiner unless it was refused."""
         joiner = batch.dest
         public = None if joiner is None else self._public.of(joiner)
         if joiner is None or public is None or self._current is None:
@@ -582,7 +582,7 @@ class ASYM_ENCRYPT(Encrypt):
         self._public.add_joiner(joiner, own.public, self.now)
 
     def _was_given(self, cipher: Cipher | None) -> None:
-        """A member gave us its key. It decrypts; the view that it came with is to be adopted yet."""
+        """Keep a key from a member. It decrypts; its view is not adopted yet."""
         current = self._current
         if cipher is None or current is None or cipher.version == current.version:
             return
@@ -615,7 +615,7 @@ class ASYM_ENCRYPT(Encrypt):
             self._offered = None
 
     def _may_hand_over(self, kind: GmsType | None, src: Address | None) -> bool:
-        """A VIEW of a member, or an answer that was asked for."""
+        """May this message hand over a key: a member's VIEW, or a requested answer?"""
         view = self._view
         if kind == GmsType.VIEW and view is not None:
             return src in view
@@ -630,7 +630,7 @@ class ASYM_ENCRYPT(Encrypt):
             self.turn_away("other_key", inner.src)
 
     def decrypted(self, batch: Batch, header: EncryptHeader, plain: list[bytes | None]) -> None:
-        """Adopts the key of a view."""
+        """Adopt the key of a view."""
         current = self._current
         if current is not None and header.version == current.version:
             return
@@ -670,7 +670,7 @@ def _is_ours(member: Address | None) -> bool:
 
 
 def _kind_of(batch: Batch) -> GmsType | None:
-    """The type of a message for GMS. The round of survivors hands over a VIEW, too."""
+    """Return the type of a message for GMS. The round of survivors hands over a VIEW, too."""
     gms, agree = batch.headers.get(_GMS), batch.headers.get(AGREE_ID)
     if isinstance(agree, FragHeader) and agree.index == RoundKind.VIEW:
         return GmsType.VIEW
@@ -678,7 +678,7 @@ def _kind_of(batch: Batch) -> GmsType | None:
 
 
 def _announced_by(batch: Batch, payload: bytes) -> View | DeltaView | None:
-    """The view that a message of GMS brings."""
+    """Return the view in a message of GMS."""
     kind = _kind_of(batch)
     try:
         if kind == GmsType.JOIN_RSP:

@@ -1,4 +1,4 @@
-"""Encrypt: what protocols that encrypt payloads share. Payloads are encrypted, headers are not.
+"""Encrypt: the common base of protocols that encrypt payloads. Payloads are encrypted, headers are not.
 
     batch from above          encrypt each payload under the current key; no key yet: a multicast waits for one, a unicast
                               is dropped
@@ -76,7 +76,7 @@ class Encrypt(Protocol):
             self.transformation()
 
         def transformation(self) -> Transformation:
-            """The cipher that the attributes name."""
+            """Return the cipher that the attributes name."""
             try:
                 return Transformation.parse(self.sym_algorithm, self.sym_iv_length)
             except ValueError as error:
@@ -88,7 +88,8 @@ class Encrypt(Protocol):
         self._how = self.config.transformation()
         self._current: Cipher | None = None
         self._looped: dict[int, tuple[Batch, Batch]] = {}
-        """Own batches on their way back: id -> as encrypted, as sent. The former keeps its id from being used again."""
+        """Own multicasts on their way back: id -> (encrypted batch, sent batch). The former keeps its id from being
+        used again."""
         self._waiting: list[Batch] = []
         self.messages_encrypted = 0
         self.messages_decrypted = 0
@@ -112,7 +113,7 @@ class Encrypt(Protocol):
         return Cipher(self._how, key, self.machine.secrets)
 
     def key_for(self, version: bytes | None, batch: Batch) -> Cipher | None:
-        """Returns the key of that name. None: there is none for this batch, and it was counted."""
+        """Return the key of that name. None: there is none for this batch, which was counted."""
         current = self._current
         if current is not None and version == current.version:
             return current
@@ -125,7 +126,7 @@ class Encrypt(Protocol):
         self.encrypt_and_pass(batch)
 
     def encrypt_and_pass(self, batch: Batch) -> None:
-        """Encrypts a batch and passes it down."""
+        """Encrypt a batch and pass it down."""
         cipher = self._current
         if cipher is None:
             if batch.dest is None and len(self._waiting) < WAITING_MAX:
@@ -148,7 +149,7 @@ class Encrypt(Protocol):
             self.pass_down(encrypted)
 
     def _encrypted(self, batch: Batch, cipher: Cipher) -> Iterator[tuple[Batch, Batch]]:
-        """Yields parts of a batch: as they are, and encrypted."""
+        """Yield parts of a batch, each plain and encrypted."""
         if batch.type == MessageType.EMPTY:
             yield batch, batch.with_header(self.protocol_id, _header(cipher))
         elif batch.type not in _WITH_BYTES:
@@ -203,7 +204,7 @@ class Encrypt(Protocol):
         self.decrypt_and_pass(batch)
 
     def decrypt_and_pass(self, batch: Batch) -> None:
-        """Decrypts a batch and passes it up, or turns it away."""
+        """Decrypt a batch and pass it up, or turn it away."""
         if batch.src == self.local_address:
             sent = self._looped.pop(id(batch), None)
             if sent is not None and sent[0] is batch:
@@ -249,7 +250,7 @@ class Encrypt(Protocol):
         self._passed_up(batch, header, plain)
 
     def _passed_up(self, batch: Batch, header: EncryptHeader, plain: list[bytes | None]) -> None:
-        """Passes up what was decrypted."""
+        """Pass up a decrypted batch."""
         if not plain:
             return
         if header.needs_deserialization:
@@ -261,7 +262,7 @@ class Encrypt(Protocol):
         self.pass_up(replace(batch.without_header(self.protocol_id), payloads=plain))
 
     def decrypted(self, batch: Batch, header: EncryptHeader, plain: list[bytes | None]) -> None:
-        """Looks at what was decrypted before it goes up. A subclass may learn from it."""
+        """Look at a decrypted batch before it goes up. A subclass may learn from it."""
 
     def _deserialise(self, batch: Batch, data: bytes | None) -> None:
         try:

@@ -1,4 +1,4 @@
-"""The public keys of members, of those that would join, and of those that a merge brings.
+"""The public keys of members, of joiners, and of members that a merge brings.
 
     a joiner's own request    its key, until it is a member or was refused, for JOINER_SECONDS at most. Another key for the same joiner or member is not taken
     a member's list           keys of other members, until the next view says who is one
@@ -38,7 +38,7 @@ class PublicKeys:
         """Joiners that were forgotten because others took their places."""
 
     def of(self, member: Address) -> PublicKey | None:
-        """Returns the key of a member or joiner, None: it is not known."""
+        """Return the key of a member or joiner. None: it is unknown."""
         joining = self._joiners.get(member)
         return (
             self._members.get(member)
@@ -99,7 +99,7 @@ class PublicKeys:
             raise problem
 
     def view_installed(self, members: Iterable[Address], now: float) -> None:
-        """Forgets the keys of former members, of joiners that asked long ago, and what lists said of others."""
+        """Forget the keys of former members, of old joiners, and other members' keys from lists."""
         kept = {m: key for m in members if (key := self.of(m)) is not None}
         self._members = {self._me: self._members[self._me], **kept}
         self._joiners = {

@@ -1,4 +1,4 @@
-"""GMS, the round in which survivors agree on all messages of a view before a view without somebody goes out.
+"""GMS, the round: survivors agree on all messages of a view before a view without a departed member goes out.
 
 A crash can leave a message at some members only, and a member that lacks a message of a living member can
 fall before it is repeated. So the acting coordinator runs a round with those survivors that are members of
@@ -98,11 +98,11 @@ class Then(Enum):
     """The next thing for the protocol after a step of the agreement."""
 
     FINISH = auto()
-    """Everybody has what was agreed: make the view."""
+    """All have the agreed messages: make the view."""
     RESTART = auto()
     """Begin the round again."""
     LET_GO = auto()
-    """A round was given up: go back to the one before it, or hand out what is held."""
+    """A round was given up: go back to the previous one, or hand out held messages."""
     TAKE_PUT_OFF = auto()
     """Take the view that was put off: it has to wait no longer."""
     RETRY = auto()
@@ -135,7 +135,7 @@ class _Promise:
         """The lowest id that the view of this round can have."""
         self.staying = staying
         self.report = report
-        """How far we had delivered everybody."""
+        """Our delivered numbers of all senders."""
         self.decision: tuple[Goals, bool] | None = None
         """The decision of the round: goals, and whether an answer is wanted."""
 
@@ -150,7 +150,7 @@ class AgreementTimers(NamedTuple):
     hold: Timer
     """Runs while nothing is handed out here."""
     again: Timer
-    """When a round that was given up is begun again."""
+    """When a given-up round begins again."""
 
 
 class Agreement:
@@ -174,7 +174,7 @@ class Agreement:
         """For the round that we follow: the lowest id that its view can have, and the members that stay.
         None: there are no goals yet."""
         self._ahead = False
-        """We have delivered more than was decided."""
+        """Have we delivered more than was decided?"""
         self._fetching = False
         self._owes_done = False
         self._frozen: dict[Address, None] = {}
@@ -183,7 +183,7 @@ class Agreement:
         """The view that was handed over last. Its coordinator decides nothing else in that round."""
 
     def stop(self) -> None:
-        """Ends our own round."""
+        """End our own round."""
         self._round = None
         self._timers.round.cancel()
         self._timers.again.cancel()
@@ -220,7 +220,7 @@ class Agreement:
         return other or self._fetching or self._ahead or view.view_id != self._handed
 
     def patience_ended(self) -> Then | None:
-        """The view that was put off has waited for agree_timeout."""
+        """Go on when a view that was put off has waited for agree_timeout."""
         assert self._put_off is not None
         if isinstance(self._put_off.view, MergeView):
             self._fetching = False
@@ -229,7 +229,7 @@ class Agreement:
         return None
 
     def take_put_off(self) -> PutOff | None:
-        """The view that was put off, which is to be taken now."""
+        """Remove and return the view that was put off, to take it now."""
         self._timers.patience.cancel()
         put_off, self._put_off = self._put_off, None
         return put_off
@@ -273,11 +273,11 @@ class Agreement:
 
     @property
     def round(self) -> CoordinatorRound | None:
-        """Our own round, while it runs."""
+        """Return our own round while it runs."""
         return self._round
 
     def abandon(self) -> None:
-        """Drops our round; somebody else decides."""
+        """Drop our round; another member decides."""
         round = self._round
         if round is not None:
             self.stop()
@@ -295,11 +295,11 @@ class Agreement:
         return True
 
     def retry_later(self) -> None:
-        """Begins again after agree_timeout."""
+        """Begin again after agree_timeout."""
         self._timers.again.start(self._out.patience(self.timeout))
 
     def begin(self, departing: tuple[Address, ...], leavers: tuple[Address, ...]) -> bool:
-        """Begins a round about a view without ``departing``. ``leavers``: those of them that are alive.
+        """Begin a round about a view without ``departing``. ``leavers``: those of them that are alive.
         Returns whether survivors are asked; otherwise the view may go out."""
         out, group = self._out, self._group
         view, me = group.view, group.me
@@ -342,7 +342,7 @@ class Agreement:
         return self.evaluate()
 
     def evaluate(self) -> Then | None:
-        """Decides when all have reported."""
+        """Decide when all have reported."""
         round = self._round
         if round is None or round.unreported:
             return None
@@ -356,7 +356,7 @@ class Agreement:
         return Then.FINISH if round.is_done else None
 
     def _decide(self, round: CoordinatorRound, goals: Goals) -> None:
-        """Tells the goals to all members that stay. Those that lack something answer when they have it."""
+        """Send the goals to all members that stay. Those that lack messages answer when they have them."""
         payload = encode_goals(round.proposed, round.staying, goals)
         for member, lacks in round.to_tell():
             self._send(
@@ -367,7 +367,7 @@ class Agreement:
         return Then.FINISH if round.fetched(member) and round.is_done else None
 
     def timed_out(self) -> Then | None:
-        """Reports, or those that fetch, have been waited for during agree_timeout."""
+        """Go on without missing reports or fetches after agree_timeout."""
         round, group = self._round, self._group
         assert round is not None
         waiting = round.unreported if round.fetching is None else tuple(round.fetching)
@@ -399,7 +399,7 @@ class Agreement:
         )
 
     def hand_over(self, view: View, payload: bytes) -> None:
-        """Sends the view to members that hold: the multicast comes too late for them."""
+        """Send the view to holding members: the multicast comes too late for them."""
         current, me = self._group.view, self._group.me
         assert current is not None
         if self._out.delivered() is not None:
@@ -410,7 +410,7 @@ class Agreement:
     # --- survivor
 
     def take(self, src: Address, header: FragHeader, payload: Any) -> Then | ViewReceived | None:
-        """A message of a round, from a member of the view. RemoteProtocolError: it cannot be."""
+        """Take a round's message from a member of the view. RemoteProtocolError: it is impossible."""
         round = self._round
         mine = round is not None and round.number == header.id
         match header.index:
@@ -473,7 +473,7 @@ class Agreement:
         self._report(src, number, report or Digest())
 
     def _thaw_wanted(self, src: Address, number: int) -> Then | None:
-        """A round and all rounds before it were given up. Messages of these rounds may still come."""
+        """Thaw after a round and all earlier ones were given up. Messages of these rounds may still come."""
         if number <= self._ended.get(src, 0):
             return None
         self._ended[src] = number
@@ -487,11 +487,11 @@ class Agreement:
 
     @property
     def has_promised(self) -> bool:
-        """A round that we have reported to has not ended."""
+        """Is a round open to which we have reported?"""
         return bool(self._promises)
 
     def resume(self) -> Then | None:
-        """Goes back to the latest round that we have reported to, and holds for it."""
+        """Go back to the latest round to which we have reported, and hold for it."""
         src, promise = next(reversed(self._promises.items()))
         self._freeze(promise.staying)
         if self._follows != (src, promise.number):
@@ -502,7 +502,7 @@ class Agreement:
         return None
 
     def hand_out(self) -> None:
-        """No round is left: takes messages of everybody again, and hands out what was held."""
+        """Take all messages again and hand out held ones: no round is left."""
         self._thaw(tuple(self._frozen))
         if self._timers.hold.armed:
             self._timers.hold.cancel()
@@ -511,7 +511,7 @@ class Agreement:
     def _is_for_us(
         self, round: tuple[Address, int], proposed: int, staying: tuple[Address, ...]
     ) -> bool:
-        """A decision came. Returns whether we follow its round from now on."""
+        """Judge a decision. Return whether we follow its round from now on."""
         group, follows = self._group, self._follows
         assert group.view is not None
         if group.view.id >= proposed or group.me not in staying:
@@ -543,7 +543,7 @@ class Agreement:
         return None
 
     def _counted(self, goals: Mapping[Address, tuple[int, Address]]) -> bool:
-        """Our report to the round we follow came in time."""
+        """Did our report to the followed round come in time?"""
         src, number = self._follows or (None, 0)
         promise = None if src is None else self._promises.get(src)
         if promise is None or promise.number != number:
@@ -556,7 +556,7 @@ class Agreement:
         self._send(to, RoundKind.REPORT, number, encode_report(self._group.view.id, digest))
 
     def fetched(self) -> Then | None:
-        """NAKACK2 has delivered what it was told to fetch."""
+        """Go on: NAKACK2 has delivered the fetched messages."""
         round = self._round
         if round is not None and round.fetching is not None:
             return self._done(round, self._group.me)
@@ -569,7 +569,7 @@ class Agreement:
         return Then.TAKE_PUT_OFF
 
     def hold_expired(self) -> None:
-        """The coordinator is gone or cut off, so we go on without its view."""
+        """Go on without the view of a coordinator that is gone or cut off."""
         self._promises.clear()
         self._out.trace("agree", step="held for too long")
         self._out.down(Release())
@@ -577,14 +577,14 @@ class Agreement:
     # --- both
 
     def _known(self, staying: tuple[Address, ...]) -> Digest | None:
-        """How far senders not in ``staying`` have been delivered; None without NAKACK2."""
+        """Return the delivered numbers of senders not in ``staying``; None without NAKACK2."""
         digest = self._out.delivered()
         if digest is None:
             return None
         return Digest({m: seqnos for m, seqnos in digest.seqnos.items() if m not in staying})
 
     def _own_and_known(self, staying: tuple[Address, ...]) -> Digest | None:
-        """A leaver's report. The leaver has everything that it ever sent, even if it is not delivered here yet."""
+        """Return a leaver's report. A leaver has all its own messages, even undelivered ones."""
         known = self._known(staying)
         me = self._group.me
         if known is None or me not in known:

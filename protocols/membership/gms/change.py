@@ -15,7 +15,7 @@ from jgroups_py.values.view import View
 
 
 class PendingChanges:
-    """See the module's docstring. ``max_joiners``: so many are remembered."""
+    """See the module's docstring. ``max_joiners``: the most that are remembered."""
 
     def __init__(self, group: Group, max_joiners: int) -> None:
         self._group = group
@@ -33,7 +33,7 @@ class PendingChanges:
 
     @property
     def acting(self) -> bool:
-        """This member is to make the next view."""
+        """Does this member make the next view?"""
         group = self._group
         if group.view is None or group.left or group.leaving:
             return False
@@ -43,7 +43,7 @@ class PendingChanges:
 
     @property
     def first_that_stays(self) -> Address | None:
-        """The member that makes the next view, as far as we know."""
+        """Return the member that makes the next view, as far as we know."""
         view = self._group.view
         return None if view is None else next((m for m in view if not self.departs(m)), None)
 
@@ -60,7 +60,7 @@ class PendingChanges:
         )
 
     def acting_without_us(self) -> Address | None:
-        """The member that makes the view without us. None: nobody is left."""
+        """Return the member that makes the view without us. None: no member is left."""
         view, me = self._group.view, self._group.me
         if view is None:
             return None
@@ -68,7 +68,7 @@ class PendingChanges:
 
     @property
     def departing(self) -> tuple[Address, ...]:
-        """Members of the view that will not be in the next one."""
+        """Return the members that will not be in the next view."""
         view = self._group.view
         return () if view is None else tuple(m for m in view if self.departs(m))
 
@@ -76,23 +76,23 @@ class PendingChanges:
         return member in self._suspects
 
     def is_leaving(self, member: Address) -> bool:
-        """The member wants to leave, and is alive as far as we know."""
+        """Does the member want to leave, and is it alive as far as we know?"""
         return member in self._leavers and member not in self._suspects
 
     @property
     def joiners(self) -> tuple[Address, ...]:
-        """Joiners that wait to be let in."""
+        """Return the waiting joiners."""
         return tuple(self._joiners)
 
     def ended(self, view: View) -> tuple[Address, ...]:
-        """Members that are not in ``view`` because they certainly left or died."""
+        """Return the members missing in ``view`` that certainly left or died."""
         proved = [m for m, gone in self._suspects.items() if gone and m not in self._leavers]
         return tuple(m for m in (*self._leavers, *proved) if m not in view)
 
     # --- changing
 
     def add_joiner(self, member: Address) -> bool | None:
-        """Returns whether ``member`` is new. None: so many wait that it is not remembered."""
+        """Add a joiner. Return whether it is new. None: too many wait."""
         known = member in self._joiners
         if not known and len(self._joiners) >= self._max_joiners:
             return None
@@ -103,11 +103,11 @@ class PendingChanges:
         self._joiners.pop(member, None)
 
     def clear_joiners(self) -> None:
-        """The joiners are in the view that is made now."""
+        """Clear the joiners: the new view has them."""
         self._joiners.clear()
 
     def add_leaver(self, member: Address) -> bool:
-        """Returns whether ``member`` is new."""
+        """Add a leaver. Return whether it is new."""
         known = member in self._leavers
         self._leavers[member] = None
         return not known
@@ -118,7 +118,7 @@ class PendingChanges:
             self._suspects[member] = gone or self._suspects.get(member, False)
 
     def unsuspect(self, members: tuple[Address, ...]) -> bool:
-        """Returns whether one of them was suspected."""
+        """Unsuspect members. Return whether one of them was suspected."""
         known = [m for m in members if m in self._suspects]
         for member in known:
             del self._suspects[member]

@@ -1,4 +1,4 @@
-"""GMS, what happens when others go on without this member: the application hears of it, and of what was lost.
+"""GMS, exclusions: when others go on without this member, the application learns of it and of its lost messages.
 
     a view without us, of      Nothing more goes out: FlowBlocked up, Withhold down. ASK goes to those who
       most of our view         went on: what do they have of us?
@@ -132,7 +132,7 @@ class Exclusion:
         return (*runs, *(out.ask(GetUnacknowledged(others)) or ()))
 
     def tell(self) -> None:
-        """Tells the application. All have answered, or the time for that is over."""
+        """Tell the application, after all answers or the time limit."""
         self._told = True
         self._timer.cancel()
         silent = [m for m in self._gone if m not in self._has]
@@ -166,7 +166,7 @@ class Exclusion:
         return 0
 
     def _merged_unnoticed(self, old: View, view: View) -> int:
-        """A merge view may be the first that we hear of those who went on."""
+        """Handle an exclusion that only a merge view reveals."""
         if not isinstance(view, MergeView):
             return 0
         others = [g for g in view.subgroups if g.view_id != old.view_id and self._group.me not in g]
@@ -202,7 +202,7 @@ class Exclusion:
             self._answer(src, number)
 
     def _answer(self, to: Address, number: int) -> None:
-        """Members of whom nothing is remembered get no answer."""
+        """Answer a member. Unknown ones get no answer."""
         delivered = self._out.ask(GetDelivered(to))
         if delivered is not None:
             self._send(to, RoundKind.HAS, number, encode_has(delivered))
@@ -228,7 +228,7 @@ class Exclusion:
 
 
 def _without_last(runs: tuple[Batch, ...], count: int) -> tuple[Batch, ...]:
-    """Leaves out the last ``count`` messages of the runs."""
+    """Return the runs without their last ``count`` messages."""
     kept = list(runs)
     while kept and count > 0:
         run = kept.pop()

@@ -1,4 +1,4 @@
-"""GMS, the group as this member knows it: the view installed here, and what is known of other views.
+"""GMS, this member's knowledge of the group: its installed view, and other views.
 
 This part knows no protocol. The other parts read it. Only the protocol changes it, by its methods.
 """
@@ -17,7 +17,7 @@ VIEW_REACH: Final = 2**24
 FIRST_REACH: Final = 2**40
 """The same for a member that joins, and knows no number."""
 MERGE_REACH: Final = 2**44
-"""The same when groups merge. A forger who has driven one member's numbers far ahead must not keep it from merging with
+"""The same for a merge. A forger that has driven one member's numbers far ahead must not keep it from merging with
 the others: that takes 2**20 forged views, and 2**18 forged merges use up all numbers (MAX_VIEW_ID)."""
 
 
@@ -28,9 +28,9 @@ class Group:
         self.me = me
         self.view: View | None = None
         self.leaving = False
-        """This member wants to leave and waits for the others to know."""
+        """This member wants to leave and waits until the others know."""
         self.left = False
-        """This member has left and does nothing any more."""
+        """This member has left."""
         self.excluding: View | None = None
         """The newest view without this member, made by members of its view."""
         self.highest_id = -1
@@ -43,7 +43,7 @@ class Group:
 
     @property
     def is_coordinator(self) -> bool:
-        """This member is the first of its view, and nobody went on without it."""
+        """Is this member the first of its view, and did nobody go on without it?"""
         view = self.view
         return (
             view is not None
@@ -54,7 +54,7 @@ class Group:
 
     @property
     def next_id(self) -> int:
-        """The number of a new view."""
+        """Return the number of a new view."""
         assert self.view is not None
         return max(self.view.id, self.highest_id) + 1
 
@@ -76,7 +76,7 @@ class Group:
         )
 
     def saw(self, number: int) -> None:
-        """A view has that number."""
+        """Note the number of a view."""
         self.highest_id = max(self.highest_id, number)
 
     def install(self, view: View) -> None:
@@ -88,15 +88,15 @@ class Group:
         self.saw(view.id)
 
     def went_on(self, view: View) -> None:
-        """Members of the view here have ``view``, which is without this member."""
+        """Note that members of our view have ``view``, without this member."""
         self.excluding = view
 
     def leave(self, leaving: bool) -> None:
-        """This member begins to leave, or has done with it."""
+        """Begin or give up leaving."""
         self.leaving = leaving
 
     def end(self) -> None:
-        """This member has left."""
+        """Note that this member has left."""
         self.left = True
 
     def check(self) -> None:

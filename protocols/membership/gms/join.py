@@ -119,7 +119,7 @@ class Joiner:
         self._out.down(FindMembers(self._out.name, timeout))
 
     def found(self, members: tuple[FoundMember, ...], alone: bool) -> FirstView | None:
-        """The end of one discovery."""
+        """Take the result of one discovery."""
         if not self._discovering or not self._wanted:
             return None
         self._discovering = False
@@ -147,7 +147,7 @@ class Joiner:
         return None
 
     def time_is_over(self) -> FirstView | None:
-        """The timer has run out."""
+        """Act when the timer has run out."""
         if self._discovering:
             return self.found((), False)
         return self._discover()
@@ -168,7 +168,7 @@ class Joiner:
         )
 
     def has_asked(self, src: Address) -> bool:
-        """An answer of ``src`` is awaited."""
+        """Is an answer of ``src`` awaited?"""
         return self._wanted and src in self._asked
 
     def response(self, src: Address, answer: JoinRsp | None) -> FirstView | None:
@@ -191,7 +191,7 @@ class Joiner:
     # --- without others
 
     def _alone(self) -> FirstView:
-        """A group of our own."""
+        """Found a group of our own."""
         self.stop()
         me = self._group.me
         self._out.trace("alone")

@@ -60,7 +60,7 @@ class MergeStep(Enum):
     """The effect of a message on the merge."""
 
     CANCELLED = auto()
-    """The merge is over without a view. Changes that waited for its end can go on."""
+    """The merge has ended without a view. Waiting changes can go on."""
     IGNORED = auto()
     """The message came late, twice, or from a stranger."""
     REFUSED = auto()
@@ -170,7 +170,7 @@ class ViewMerger:
         return theirs is not None and theirs.view_id != views[self._group.me].view_id
 
     def lead(self, participants: Mapping[Address, tuple[Address, ...]]) -> Result:
-        """Begins the merge of ``participants``."""
+        """Begin the merge of ``participants``."""
         me = self._group.me
         self._counter = (self._counter + 1) & 0x7FFFFFFF
         merge_id = MergeId(me, self._counter)
@@ -232,7 +232,7 @@ class ViewMerger:
                 self._out.send(member, GmsType.CANCEL_MERGE, merge_id=merge_id)
 
     def time_is_over(self) -> Result:
-        """The merge has taken merge_timeout, or twice that where we do not lead it."""
+        """End a merge after merge_timeout, or twice that if we do not lead it."""
         led = self._led
         if led is not None:
             return self._decide(led)
@@ -245,7 +245,7 @@ class ViewMerger:
     def take(
         self, src: Address, header: GmsHeader, payload: bytes | memoryview, *, cannot: bool
     ) -> Result:
-        """A message of a merge; we have a view. ``cannot``: we have another view to make first.
+        """Take a merge's message; we have a view. ``cannot``: we must make another view first.
         RemoteProtocolError: it cannot be."""
         merge_id = header.merge_id
         if header.type == GmsType.GET_DIGEST_REQ:
@@ -289,12 +289,12 @@ class ViewMerger:
         return TakePart(src, merge_id, members)
 
     def take_part(self, part: TakePart) -> Result:
-        """Takes part in the merge that was asked for."""
+        """Take part in a merge."""
         self._start(part.merge_id, 2 * self._timeout)
         return self._ask_subgroup(part.leader, part.members)
 
     def _ask_subgroup(self, leader: Address, members: tuple[Address, ...]) -> Result:
-        """Asks the members of our subgroup how far they have sent."""
+        """Ask the members of our subgroup for their digests."""
         me, view = self._group.me, self._group.view
         assert view is not None
         self._leader = leader
@@ -332,7 +332,7 @@ class ViewMerger:
         return self.respond() if len(self._digests) == len(self._members) else None
 
     def respond(self) -> Result:
-        """All members of our subgroup have answered, or the time for that is over."""
+        """Respond to the leader, after all answers of our subgroup or the time limit."""
         me, view = self._group.me, self._group.view
         assert self._digests is not None and view is not None and self._leader is not None
         self._collect.cancel()
@@ -397,7 +397,7 @@ def participants_of(views: Mapping[Address, View]) -> dict[Address, tuple[Addres
 def merge_leader(
     views: Mapping[Address, View], participants: Mapping[Address, tuple[Address, ...]]
 ) -> Address | None:
-    """The lowest coordinator. Where members follow each other in a circle, the lowest of those followed. None: no
+    """Return the lowest coordinator. If members follow each other in a circle, the lowest of those followed. None: no
     member is coordinator of its own view, and the coordinator of some member did not answer."""
     coordinators = tuple(m for m in participants if views[m].coordinator == m)
     followed = tuple(views[m].coordinator for m in participants)
@@ -409,7 +409,7 @@ def merge_leader(
 def merged(
     leader: Address, answers: Mapping[Address, ViewDigest], highest_id: int
 ) -> tuple[MergeView, Digest]:
-    """Makes the view and digest of all answers, the leader's group first."""
+    """Make the view and digest of all answers, the leader's group first."""
     order = sorted(answers, key=lambda m: (m != leader, order_key(m)))
     seqnos: dict[Address, tuple[int, int]] = {}
     for coordinator in order:
@@ -426,7 +426,7 @@ def merged(
 
 
 def groups_of(answers: Mapping[Address, ViewDigest]) -> tuple[View, ...]:
-    """The subgroups. Two answers with the same view are one subgroup: a member that was left behind has come
+    """Return the subgroups. Two answers with the same view are one subgroup: a member that was left behind has come
     after the others meanwhile."""
     groups: dict[ViewId, dict[Address, None]] = {}
     for answer in answers.values():

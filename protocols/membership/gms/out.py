@@ -22,7 +22,7 @@ GMS_ID = PROTOCOL_IDS["GMS"]
 
 
 class GmsOut:
-    """Of the protocol only what every protocol has is used."""
+    """The output of GMS's parts. It uses only methods that every protocol has."""
 
     def __init__(self, protocol: Protocol) -> None:
         self._protocol = protocol
@@ -54,20 +54,20 @@ class GmsOut:
         self._protocol.pass_event_down(event)
 
     def ask(self, query: Query) -> Any:
-        """The first answer of the protocols below, None if nobody answers."""
+        """Return the first answer of the protocols below. None: no protocol answers."""
         return self._protocol.ask_down(query)
 
     def soon(self, callback: Callable[[], None]) -> None:
-        """Runs ``callback`` when the handler that runs now has returned."""
+        """Run ``callback`` when the running handler has returned."""
         self._protocol.machine.soon(callback)
 
     def delivered(self) -> Digest | None:
-        """How far every sender has been delivered here; None without NAKACK2."""
+        """Return the delivered numbers of all senders; None without NAKACK2."""
         digest: Digest | None = self.ask(GetDigest(None))
         return digest
 
     def digest_of(self, members: tuple[Address, ...]) -> Digest:
-        """How far each of ``members`` has been delivered here; (0, 0) for unknown ones."""
+        """Return the delivered numbers of ``members``; (0, 0) for unknown ones."""
         known = self.ask(GetDigest(members)) or Digest()
         return Digest({m: known.seqnos.get(m, (0, 0)) for m in members})
 
@@ -82,7 +82,7 @@ class GmsOut:
         transient: int = 0,
         **fields: Any,
     ) -> None:
-        """Sends one membership message. ``message``: its type; by default EMPTY, or BYTES with a payload."""
+        """Send one membership message. ``message``: its type; by default EMPTY, or BYTES with a payload."""
         self._protocol.pass_down(
             Batch.of(
                 dest,
@@ -98,6 +98,6 @@ class GmsOut:
     def send_round(
         self, dest: Address, kind: RoundKind, number: int, payload: bytes, flags: int
     ) -> None:
-        """Sends one message of the round of survivors, or of the exchange after an exclusion (wire.py)."""
+        """Send one message of the round of survivors, or of the exchange after an exclusion (wire.py)."""
         header = FragHeader(number, kind, 0)
         self._protocol.pass_down(Batch.of(dest, AGREE_ID, header, payload=payload, flags=flags))

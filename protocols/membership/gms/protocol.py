@@ -177,7 +177,7 @@ class GMS(Protocol):
         self.merges_cancelled = 0
         self.merges_refused = 0
         self.times_excluded = 0
-        """How often the group went on without this member."""
+        """Exclusions of this member."""
         self.changes = PendingChanges(group, config.max_waiting)
         self.requests = GmsRequests(
             self.out,
@@ -207,7 +207,7 @@ class GMS(Protocol):
         self._make_ways_in_and_out()
 
     def _make_ways_in_and_out(self) -> None:
-        """The parts for joining, leaving and merging."""
+        """Make the parts for joining, leaving and merging."""
         config, group = self.config, self.group
         self.joiner = Joiner(
             self.out,
@@ -242,17 +242,17 @@ class GMS(Protocol):
 
     @property
     def view(self) -> View | None:
-        """The view installed now."""
+        """Return the installed view."""
         return self.group.view
 
     @property
     def excluding(self) -> View | None:
-        """The newest view without this member, made by members of its view."""
+        """Return the newest view without this member, made by members of its view."""
         return self.group.excluding
 
     @property
     def is_coordinator(self) -> bool:
-        """This member is the first of its view, and nobody went on without it."""
+        """Is this member the first of its view, and did nobody go on without it?"""
         return self.group.is_coordinator
 
     def statistics(self) -> dict[str, int | float]:
@@ -389,7 +389,7 @@ class GMS(Protocol):
                 self._merge(self.merger.take(src, header, payload, cannot=cannot))
 
     def _take_round(self, batch: Batch) -> None:
-        """Takes messages between members of ours: of a round, or after an exclusion."""
+        """Take messages between members of this package: of a round, or after an exclusion."""
         src, view = batch.src, self.view
         header = batch.header(AGREE_ID, FragHeader)
         asking = header is not None and header.index in (RoundKind.ASK, RoundKind.HAS)
@@ -409,7 +409,7 @@ class GMS(Protocol):
                 self.trace("bad message", src=src, problem=str(error))
 
     def _keep_early(self, batch: Batch) -> None:
-        """Members that have our first view already may speak to us before we have it."""
+        """Keep messages of members that have our first view before we do."""
         if self.group.left or len(self._early) >= self.config.max_early:
             self.early_dropped += len(batch)
             self.consume(batch)
@@ -452,7 +452,7 @@ class GMS(Protocol):
         self._check_leave_target()
 
     def _check_leave_target(self) -> None:
-        """Another member may act as coordinator without us by now."""
+        """Ask again if another member acts as coordinator by now."""
         if not self.group.leaving:
             return
         target = self.changes.acting_without_us()
@@ -467,7 +467,7 @@ class GMS(Protocol):
         self._gone()
 
     def _gone(self) -> None:
-        """We have left: tells the owner."""
+        """Tell the owner that we have left."""
         self.stop()
         self.trace("left")
         self.pass_event_up(Disconnected())
@@ -488,7 +488,7 @@ class GMS(Protocol):
     # --- making a view
 
     def wake(self) -> None:
-        """Looks at what changed when the handler that runs now has returned."""
+        """Act on changes when the running handler has returned."""
         if not self._soon:
             self._soon = True
             self.machine.soon(self._on_soon)
@@ -515,7 +515,7 @@ class GMS(Protocol):
             self._make_view(())
 
     def _make_view(self, departing: tuple[Address, ...]) -> None:
-        """Makes the view without ``departing``, on whose messages the others agree, and with all joiners."""
+        """Make the view without ``departing``, on whose messages the others agree, and with all joiners."""
         old, me = self.view, self.local_address
         assert old is not None and self.changes.acting
         joiners = self.changes.joiners
@@ -535,7 +535,7 @@ class GMS(Protocol):
                 self.requests.let_go(leaver)
 
     def _leavers_of(self, departing: tuple[Address, ...]) -> tuple[Address, ...]:
-        """Those of ``departing`` that are alive and leave."""
+        """Return those of ``departing`` that are alive and leaving."""
         return tuple(m for m in departing if self.changes.is_leaving(m))
 
     def _answer_join(self, joiner: Address, view: View, flags: int = 0) -> None:
@@ -547,7 +547,7 @@ class GMS(Protocol):
     # --- survivors agree
 
     def _reach(self, departing: tuple[Address, ...]) -> None:
-        """Lets survivors agree on ``departing``, and makes the new view then. A round about others starts anew."""
+        """Let survivors agree on ``departing``, then make the new view. A round about others starts anew."""
         round = self.agreement.round
         if round is not None:
             if round.is_about(departing, self._leavers_of(departing)):
@@ -563,11 +563,11 @@ class GMS(Protocol):
             self._finish_round()
 
     def _finish_round(self) -> None:
-        """Everybody has what was agreed."""
+        """End the round: all have the agreed messages."""
         round = self.agreement.round
         assert round is not None
         if self.changes.departing != round.departing or not self.changes.acting:
-            self.wake()  # somebody else departs by now, or nobody
+            self.wake()  # the departing members have changed
             return
         if not self.agreement.is_at_goals():
             self._restart_round()
@@ -587,7 +587,7 @@ class GMS(Protocol):
             self._let_go()
 
     def _let_go(self) -> None:
-        """A round was given up. Goes back to the round before it that we have reported to, or goes on."""
+        """Give up a round: go back to the previous one to which we have reported, or go on."""
         if self.agreement.has_promised:
             self._then(self.agreement.resume())
             self._take_put_off()
@@ -780,7 +780,7 @@ class GMS(Protocol):
         self._excluded(member, view)
 
     def _excluded(self, src: Address, view: View) -> None:
-        """Members of our view went on without us."""
+        """Handle that members of our view went on without us."""
         if self.group.leaving:
             self._gone()
             return
@@ -804,7 +804,7 @@ class GMS(Protocol):
     # --- views: installing
 
     def install_first(self, view: View, digest: Digest) -> None:
-        """Installs the first view. The digest says where each sender's messages begin for us."""
+        """Install the first view. The digest gives the beginning of each sender's messages for us."""
         self.pass_event_down(SetDigest(digest))
         if view.coordinator == self.local_address:
             self.pass_event_down(PrepareView(view))
@@ -814,7 +814,7 @@ class GMS(Protocol):
             self.up(batch)
 
     def merge_digest(self, view: View, digest: Digest) -> None:
-        """Says where to go on with the senders of other subgroups, which may have forgotten by now what we miss.
+        """Set where to go on with senders of other subgroups, which may have forgotten the messages that we miss.
         Senders of our own subgroup stay as they are: they repair what we miss of them, and a jump would lose it
         (Java jumps)."""
         if not isinstance(view, MergeView) or self.view is None:

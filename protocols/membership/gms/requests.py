@@ -1,4 +1,4 @@
-"""GMS, requests of others: who asks to join or to leave, and who has to prove first that it is there.
+"""GMS, requests of others to join or to leave, and the joiners that must first prove their presence.
 
 It knows the tables of requests (change.py) and of strangers (strangers.py), not GMS. It says what GMS is to do.
 """
@@ -22,16 +22,16 @@ LEAVE_FLAGS = int(Flag.OOB | Flag.NO_RELIABILITY)
 
 
 class JoinAsked(Enum):
-    """What a request to join has come to."""
+    """The result of a request to join."""
 
     WAITS = auto()
-    """It is remembered, or its joiner has to prove first that it is there."""
+    """It is remembered, or its joiner must first prove its presence."""
     AGAIN = auto()
     """The joiner is a member already: the view is to be sent to it once more."""
     DROPPED = auto()
     """Too many wait. The joiner asks again."""
     NOT_HERE = auto()
-    """This member lets nobody in now."""
+    """This member lets no joiner in now."""
 
 
 class GmsRequests:
@@ -88,7 +88,7 @@ class GmsRequests:
         return JoinAsked.NOT_HERE
 
     def _admit(self, member: Address) -> JoinAsked:
-        """Lets a joiner into the next view."""
+        """Let a joiner into the next view."""
         added = self._changes.add_joiner(member)
         if added is None:
             return JoinAsked.DROPPED
@@ -102,7 +102,7 @@ class GmsRequests:
 
     @property
     def _must_prove(self) -> bool:
-        """A joiner must answer where it is. Without a discovery in the stack nobody could ask it."""
+        """Must a joiner prove its presence? Not without a discovery in the stack, which would ask it."""
         return self._prove and bool(self._out.ask(CanProveReach()))
 
     def _doubt(self, joiner: Address) -> None:
@@ -158,11 +158,11 @@ class GmsRequests:
         return True
 
     def let_go(self, leaver: Address) -> None:
-        """Tells ``leaver`` that the group knows."""
+        """Tell ``leaver`` that the group knows."""
         self._out.send(leaver, GmsType.LEAVE_RSP, flags=LEAVE_FLAGS)
 
     def pass_on(self, member: Address) -> None:
-        """We leave as well: both requests are for the next one."""
+        """Pass a request on to the next member: we leave as well."""
         target = self._changes.acting_without_us()
         if target is None:
             self.let_go(member)

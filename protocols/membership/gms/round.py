@@ -44,7 +44,7 @@ class CoordinatorRound:
 
     @property
     def held(self) -> tuple[Address, ...]:
-        """Everybody who holds messages because of this round or of one that it replaced."""
+        """Return the members that hold messages for this round or one that it replaced."""
         return (*self.asked, *self.silent, *self.before)
 
     def is_about(self, departing: tuple[Address, ...], leavers: tuple[Address, ...]) -> bool:
@@ -52,13 +52,13 @@ class CoordinatorRound:
         return self.departing == departing and not self._waits_for_the_dead(leavers)
 
     def _waits_for_the_dead(self, leavers: tuple[Address, ...]) -> bool:
-        """A leaver that was asked has died meanwhile."""
+        """Has an asked leaver died meanwhile?"""
         return any(
             m in self.departing and m not in self.reports and m not in leavers for m in self.asked
         )
 
     def awaits(self, member: Address) -> bool:
-        """A report of ``member`` counts."""
+        """Does a report of ``member`` count?"""
         return member in self.asked and self.fetching is None
 
     @property
@@ -66,7 +66,7 @@ class CoordinatorRound:
         return tuple(m for m in self.asked if m not in self.reports)
 
     def decide(self, me: Address, own: Digest) -> Goals:
-        """All have reported. ``own``: how far the coordinator ``me`` has come by now. Returns the goals."""
+        """Return the goals, after all reports. ``own``: the present digest of the coordinator ``me``."""
         goals = self.goals
         goals.clear()
         self.reports[me] = own
@@ -84,7 +84,7 @@ class CoordinatorRound:
         return goals
 
     def to_tell(self) -> Iterator[tuple[Address, bool]]:
-        """Everybody who is told the goals, and whether it has to fetch and to answer."""
+        """Yield the members that get the goals, and whether each must fetch and answer."""
         fetching = self.fetching or {}
         for member in (*self.asked, *self.silent):
             if member in self.staying:
@@ -99,17 +99,17 @@ class CoordinatorRound:
 
     @property
     def is_done(self) -> bool:
-        """All have reported, and nobody fetches."""
+        """Have all reported, and does nobody fetch?"""
         return self.fetching is not None and not self.fetching
 
     def silence(self) -> None:
-        """Goes on without those that have not reported."""
+        """Go on without missing reports."""
         for member in self.unreported:
             del self.asked[member]
             self.silent[member] = None
 
     def settle(self, me: Address, known: Digest) -> Goals:
-        """The coordinator ``me`` could not fetch in time. Its goals are what it has: ``known``."""
+        """Return goals for a coordinator ``me`` that could not fetch in time: its ``known`` numbers."""
         self.fetching = {}
         self.goals = {m: (seqnos[0], me) for m, seqnos in known.seqnos.items()}
         return self.goals

@@ -1,4 +1,4 @@
-"""GMS, the view that this member sent last: in which form, and who has acknowledged it. A part that knows no GMS."""
+"""GMS, the last view that this member sent: its form and its acknowledgements. A part that knows no GMS."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class SentView:
         return True
 
     def give_up(self) -> tuple[Address, ...]:
-        """The time is over. Returns who has not acknowledged."""
+        """Stop waiting. Return the members that have not acknowledged."""
         missing = tuple(self._unacknowledged)
         self._unacknowledged.clear()
         return missing

@@ -1,4 +1,4 @@
-"""GMS, strangers: does somebody answer where a joiner says that it is?
+"""GMS, strangers: they check that a joiner answers at its claimed place.
 
 A request to join costs one datagram. Without a look, anybody could make the group wait for members that do not exist. So
 the coordinator sends the joiner a discovery request whose sender is a number that nobody can guess, and lets the joiner
@@ -49,7 +49,7 @@ class Strangers:
         self._doubts: dict[Address, _Doubt] = {}
 
     def doubt(self, joiner: Address, now: float) -> Address | None:
-        """Remember that ``joiner`` has to answer. Return who is turned away for it."""
+        """Remember that ``joiner`` must answer. Return the joiner that is dropped for it."""
         if joiner in self._doubts:
             return None
         crowded = None
@@ -61,7 +61,7 @@ class Strangers:
         return crowded
 
     def answered(self, joiner: Address, nonce: Address) -> bool:
-        """Return whether ``joiner`` has proved with this answer that somebody is there."""
+        """Return whether this answer proves the presence of ``joiner``."""
         doubt = self._doubts.get(joiner)
         if doubt is None or doubt.nonce != nonce:
             return False
@@ -78,7 +78,7 @@ class Strangers:
         return due
 
     def late(self, now: float) -> list[Address]:
-        """Forget and return those whose time is over."""
+        """Forget and return the joiners whose time is over."""
         late = [joiner for joiner, doubt in self._doubts.items() if doubt.until <= now]
         for joiner in late:
             del self._doubts[joiner]
@@ -86,7 +86,7 @@ class Strangers:
 
     @property
     def next_at(self) -> float | None:
-        """The time of the next question or of the next end."""
+        """Return the time of the next question or time limit."""
         return min((min(d.ask_at, d.until) for d in self._doubts.values()), default=None)
 
     def forget(self, joiners: Container[Address]) -> None:

@@ -20,7 +20,7 @@ AGREE_ID: Final = 1026
 """Protocol id of the rounds."""
 
 Goals = dict[Address, tuple[int, Address]]
-"""Sender -> (highest number to deliver, who has it)."""
+"""Sender -> (highest number to deliver, a member that has it)."""
 
 MAX_VIEW_ID: Final = 2**62
 """No group has that many views; higher numbers are garbage, and would use up the numbers."""
