@@ -122,7 +122,7 @@ async def request(app: Any, method: str, path: str, body: Any = None) -> tuple[i
 
 
 async def main() -> None:
-    """Starts the application, asks it, and ends it, as a server would."""
+    """Start the application, ask it, and end it, as a server would."""
     asked: asyncio.Queue[Event] = asyncio.Queue()
     told: asyncio.Queue[Event] = asyncio.Queue()
     life = asyncio.create_task(app({"type": "lifespan"}, asked.get, told.put))

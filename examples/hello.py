@@ -1,4 +1,4 @@
-"""Join, greet everybody whenever the group changes, leave when somebody else has greeted.
+"""Join, greet the group whenever it changes, leave after another member's greeting.
 
 In two terminals: python examples/hello.py Ada, python examples/hello.py Bob
 """

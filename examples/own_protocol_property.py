@@ -66,7 +66,7 @@ class TOTAL_ORDER(Protocol):
         self.pass_event_up(event)
 
     def _take_over(self) -> None:
-        """Another member is sequencer now."""
+        """Take over: another member is sequencer now."""
         if self._is_sequencer():
             return  # there is nobody to forward to
         self._forward(self._kept)
@@ -144,7 +144,7 @@ def mended(seed: int) -> SimCluster:
 
 
 def try_as_usual() -> None:
-    """What one would have tested: it works, and it goes on when the sequencer has crashed."""
+    """Run the usual tests: it works, and it goes on after a crash of the sequencer."""
     with SimCluster("ABC", ["sim.xml", TOTAL_ORDER], invariants=[SameOrder()]) as cluster:
         for member in cluster:
             member.send(b"from everybody", b"twice")

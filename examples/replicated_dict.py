@@ -35,7 +35,7 @@ class ReplicatedDict:
         return {key: value for key, (_, _, value) in sorted(self._entries.items())}
 
     async def put(self, channel: Channel, key: str, value: str) -> None:
-        """Returns when it is on its way; it shows when it has come back."""
+        """Return when it is on its way; it shows when it has come back."""
         self._count += 1
         await self._say(channel, {key: (self._count, str(channel.address), value)})
 

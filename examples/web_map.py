@@ -235,7 +235,7 @@ def replicating(port: int, name: str, seconds: float = 60.0) -> int:
 
 
 def visit(port: int, times: int) -> int:
-    """Puts things into one cart and counts hits. How many hits were answered."""
+    """Put things into one cart and count hits. Return how many hits were answered."""
     answered, cookie = 0, ""
     for number in range(times):
         try:

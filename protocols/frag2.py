@@ -368,7 +368,7 @@ class FRAG2(Protocol):
             table.held += owed
 
     def _empty(self, table: _Puzzles, puzzle: _Puzzle) -> None:
-        """Frees what a puzzle holds and gives its credits back."""
+        """Free a puzzle's pieces and give their credits back."""
         table.size -= puzzle.size
         table.held -= puzzle.held
         puzzle.size = puzzle.held = 0

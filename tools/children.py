@@ -58,7 +58,7 @@ class Child:
         raise self.ended()
 
     def ended(self) -> ChildError:
-        """The error that tells the child's last words."""
+        """Return an error with the child's last words."""
         words = self.problem.decode(errors="replace")
         _log.debug("member %s: %s", self.name, words)
         lines = words.strip().splitlines()
@@ -66,7 +66,7 @@ class Child:
         return ChildError(f"member {self.name} ended early: {last}")
 
     async def collect_problem(self) -> None:
-        """Reads standard error; runs beside everything else."""
+        """Read standard error, beside everything else."""
         assert self.process.stderr is not None
         async for data in self.process.stderr:
             self.problem = (self.problem + data)[-_WORDS_KEPT:]
@@ -128,7 +128,7 @@ async def ready_children(
 
 
 async def end_all(children: Sequence[Child], patience: float) -> None:
-    """Lets them leave; who does not within ``patience`` seconds is killed."""
+    """Let children leave; kill those that have not left within ``patience`` seconds."""
     for child in children:
         await child.stdin.aclose()
     with trio.move_on_after(patience):

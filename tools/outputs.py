@@ -1,4 +1,4 @@
-"""What commands print and write: files are tried before anything begins."""
+"""The outputs of commands: files are tried before anything begins."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class OutFile(click.ParamType[str]):
 
 
 def write(name: str, text: str) -> None:
-    """Writes ``text``, with the folders above. ``OSError``: it could not; standard output has it."""
+    """Write ``text``, with the folders above. ``OSError``: it could not; standard output has it."""
     if name == "-":
         sys.stdout.write(text)
         return
@@ -37,7 +37,7 @@ def write(name: str, text: str) -> None:
 
 
 def show(json_out: str | None, json_text: Callable[[], str], text: Callable[[], str]) -> None:
-    """Prints a result for people, unless its JSON takes standard output; writes the JSON if asked to."""
+    """Print a result for people, unless its JSON takes standard output; write the JSON if asked to."""
     if json_out != "-":
         sys.stdout.write(f"{text()}\n")
     if json_out is not None:

@@ -1,4 +1,4 @@
-"""How far a command is: a line or a bar on a terminal, erased at the end; nothing where nobody watches."""
+"""The progress of a command: a line or a bar on a terminal, erased at the end; nothing without a terminal."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn, TimeE
 
 @contextmanager
 def status_line(name: str) -> Iterator[Callable[[str], None]]:
-    """Shows what it is called with on standard error, each time instead of what was there."""
+    """Show the latest text on standard error, in place of the previous one."""
     with _progress(TextColumn("{task.description}", markup=False)) as progress:
         task = progress.add_task(name)
 

@@ -11,7 +11,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def stack_options(command: F) -> F:
-    """Adds --stack, --set, -D and --bind-addr."""
+    """Add --stack, --set, -D and --bind-addr."""
     return click.option(
         "--stack",
         default="udp.xml",
@@ -21,7 +21,7 @@ def stack_options(command: F) -> F:
 
 
 def override_options(command: F) -> F:
-    """Adds --set, -D and --bind-addr."""
+    """Add --set, -D and --bind-addr."""
     for option in (
         click.option(
             "--set",

@@ -13,7 +13,7 @@ from jgroups_py.tools.probing import METRICS, Heard, identity_of, numbers_of
 from jgroups_py.wire.probe import decode_map
 
 WORDS: Final = f"{METRICS} GMS.coordinator MFC.waits_for UFC.waits_for RELAY.role,buffer,sites"
-"""What a member is asked."""
+"""The question to a member."""
 _UNKNOWN: Final = "?"
 
 Numbers = Mapping[tuple[str, str], float]
@@ -21,7 +21,7 @@ Numbers = Mapping[tuple[str, str], float]
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What one member answered. ``at``: seconds of a clock that does not jump."""
+    """One member's answer. ``at``: seconds of a monotonic clock."""
 
     at: float
     member: str
@@ -54,7 +54,7 @@ class TopRow:
     view: int | None
     """The number of its view."""
     members: int | None
-    """How many its view has."""
+    """The size of its view."""
     sent: float | None
     """Messages that it sends."""
     delivered: float | None

@@ -1,4 +1,4 @@
-"""Where a queue's messages wait: the oldest ones in memory, the others of a deep queue in SQLite.
+"""The waiting messages of a queue: the oldest ones in memory, the others of a deep queue in SQLite.
 
 The file holds what this process has no room for and is no store: what must survive is on the other nodes. So it is not synchronised, and it
 is gone with the process.

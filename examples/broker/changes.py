@@ -1,4 +1,4 @@
-"""What a method changed in a queue, step by step, so that it can be taken back (P13).
+"""A method's changes of a queue, step by step, so that they can be undone (P13).
 
 A queue changes its state through these steps only. A backup keeps the steps of a change until it is confirmed; that is less than a copy of the queue.
 """
@@ -19,11 +19,11 @@ class Contents:
 
     bodies: Bodies = field(default_factory=Bodies)
     waiting: set[int] = field(default_factory=set)
-    """Numbers of the messages that nobody has."""
+    """Numbers of the waiting messages."""
     order: list[int] = field(default_factory=list)
     """A heap of what waits; it may hold numbers that wait no more."""
     again: set[int] = field(default_factory=set)
-    """Numbers that somebody had and gave back."""
+    """Numbers that a subscription had and gave back."""
     expiring: dict[int, float] = field(default_factory=dict)
     subscriptions: dict[str, Subscription] = field(default_factory=dict)
     """In the order in which they get the next message."""
@@ -128,7 +128,7 @@ class WaitNoMore(Step):
 
 @dataclass
 class GiveBack(Step):
-    """Somebody had it; it waits again."""
+    """A subscription gives a message back; it waits again."""
 
     number: int
     was_again: bool = False

@@ -65,7 +65,7 @@ class Running:
 
 
 class Host(Protocol):
-    """What a connection needs of its broker."""
+    """The part of the broker that a connection needs."""
 
     counts: Counter[str]
 
@@ -315,7 +315,7 @@ class Connection:
     # --- out
 
     def deliver(self, delivery: Delivery) -> None:
-        """A confirmed delivery. It leaves when those of the turns before it have left."""
+        """Send a confirmed delivery after those of earlier turns."""
         consumer = self._consumers.get(delivery.subscription)
         if consumer is None:
             return  # it unsubscribed meanwhile, and the queue has the message again
@@ -410,7 +410,7 @@ def _milliseconds(seconds: float) -> int:
 
 
 def error_frame(reason: str) -> bytes:
-    """The last thing that a client is told."""
+    """Return the last frame to a client."""
     body = f"{reason}\n".encode()
     headers = {"message": reason, "content-type": "text/plain", "content-length": str(len(body))}
     return Frame("ERROR", headers, body).encode()

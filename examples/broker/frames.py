@@ -26,7 +26,7 @@ COMMANDS: Final = frozenset(
         "DISCONNECT",
     }
 )
-"""What clients may say."""
+"""The commands of clients."""
 _PLAIN: Final = frozenset({"CONNECT", "STOMP", "CONNECTED"})
 """Frames whose headers have no escapes."""
 _ESCAPES: Final = {"\\": "\\\\", "\n": "\\n", "\r": "\\r", ":": "\\c"}
@@ -34,7 +34,7 @@ _MEANT: Final = {"\\": "\\", "n": "\n", "r": "\r", "c": ":"}
 
 
 class BadFrame(Exception):
-    """What a client sent is no frame, or one that is too large. The connection ends after an ERROR."""
+    """A client sent no frame, or one that is too large. The connection ends after an ERROR."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class Parser:
         """What came after the last frame, and is none. Nothing more is read then."""
 
     def feed(self, data: bytes) -> list[Frame]:
-        """The frames that are complete now."""
+        """Return the complete frames."""
         self._data += data
         found: list[Frame] = []
         try:

@@ -32,7 +32,7 @@ EXPIRE_MAX: Final = 1_000
 
 
 class Refused(Exception):
-    """A client asks for what cannot be. Nothing was changed."""
+    """A client asks for something impossible. Nothing was changed."""
 
 
 class Queue(Stateful):
@@ -59,7 +59,7 @@ class Queue(Stateful):
 
     @undone_by("undo")
     def put(self, message: Message, now: float) -> Change:
-        """Answers the deliveries that come of it."""
+        """Answer the deliveries that come of it."""
         change = self._change()
         change.do(Add(message, now))
         return self._assigned(change, now)

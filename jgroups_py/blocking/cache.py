@@ -174,7 +174,7 @@ class TreeCache(Handle[AsyncTreeCache]):
         timeout: float | None = None,
         **options: Unpack[CallOptions],
     ) -> None:
-        """Sets one attribute; makes the node if it is not there."""
+        """Set one attribute; make the node if it is not there."""
         self._call(self._value.put, path, key, value, timeout=timeout, **options)
 
     def put_node(
@@ -336,7 +336,7 @@ class TreeCache(Handle[AsyncTreeCache]):
         return done
 
     def preload(self, path: AnyPath, *, timeout: float | None = None) -> None:
-        """Loads a node and all below it from the store, if there is one."""
+        """Load a node and all below it from the store, if there is one."""
         self._call(self._value.preload, path, timeout=timeout)
 
     def _call(self, function: Callable[..., Awaitable[Any]], *args: Any, **options: Any) -> Any:
@@ -471,7 +471,7 @@ class CacheBatch:
         return there
 
     def put(self, path: AnyPath, key: str, value: Any) -> None:
-        """Sets one attribute; makes the node if it is not there."""
+        """Set one attribute; make the node if it is not there."""
         self._batch.put(path, key, value)
 
     def put_node(
@@ -481,15 +481,15 @@ class CacheBatch:
         self._batch.put_node(path, attributes, replace=replace)
 
     def remove(self, path: AnyPath, key: str) -> None:
-        """Removes one attribute, if it is there; the node stays."""
+        """Remove one attribute, if it is there; the node stays."""
         self._batch.remove(path, key)
 
     def remove_node(self, path: AnyPath) -> None:
-        """Removes a node, if it is there; those below it stay."""
+        """Remove a node, if it is there; those below it stay."""
         self._batch.remove_node(path)
 
     def remove_tree(self, path: AnyPath) -> None:
-        """Removes a node and all below it."""
+        """Remove a node and all below it."""
         self._batch.remove_tree(path)
 
     def __len__(self) -> int:

@@ -23,7 +23,7 @@ class ThreadCall(LoopTask):
         self._done.acquire()
 
     def wait(self, timeout: float | None) -> Any:
-        """Returns the call's value, or raises what the call raised. KeyboardInterrupt cancels the call.
+        """Return the call's value, or raise its error. KeyboardInterrupt cancels the call.
 
         Raises:
             TimeoutError: the call took longer than ``timeout`` and was cancelled. It may have had effect.
@@ -42,7 +42,7 @@ class ThreadCall(LoopTask):
         return self.outcome()
 
     def _give_up(self) -> None:
-        """Cancels the call and waits for its end. The call may be done all the same. An interrupt may have
+        """Cancel the call and waits for its end. The call may be done all the same. An interrupt may have
         come before the call was posted, or after its end."""
         self._block.post(self._cancel)
         if not self._ended:

@@ -90,7 +90,7 @@ class Buddies:
     # --- choosing
 
     def locate(self) -> None:
-        """Asks the locator: when the membership changes, a member is about to leave, or a member announces its pool. At
+        """Ask the locator: when the membership changes, a member is about to leave, or a member announces its pool. At
         no other time."""
         membership = self._membership
         turned = membership.line
@@ -150,7 +150,7 @@ class Buddies:
     # --- the push
 
     def push(self) -> bool:
-        """Sends the next chunk to one holder that is being filled. False: there is nothing to send now."""
+        """Send the next chunk to one holder that is being filled. False: there is nothing to send now."""
         if self.blocked:
             return False
         for member, holder in self.holders.items():

@@ -32,7 +32,7 @@ class BuddyLocator:
     """Chooses buddies. It is asked when the membership changes, and at no other time."""
 
     def init(self, properties: Mapping[str, str]) -> None:
-        """Takes ``buddyLocatorProperties``. Raises ConfigError if they make no sense."""
+        """Take ``buddyLocatorProperties``. Raises ConfigError if they make no sense."""
 
     def get_buddies(self, members: Sequence[MemberFacts]) -> Sequence[Address]:
         """``members``: all members of the view in their order, turned so that the owner comes first."""

@@ -173,7 +173,7 @@ class BuddyMachine:
         self._end_step()
 
     def submit(self, call: BuddyCall, now: float) -> None:
-        """Begins a call. ``Completed`` ends it. The caller gives ids, and uses each of them once."""
+        """Begin a call. ``Completed`` ends it. The caller gives ids, and uses each of them once."""
         self.membership.now = now
         self.calls.submit(call)
         self._end_step()

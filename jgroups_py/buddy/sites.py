@@ -207,7 +207,7 @@ class Sites:
     # --- asking for something
 
     def ask(self, what: str, site: str = "", epoch: int = 0) -> None:
-        """Asks the coordinator for a promotion or a bootstrap, or tells it of an overflow."""
+        """Ask the coordinator for a promotion or a bootstrap, or tell it of an overflow."""
         coordinator = self._membership.coordinator
         ask = SiteAsk(what, site, epoch)  # type: ignore[arg-type]
         if what == "promote" or (what == "bootstrap" and site in self._outboxes):

@@ -68,7 +68,7 @@ class CacheBatch:
         return self._values.decode_all(node)
 
     async def exists(self, path: AnyPath) -> bool:
-        """Returns whether there is a node."""
+        """Return whether there is a node."""
         return await self._node(as_fqn(path)) is not None
 
     # --- writing

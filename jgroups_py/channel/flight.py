@@ -124,7 +124,7 @@ class FlightRecorder:
         return note
 
     def note(self, at: float, protocol: str, what: str, details: Mapping[str, Any]) -> None:
-        """Records one event."""
+        """Record one event."""
         ring = self._ring
         if len(ring) == EVENTS_MAX:
             self._dropped += 1
@@ -135,7 +135,7 @@ class FlightRecorder:
             self._wanted.set()
 
     def note_line(self, record: logging.LogRecord) -> None:
-        """Records a line of the log, if it is this member's."""
+        """Record a line of the log, if it is this member's."""
         channel = self._channel
         mine = channel.name, channel.cluster
         if (getattr(record, "member", None), getattr(record, "cluster", None)) == mine:
@@ -143,7 +143,7 @@ class FlightRecorder:
             self.note(channel.stack.machine.now, record.name.rpartition(".")[2], "log", line)
 
     async def run(self) -> None:
-        """Writes what is wanted, until cancelled."""
+        """Write what is wanted, until cancelled."""
         if self._file is None:
             return
         while True:
@@ -227,7 +227,7 @@ class _LogLines(logging.Handler):
 
 
 def _write(file: Path, text: str) -> None:
-    """Keeps the older files under other names, and writes this one whole."""
+    """Keep the older files under other names, and writes this one whole."""
     names = [file, *(file.with_name(f"{file.name}.{n}") for n in range(1, FILES_MAX))]
     for newer, older in reversed(list(pairwise(names))):
         if newer.exists():

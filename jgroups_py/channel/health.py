@@ -48,7 +48,7 @@ class HealthFile:
         self._begun = False
 
     def begin(self, nursery: trio.Nursery) -> None:
-        """Writes it now, and keeps it fresh from now on.
+        """Write it now, and keep it fresh from now on.
 
         Raises:
             ConfigError: it cannot be written.

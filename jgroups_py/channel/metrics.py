@@ -173,7 +173,7 @@ class MetricsPort:
         """Host and port, once it is open."""
 
     def begin(self, nursery: trio.Nursery) -> None:
-        """Opens the port, and answers from now on.
+        """Open the port, and answer from now on.
 
         Raises:
             ConfigError: it cannot be opened.

@@ -173,7 +173,7 @@ def _look_after(
     slow_reader_timeout: float | None,
     nursery: trio.Nursery,
 ) -> None:
-    """Begins what runs beside a channel that has joined."""
+    """Begin what runs beside a channel that has joined."""
     health.begin(nursery)
     metrics.begin(nursery)
     nursery.start_soon(flight.run)

@@ -1,4 +1,4 @@
-"""What an export port lets clients in with: tokens and certificates, read again from their files while it runs.
+"""Credentials of an export port: tokens and certificates, read again from their files while it runs.
 
     tokens          each TOKENS_EVERY seconds, if the file has changed
     certificates    each CERTIFICATES_EVERY seconds; new connections use new ones
@@ -27,7 +27,7 @@ _log = logging.getLogger("jgroups_py.export")
 TOKENS_EVERY: Final = 5.0
 CERTIFICATES_EVERY: Final = 60.0
 WARN_BEFORE: Final = 30 * 86400.0
-"""Seconds before its end at which a certificate is told, once a day."""
+"""Seconds before its end from which a certificate is logged, once a day."""
 _WARN_EVERY: Final = 86400.0
 
 
@@ -55,7 +55,7 @@ class ExportDoorway:
         self._tls = tls
         self._credentials: Credentials | None = None
         self._told: dict[str, str] = {}
-        """The last problem of each file: each is told once."""
+        """The last problem of each file; each is logged once."""
         self._warned_at = float("-inf")
         self.tokens = () if token is None else checked_tokens(token)
         self._read_tokens()
@@ -63,7 +63,7 @@ class ExportDoorway:
 
     @property
     def encrypts(self) -> bool:
-        """Whether connections have TLS."""
+        """Do connections have TLS?"""
         return self._tls is not None
 
     def session(self) -> tuple[ssl.SSLContext, bytes] | None:

@@ -29,7 +29,7 @@ PAUSE: Final = 0.02
 """Seconds before the second try. Each pause is twice the one before."""
 PAUSE_MAX: Final = 1.0
 TOLD_TRIES: Final = 50
-"""How often a member is asked at most whether its buddies have what is in its part, with ``PAUSE`` between."""
+"""The most questions to a member, ``PAUSE`` apart, whether its buddies have everything in its part."""
 
 
 @dataclass(frozen=True, slots=True)

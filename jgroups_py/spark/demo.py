@@ -91,7 +91,7 @@ class DemoTraffic(threading.Thread):
                 self.acknowledged += len(rows)
 
     def stop(self) -> None:
-        """Returns when the last write is acknowledged."""
+        """Return when the last write is acknowledged."""
         self._end.set()
         self.join()
 

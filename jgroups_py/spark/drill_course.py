@@ -39,7 +39,7 @@ class RunRecord(Lives):
         self.given: dict[Who, list[int]] = {}
         """The place in the log of each of its views."""
         self.silent: dict[Who, int] = {}
-        """From this place in the log on, what it says by itself is heard by nobody."""
+        """By member, the place in the log from which its own actions reach nobody."""
 
     @property
     def told(self) -> list[tuple[float, str]]:

@@ -36,7 +36,7 @@ def bins_of(seconds: Any) -> Any:
 
 
 def percentile(bins: Sequence[int], part: float) -> float:
-    """Seconds under which so large a part of the deliveries lies; NaN where there is none."""
+    """Return the seconds below which this part of the deliveries lies. NaN: there are none."""
     counts = np.cumsum(np.asarray(bins, dtype=np.int64))
     if not len(counts) or not counts[-1]:
         return float("nan")
@@ -150,7 +150,7 @@ class OriginRecord:
             yield "lost_inside", site, seqno, missing[seqno], None
 
     def _owed(self, member: Who, other: Had, lacks: Any) -> Any:
-        """Of what ``member`` lacks: what it should have, for ``other`` had it while they shared views."""
+        """Return what ``member`` lacks and must have, because ``other`` had it while they shared views."""
         owed = lacks & (other.t < NEVER)
         if not owed.any():
             return owed
@@ -162,7 +162,7 @@ class OriginRecord:
         return owed & (self.sent[: len(other.t)] >= since)
 
     def _taken(self) -> Iterator[tuple[str, str, int, None, float]]:
-        """For each fall of a coordinator: the first delivery elsewhere of what was sent after it."""
+        """Yield, for each fall of a coordinator, the first delivery elsewhere of a later message."""
         course, home = self.course, self.origin.site
         known = np.flatnonzero(self.sent > -NEVER)
         if not len(known):

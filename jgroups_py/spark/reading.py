@@ -54,7 +54,7 @@ class Slice(InputPartition):
 
 @dataclass(frozen=True)
 class Range(InputPartition):
-    """Changes of a log; of the first member, if it is there."""
+    """A range of a log, read at the first member if it is present."""
 
     member: Address
     map: str
@@ -95,7 +95,7 @@ class Opened:
 
 
 def opened(options: SparkOptions, under: Sequence[str]) -> Opened:
-    """Opens a snapshot at any member; at all of them, if each has a part (``open_parts``)."""
+    """Open a snapshot at any member; at all of them, if each has a part (``open_parts``)."""
     with options.connect() as client:
         name, _ = resolved(options, client)
         if not client.describe(name).parts:
@@ -162,7 +162,7 @@ class FilteredStateReader(StateReader):
 
 
 def narrowed(path: str, wanted: Sequence[str]) -> tuple[str, ...]:
-    """Of the paths, those within ``path``; ``path`` itself where it lies within one of them."""
+    """Return the paths within ``path``, or ``path`` itself if it lies within one of them."""
     inside = path.rstrip("/") + "/"
     under = []
     for value in dict.fromkeys(wanted):
@@ -174,7 +174,7 @@ def narrowed(path: str, wanted: Sequence[str]) -> tuple[str, ...]:
 
 
 def _above(prefix: str) -> str:
-    """The subtree in which all paths with a prefix are."""
+    """Return the subtree that contains all paths with a prefix."""
     if "\\" in prefix:
         return "/"  # an escape that is cut in two
     return prefix.rpartition("/")[0] or "/"
@@ -183,7 +183,7 @@ def _above(prefix: str) -> str:
 def ranges(
     client: ExportClient, options: SparkOptions, name: str, start: Offset, stop: Offset
 ) -> list[InputPartition]:
-    """The changes between two places, in parts that follow each other."""
+    """Return the changes between two places, in consecutive parts."""
     if start.at >= stop.at and start.log == stop.log:
         return [Range(client.address, name, start, stop)]
     total = client.find_offset(name, start).changes
@@ -257,7 +257,7 @@ class FollowedLog:
         return self._one.find_offset(self.map).offset
 
     def after(self, start: Offset, max_changes: int | None = None) -> Offset:
-        """The end, or a place with about so many changes after ``start``; ``start`` itself if nothing has come."""
+        """Return the end, or a place about ``max_changes`` after ``start``; ``start`` itself without changes."""
         if self._owners is not None:
             end = self._owners.after(start, max_changes)
         else:
@@ -342,7 +342,7 @@ class ChangesStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return start if end.origins == after.origins else _dict(end)
 
     def _miss(self, names: Sequence[str]) -> None:
-        """NoMember: of one that the others have in their view nothing was heard for too long."""
+        """Raise NoMember if a member of the others' view has been silent for too long."""
         now = time.monotonic()
         self._unreached = {name: self._unreached.get(name, now) for name in names}
         for name, since in self._unreached.items():

@@ -63,7 +63,7 @@ def _settled(options: SparkOptions, before: dict[Address, str]) -> None:
                 said = client.describe(options.map, options.kind)
         except NoMember:
             if gone == set(before.values()):
-                return  # nobody is left: the next attempt says so
+                return  # no member is left: the next attempt reports it
         else:
             if not gone & set(said.members):
                 return

@@ -34,13 +34,13 @@ _EXECUTOR = "CoarseGrainedExecutorBackend"
 
 @dataclass(frozen=True)
 class Standalone:
-    """``master``: what Spark is told. The processes are those of the master and the workers."""
+    """``master``: Spark's master URL. The processes are those of the master and the workers."""
 
     master: str
     processes: Sequence[subprocess.Popen[bytes]]
 
     def executors(self) -> list[psutil.Process]:
-        """The executors that run now: Java processes of the workers."""
+        """Return the running executors: Java processes of the workers."""
         return [
             process
             for process in self._below()

@@ -40,14 +40,14 @@ class StagedPart(WriterCommitMessage):
 
 
 class Writing:
-    """The base of both writers. It is made where the query is planned, so that a wrong token is told there."""
+    """The base of both writers. It is made where the query is planned, so that a wrong token fails there."""
 
     def __init__(self, options: SparkOptions, schema: Any) -> None:
         with options.connect() as client:
             self._map, kind = resolved(options, client)
             self._options = replace(options, members=(client.address,))
             self._member = client.address
-        kind.encoder(schema)  # a schema that does not fit is told at once
+        kind.encoder(schema)  # refuses a wrong schema at once
         self._kind = kind.name
         self._schema = schema
         self._job = uuid.uuid4().hex
@@ -88,7 +88,7 @@ class Writing:
         assert isinstance(last, Committed)
 
     def drop(self, messages: list[Any]) -> None:
-        """Drop the staged rows. The member itself forgets those that are not known here."""
+        """Drop the staged rows. The member forgets others by itself."""
         jobs = {(m.member, m.job) for m in messages if isinstance(m, StagedPart)}
         for member, job in jobs | {(self._member, self._job)}:
             try:

@@ -1,4 +1,4 @@
-"""Doorkeeper: counts what was refused, by cause, and tells it at a bounded rate.
+"""Doorkeeper: counts refusals by cause, and logs them at a bounded rate.
 
 A protocol says ``self.turn_away("replayed", source=...)``, whatever refuses without being a protocol (calls, the
 export port) holds a Doorkeeper of its own. For each cause:
@@ -30,10 +30,10 @@ SOURCES_MAX: Final = 5
 SOURCE_LENGTH: Final = 100
 """Characters of a source that are shown."""
 OTHER: Final = "other"
-"""The cause of what has no room for a cause of its own."""
+"""The cause of refusals beyond ``CAUSES_MAX``."""
 
 Source = bytes | str | tuple[str, int] | None
-"""Where something came from: an address, a network end ``(host, port)``, a name."""
+"""The origin of something refused: an address, a network end ``(host, port)``, a name."""
 
 
 class _Cause:
@@ -75,14 +75,14 @@ class Doorkeeper:
 
     @property
     def counts(self) -> dict[str, int]:
-        """How often so far, by cause. A known cause that never happened has 0."""
+        """Return the refusals so far by cause. A known cause without refusals has 0."""
         return {
             **dict.fromkeys(self._known, 0),
             **{cause: entry.total for cause, entry in self._causes.items()},
         }
 
     def turn_away(self, cause: str, source: Source = None, count: int = 1) -> None:
-        """Counts ``count`` refusals for ``cause``."""
+        """Count ``count`` refusals for ``cause``."""
         entry = self._causes.get(cause)
         if entry is None:
             if len(self._causes) >= CAUSES_MAX:
@@ -143,7 +143,7 @@ class Doorkeeper:
 
 
 def _host_of(source: Source) -> str | None:
-    """The part that makes two sources one: the host, whatever the port."""
+    """Return the host of a source, by which sources are distinguished."""
     match source:
         case None | "":
             return None

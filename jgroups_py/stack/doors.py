@@ -18,8 +18,8 @@ bridge of RELAY) does not inherit its parent's. A stack without a door pays one 
             self.inside(item)                               # to the protocol that has the handle
 
 ``outside`` and ``inside`` may be called any number of times, from either method and from a timer. A door has no timers
-and no settings of its own: those of the protocol that installed it are there for that (``self.timer(...)``), and a
-protocol that wants an answer for itself opens its port as usual, through its own door (``Consult``).
+and no settings of its own: it uses those of the protocol that installed it (``self.timer(...)``). If that protocol
+needs an answer itself, it opens its port as usual, through its own door (``Consult``).
 
 A door for streams (SEAL, TLS) lets a connection in when its peer has proved itself, not before:
 
@@ -71,29 +71,29 @@ class Door:
     # --- what a door decides
 
     def outgoing(self, item: Out) -> None:
-        """A protocol put ``item`` out."""
+        """Take an ``item`` that a protocol put out."""
         self.outside(item)
 
     def incoming(self, item: In) -> None:
-        """The driver handed ``item`` in, for a handle of this stack or one that the door holds."""
+        """Take an ``item`` of the driver, for a handle of this stack or one that the door holds."""
         self.inside(item)
 
     # --- what a door may use
 
     def outside(self, item: Out) -> None:
-        """Gives ``item`` to the driver."""
+        """Give ``item`` to the driver."""
         self._way.machine.put(item)
 
     def inside(self, item: In) -> None:
-        """Hands ``item`` to the protocol that has its handle."""
+        """Hand ``item`` to the protocol that has its handle."""
         self._way.inside(item)
 
     def hold(self, handle: Handle) -> None:
-        """Takes the inputs of an accepted connection that no protocol has. The stack closes it when it closes."""
+        """Take the inputs of an accepted connection that no protocol has. The stack closes it when it closes."""
         self._way.hold(handle)
 
     def drop(self, handle: Handle) -> None:
-        """Gives a held handle up: no more input comes from it."""
+        """Give a held handle up: no more input comes from it."""
         self._way.drop(handle)
 
 
@@ -126,7 +126,7 @@ class Doorway:
         self.door.outgoing(item)
 
     def close_held(self) -> tuple[Handle, ...]:
-        """The stack closes: gives back the handles that no protocol has."""
+        """Return, as the stack closes, the handles that no protocol has."""
         held = tuple(self._held)
         self._held.clear()
         return held
@@ -134,11 +134,11 @@ class Doorway:
     # --- what the machine calls
 
     def on_input(self, item: In) -> None:
-        """Hands an input to the door."""
+        """Hand an input to the door."""
         self.door.incoming(item)
 
     def check(self) -> None:
-        """Checks the protocols that an input has entered since the last check."""
+        """Check the protocols that an input has entered since the last check."""
         entered, self._entered = self._entered, {}
         for protocol in entered:
             protocol.check()

@@ -1,4 +1,4 @@
-"""exposure: what a stack does on the network. Each protocol tells its ports, and what it hides from strangers.
+"""exposure: a stack's ports on the network, and the traffic that it encrypts. Each protocol reports its part.
 
 A protocol answers two questions from its settings alone, before anything is opened:
 
@@ -76,12 +76,12 @@ class PortUse:
 
     @property
     def multicast(self) -> bool:
-        """The address is that of a multicast group."""
+        """Is the address that of a multicast group?"""
         return is_multicast(self.address)
 
     @property
     def local(self) -> bool:
-        """Nothing of it leaves this machine."""
+        """Does all of it stay on this machine?"""
         return is_loopback(self.bound) or is_loopback(self.address)
 
 

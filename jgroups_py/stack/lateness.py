@@ -30,14 +30,14 @@ class Lateness:
         self.threshold = threshold
         self.allowance = allowance
         self.lags = 0
-        """How often lateness was beyond the threshold."""
+        """The number of times that lateness was beyond the threshold."""
         self.longest = 0.0
         self._began = 0.0
         self._now = 0.0
         self._before = 0.0
 
     def note(self, late: float, now: float) -> bool:
-        """Notes that we are ``late``. Returns whether that is a lag."""
+        """Note that we are ``late``. Return whether that is a lag."""
         self._turn_over(now)
         self._now = max(self._now, late)
         self.longest = max(self.longest, late)
@@ -47,7 +47,7 @@ class Lateness:
         return True
 
     def recent(self, now: float) -> float:
-        """The worst lateness of the last 10 to 20 seconds."""
+        """Return the worst lateness of the last 10 to 20 seconds."""
         self._turn_over(now)
         return max(self._now, self._before)
 
@@ -58,11 +58,11 @@ class Lateness:
             self._began = now
 
     def patience(self, now: float) -> float:
-        """A time-out that waits for somebody else is to be longer by this."""
+        """Return the seconds by which a time-out for other members must be longer."""
         return min(ROUND_TRIP * self.recent(now), self.allowance)
 
     def forgiven(self, lag: float, before: float) -> float:
-        """One wait, already put off by ``before``, is put off by this much of ``lag``."""
+        """Return the part of ``lag`` by which a wait is put off, after ``before`` so far."""
         if lag >= self.allowance:
             return lag
         return max(0.0, min(lag, self.allowance - before))

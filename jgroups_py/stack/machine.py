@@ -37,7 +37,7 @@ from jgroups_py.values.native import mypyc_attr
 from jgroups_py.values.turned_away import TurnedAway
 
 Trace = Callable[[float, str, str, str, dict[str, Any]], None]
-"""It gets time, member's name, protocol's name, what happened, and details."""
+"""Called with time, member's name, protocol's name, event and details."""
 
 
 class Timer:
@@ -130,7 +130,7 @@ class Machine:
         """Is applied to the stack files of child stacks: host names become numbers. The simulator
         sets none."""
         self.turned_away: dict[str, int] = {}
-        """How often something was refused, by ``protocol.cause``; of all stacks, also of closed ones."""
+        """Refusals by ``protocol.cause``; of all stacks, closed ones included."""
         self.on_turned_away: Callable[[TurnedAway], None] | None = None
         """Gets each TurnedAway. It must not raise."""
         self.stacks: list[StackSide] = []
@@ -149,7 +149,7 @@ class Machine:
     # --- what the driver calls
 
     def handle(self, inputs: Iterable[In], now: float) -> None:
-        """Takes what happened, in order."""
+        """Take inputs, in order."""
         self.enter(now)
         handles = self._handles
         for item in inputs:
@@ -164,7 +164,7 @@ class Machine:
         self.leave()
 
     def advance(self, now: float) -> None:
-        """Fires every timer that is due, in the order of deadlines."""
+        """Fire every timer that is due, in the order of deadlines."""
         self.enter(now)
         timers = self._timers
         while timers and timers[0][0] <= now:
@@ -194,49 +194,49 @@ class Machine:
         return True
 
     def next_deadline(self) -> float | None:
-        """The latest time to call ``advance``. None: no timer runs."""
+        """Return the latest time to call ``advance``. None: no timer runs."""
         timers = self._timers
         while timers and not timers[0][2]._is_current(timers[0][3]):
             heapq.heappop(timers)
         return timers[0][0] if timers else None
 
     def take_outgoing(self) -> list[Out]:
-        """Returns the things to do, each once. Bundles everything that was sent since the last call."""
+        """Return the things to do, each once. Bundles everything that was sent since the last call."""
         self.take_flushes()
         out, self._outgoing = self._outgoing, []
         return out
 
     @property
     def has_outgoing(self) -> bool:
-        """``take_outgoing`` would return something."""
+        """Would ``take_outgoing`` return something?"""
         return bool(self._outgoing or self._flushers)
 
     def check(self) -> None:
-        """Checks the invariants of every protocol. Simulator and tests call this after a step."""
+        """Check the invariants of every protocol. Simulator and tests call this after a step."""
         for stack in self.stacks:
             for check in stack.checks:
                 check()
 
     def check_step(self) -> None:
-        """Checks the invariants that a step may have broken. Here these are all. The simulator's machine knows which."""
+        """Check the invariants that a step may have broken. Here these are all. The simulator's machine knows which."""
         self.check()
 
     # --- what stacks and protocols call
 
     def enter(self, now: float | None = None) -> None:
-        """Begins a step. Every call from outside is a step."""
+        """Begin a step. Every call from outside is a step."""
         if now is not None and now > self.now:
             self.now = now
         self._depth += 1
 
     def leave(self) -> None:
-        """Ends a step. Work that was put off runs now."""
+        """End a step. Work that was put off runs now."""
         self._depth -= 1
         if self._depth == 0 and self._soon:
             self._run_soon()
 
     def soon(self, callback: Callable[[], None]) -> None:
-        """Runs ``callback`` when the handler that is running now has returned."""
+        """Run ``callback`` when the handler that is running now has returned."""
         self._soon.append(callback)
 
     def _run_soon(self) -> None:
@@ -247,7 +247,7 @@ class Machine:
         self._depth -= 1
 
     def take_flushes(self) -> None:
-        """Bundles what waits, and leaves it outgoing. A stack that closes calls this first."""
+        """Bundle waiting messages, and leave them outgoing. A stack that closes calls this first."""
         while self._flushers:
             flushers, self._flushers = self._flushers, {}
             for flush in flushers:
@@ -255,7 +255,7 @@ class Machine:
             self._run_soon()
 
     def want_flush(self, flush: Callable[[], None]) -> None:
-        """Calls ``flush`` once when the driver next takes what is outgoing."""
+        """Call ``flush`` once when the driver next takes what is outgoing."""
         self._flushers[flush] = None
 
     def put(self, out: Out) -> None:
@@ -264,12 +264,12 @@ class Machine:
     def open(
         self, protocol: ProtocolSide, out: Bind | JoinGroup | Connect | Resolve | Consult
     ) -> None:
-        """Puts ``out`` and routes what happens to its handle to ``protocol``."""
+        """Put ``out`` and route its handle's inputs to ``protocol``."""
         self._handles[out.handle] = protocol
         self._outgoing.append(out)
 
     def route(self, handle: Handle, protocol: ProtocolSide) -> None:
-        """Routes inputs for ``handle`` (an accepted connection) to ``protocol``."""
+        """Route inputs for ``handle`` (an accepted connection) to ``protocol``."""
         self._handles[handle] = protocol
 
     def unroute(self, handle: Handle) -> None:
@@ -286,10 +286,10 @@ class Machine:
         return Timer(self, callback, name, owner)
 
     def linked(self, stack: StackSide) -> None:
-        """A stack is complete and about to start. The simulator's machine begins to watch it here."""
+        """Note that a stack is complete and about to start. The simulator's machine begins to watch it here."""
 
     def drop_timers(self, stack: StackSide) -> None:
-        """Drops a closed stack's timers at once: each would keep the whole stack until it is due."""
+        """Drop a closed stack's timers at once: each would keep the whole stack until it is due."""
         gone = [
             e for e in self._timers if (owner := e[2].owner) is not None and owner.stack is stack
         ]

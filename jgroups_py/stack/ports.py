@@ -1,4 +1,4 @@
-"""The language of a machine and its driver: what they say to each other. Nothing else crosses that line.
+"""The messages between a machine and its driver. Nothing else crosses that line.
 
 Out: things to do, executed in order by the driver (trio or simulated). In: things that happened.
 A ``handle`` is an int that the protocol chose with ``new_handle()``; only handles of accepted

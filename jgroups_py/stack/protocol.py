@@ -86,8 +86,8 @@ class Protocol:
 
     @classmethod
     def port_uses(cls, config: Any, place: TransportPlace) -> Sequence[PortUse]:
-        """The ports that this protocol opens or connects to with such settings (exposure.py). ``place``: where the
-        transport is."""
+        """Return the ports that this protocol opens or connects to with such settings (exposure.py). ``place``: the
+        transport's place."""
         return ()
 
     @classmethod
@@ -102,7 +102,8 @@ class Protocol:
 
     @classmethod
     def protects(cls, config: Any) -> Mapping[str, str]:
-        """Kinds of traffic (exposure.py) that this protocol encrypts with such settings, whoever carries them, and how."""
+        """Return the kinds of traffic (exposure.py) that this protocol encrypts with such settings over any carrier,
+        and how."""
         return {}
 
     Config: TypeAlias = ProtocolSettings
@@ -125,40 +126,40 @@ class Protocol:
     # --- handlers: override what you need
 
     def start(self) -> None:
-        """The stack is complete. Make timers and tables here."""
+        """Make timers and tables: the stack is complete."""
 
     def stop(self) -> None:
-        """The stack is being closed. It closes the sockets of this protocol itself."""
+        """Clean up: the stack is being closed. It closes this protocol's sockets itself."""
 
     def up(self, batch: Batch) -> None:
-        """Takes a batch from below."""
+        """Take a batch from below."""
         self.pass_up(batch)
 
     def down(self, batch: Batch) -> None:
-        """Takes a batch from above."""
+        """Take a batch from above."""
         self.pass_down(batch)
 
     def event_up(self, event: Event) -> None:
-        """Takes an event from below."""
+        """Take an event from below."""
         self.pass_event_up(event)
 
     def event_down(self, event: Event) -> None:
-        """Takes an event from above."""
+        """Take an event from above."""
         self.pass_event_down(event)
 
     def answer(self, query: Query) -> Any:
-        """Answers a query of another protocol. None lets the next one answer."""
+        """Answer a query of another protocol. None lets the next one answer."""
         return None
 
     def on_input(self, item: In) -> None:
-        """Something happened to a handle opened with ``open_port`` (or accepted on one)."""
+        """Take an input of a handle that was opened with ``open_port``, or accepted on one."""
         raise AssertionError(f"{self.name} opened a port but does not handle {item}")
 
     def check(self) -> None:
         """Assert the invariants."""
 
     def statistics(self) -> dict[str, int | float]:
-        """Counters and sizes by name. Counters are public int attributes set in ``start``, and what was turned away as
+        """Return counters and sizes by name. Counters are public int attributes set in ``start``, and refusals as
         ``turned_away_CAUSE``."""
         refused = self._doorkeeper.counts if self._doorkeeper else dict.fromkeys(self.turns_away, 0)
         return {
@@ -171,64 +172,64 @@ class Protocol:
         }
 
     def texts(self) -> dict[str, str]:
-        """Attributes that are words and change while the stack runs, by name: members, roles. Not for messages or secrets."""
+        """Return changing attributes that are words, by name: members, roles. Not for messages or secrets."""
         return {}
 
     def memory_limits(self, members: int) -> dict[str, int]:
-        """Attribute -> the bytes that this protocol holds at most for a group of ``members``, as the attribute
-        says. Count what Python needs, not payload alone."""
+        """Return attribute -> the most bytes that it lets this protocol hold in a group of ``members``. Count Python's
+        overhead, not payload alone."""
         return {}
 
     # --- what a protocol may use
 
     @property
     def now(self) -> float:
-        """The member's time in seconds."""
+        """Return the member's time in seconds."""
         return self.machine.now
 
     @property
     def random(self) -> Random:
-        """The member's generator, which a simulation seeds."""
+        """Return the member's random generator, which a simulation seeds."""
         return self.machine.random
 
     @property
     def local_address(self) -> UUID:
-        """The address of this member."""
+        """Return the address of this member."""
         return self.stack.address
 
     @property
     def cluster(self) -> str:
-        """The name of the cluster."""
+        """Return the name of the cluster."""
         return self.stack.cluster
 
     def timer(self, callback: Callable[[], None], name: str | None = None) -> Timer:
-        """Makes a timer, which does not run yet. ``callback`` is a method of ours, named ``_on_...``."""
+        """Make a timer, which does not run yet. ``callback`` is a method of ours, named ``_on_...``."""
         return self.machine.timer(callback, name or callback.__name__, self)
 
     def patience(self, seconds: float) -> float:
-        """Lengthens a time-out that waits for somebody else, when this process is late itself."""
+        """Lengthen a time-out that waits for somebody else, when this process is late itself."""
         machine = self.machine
         return seconds + machine.lateness.patience(machine.now)
 
     def ask_down(self, query: Query) -> Any:
-        """The first answer of the protocols below, top down. None: nobody answers."""
+        """Return the first answer of the protocols below, top down. None: no protocol answers."""
         return self.stack.ask(query, self, -1)
 
     def ask_up(self, query: Query) -> Any:
-        """The first answer of the protocols above, bottom up. None: nobody answers."""
+        """Return the first answer of the protocols above, bottom up. None: no protocol answers."""
         return self.stack.ask(query, self, 1)
 
     def name_of(self, member: Address | None) -> str:
-        """The logical name if known, else the address as text."""
+        """Return the logical name if known, else the address as text."""
         return self.stack.name_of(member)
 
     def consume(self, batch: Batch) -> None:
-        """Gives the flow-control credits of ``batch`` back, which this layer keeps to itself."""
+        """Give the flow-control credits of ``batch`` back, which this layer keeps to itself."""
         if batch.credits:
             self.pass_event_down(Consumed(batch.credits))
 
     def open_port(self, out: Bind | JoinGroup | Connect | Resolve | Consult) -> None:
-        """Opens a socket or connection under a handle from ``new_handle``. Its result goes to ``on_input``."""
+        """Open a socket or connection under a handle from ``new_handle``. Its result goes to ``on_input``."""
         stack = self.stack
         stack.ports[out.handle] = self
         if stack.doorway is None:
@@ -237,11 +238,11 @@ class Protocol:
             stack.doorway.open(out)
 
     def new_handle(self) -> Handle:
-        """A handle for ``open_port`` that no other port has."""
+        """Return a new handle for ``open_port``."""
         return self.machine.new_handle()
 
     def put(self, out: Out) -> None:
-        """Gives the driver something to do. A door of this stack (doors.py) has it first."""
+        """Hand an output to the driver. A door of this stack (doors.py) gets it first."""
         doorway = self.stack.doorway
         if doorway is None:
             self.machine.put(out)
@@ -249,7 +250,7 @@ class Protocol:
             doorway.put(out)
 
     def adopt(self, handle: Handle) -> None:
-        """Takes the inputs of an accepted connection. Call it on ``Accepted``."""
+        """Take the inputs of an accepted connection. Call it on ``Accepted``."""
         stack = self.stack
         stack.ports[handle] = self
         if stack.doorway is None:
@@ -258,12 +259,12 @@ class Protocol:
             stack.doorway.adopt(handle)
 
     def forget_port(self, handle: Handle) -> None:
-        """The handle was closed, by us or by the peer. No more input comes from it."""
+        """Forget a handle that was closed, by us or by the peer. No more input comes from it."""
         self.stack.ports.pop(handle, None)
         self.machine.unroute(handle)
 
     def open_stack(self, stack: str, cluster: str, owner: StackOwner, **options: Any) -> StackSide:
-        """Opens a child stack of the same member (stack file name or path). It is not connected yet."""
+        """Open a child stack of the same member (stack file name or path). It is not connected yet."""
         return self.stack.open_child(stack, cluster, owner, **options)
 
     def turn_away(self, cause: str, source: Source = None, count: int = 1) -> None:
@@ -279,7 +280,7 @@ class Protocol:
             self.trace("turned away", cause=cause, **where)
 
     def trace(self, what: str, **details: Any) -> None:
-        """Tells a watching simulator or log what happens. Costs nothing when nobody watches."""
+        """Report an event to a watching simulator or log. It costs nothing without a watcher."""
         trace = self.machine.trace
         if trace is not None:
             trace(self.machine.now, self.machine.name, self.name, what, details)

@@ -64,7 +64,7 @@ SERVICES: Final = {
 """The services that protocols of this package provide."""
 
 SHOWN_MAX: Final = 5
-"""One error tells so many problems of a stack, and how many more there are."""
+"""Problems of a stack that one error lists; it counts the rest."""
 CHANNEL_NEEDS: Final = (TRANSPORT, VIEWS)
 """The services that a channel needs, whatever the protocols of its stack need."""
 
@@ -88,7 +88,7 @@ class _Layer:
 
 
 def examine(stack: StackConfig, built: Sequence[tuple[type[Any], Any]]) -> Findings:
-    """Finds what is missing or in the wrong place. ``built`` is ``config.build(stack)``."""
+    """Find what is missing or in the wrong place. ``built`` is ``config.build(stack)``."""
     layers = [_Layer(p, cls) for p, (cls, _) in zip(stack.protocols, built, strict=True)]
     missing = {service: ["the channel"] for service in CHANNEL_NEEDS if not _who(layers, service)}
     problems = [
@@ -130,7 +130,7 @@ def _who(layers: Sequence[_Layer], service: str) -> list[_Layer]:
 
 
 def _unmet(layers: Sequence[_Layer], kind: str, missing: dict[str, list[str]]) -> list[ConfigError]:
-    """Finds what the layers' ``kind`` (needs, wants) asks for and is not there, or on the wrong side.
+    """Find the services that the layers' ``kind`` (needs, wants) names and that are missing or on the wrong side.
 
     A service is told once, for all who ask for it; ``missing`` has those that
     were told before, and gets the others."""
@@ -179,7 +179,7 @@ def _missing(service: str, askers: Sequence[str]) -> str:
 
 
 def _transports(layers: Sequence[_Layer]) -> list[ConfigError]:
-    """A stack has one transport, at the bottom."""
+    """Check that a stack has one transport, at the bottom."""
     found = _who(layers, TRANSPORT)
     if len(found) > 1:
         names = " and ".join(layer.name for layer in found)
@@ -191,7 +191,7 @@ def _transports(layers: Sequence[_Layer]) -> list[ConfigError]:
 
 
 def _unusable(stack: StackConfig, built: Sequence[tuple[type[Any], Any]]) -> Iterator[ConfigError]:
-    """Yields what attributes name outside the stack file and cannot be used, and sizes that do not fit together."""
+    """Yield unusable things that attributes name outside the stack file, and sizes that do not fit together."""
     for protocol, (_, config) in zip(stack.protocols, built, strict=True):
         if (error := verified(protocol, config)) is not None:
             yield error
@@ -199,7 +199,7 @@ def _unusable(stack: StackConfig, built: Sequence[tuple[type[Any], Any]]) -> Ite
 
 
 def _unset(stack: StackConfig) -> list[ConfigError]:
-    """Finds variables with neither a value nor a default."""
+    """Find variables with neither a value nor a default."""
     return [
         ConfigError(
             f'"{attribute.text}" has a variable that is not set and has no default '

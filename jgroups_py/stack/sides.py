@@ -32,34 +32,34 @@ class StackOwner(Interface):
     """The side above the top protocol."""
 
     def deliver(self, batch: Batch) -> None:
-        """Takes a run of messages. ``Stack.consumed`` gives its credits back."""
+        """Take a run of messages. ``Stack.consumed`` gives its credits back."""
 
     def notify(self, event: Event) -> None:
-        """Takes an event that reached the top: ViewChange, StateRequested, Failed, ..."""
+        """Take an event that reached the top: ViewChange, StateRequested, Failed, ..."""
 
 
 class ProtocolSide(Interface):
-    """A protocol, as its machine sees it."""
+    """A protocol's side towards its machine."""
 
     name: str
 
     @property
     def stack(self) -> StackSide:
-        """The stack it is in."""
+        """Return its stack."""
 
     def on_input(self, item: In) -> None:
-        """Something happened to one of its handles."""
+        """Take an input of one of its handles."""
 
     def check(self) -> None:
         """Asserts its invariants."""
 
 
 class DoorwaySide(Interface):
-    """The place of a door in its stack, as protocols see it. doors.py says what the names mean."""
+    """The place of a door in its stack, for protocols. doors.py explains the names."""
 
     @property
     def door(self) -> Any:
-        """The door itself."""
+        """Return the door itself."""
 
     def open(self, item: Bind | JoinGroup | Connect | Resolve | Consult, /) -> None: ...
 
@@ -69,7 +69,7 @@ class DoorwaySide(Interface):
 
 
 class StackSide(Interface):
-    """A stack, as its machine and its protocols see it. stack.py says what the names mean."""
+    """A stack's side towards its machine and its protocols. stack.py explains the names."""
 
     name: str
     address: UUID
@@ -79,27 +79,27 @@ class StackSide(Interface):
 
     @property
     def parent(self) -> StackSide | None:
-        """The stack whose protocol opened this one."""
+        """Return the stack whose protocol opened this one."""
 
     @property
     def children(self) -> Sequence[StackSide]:
-        """The stacks that its protocols opened."""
+        """Return the stacks that its protocols opened."""
 
     @property
     def protocols(self) -> Sequence[Any]:
-        """Bottom first."""
+        """Return its protocols, bottom first."""
 
     @property
     def checks(self) -> Sequence[Callable[[], None]]:
-        """The invariants of its protocols."""
+        """Return the invariants of its protocols."""
 
     @property
     def ports(self) -> dict[Handle, Any]:
-        """The handles that its protocols opened."""
+        """Return the handles that its protocols opened."""
 
     @property
     def doorway(self) -> DoorwaySide | None:
-        """Where its door stands. None: it has no door."""
+        """Return the place of its door. None: it has no door."""
 
     def install(self, door: Any) -> None: ...
 

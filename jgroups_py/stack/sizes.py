@@ -1,4 +1,4 @@
-"""Whether the pieces of large messages fit into the transport's packets.
+"""Checks that the pieces of large messages fit into the transport's packets.
 
 A piece that does not fit never leaves, and its receivers ask for it for ever. ``services.examine`` asks here.
 """

@@ -88,7 +88,7 @@ class Stack:
         self.machine.linked(self)
 
     def install(self, door: Door) -> None:
-        """Sets the door of this stack (doors.py). A protocol calls this in its ``start``."""
+        """Set the door of this stack (doors.py). A protocol calls this in its ``start``."""
         if self.doorway is not None:
             raise ConfigError(
                 f"a stack has one door, and this one has two: {self.doorway.door.name} and {door.name}"
@@ -142,7 +142,7 @@ class Stack:
             self.parent.children.remove(self)
 
     def send(self, batch: Batch) -> None:
-        """Sends a run, and sets its ``src``."""
+        """Send a run, and set its ``src``."""
         if batch.src is None:
             batch.src = self.address
         self.machine.enter()
@@ -150,24 +150,24 @@ class Stack:
         self.machine.leave()
 
     def event_down(self, event: Event) -> None:
-        """Hands an event to the top protocol."""
+        """Hand an event to the top protocol."""
         self.machine.enter()
         self._event_down(event)
         self.machine.leave()
 
     def consumed(self, batch: Batch) -> None:
-        """The owner has taken ``batch``. Its credits go back to the sender."""
+        """Give the credits of ``batch`` back to the sender: the owner has taken it."""
         if batch.credits:
             self.event_down(Consumed(batch.credits))
 
     # --- looking
 
     def find(self, cls: type[P]) -> P | None:
-        """The protocol of that class, for owners and tests. Protocols ask with queries."""
+        """Return the protocol of that class, for owners and tests. Protocols ask with queries."""
         return next((p for p in self.protocols if isinstance(p, cls)), None)
 
     def ask(self, query: Query, asker: Protocol | None = None, direction: int = -1) -> Any:
-        """The first answer on the way ``direction`` (-1 down, 1 up) from ``asker`` (None: top)."""
+        """Return the first answer in ``direction`` (-1 down, 1 up) from ``asker`` (None: top)."""
         if asker is None:
             index = len(self.protocols) if direction < 0 else -1
         else:
@@ -185,7 +185,7 @@ class Stack:
         return self.names.get(member) or str(member)
 
     def statistics(self) -> dict[str, dict[str, int | float]]:
-        """Counters and sizes of every protocol, bottom first."""
+        """Return counters and sizes of every protocol, bottom first."""
         return {p.name: p.statistics() for p in self.protocols}
 
     # --- child stacks
@@ -200,7 +200,7 @@ class Stack:
         attributes: Mapping[str, str] | None = None,
         properties: Mapping[str, str] | None = None,
     ) -> Stack:
-        """A stack of the same member under the same driver; see ``Protocol.open_stack``.
+        """Open a stack of the same member under the same driver; see ``Protocol.open_stack``.
 
         ``properties`` override those that this stack was opened with."""
         known = {**self.properties, **(properties or {})}
@@ -223,7 +223,7 @@ def make_protocols(
     properties: Mapping[str, str] | None = None,
     prepare: Callable[[StackConfig], StackConfig] | None = None,
 ) -> list[Protocol]:
-    """Makes the protocols of a stack file (or packaged name), bottom first. Applies overrides, then
+    """Make the protocols of a stack file (or packaged name), bottom first. Apply overrides, then
     ``prepare``."""
     config = load_stack(stack, properties=properties)
     if attributes:
@@ -234,7 +234,7 @@ def make_protocols(
 
 
 def _first(protocols: Sequence[Protocol], handler: str, end: Any) -> Any:
-    """The handler of the first protocol that does not merely pass on."""
+    """Return the handler of the first protocol that does not merely pass on."""
     base = getattr(Protocol, handler)
     for protocol in protocols:
         if getattr(type(protocol), handler) is not base or handler in attributes(protocol):

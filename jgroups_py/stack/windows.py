@@ -72,7 +72,7 @@ class RunStore:
         return first + len(self.runs[first].payloads) - 1
 
     def append(self, first: int, run: Batch) -> None:
-        """Adds a run that begins above everything stored."""
+        """Add a run that begins above everything stored."""
         self.firsts.append(first)
         self.runs[first] = run
         count = len(run.payloads)
@@ -80,7 +80,7 @@ class RunStore:
         self.size += run.length + _PER_RUN + _PER_MESSAGE * count
 
     def insert(self, first: int, run: Batch) -> list[tuple[int, Batch]]:
-        """Adds those parts of a run that are not stored yet, and returns them, ascending."""
+        """Add those parts of a run that are not stored yet, and return them, ascending."""
         if first > self.last:
             self.append(first, run)
             return [(first, run)]
@@ -97,7 +97,7 @@ class RunStore:
         return pieces
 
     def pop_at(self, first: int) -> Batch | None:
-        """Takes out the run that begins exactly there."""
+        """Take out the run that begins exactly there."""
         run = self.runs.pop(first, None)
         if run is not None:
             del self.firsts[bisect_left(self.firsts, first)]
@@ -134,7 +134,7 @@ class RunStore:
         return spans
 
     def drop_to(self, seqno: int) -> int:
-        """Forgets the runs that end at or below ``seqno``. Returns how many messages these were.
+        """Forget the runs that end at or below ``seqno``. Return how many messages these were.
 
         A run that goes on above it stays whole: cutting it would cost more than it frees.
         """
@@ -161,7 +161,7 @@ class RunStore:
         self.count = self.size = 0
 
     def check(self) -> None:
-        """Checks that runs ascend, do not overlap, and are counted. Runs that were checked before, and look the
+        """Check that runs ascend, do not overlap, and are counted. Runs that were checked before, and look the
         same from both ends, are not checked again while the sums agree."""
         firsts = self.firsts
         assert len(self.runs) == len(firsts)
@@ -235,7 +235,7 @@ class ReceiveWindow:
         return self.delivered + self.pending.count < self.known
 
     def add(self, first: int, run: Batch) -> list[tuple[int, Batch]]:
-        """Takes a run in and returns what is new of it. ``next`` hands out what is in order.
+        """Take a run in and return its new parts. ``next`` hands out what is in order.
 
         The caller hands out new out-of-band messages at once, if they are ``fresh``. They are marked here.
         """
@@ -268,7 +268,7 @@ class ReceiveWindow:
         return found
 
     def skip(self, first: int, run: Batch) -> None:
-        """Takes a run in that is handed out to nobody."""
+        """Take in a run that is never handed out."""
         for low, _ in self.pending.insert(first, run):
             self.early[low] = None
         self.known = max(self.known, first + len(run.payloads) - 1)
@@ -294,7 +294,7 @@ class ReceiveWindow:
             self.delivered += len(run.payloads)
 
     def split_at(self, seqno: int) -> None:
-        """Cuts the pending run that begins at or below ``seqno`` and goes on beyond it."""
+        """Cut the pending run that begins at or below ``seqno`` and goes on beyond it."""
         pending = self.pending
         index = bisect_right(pending.firsts, seqno) - 1
         if index < 0:
@@ -311,7 +311,7 @@ class ReceiveWindow:
                 self.early[seqno + 1] = None
 
     def forget_pending(self) -> None:
-        """Drops pending runs, as if nothing had come after what was handed out in order."""
+        """Drop pending runs, as if nothing had come after what was handed out in order."""
         runs = self.pending.runs
         beyond = [
             n for first in self.early for n in range(first, first + len(runs[first].payloads))
@@ -322,7 +322,7 @@ class ReceiveWindow:
         self.known = self.delivered
 
     def move_to(self, delivered: int) -> None:
-        """Goes on after ``delivered``, and forgets pending messages up to there."""
+        """Go on after ``delivered``, and forget pending messages up to there."""
         old, early = self.pending, self.early
         self.pending, self.early = RunStore(), {}
         self.delivered = delivered

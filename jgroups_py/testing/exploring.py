@@ -182,7 +182,7 @@ def explore(
     shrink_runs: int = RUNS_MAX,
     folder: Path = FOLDER,
 ) -> Report:
-    """Plays the schedule of each seed: faults, healing, checks after every step and at rest.
+    """Play the schedule of each seed: faults, healing, checks after every step and at rest.
 
     The first that violates something is made smaller, as long as the same check fails (at most
     ``shrink_runs`` runs, and a minute), written to ``folder/SEED.json``, and raised as
@@ -236,7 +236,7 @@ class _Own(Stacks):
 
 
 def check_schedule(cluster: Factory, schedule: Schedule, file: Path | None = None) -> RunOutcome:
-    """Plays one schedule. Raises ``PropertyViolated`` if anything is violated; ``file``: where the
+    """Play one schedule. Raises ``PropertyViolated`` if anything is violated; ``file``: where the
     schedule stands, for the message."""
     outcome = cluster(schedule.seed).play(schedule)
     for problem in outcome.problems[:1]:

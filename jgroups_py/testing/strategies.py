@@ -162,7 +162,7 @@ def fault_schedules(
     seconds: float = 20.0,
     messages: int = 100,
 ) -> Schedule:
-    """Schedules for ``cluster``, to be played with ``check_schedule(cluster, schedule)``; arguments
+    """Schedule for ``cluster``, to be played with ``check_schedule(cluster, schedule)``; arguments
     as for ``explore``. Hypothesis makes a failing one smaller itself."""
     seed = draw(st.integers(0, 1000))
     base = draw_schedule(cluster(seed), seed, [], seconds=seconds, messages=messages)

@@ -1,4 +1,4 @@
-"""Settings of TLS: which files hold the credentials, and what is asked of the other side."""
+"""Settings of TLS: the files of credentials, and the demands on the other side."""
 
 from __future__ import annotations
 

@@ -543,8 +543,8 @@ def _continues(first: Header, other: Header, distance: int) -> bool:
 def _follow(
     r: Reader, data: bytes, start: int, message: WireMessage, payloads: list[Any], left: int
 ) -> int:
-    """Takes the messages that continue the run of ``message`` (which began at ``start``) as far as
-    their bytes can be predicted. Returns how many."""
+    """Take the messages that continue the run of ``message`` (which began at ``start``) as far as
+    their bytes can be predicted. Return how many."""
     pos, size = r.pos, len(message.payload)
     at = pos - size - 4 - start  # of the length, within a message
     head = bytearray(data[start : start + at + 4])

@@ -111,7 +111,7 @@ class Reader:
     # Bytes
 
     def skip(self, size: int) -> int:
-        """Advances over ``size`` bytes and returns where they start."""
+        """Advance over ``size`` bytes and returns where they start."""
         pos = self.pos
         if size < 0:
             self.fail(f"negative length {size}")

@@ -317,7 +317,7 @@ class Discovery(Protocol):
         self.send_request(batch)
 
     def _ask_to_prove(self, member: Address, nonce: Address) -> None:
-        """Sends a request in the name of ``nonce``. Java members answer to the sender of a request, which they locate by the
+        """Send a request in the name of ``nonce``. Java members answer to the sender of a request, which they locate by the
         request's data."""
         data = PingData(nonce, 0, self.stack.name, self.physical, (member,))
         batch = self._message(

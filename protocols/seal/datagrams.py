@@ -138,7 +138,7 @@ class Datagrams:
         return head + cipher.encrypt(head[NONCE_AT:], data, head)
 
     def _new_seal(self) -> Aead:
-        """Makes the cipher and the head for the key that writes."""
+        """Make the cipher and the head for the key that writes."""
         writer = self._ring.writer
         self._seal = cipher = derived(
             writer.secret, b"datagrams", self._suite, self._cluster(), self._sender
@@ -172,7 +172,7 @@ class Datagrams:
         return self._take(item, known, plain)
 
     def _take(self, item: Datagram, known: Known, plain: bytes) -> Iterable[Datagram]:
-        """Returns an authenticated DATA packet of a known sender, if it comes for the first time."""
+        """Return an authenticated DATA packet of a known sender, if it comes for the first time."""
         known.heard_at = self._now()
         verdict = known.window.take(int.from_bytes(item.data[24:HEAD_SIZE], "big"))
         if verdict is not Verdict.NEW:

@@ -248,7 +248,7 @@ class SealDoor(Door):
             self.inside(ConnectFailed(handle, False, "closed before the peer had proved itself"))
 
     def _refuse(self, handle: Handle, guarded: _Guarded, cause: str) -> None:
-        """Closes a connection at once."""
+        """Close a connection at once."""
         self._by.turn_away(cause, guarded.peer)
         proved = guarded.until is None
         self._forget(handle)

@@ -152,7 +152,7 @@ def read_ring(file: str) -> Ring:
 
 
 def _key(words: list[str]) -> RingKey:
-    """Reads the words of one line. A word is shown only if it cannot be a key's."""
+    """Read the words of one line. A word is shown only if it cannot be a key's."""
     if words[0] != "key" or len(words) != 4:
         raise ValueError(
             f"is not a line of a key ring: key ID TIME SECRET has 4 words, this line has {len(words)}"

@@ -179,7 +179,7 @@ class Stream:
         return self._with_writer() if self.phase is Phase.OPEN else b""
 
     def _with_writer(self) -> bytes:
-        """Writes with the first key of the ring from now on."""
+        """Write with the first key of the ring from now on."""
         writer = self._ring.writer
         if self._sent.key.id == writer.id:
             return b""

@@ -159,7 +159,7 @@ class AUTH(Protocol):
         self.pass_down(batch)
 
     def _is_checked(self, type: GmsType, payload: Any) -> bool:
-        """Returns whether such a message needs a token."""
+        """Return whether such a message needs a token."""
         if type in _REQUESTS:
             return True
         if type not in _ANSWERS or not self.config.auth_coord:
@@ -181,7 +181,7 @@ class AUTH(Protocol):
                 self.consume(one)
 
     def _is_good(self, one: Batch, header: GmsHeader) -> bool:
-        """Returns whether the token of a message is good. If not, it was counted and its sender told."""
+        """Return whether the token of a message is good. If not, it was counted and its sender told."""
         src = one.src
         shown = one.headers.get(self.protocol_id)
         if not isinstance(shown, AuthHeader) or src is None:

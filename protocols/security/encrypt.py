@@ -109,7 +109,7 @@ class Encrypt(Protocol):
             self.encrypt_and_pass(batch)
 
     def cipher(self, key: bytes) -> Cipher:
-        """Returns the cipher for a key."""
+        """Return the cipher for a key."""
         return Cipher(self._how, key, self.machine.secrets)
 
     def key_for(self, version: bytes | None, batch: Batch) -> Cipher | None:
@@ -170,7 +170,7 @@ class Encrypt(Protocol):
                 yield one, part.with_header(self.protocol_id, _header(cipher, iv))
 
     def _counted(self, batch: Batch, cipher: Cipher) -> Iterator[tuple[Batch, Batch]]:
-        """Yields parts of a batch, each with payloads or without."""
+        """Yield parts of a batch, each with payloads or without."""
         start = 0
         for is_null, group in groupby(batch.payloads, lambda payload: payload is None):
             payloads = list(group)
@@ -221,7 +221,7 @@ class Encrypt(Protocol):
                 self._decrypt(batch, header, cipher)
 
     def takes(self, header: EncryptHeader) -> bool:
-        """Returns whether a message with such a header is decrypted."""
+        """Return whether a message with such a header is decrypted."""
         return header.type == EncryptType.DATA
 
     def _decrypt(self, batch: Batch, header: EncryptHeader, cipher: Cipher) -> None:
@@ -277,7 +277,7 @@ class Encrypt(Protocol):
         self.pass_up(replace(inner, src=batch.src, dest=batch.dest, credits=batch.credits))
 
     def refuse(self, cause: str, batch: Batch) -> None:
-        """Drops a batch for one of the causes in ``turns_away``."""
+        """Drop a batch for one of the causes in ``turns_away``."""
         self.turn_away(cause, batch.src, len(batch))
 
     # --- looking

@@ -30,7 +30,7 @@ class MemberKeys(NamedTuple):
 
 
 def encode_keys(entries: Iterable[MemberKeys]) -> bytes:
-    """Returns the list as bytes."""
+    """Return the list as bytes."""
     entries = tuple(entries)
     w = Writer()
     w.i32(len(entries))
@@ -43,7 +43,7 @@ def encode_keys(entries: Iterable[MemberKeys]) -> bytes:
 
 
 def read_keys(payload: bytes | memoryview) -> tuple[tuple[MemberKeys, ...], bytes]:
-    """Returns the list and the payload behind it.
+    """Return the list and the payload behind it.
 
     Raises:
         RemoteProtocolError: the bytes begin with no such list.

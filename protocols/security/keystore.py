@@ -152,7 +152,7 @@ def _friendly_name(bag: DerElement) -> str:
 
 
 def _secret(wrapped: DerElement, password: str) -> bytes:
-    """Decrypts a SecretBag: a type and an EncryptedPrivateKeyInfo, which has the key's bytes in a PrivateKeyInfo."""
+    """Decrypt a SecretBag: a type and an EncryptedPrivateKeyInfo, which has the key's bytes in a PrivateKeyInfo."""
     encrypted = whole(wrapped.child(0, SEQUENCE).child(1).child(0, OCTETS).content)
     plain = _decrypt(encrypted.child(0, SEQUENCE), encrypted.child(1, OCTETS).content, password)
     try:
@@ -195,7 +195,7 @@ def _iterations(element: DerElement) -> int:
 
 
 def _plain(cipher: Cipher[modes.CBC], data: bytes, block: int) -> bytes:
-    """Decrypts and takes the padding off."""
+    """Decrypt and take the padding off."""
     if len(data) % block:
         raise BadDer
     plain = cipher.decryptor().update(data)
@@ -221,7 +221,7 @@ def _check_mac(mac: DerElement, safe: bytes, password: str) -> None:
 def _pkcs12_key(
     digest: str, password: str, salt: bytes, rounds: int, purpose: int, size: int
 ) -> bytes:
-    """Derives bytes from a password (RFC 7292, appendix B.2)."""
+    """Derive bytes from a password (RFC 7292, appendix B.2)."""
     block = 128 if digest in ("sha384", "sha512") else 64
     text = (password + "\0").encode("utf-16-be")
     filled = _filled(salt, block) + _filled(text, block)
@@ -290,7 +290,7 @@ def _skip_jceks_entry(r: Reader, kind: int) -> None:
 
 
 def _unsealed(sealed: dict[str, bytes | str], password: str) -> bytes:
-    """Decrypts a SealedObject of the algorithm PBEWithMD5AndTripleDES. It holds a SecretKeySpec or a KeyRep."""
+    """Decrypt a SealedObject of the algorithm PBEWithMD5AndTripleDES. It holds a SecretKeySpec or a KeyRep."""
     data, parameters = sealed.get("encryptedContent"), sealed.get("encodedParams")
     if not isinstance(data, bytes) or not isinstance(parameters, bytes):
         raise BadDer

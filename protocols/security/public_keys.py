@@ -47,11 +47,11 @@ class PublicKeys:
         )
 
     def listed(self, members: Iterable[Address]) -> tuple[MemberKeys, ...]:
-        """Returns the known keys of ``members``, for a list."""
+        """Return the known keys of ``members``, for a list."""
         return tuple(MemberKeys(m, key.encoded) for m in members if (key := self.of(m)) is not None)
 
     def add_joiner(self, joiner: Address, encoded: bytes, now: float) -> None:
-        """Keeps the key that a joiner sent.
+        """Keep the key that a joiner sent.
 
         Raises:
             UnusableKey: it cannot be used.
@@ -70,11 +70,11 @@ class PublicKeys:
         self._joiners[joiner] = key, now
 
     def forget_joiner(self, joiner: Address) -> None:
-        """Forgets the key of a joiner that was refused."""
+        """Forget the key of a joiner that was refused."""
         self._joiners.pop(joiner, None)
 
     def add_listed(self, entries: Iterable[MemberKeys]) -> None:
-        """Keeps the keys of a member's list.
+        """Keep the keys of a member's list.
 
         Raises:
             UnusableKey, OtherKey: as ``add_joiner``, for one of them. The others are kept.

@@ -56,7 +56,7 @@ class PublicKey(NamedTuple):
 
 
 def read_public_key(encoded: bytes) -> PublicKey:
-    """Returns the key that the bytes are.
+    """Return the key that the bytes are.
 
     Raises:
         UnusableKey: they are none, or it is too short or too long.
@@ -74,14 +74,14 @@ def read_public_key(encoded: bytes) -> PublicKey:
 
 
 def encrypt(key: PublicKey, text: bytes, digest: str, random_bytes: RandomBytes) -> bytes:
-    """Returns the bytes that only the owner of ``key`` can decrypt. ``digest``: a value of PADDINGS."""
+    """Return the bytes that only the owner of ``key`` can decrypt. ``digest``: a value of PADDINGS."""
     size = (key.n.bit_length() + 7) // 8
     padded = _oaep(text, size, digest, random_bytes) if digest else _pkcs1(text, size, random_bytes)
     return pow(int.from_bytes(padded, "big"), key.e, key.n).to_bytes(size, "big")
 
 
 def room(key: PublicKey, digest: str) -> int:
-    """Returns the most bytes that ``encrypt`` takes."""
+    """Return the most bytes that ``encrypt`` takes."""
     padding = 2 * hashlib.new(digest).digest_size + 2 if digest else _PKCS1_PADDING
     return (key.n.bit_length() + 7) // 8 - padding
 
@@ -138,7 +138,7 @@ class KeyPair:
         )
 
     def decrypt(self, data: bytes) -> bytes:
-        """Returns the text that was encrypted for this member.
+        """Return the text that was encrypted for this member.
 
         Raises:
             UnusableKey: it was not encrypted for this member, or was altered.

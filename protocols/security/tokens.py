@@ -50,11 +50,11 @@ class Token(ABC):
 
     @abstractmethod
     def show(self, random_bytes: RandomBytes) -> Streamable:
-        """Returns the token that this member shows to others."""
+        """Return the token that this member shows to others."""
 
     @abstractmethod
     def admits(self, token: Streamable | None, claim: SenderFacts) -> bool:
-        """Returns whether a sender with such a token may join."""
+        """Return whether a sender with such a token may join."""
 
 
 class FixedMembershipToken(Token):

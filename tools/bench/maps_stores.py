@@ -199,7 +199,7 @@ STORES: Final[dict[str, BenchStore]] = {
 
 
 def until(condition: Callable[[], object]) -> None:
-    """Waits for it. TimeoutError after START_SECONDS."""
+    """Wait for it. TimeoutError after START_SECONDS."""
     end = time.monotonic() + START_SECONDS
     while not condition():
         if time.monotonic() > end:

@@ -51,7 +51,7 @@ class StressHost:
         self._written = 0
 
     def write(self, half: int, rate: float, begin: float, until: float) -> int:
-        """Puts to one half of the keys until a time of this machine's clock. How many puts.
+        """Put to one half of the keys until a time of this machine's clock. How many puts.
 
         What is due is counted from ``begin``, when the run began, so what was late is made good. Each burst has what is due before the next one.
         """

@@ -58,7 +58,7 @@ class SimulatedGroup:
         return sum(t.bytes_received for t in transports if t is not None)
 
     def cost(self, what: str, act: Callable[[], Any]) -> Row:
-        """Runs ``act``; returns what it cost all members together."""
+        """Run ``act``; return what it cost all members together."""
         packets, size, began = self.world.packets, self.bytes_received(), self.world.now
         cpu = time.process_time()
         act()

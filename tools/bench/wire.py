@@ -40,7 +40,7 @@ def _time(action: Callable[[], object], messages: int) -> tuple[float, float]:
 
 
 def measure(name: str, payloads: Sequence[bytes], relay: bool = False) -> float:
-    """Prints one line; returns the median of encoding plus decoding in microseconds."""
+    """Print one line; return the median of encoding plus decoding in microseconds."""
     batch = _batch(payloads, relay)
     packets = encode_packets([batch], "demo")
     encode = _time(lambda: encode_packets([batch], "demo"), len(payloads))

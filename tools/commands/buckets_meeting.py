@@ -1,4 +1,4 @@
-"""How commands of administrators join an instance, and tell what they do."""
+"""Joining an instance, and printing progress, for commands of administrators."""
 
 from __future__ import annotations
 
@@ -68,6 +68,6 @@ class Meeting:
 
 
 def tell(text: str) -> None:
-    """Lines for people. Names of others steer no terminal."""
+    """Print lines for people. Names from others cannot steer the terminal."""
     click.echo("\n".join(shown(line, LINE_MAX) for line in text.splitlines()))
     sys.stdout.flush()

@@ -1,4 +1,4 @@
-"""What ``jgroups-py doctor`` finds on this machine: interface, ports, hosts, multicast, MTU, buffers, clock.
+"""The checks of ``jgroups-py doctor`` on this machine: interface, ports, hosts, multicast, MTU, buffers, clock.
 
 ``examine_machine`` asks ``driver.probes`` for facts. The functions named ``judge_...`` turn facts into findings, and open
 nothing.
@@ -39,7 +39,7 @@ PROBE_SIZE: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class DoctorFinding:
-    """``check``: what was looked at. ``text``: the sentence for people. ``facts``: JSON values."""
+    """``check``: the subject. ``text``: the sentence for people. ``facts``: JSON values."""
 
     check: str
     state: State
@@ -143,7 +143,8 @@ def judge_ports(use: PortUse, ports: probes.Ports) -> DoctorFinding:
 
 
 def judge_host(use: PortUse, problems: dict[int, str]) -> DoctorFinding:
-    """Does somebody listen where the stack sends members? ``problems``: port -> why not, or an empty text."""
+    """Judge whether a member listens where the stack sends requests. ``problems``: port -> why not, or an empty
+    text."""
     place = f"{use.address}[{_listed(tuple(problems))}]"
     facts = {"protocol": use.protocol, "host": use.address, "ports": problems, "at": None}
     open_ports = [port for port, problem in problems.items() if not problem]

@@ -1,4 +1,4 @@
-"""``jgroups-py doctor --cluster NAME``: joins as a member does, and says why it meets nobody.
+"""``jgroups-py doctor --cluster NAME``: joins as a member does, and explains why it meets nobody.
 
 ``Witness`` takes the events of the stack's trace. ``reasons`` makes sentences of them, and opens nothing.
 """
@@ -29,7 +29,7 @@ SHOWN_MAX: Final = 5
 
 @dataclass
 class Witness:
-    """What a member saw of others while it tried to join.
+    """A member's observations of others during its join.
 
     ``asked``: coordinator -> requests to join that were sent to it. ``refused``: (protocol, cause) -> how often.
     ``versions`` and ``clusters``: those of others, as far as there is room for them.
@@ -155,7 +155,7 @@ async def try_to_join(
 
 
 def _hints(channel: Channel) -> list[str]:
-    """What this machine knows of others, as a member that stays alone logs it."""
+    """Return hints about others on this machine, as a member that stays alone logs them."""
     groups: dict[tuple[str, int], None] = {}
     for protocol in channel.stack.protocols:
         around = protocol.answer(Surroundings())

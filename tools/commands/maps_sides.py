@@ -1,4 +1,4 @@
-"""What ``jgroups-py maps diff`` compares: the map in a folder, or that of a host at HOST:PORT/NAME."""
+"""The sides of ``jgroups-py maps diff``: the map in a folder, or that of a host at HOST:PORT/NAME."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Remote:
 
 
 def remote_named(text: str, tls: TlsSettings | None, insecure: bool) -> Remote | None:
-    """The side that HOST:PORT/NAME means; None: it is a folder. ConfigError: it is neither."""
+    """Return the side named by HOST:PORT/NAME. None: it is a folder. ConfigError: it is neither."""
     if (Path(text) / "data.mdb").exists():
         return None
     match = _REMOTE.fullmatch(text)

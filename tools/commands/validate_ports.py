@@ -1,4 +1,4 @@
-"""What ``jgroups-py validate`` says about ports, a firewall's rules, and traffic in clear."""
+"""The part of ``jgroups-py validate`` about ports, a firewall's rules, and traffic in clear."""
 
 from __future__ import annotations
 

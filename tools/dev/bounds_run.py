@@ -29,13 +29,13 @@ SETTLED: Final = 1.0
 STANDS: Final = 20.0
 """A group stands for up to so long before a fault: longer than all timers that do not belong to detection."""
 GIVE_UP: Final = 600.0
-"""Seconds after which a fault that nobody has noticed is never noticed."""
+"""Seconds after which an unnoticed fault counts as never noticed."""
 SITES: Final = {"NYC": "ABC", "SFO": "TS"}
 
 
 @dataclass(frozen=True, slots=True)
 class MeasuredFault:
-    """One fault. ``seconds``: None if nobody has noticed. All are virtual seconds."""
+    """One fault, in virtual seconds. ``seconds`` None: nobody has noticed it."""
 
     what: str
     stack: str
@@ -91,7 +91,7 @@ def _detection(stack: str, kind: str, seed: int, latency: float) -> float | None
 
 
 def _stand(world: World, members: list[Member], chance: random.Random) -> None:
-    """Waits until all are one group, and has them send something."""
+    """Wait until all are one group, and let them send something."""
     complete = partial(_are_one, world, members)
     if not world.run_until(complete, limit=120):
         raise JGroupsError("the simulated members do not become a group with this stack")
@@ -162,6 +162,6 @@ def _relay(member: Member) -> Any:
 
 
 def _met(group: list[Member]) -> bool:
-    """Whether a member of the group relays, and has a session with the other site."""
+    """Does a member of the group relay, with a session to the other site?"""
     statuses = [_relay(member).status() for member in group]
     return any(s.role == "relay" and any(s.sessions.values()) for s in statuses)

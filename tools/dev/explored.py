@@ -1,4 +1,4 @@
-"""What the commands of the lab have in common: many seeds are explored, one is played again."""
+"""The common part of the lab's commands: exploring many seeds, and playing one again."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def explored(
     stop_after: float | None = None,
     first: bool = False,
 ) -> tuple[list[Result], float]:
-    """Plays all seeds and tells on standard error what was violated. Results by seed, and real seconds. ``first``:
+    """Play all seeds and print violations on standard error. Return results by seed, and real seconds. ``first``:
     no seed is begun after the first violation."""
     begun = time.monotonic()
     results: list[Result] = []
@@ -94,7 +94,7 @@ def explore_or_replay(
 
 
 def told_again(job: Job, what: str) -> int:
-    """Plays a seed or a file and prints its story. 0: nothing was violated; 1: something was."""
+    """Play a seed or a file and print its story. 0: nothing was violated; 1: something was."""
     outcome, _ = played_again(job, what)
     for line in outcome.story:
         print(line)
@@ -118,7 +118,7 @@ def is_seed(what: str) -> bool:
 
 
 def played_again(job: Job, what: str) -> tuple[RunOutcome, str]:
-    """Plays a seed, or a file of any kind; and the command that does so. Raises ``ConfigError``, ``OSError``."""
+    """Play a seed, or a file of any kind. Return also the command that does so. Raises ``ConfigError``, ``OSError``."""
     if is_seed(what):
         seed, back_end = int(what), job.back_end
         profile = back_end.profile_of(job.profile, seed)
@@ -128,6 +128,6 @@ def played_again(job: Job, what: str) -> tuple[RunOutcome, str]:
 
 
 def tell_story(outcome: RunOutcome) -> None:
-    """What happened and what was violated, on standard error."""
+    """Print the events and violations on standard error."""
     for line in [*outcome.story, *map(str, outcome.problems)]:
         print(line, file=sys.stderr)

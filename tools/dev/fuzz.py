@@ -140,7 +140,7 @@ def _replay(file: Path, targets: list[Attacked], hang_cpu: int) -> int:
 
 
 def _written(finding: FuzzFinding, hang_cpu: int) -> dict[str, str]:
-    """Makes the finding small and writes it down."""
+    """Make the finding small and write it down."""
     data = shrunk(finding, catalogue()[finding.target], hang_cpu)
     name = finding.target.replace(":", "-")
     file = FOLDER / f"{name}-{hashlib.sha256(data).hexdigest()[:8]}.bin"

@@ -272,7 +272,7 @@ class _Member(Child):
 
 
 async def measure(plan: MemoryPlan, progress: Callable[[str], None]) -> dict[str, Any]:
-    """Runs one scenario; the result is an object of ``memory --json``.
+    """Run one scenario; the result is an object of ``memory --json``.
 
     Raises:
         ChildError: a member did not join or died.

@@ -148,7 +148,7 @@ def _can_move(nodes: dict[Path, dict[str, Any]], what: Call) -> bool:
 
 
 def _do(nodes: dict[Path, dict[str, Any]], what: Call) -> Any:
-    """Changes ``nodes``; the result."""
+    """Change ``nodes`` and return the result."""
     path = what.path
     node = nodes.get(path)
     match what.do:

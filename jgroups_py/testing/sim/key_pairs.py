@@ -16,7 +16,7 @@ _ROUNDS: Final = 8
 
 @functools.lru_cache(maxsize=256)
 def seeded_key_pair(seed: str, bits: int = BITS) -> bytes:
-    """Returns a private key of RSA as DER (PKCS #8), which ``seed`` alone decides. It has BITS, whatever is asked for."""
+    """Return a private key of RSA as DER (PKCS #8), which ``seed`` alone decides. It has BITS, whatever is asked for."""
     # Only simulations of members that encrypt need the library.
     from cryptography.hazmat.primitives import serialization
     from cryptography.hazmat.primitives.asymmetric import rsa

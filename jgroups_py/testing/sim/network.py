@@ -83,7 +83,7 @@ class Network:
         return self.inside if self.sites[source] == self.sites[dest] else self.between
 
     def cut(self, groups: Iterable[Iterable[str]], *, one_way: bool = False) -> int:
-        """Cuts every group of hosts off from every other; hosts not named are cut off from
+        """Cut every group of hosts off from every other; hosts not named are cut off from
         nobody. ``one_way``: only packets from an earlier group to a later one are dropped.
         Returns a token for ``heal``."""
         token = self._new_token()

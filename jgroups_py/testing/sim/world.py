@@ -122,7 +122,7 @@ class World:
         properties: Mapping[str, str] | None = None,
         with_state: bool = False,
     ) -> Member:
-        """Starts a member now; it joins as time goes on. A name may be used again when its former
+        """Start a member now; it joins as time goes on. A name may be used again when its former
         bearer is gone: the new one is a new incarnation at the same network address.
 
         ``stack``: a stack file, or who makes the protocols."""

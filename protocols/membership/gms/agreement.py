@@ -235,7 +235,7 @@ class Agreement:
         return put_off
 
     def view_installed(self) -> None:
-        """Ends every round that is not for a later view: NAKACK2 forgets the departed. A member that we ask in
+        """End every round that is not for a later view: NAKACK2 forgets the departed. A member that we ask in
         our round may have had this view before us."""
         view = self._group.view
         assert view is not None
@@ -388,7 +388,7 @@ class Agreement:
         return self.evaluate()
 
     def is_at_goals(self) -> bool:
-        """Returns whether we have delivered just what our round agreed on of members of the view. Messages of
+        """Return whether we have delivered just what our round agreed on of members of the view. Messages of
         members that departed before cannot be fetched. A round of another coordinator may have taken us
         elsewhere."""
         view, known, round = self._group.view, self._out.delivered() or Digest(), self._round
@@ -593,7 +593,7 @@ class Agreement:
         return Digest({**known.seqnos, me: (sent, sent)})
 
     def _freeze(self, staying: tuple[Address, ...]) -> Digest | None:
-        """Takes nothing more from anybody but ``staying``, and holds what those send until the view. Returns
+        """Take messages of ``staying`` only, and hold them until the view. Return
         how far everybody has been delivered."""
         view = self._group.view
         assert view is not None

@@ -688,7 +688,7 @@ class GMS(Protocol):
     def multicast_view(
         self, view: View, expect: tuple[Address, ...], digest: Digest | None = None
     ) -> None:
-        """Sends ``view`` to the members of the view installed now. The caller installs it. Members in ``expect``
+        """Send ``view`` to the members of the view installed now. The caller installs it. Members in ``expect``
         will acknowledge it."""
         old = self.view
         assert old is not None

@@ -78,7 +78,7 @@ class _Peer:
             self.after()
 
     def after(self) -> None:
-        """Takes what the machine put out, and judges."""
+        """Take what the machine put out, and judges."""
         machine = self.machine
         for out in machine.take():
             if isinstance(out, SendMessage):

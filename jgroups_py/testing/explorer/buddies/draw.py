@@ -263,7 +263,7 @@ def _delicate(machine: BuddyMachine) -> bool:
 
 
 def come_to_rest(world: BuddyWorld, scheduler: Scheduler | None) -> None:
-    """Delivers everything there is; merges the parts; judges. Without scheduler: pair by pair."""
+    """Deliver everything, merge the parts, and judge. Without scheduler: pair by pair."""
 
     def take(step: Step) -> bool:
         return scheduler._take(step) if scheduler is not None else world.step(step)

@@ -41,14 +41,14 @@ miss views. missed: as merges, while members miss views, those of merges, too. s
 
 
 def explore(seed: int, profile: str) -> tuple[BuddySchedule, RunOutcome]:
-    """Draws and plays one schedule."""
+    """Draw and plays one schedule."""
     if profile in SITE_PROFILES:
         return SiteScheduler(seed, profile).run()
     return Scheduler(seed, profile).run()
 
 
 def replay(schedule: BuddySchedule) -> RunOutcome:
-    """Plays a schedule that was drawn before. ``story``: the steps that could be taken."""
+    """Play a schedule that was drawn before. ``story``: the steps that could be taken."""
     several = schedule.setting.other is not None
     world: BuddyWorld | WorldSites = (
         WorldSites(schedule.setting) if several else BuddyWorld(schedule.setting)

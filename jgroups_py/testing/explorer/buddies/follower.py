@@ -43,7 +43,7 @@ class LogFollower:
         machine.follow(kept)
 
     def look(self, machines: Mapping[Address, BuddyMachine]) -> None:
-        """Takes what is promised."""
+        """Take what is promised."""
         for me in [me for me in self.journals if me not in machines]:
             del self.journals[me]
         ends: dict[Address, int] = {}

@@ -197,7 +197,7 @@ def _named(kind: str, pair: Pair) -> Step:
 
 
 def sites_come_to_rest(sites: WorldSites, scheduler: SiteScheduler | None) -> None:
-    """Delivers everything, lets time pass until nothing is left to be told; judges."""
+    """Deliver everything, lets time pass until nothing is left to be told; judges."""
 
     def take(step: Step) -> bool:
         return scheduler.take(step) if scheduler is not None else sites.step(step)

@@ -35,7 +35,7 @@ class Cover:
         self._edges: Edges = set()
 
     def watch(self, run: Callable[[], object]) -> Edges:
-        """Calls ``run``, whose exceptions go on; the pairs are those up to then."""
+        """Call ``run``, whose exceptions go on; the pairs are those up to then."""
         before = sys.gettrace()
         edges: Edges = set()
         self._edges = edges

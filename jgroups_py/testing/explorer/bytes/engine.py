@@ -123,7 +123,7 @@ def shares(targets: Sequence[Attacked], inputs: int) -> dict[str, int]:
 
 
 def fuzz(plan: FuzzPlan, tell: Callable[[str], None] = lambda text: None) -> FuzzReport:
-    """Runs the plan. Findings are as they were found: see ``shrunk``."""
+    """Run the plan. Findings are as they were found: see ``shrunk``."""
     return _Run(plan, tell).run()
 
 

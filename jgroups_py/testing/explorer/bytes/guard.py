@@ -77,7 +77,7 @@ class Guard:
     def run(
         self, action: Callable[[], object], errors: tuple[type[Exception], ...]
     ) -> Violation | None:
-        """Calls ``action``; None when it returned or raised one of ``errors``. May be called within
+        """Call ``action``; None when it returned or raised one of ``errors``. May be called within
         itself: the inner action has its own time."""
         outer, self._running = self._running, True
         self._ticks = 0

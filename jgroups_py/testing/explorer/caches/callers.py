@@ -78,7 +78,7 @@ class CallHistory:
         what: Call,
         action: Action,
     ) -> RecordedCall | None:
-        """Calls ``action``, which answers the result. None: it certainly did not happen."""
+        """Call ``action``, which answers the result. None: it certainly did not happen."""
         entry = RecordedCall(caller, member, what, self.now(), self.note(member))
         self.entries.append(entry)
         try:

@@ -405,7 +405,7 @@ class CacheStage:
             await self._restart(member.name)
 
     def _watch(self, member: StageMember, cache: TreeCache) -> None:
-        """Follows the views of a member to whom everything is replicated."""
+        """Follow the views of a member to whom everything is replicated."""
         replication = cache._replication
         if isinstance(replication, BuddyReplication):
             manager = replication.manager
@@ -604,7 +604,7 @@ class CacheStage:
             self._network.healed()
 
     async def _restart(self, name: str) -> None:
-        """Starts a member that does not run. One that is leaving is waited for."""
+        """Start a member that does not run. One that is leaving is waited for."""
         former = self._members.get(name)
         if former is not None:
             if not former.gone and not former.closing.is_set():

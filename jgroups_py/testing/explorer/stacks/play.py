@@ -26,7 +26,7 @@ START_SECONDS: Final = 3.0
 
 
 def try_stack(schedule: Schedule, file: str) -> None:
-    """Starts the first member for a moment. ``ConfigError``, naming ``file``: its stack cannot be
+    """Start the first member for a moment. ``ConfigError``, naming ``file``: its stack cannot be
     made, or has no such attributes. Anything else that goes wrong is a finding."""
     scene = Scene(schedule, None)
     off = logging.root.manager.disable

@@ -144,7 +144,7 @@ class Scene:
         )
 
     def restart(self, name: str) -> Member | None:
-        """Starts it again, unless it is running or saying goodbye still."""
+        """Start it again, unless it is running or saying goodbye still."""
         former = self.cast.world.member(name, self.site_of[name])
         if former.host.alive and not former.host.vanished:
             return None
@@ -210,7 +210,7 @@ class Scene:
         self.send(member, load.count, load.size, load.to)
 
     def send(self, member: Member, count: int, size: int, to: str = "all") -> bool:
-        """Sends so many messages, unless its application is told to wait."""
+        """Send so many messages, unless its application is told to wait."""
         dest: Member | None = None
         if to == "one":
             dest = self._next_dest(member)

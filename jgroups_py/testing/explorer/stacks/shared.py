@@ -351,7 +351,7 @@ class _Peer:
     # --- what goes
 
     def push(self) -> None:
-        """Sends what the machine wants sent, as far as flow control lets it."""
+        """Send what the machine wants sent, as far as flow control lets it."""
         if self._pushing or not self.member.alive:
             return
         self._pushing = True
