@@ -126,6 +126,7 @@ async def open_cluster(
     places = {
         host.host_id: _place_of(host, addresses or {}, cluster) for host in cluster.hosts.values()
     }
+    _check_places(cluster, places, addresses or {})
     links = TcpLinks(
         listen=places.pop(host_id), peers=tuple(places.values()), tls=tls, insecure=insecure
     )
@@ -238,6 +239,26 @@ def _options_of(
         **one.options,
     }
     return cast(MapOptions, options)
+
+
+def _check_places(
+    cluster: ClusterConfig, places: Mapping[int, str], addresses: Mapping[str, str]
+) -> None:
+    """Each host has a place of its own, and each address is of a host."""
+    names = {host.connect_uri for host in cluster.hosts.values()}
+    for name in addresses:
+        if name not in names:
+            known = ", ".join(sorted(names))
+            raise ConfigError(f'no connectUri is "{name}" ({known})', file=cluster.source)
+    first: dict[str, HostConfig] = {}
+    for host in cluster.hosts.values():
+        other = first.setdefault(places[host.host_id], host)
+        if other is not host:
+            raise ConfigError(
+                f"cluster.{host.name}.connectUri: {places[host.host_id]} is that of {other.name}, too",
+                file=cluster.source,
+                line=host.line,
+            )
 
 
 def _place_of(host: HostConfig, addresses: Mapping[str, str], cluster: ClusterConfig) -> str:

@@ -1,6 +1,6 @@
 """Locks of keys: for changes that read first. They are ranges of a lock file, so they are free when their process dies.
 
-Keys share ``LOCKS`` ranges. Each range has a thread lock in front, because a range belongs to the whole process.
+Keys share ``LOCKS`` ranges. A range belongs to the whole process, so a table says which thread has it.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import os
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from struct import pack_into
 from typing import Final
@@ -26,34 +27,60 @@ PAUSE_MAX: Final = 0.01
 _FLOCK: Final = "hhqqi4x"
 
 
+@dataclass(slots=True)
+class _Held:
+    """A range of this process."""
+
+    thread: int
+    keys: list[bytes]
+    """Several if calls are nested."""
+
+
 class KeyLocks:
     """``timeout``: how long a caller waits for a locked key."""
 
     def __init__(self, file: Path, timeout: float) -> None:
         self._handle = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         self._timeout = timeout
-        self._threads = [threading.Lock() for _ in range(64)]
+        self._mutex = threading.Lock()
+        self._held: dict[int, _Held] = {}
         self._closed = False
 
     def take(self, key: bytes) -> bool:
         """Take the lock of a key until ``release``. False: another caller on this host has it."""
         place = crc32(key) % LOCKS
-        lock = self._threads[place % len(self._threads)]
-        if not lock.acquire(blocking=False):
-            return False
-        taken = False
-        try:
-            taken = self._range(fcntl.F_WRLCK, place)
-        finally:
-            if not taken:
-                lock.release()
-        return taken
+        with self._mutex:
+            if place in self._held or not self._range(fcntl.F_WRLCK, place):
+                return False
+            self._held[place] = _Held(threading.get_ident(), [key])
+            return True
+
+    def take_nested(self, key: bytes) -> bool:
+        """The same in threads, where a function that changes one key may change others. Two keys may share a range.
+
+        MapBusy: this thread has the key already, and would wait for itself.
+        """
+        with self._mutex:
+            held = self._held.get(crc32(key) % LOCKS)
+            if held is not None and held.thread == threading.get_ident():
+                if key in held.keys:
+                    raise MapBusy(f"key {key[:40]!r} is changed by the call around this one")
+                held.keys.append(key)
+                return True
+        return self.take(key)
 
     def release(self, key: bytes) -> None:
+        """Nothing happens in a forked child, whose parent has the lock."""
         place = crc32(key) % LOCKS
-        if not self._closed:
-            self._range(fcntl.F_UNLCK, place)
-        self._threads[place % len(self._threads)].release()
+        with self._mutex:
+            held = self._held.get(place)
+            if held is None:
+                return
+            held.keys.remove(key)
+            if not held.keys:
+                del self._held[place]
+                if not self._closed:
+                    self._range(fcntl.F_UNLCK, place)
 
     def pauses(self, key: bytes) -> Iterator[float]:
         """Yield the seconds to wait before each further ``take``. Raises MapBusy after ``timeout``."""

@@ -402,6 +402,10 @@ class SharedFile:
         with self._open_still():
             return self._locks.take(key)
 
+    def _try_nested(self, key: bytes) -> bool:
+        with self._open_still():
+            return self._locks.take_nested(key)
+
     def unlock(self, key: bytes) -> None:
         with self._lock:
             self._locks.release(key)
@@ -412,9 +416,9 @@ class SharedFile:
 
     @contextmanager
     def locked(self, key: bytes) -> Iterator[None]:
-        """Hold the lock of a key. MapBusy after ``lock_timeout``."""
+        """Hold the lock of a key, in a thread. MapBusy after ``lock_timeout``, or at once if this thread holds it already."""
         pauses = self.pauses(key)
-        while not self.try_lock(key):
+        while not self._try_nested(key):
             time.sleep(next(pauses))
         try:
             yield

@@ -31,8 +31,9 @@ def place_from(place: str, what: str) -> tuple[str, int]:
     """Read HOST:PORT or [IPV6]:PORT. Raises ConfigError that begins with ``what``."""
     host, colon, port = place.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
-    if not colon or not host or not port.isascii() or not port.isdigit() or int(port) > 65_535:
-        raise ConfigError(f'{what} must be HOST:PORT, port 0 to 65535, got "{place}"')
+    is_number = port.isascii() and port.isdigit() and len(port) <= 5
+    if not colon or not host or not is_number or int(port) > 65_535:
+        raise ConfigError(f'{what} must be HOST:PORT, port 0 to 65535, got "{place:.100}"')
     return host, int(port)
 
 

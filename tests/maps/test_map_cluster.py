@@ -92,9 +92,21 @@ async def test_what_a_cluster_file_lacks_is_told_with_line_and_key(tmp_path: Pat
             {"host_id": 1},
             r'seed_cluster.yaml:3: cluster.host1.connectUri: "hostport1" is not HOST:PORT',
         ),
+        (
+            {"host_id": 1, "addresses": {f"hostport{n}": f"127.0.0.1:{n}" for n in (1, 2, 3, 9)}},
+            r'seed_cluster.yaml: no connectUri is "hostport9" \(hostport1, hostport2, hostport3\)',
+        ),
+        (
+            {"host_id": 1, "addresses": {f"hostport{n}": "127.0.0.1:1" for n in (1, 2, 3)}},
+            r"yaml:4: cluster.host2.connectUri: 127.0.0.1:1 is that of host1, too",
+        ),
+        (
+            {"host_id": 1, "addresses": {"hostport1": "127.0.0.1:" + "1" * 5_000}},
+            r'yaml:3: cluster.host1.connectUri: ".*" is not HOST:PORT',
+        ),
     ):
         with pytest.raises(ConfigError, match=problem):
-            async with open_cluster(SAMPLE, folder=tmp_path, **options):  # type: ignore[arg-type]
+            async with open_cluster(SAMPLE, folder=tmp_path, **options):
                 pass
     file = tmp_path / "c.yaml"
     file.write_text(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import math
+import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,7 +14,15 @@ import msgspec
 import pytest
 
 from jgroups_py import ConfigError, blocking
-from jgroups_py.maps import MapChange, MapError, MapFileError, MapTypeError, PerField, Replication
+from jgroups_py.maps import (
+    MapBusy,
+    MapChange,
+    MapError,
+    MapFileError,
+    MapTypeError,
+    PerField,
+    Replication,
+)
 from jgroups_py.maps.feed import Skipped
 
 HERE: dict[str, Any] = {"identifier": 1, "listen": "127.0.0.1:0"}
@@ -177,3 +187,40 @@ def test_a_map_that_cannot_listen_says_so_at_once(
         assert m["a"] == b"x" and not m.statistics().replicates
         with pytest.raises(ConfigError, match="cannot listen"):
             m.close()
+
+
+def test_a_call_inside_a_call_may_change_any_other_key_and_not_the_same_one(tmp_path: Path) -> None:
+    """Keys share locks, so one of many pairs would wait for itself."""
+    with _opened(tmp_path, key=str, value=int, lock_timeout=30.0) as m:
+
+        def also(_: int | None) -> int:
+            for number in range(5_000):  # more than there are locks
+                m.increment(f"other{number}")
+            return 1
+
+        assert m.update("key", also) == 1
+        assert all(m[f"other{number}"] == 1 for number in range(5_000))
+        with pytest.raises(MapBusy, match="key b'key' is changed by the call around this one"):
+            m.update("key", lambda _: m.increment("key"))
+        assert m.update("key", lambda old: old + 1) == 2  # and the lock is free
+
+
+def test_a_child_that_was_forked_inside_a_call_leaves_the_lock_to_its_parent(
+    tmp_path: Path,
+) -> None:
+    with _opened(tmp_path, key=str, value=int) as m:
+        parent, status = os.getpid(), [-1]
+
+        def forks(old: int) -> int:
+            pid = os.fork()
+            if pid:
+                status[0] = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+            return old + 1
+
+        m["key"] = 0
+        try:
+            m.update("key", forks)
+        finally:
+            if os.getpid() != parent:
+                os._exit(sys.exc_info()[0] is not None)
+        assert status == [0] and m["key"] == 1
