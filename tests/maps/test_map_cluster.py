@@ -98,7 +98,7 @@ async def test_what_a_cluster_file_lacks_is_told_with_line_and_key(tmp_path: Pat
         ),
         (
             {"host_id": 1, "addresses": {f"hostport{n}": "127.0.0.1:1" for n in (1, 2, 3)}},
-            r"yaml:4: cluster.host2.connectUri: 127.0.0.1:1 is that of host1, too",
+            r"yaml:7: cluster.host2.connectUri: 127.0.0.1:1 is that of host1, too",
         ),
         (
             {"host_id": 1, "addresses": {"hostport1": "127.0.0.1:" + "1" * 5_000}},
