@@ -13,5 +13,5 @@ sys.path.insert(0, str(HERE))
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if HERE in item.path.parents and item.path.name != "test_attack_table.py":
+        if item.path.parent == HERE and item.path.name != "test_attack_table.py":
             item.add_marker(pytest.mark.sockets)

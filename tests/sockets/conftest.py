@@ -10,12 +10,13 @@ import pytest
 from jgroups_py.driver import MulticastProbe, probe_multicast
 from jgroups_py.tools.commands.mperf_ports import free_block
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "api"))  # toy.py
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE.parent / "api"))  # toy.py
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if Path(__file__).parent in item.path.parents:
+        if item.path.parent == HERE:
             item.add_marker(pytest.mark.sockets)
 
 
