@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 from jgroups_py.drill.file.bucket_keys import COUNTS
 from jgroups_py.drill.file.model import Expectation
-from jgroups_py.drill.judge.evidence import Evidence
+from jgroups_py.drill.judge.evidence import Evidence, who_of
 from jgroups_py.drill.judge.figures import INTERRUPTIONS, Figures, Recovery
 from jgroups_py.drill.judge.flows import Wait, longest_wait, percentile
 from jgroups_py.drill.judge.live_judge import (
@@ -35,7 +35,7 @@ from jgroups_py.drill.judge.live_judge import (
     told_wrongly,
     twice,
 )
-from jgroups_py.drill.judge.rules import NEVER, Fault, Rules, Who, held, largest
+from jgroups_py.drill.judge.rules import NEVER, Fault, Who, detections, held, largest
 from jgroups_py.drill.log import DrillRecord
 
 
@@ -116,7 +116,7 @@ def judge(evidence: Evidence, *, expect: Sequence[Expectation] = ()) -> BucketVe
         judged=list(seen.ends),
         operations=list(seen.operations.values()),
         reads=seen.reads,
-        detections=[fall.detected for fall in Rules(evidence, None, 0.0).falls()],
+        detections=detections(evidence),
     )
     verdict.interruptions = [
         _interruption(fault, verdict) for fault in evidence.faults if fault.event in INTERRUPTIONS
@@ -159,7 +159,7 @@ class _Seen:
         self.orders: list[tuple[Who, bool]] = []
         for record in evidence.marks:
             if record.event in ("put", "acked", "failed", "got", "census", "ordered"):
-                who = Who(str(record.site), str(record.member), record.incarnation)
+                who = who_of(record)
                 self._add(record, record.detail or {}, who, evidence)
 
     def _add(
@@ -298,5 +298,4 @@ def _count(evidence: Evidence, seen: _Seen, verdict: BucketVerdict) -> None:
         numbers.lost = len(verdict.of("lost"))
         numbers.stale = len(verdict.stale)
         numbers.unavailable = len(verdict.unavailable)
-        seen_views = {v.key for who, vs in evidence.views.items() if who.site == site for v in vs}
-        numbers.views = len(seen_views)
+        numbers.views = evidence.count_views(site)

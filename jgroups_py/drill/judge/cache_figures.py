@@ -12,11 +12,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from jgroups_py.drill.judge.evidence import Evidence
+from jgroups_py.drill.judge.evidence import Evidence, who_of
 from jgroups_py.drill.judge.figures import INTERRUPTIONS, Figures, Recovery, buffers
 from jgroups_py.drill.judge.flows import Wait, longest_wait, percentile
 from jgroups_py.drill.judge.rules import Fault, Who
-from jgroups_py.drill.log import DrillRecord
 
 
 class AnsweredRequest(NamedTuple):
@@ -36,14 +35,16 @@ def requests(evidence: Evidence) -> list[AnsweredRequest]:
         detail = record.detail or {}
         match record.event:
             case "put":
-                begun[record.origin, record.seqno, _who(record)] = record.t
+                begun[record.origin, record.seqno, who_of(record)] = record.t
             case "acked":
-                began = begun.pop((record.origin, record.seqno, _who(record)), None)
+                began = begun.pop((record.origin, record.seqno, who_of(record)), None)
                 if began is not None:
-                    found.append(AnsweredRequest(began, record.t, _who(record), True))
+                    found.append(AnsweredRequest(began, record.t, who_of(record), True))
             case "got" if not detail.get("last"):
                 found.append(
-                    AnsweredRequest(record.t - float(detail["took"]), record.t, _who(record), False)
+                    AnsweredRequest(
+                        record.t - float(detail["took"]), record.t, who_of(record), False
+                    )
                 )
     return found
 
@@ -117,7 +118,3 @@ def _waits(
         if wait is not None:
             found.append(wait)
     return found
-
-
-def _who(record: DrillRecord) -> Who:
-    return Who(str(record.site), str(record.member), record.incarnation)

@@ -37,8 +37,16 @@ from jgroups_py.drill.file.model import Expectation
 from jgroups_py.drill.judge import cache_sites
 from jgroups_py.drill.judge.cache_history import History, HistoryWrite, Order, Read, Version
 from jgroups_py.drill.judge.cache_sites import SitesOfHistory, Unrelayed, version_of
-from jgroups_py.drill.judge.evidence import Evidence
-from jgroups_py.drill.judge.rules import NEVER, Judged, Measured, Rules, Who, held, largest
+from jgroups_py.drill.judge.evidence import Evidence, who_of
+from jgroups_py.drill.judge.rules import (
+    NEVER,
+    ExpectationsVerdict,
+    Measured,
+    Who,
+    detections,
+    held,
+    largest,
+)
 from jgroups_py.drill.log import DrillRecord
 
 
@@ -92,7 +100,7 @@ class CacheSiteNumbers:
 
 
 @dataclass
-class CacheVerdict:
+class CacheVerdict(ExpectationsVerdict):
     sites: dict[str, CacheSiteNumbers] = field(default_factory=dict)
     keys: list[KeyFate] = field(default_factory=list)
     detections: list[Measured] = field(default_factory=list)
@@ -101,11 +109,6 @@ class CacheVerdict:
     unrelayed: list[Unrelayed] = field(default_factory=list)
     rpo: float | None = None
     """Age of the oldest unrelayed write when a site failed; None: none failed."""
-    expectations: list[Judged] = field(default_factory=list)
-
-    @property
-    def passed(self) -> bool:
-        return all(judged.holds for judged in self.expectations)
 
 
 def judge(evidence: Evidence, *, expect: Sequence[Expectation] = ()) -> CacheVerdict:
@@ -123,7 +126,7 @@ def judge(evidence: Evidence, *, expect: Sequence[Expectation] = ()) -> CacheVer
     if any(sites.failures.values()) and len(evidence.sites) > 1:
         verdict.rpo = max((entry.age for entry in verdict.unrelayed), default=0.0)
     _count(evidence, verdict)
-    verdict.detections = [fall.detected for fall in Rules(evidence, None, 0.0).falls()]
+    verdict.detections = detections(evidence)
     verdict.unprotected = _unprotected(evidence)
     verdict.bootstraps = cache_sites.bootstraps(evidence)
     measured: dict[str, float | None] = {
@@ -298,7 +301,7 @@ def _count(evidence: Evidence, verdict: CacheVerdict) -> None:
                 numbers.reads += 1
                 numbers.misses += record.origin is None
             case "buddies":
-                who = Who(record.site, str(record.member), record.incarnation)
+                who = who_of(record)
                 moved[who] = detail["gravitations"]
     for who, count in moved.items():
         verdict.sites[who.site].gravitations += count
@@ -311,8 +314,7 @@ def _count(evidence: Evidence, verdict: CacheVerdict) -> None:
         numbers.discarded += key.discarded > 0
     for site, numbers in verdict.sites.items():
         numbers.unrelayed = len({entry.key for entry in verdict.unrelayed if entry.site == site})
-        seen = {v.key for who, vs in evidence.views.items() if who.site == site for v in vs}
-        numbers.views = len(seen)
+        numbers.views = evidence.count_views(site)
 
 
 def _unprotected(evidence: Evidence) -> list[Measured]:

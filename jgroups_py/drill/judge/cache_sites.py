@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from jgroups_py.drill.judge.cache_history import History, Order, Version
-from jgroups_py.drill.judge.evidence import Evidence
+from jgroups_py.drill.judge.evidence import Evidence, who_of
 from jgroups_py.drill.judge.rules import NEVER, Measured, Who, failures, unhealed
 from jgroups_py.drill.log import DrillRecord
 
@@ -67,7 +67,7 @@ class SitesOfHistory:
             )
             for record in evidence.marks
             if record.event == "unsent" and (detail := record.detail) is not None
-            for who in [Who(str(record.site), str(record.member), record.incarnation)]
+            for who in [who_of(record)]
         ]
         self._counted: dict[tuple[str, str, float], list[_Named]] = {}
         self._looks = [record for record in evidence.marks if record.event == "holds"]
@@ -239,7 +239,7 @@ def told(evidence: Evidence) -> dict[Who, Said]:
     for record in evidence.marks:
         if record.event == "buddies" and record.site is not None:
             detail = record.detail or {}
-            who = Who(record.site, str(record.member), record.incarnation)
+            who = who_of(record)
             found.setdefault(who, []).append((record.t, detail["protected"], detail["members"]))
     return dict(found)
 

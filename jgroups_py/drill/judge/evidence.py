@@ -89,6 +89,11 @@ _ASKED = (*_FAULTS, "unsent")
 """The runner's actions, and its questions to a member before a fault."""
 
 
+def who_of(record: DrillRecord) -> Who:
+    """Return the member that a record is of."""
+    return Who(str(record.site), str(record.member), record.incarnation)
+
+
 class Evidence(Lives):
     """Filled by ``add`` in the order of time; read by the judge and the report."""
 
@@ -112,6 +117,10 @@ class Evidence(Lives):
         for record in records:
             add(record)
         return evidence
+
+    def count_views(self, site: str) -> int:
+        """Count the different views that applications of a site got."""
+        return len({v.key for who, views in self.views.items() if who.site == site for v in views})
 
     def add(self, record: DrillRecord) -> None:
         """Add a record. Raises ``ValueError`` for an impossible one."""

@@ -26,16 +26,16 @@ from typing import Any, Final, NamedTuple
 
 from jgroups_py.drill.file.live_keys import COUNTS
 from jgroups_py.drill.file.model import Expectation
-from jgroups_py.drill.judge.evidence import Evidence
+from jgroups_py.drill.judge.evidence import Evidence, who_of
 from jgroups_py.drill.judge.figures import INTERRUPTIONS, Figures, Recovery
 from jgroups_py.drill.judge.flows import percentile
 from jgroups_py.drill.judge.rules import (
     NEVER,
+    ExpectationsVerdict,
     Fault,
-    Judged,
     Measured,
-    Rules,
     Who,
+    detections,
     held,
     largest,
 )
@@ -105,7 +105,7 @@ class LiveNumbers:
 
 
 @dataclass
-class OperationsVerdict:
+class OperationsVerdict(ExpectationsVerdict):
     """The verdict on a workload whose clients get the places of their operations."""
 
     findings: list[LiveFinding] = field(default_factory=list)
@@ -114,11 +114,6 @@ class OperationsVerdict:
     operations: list[LiveOperation] = field(default_factory=list)
     detections: list[Measured] = field(default_factory=list)
     recoveries: list[Recovery] = field(default_factory=list)
-    expectations: list[Judged] = field(default_factory=list)
-
-    @property
-    def passed(self) -> bool:
-        return all(judged.holds for judged in self.expectations)
 
     def of(self, kind: str) -> list[LiveFinding]:
         return [one for one in self.findings if one.kind == kind]
@@ -153,7 +148,7 @@ def judge(evidence: Evidence, *, expect: Sequence[Expectation] = ()) -> LiveVerd
             logs.get(log) != next(iter(seen.ends.values())).get(log) for logs in seen.ends.values()
         )
     ]
-    verdict.detections = [fall.detected for fall in Rules(evidence, None, 0.0).falls()]
+    verdict.detections = detections(evidence)
     verdict.takeovers = _takeovers(evidence, seen)
     verdict.recoveries = _recoveries(evidence, seen)
     _count(evidence, seen, verdict)
@@ -208,13 +203,13 @@ class _Seen:
                     int(log): [entry_of(one) for one in of] for log, of in detail["owned"].items()
                 }
                 if detail.get("first"):
-                    self.begins.append((_who(record), logs))
-                elif detail["role"] in SERVING and evidence.ended(_who(record)) == NEVER:
-                    self.ends[_who(record)] = logs
+                    self.begins.append((who_of(record), logs))
+                elif detail["role"] in SERVING and evidence.ended(who_of(record)) == NEVER:
+                    self.ends[who_of(record)] = logs
             case "role":
-                self.roles.append(Role(record.t, _who(record), detail["role"], detail["term"]))
+                self.roles.append(Role(record.t, who_of(record), detail["role"], detail["term"]))
             case "put":
-                who = _who(record)
+                who = who_of(record)
                 assert record.seqno is not None
                 one = LiveOperation(who, record.seqno, record.t, list(detail["keys"]))
                 self.operations[one.entry] = one
@@ -227,8 +222,8 @@ class _Seen:
                     for place, before in detail["at"]
                 ]
             case "failed" if record.origin is None:
-                self.asked.append((record.t, _who(record)))
-                self.turned_away.append(_who(record))
+                self.asked.append((record.t, who_of(record)))
+                self.turned_away.append(who_of(record))
             case "failed":
                 one = self._operation(record)
                 one.refused = bool(detail.get("definite"))
@@ -375,12 +370,7 @@ def _count(evidence: Evidence, seen: _Seen, verdict: LiveVerdict) -> None:
         for kind in KINDS:
             count = sum(any(at.startswith(f"{site}.") for at in one.at) for one in verdict.of(kind))
             setattr(numbers, kind, count)
-        seen_views = {v.key for who, vs in evidence.views.items() if who.site == site for v in vs}
-        numbers.views = len(seen_views)
-
-
-def _who(record: DrillRecord) -> Who:
-    return Who(str(record.site), str(record.member), record.incarnation)
+        numbers.views = evidence.count_views(site)
 
 
 def entry_of(value: Sequence[Any]) -> Entry:

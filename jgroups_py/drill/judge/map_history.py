@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
-from jgroups_py.drill.judge.evidence import Evidence
+from jgroups_py.drill.judge.evidence import Evidence, who_of
 from jgroups_py.drill.judge.rules import NEVER, Who
 from jgroups_py.drill.log import DrillRecord
 
@@ -177,10 +177,6 @@ def _step(
         key.reads.setdefault(who.place, []).append(Read(t, version))
     if not steps or steps[-1].version != version or put is not None:
         steps.append(Step(t, version))
-
-
-def who_of(record: DrillRecord) -> Who:
-    return Who(str(record.site), str(record.member), record.incarnation)
 
 
 def version_of(owned: Sequence[Any]) -> Version:

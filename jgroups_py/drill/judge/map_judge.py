@@ -38,11 +38,11 @@ from jgroups_py.drill.judge.map_history import (
 )
 from jgroups_py.drill.judge.rules import (
     NEVER,
+    ExpectationsVerdict,
     Fault,
-    Judged,
     Measured,
-    Rules,
     Who,
+    detections,
     held,
     largest,
     unhealed,
@@ -101,7 +101,7 @@ class PutLag(NamedTuple):
 
 
 @dataclass
-class MapVerdict:
+class MapVerdict(ExpectationsVerdict):
     sites: dict[str, MapNumbers] = field(default_factory=dict)
     keys: list[MapKey] = field(default_factory=list)
     detections: list[Measured] = field(default_factory=list)
@@ -109,11 +109,6 @@ class MapVerdict:
     differences: list[KeyDifference] = field(default_factory=list)
     healings: list[Measured] = field(default_factory=list)
     unsent: list[Put] = field(default_factory=list)
-    expectations: list[Judged] = field(default_factory=list)
-
-    @property
-    def passed(self) -> bool:
-        return all(judged.holds for judged in self.expectations)
 
     def lag(self, part: float) -> float | None:
         """Return a percentile of the lags by nearest rank; 1.0: the longest."""
@@ -138,7 +133,7 @@ def judge(evidence: Evidence, *, expect: Sequence[Expectation] = ()) -> MapVerdi
     verdict.lags.sort()
     verdict.differences = sorted(differences(histories, evidence), key=lambda one: one.start)
     verdict.healings = _healings(histories, evidence, verdict.differences)
-    verdict.detections = [fall.detected for fall in Rules(evidence, None, 0.0).falls()]
+    verdict.detections = detections(evidence)
     _count(evidence, verdict)
     measured: dict[str, float | None] = {
         "lost": sum(bool(key.lost_at) for key in verdict.keys),
@@ -290,8 +285,7 @@ def _count(evidence: Evidence, verdict: MapVerdict) -> None:
     for put in verdict.unsent:
         verdict.sites[put.who.site].unsent += 1
     for site, numbers in verdict.sites.items():
-        seen = {v.key for who, vs in evidence.views.items() if who.site == site for v in vs}
-        numbers.views = len(seen)
+        numbers.views = evidence.count_views(site)
 
 
 def differing(verdict: MapVerdict, edges: Sequence[float]) -> list[float]:

@@ -31,7 +31,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from jgroups_py.drill.file.model import Expectation
@@ -154,6 +154,17 @@ class Judged:
     expectation: Expectation
     measured: float | None
     holds: bool
+
+
+@dataclass(kw_only=True)
+class ExpectationsVerdict:
+    """What the verdicts of all workloads have."""
+
+    expectations: list[Judged] = field(default_factory=list)
+
+    @property
+    def passed(self) -> bool:
+        return all(judged.holds for judged in self.expectations)
 
 
 class Rules:
@@ -479,3 +490,8 @@ def held(
         value = measured.get(one.name, otherwise)
         found.append(Judged(one, value, one.holds(value)))
     return found
+
+
+def detections(lives: Lives) -> list[Measured]:
+    """Return the detections of a drill in which no site is primary."""
+    return [fall.detected for fall in Rules(lives, None, 0.0).falls()]

@@ -20,7 +20,15 @@ from typing import Any
 
 from jgroups_py.drill.file.model import Expectation
 from jgroups_py.drill.judge.evidence import Evidence, Told
-from jgroups_py.drill.judge.rules import NEVER, Judged, Measured, Rules, Who, held, largest
+from jgroups_py.drill.judge.rules import (
+    NEVER,
+    ExpectationsVerdict,
+    Measured,
+    Rules,
+    Who,
+    held,
+    largest,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +56,7 @@ class SiteNumbers:
 
 
 @dataclass
-class Verdict:
+class Verdict(ExpectationsVerdict):
     sites: dict[str, SiteNumbers] = field(default_factory=dict)
     lost: list[Finding] = field(default_factory=list)
     lost_inside: list[Finding] = field(default_factory=list)
@@ -64,15 +72,10 @@ class Verdict:
     """The site that relays at the start; None: all do."""
     primary_only: bool = False
     """The drill says ``relay: primary only``: messages sent elsewhere are not lost."""
-    expectations: list[Judged] = field(default_factory=list)
 
     @property
     def not_relayed(self) -> int:
         return sum(numbers.not_relayed for numbers in self.sites.values())
-
-    @property
-    def passed(self) -> bool:
-        return all(judged.holds for judged in self.expectations)
 
 
 def judge(
@@ -148,14 +151,7 @@ class _Judge:
             relayed=told.relayed or sum(total.get("relayed", 0) for total in totals),
             replayed=told.replayed or sum(total.get("replayed", 0) for total in totals),
             duplicates_dropped=sum(total.get("duplicates_dropped", 0) for total in totals),
-            views=len(
-                {
-                    view.key
-                    for who, views in evidence.views.items()
-                    if who.site == site
-                    for view in views
-                }
-            ),
+            views=evidence.count_views(site),
         )
 
     def _unsent(self, origin: Who) -> int:
