@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +9,6 @@ import pytest
 import trio
 
 from jgroups_py import Channel, ChannelClosed, MemoryNetwork, ProtocolFailed, open_channel
-
-sys.path.insert(0, str(Path(__file__).parent))  # raising_protocols.py
 
 POISON = b"poison"
 

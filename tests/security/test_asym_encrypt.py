@@ -27,14 +27,12 @@ from asym_members import (
     view_message,
     wire,
 )
+from stack_files import encrypted, refusal_of
 
-from jgroups_py.config.settings import load_stack
-from jgroups_py.errors import ConfigError
 from jgroups_py.protocols.membership.gms.wire import AGREE_ID, RoundKind
 from jgroups_py.protocols.security.key_list import MemberKeys, encode_keys, read_keys
 from jgroups_py.protocols.security.public_keys import OtherKey, PublicKeys
 from jgroups_py.protocols.security.rsa import KeyPair, UnusableKey, read_public_key
-from jgroups_py.stack.services import build_whole
 from jgroups_py.testing.sim.key_pairs import seeded_key_pair
 from jgroups_py.values.address import UUID, Address
 from jgroups_py.values.batch import Batch
@@ -427,17 +425,6 @@ def test_no_key_is_in_any_text() -> None:
         assert group.key(A).hex() not in text and repr(group.key(A)) not in text
 
 
-STACK = """<config>
-  <UDP/>
-  <PING/>
-  <ASYM_ENCRYPT {attributes}/>
-  <pbcast.NAKACK2/>
-  <UNICAST3/>
-  <pbcast.STABLE/>
-  <pbcast.GMS/>
-</config>"""
-
-
 @pytest.mark.parametrize(
     ("attributes", "attribute", "problem"),
     [
@@ -451,10 +438,6 @@ STACK = """<config>
 def test_a_wrong_setting_is_told_with_its_place(
     tmp_path: Path, attributes: str, attribute: str, problem: str
 ) -> None:
-    file = tmp_path / "s.xml"
-    file.write_text(STACK.format(attributes=attributes))
-    with pytest.raises(ConfigError) as caught:
-        build_whole(load_stack(str(file)))
-    error = caught.value
-    assert (error.file, error.line, error.where) == (str(file), 4, f"ASYM_ENCRYPT.{attribute}")
+    error = refusal_of(encrypted(f"ASYM_ENCRYPT {attributes}"), tmp_path)
+    assert (error.line, error.where) == (4, f"ASYM_ENCRYPT.{attribute}")
     assert problem in error.problem

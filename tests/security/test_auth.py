@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from stack_files import below_gms, refusal_of
 
 from jgroups_py.config.settings import load_stack
-from jgroups_py.errors import ConfigError
 from jgroups_py.protocols.membership.gms.wire import is_refusal
 from jgroups_py.protocols.security.auth import AUTH
 from jgroups_py.protocols.security.tokens import java_text
@@ -261,17 +261,6 @@ def test_an_address_is_matched_in_the_form_that_java_shows() -> None:
     assert java_text(IpAddress(None, 7800)) == "<null>:7800"
 
 
-STACK = """<config>
-  <UDP/>
-  <PING/>
-  <pbcast.NAKACK2/>
-  <UNICAST3/>
-  <pbcast.STABLE/>
-  <AUTH {attributes}/>
-  <pbcast.GMS/>
-</config>"""
-
-
 @pytest.mark.parametrize(
     ("attributes", "where", "problem"),
     [
@@ -310,12 +299,8 @@ STACK = """<config>
 def test_a_wrong_setting_is_told_with_its_place(
     tmp_path: Path, attributes: str, where: str, problem: str
 ) -> None:
-    file = tmp_path / "s.xml"
-    file.write_text(STACK.format(attributes=attributes))
-    with pytest.raises(ConfigError) as caught:
-        build_whole(load_stack(str(file)))
-    error = caught.value
-    assert (error.file, error.line, error.where) == (str(file), 7, where)
+    error = refusal_of(below_gms(f"AUTH {attributes}"), tmp_path)
+    assert (error.line, error.where) == (7, where)
     assert problem in error.problem
 
 
@@ -325,15 +310,13 @@ def test_the_attributes_of_jgroups_own_example_are_read(tmp_path: Path) -> None:
         r'auth_class="org.jgroups.auth.RegexMembership" auth_token.match_string="10\..*" '
         'auth_token.match_ip_address="true" auth_token.match_logical_name="true"'
     )
-    file.write_text(STACK.format(attributes=attributes))
+    file.write_text(below_gms(f"AUTH {attributes}"))
     config = build_whole(load_stack(str(file)))[5][1]
     assert (config.match_string, config.match_logical_name) == (r"10\..*", True)
 
 
 def test_it_stands_below_gms(tmp_path: Path) -> None:
-    file = tmp_path / "s.xml"
-    text = STACK.format(attributes='auth_class="RegexMembership" match_string="x"')
+    text = below_gms('AUTH auth_class="RegexMembership" match_string="x"')
     auth = next(line for line in text.splitlines() if "AUTH" in line)
-    file.write_text(text.replace(auth + "\n", "").replace("</config>", auth + "</config>"))
-    with pytest.raises(ConfigError, match="needs views above it"):
-        build_whole(load_stack(str(file)))
+    above = text.replace(auth + "\n", "").replace("</config>", auth + "</config>")
+    assert "needs views above it" in str(refusal_of(above, tmp_path))

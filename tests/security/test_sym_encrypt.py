@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from stack_files import encrypted, refusal_of
 
 from jgroups_py.config.settings import build, load_stack
-from jgroups_py.errors import ConfigError
 from jgroups_py.protocols.security.sym_encrypt import SYM_ENCRYPT
-from jgroups_py.stack.services import build_whole
 from jgroups_py.testing import FakeStack, make_address
 from jgroups_py.values.batch import Batch
 from jgroups_py.values.message import Flag, MessageType, Transient
@@ -335,17 +334,6 @@ def test_the_key_is_in_no_text() -> None:
         assert "sesame" not in text and "too" not in text
 
 
-STACK = """<config>
-  <UDP/>
-  <PING/>
-  <SYM_ENCRYPT {attributes}/>
-  <pbcast.NAKACK2/>
-  <UNICAST3/>
-  <pbcast.STABLE/>
-  <pbcast.GMS/>
-</config>"""
-
-
 @pytest.mark.parametrize(
     ("attributes", "where", "problem"),
     [
@@ -377,30 +365,24 @@ STACK = """<config>
 def test_a_wrong_setting_is_told_with_its_place(
     tmp_path: Path, attributes: str, where: str, problem: str
 ) -> None:
-    file = tmp_path / "s.xml"
-    file.write_text(STACK.format(attributes=attributes))
-    with pytest.raises(ConfigError) as caught:
-        build_whole(load_stack(str(file)))
-    error = caught.value
-    assert (error.file, error.line, error.where) == (str(file), 4, where)
+    error = refusal_of(encrypted(f"SYM_ENCRYPT {attributes}"), tmp_path)
+    assert (error.line, error.where) == (4, where)
     assert problem in error.problem
     assert "sesame" not in str(error) and KEY not in str(error)
 
 
 def test_a_stack_file_can_be_read_where_its_keystore_is_not(tmp_path: Path) -> None:
     file = tmp_path / "s.xml"
-    file.write_text(STACK.format(attributes='keystore_name="/no/such/file"'))
+    file.write_text(encrypted('SYM_ENCRYPT keystore_name="/no/such/file"'))
     assert len(build(load_stack(str(file)))) == 7
 
 
 def test_it_stands_below_the_reliable_protocols(tmp_path: Path) -> None:
     door = f'<SYM_ENCRYPT secret_key="{KEY}"/>'
-    text = STACK.format(attributes="").replace("<SYM_ENCRYPT />", "")
-    file = tmp_path / "s.xml"
-    file.write_text(text.replace("<pbcast.STABLE/>", f"{door}<pbcast.STABLE/>"))
-    with pytest.raises(ConfigError, match="needs reliable multicast above it") as caught:
-        build_whole(load_stack(str(file)))
-    assert caught.value.where == "SYM_ENCRYPT"
+    text = encrypted("BARRIER").replace("<BARRIER/>", "")
+    error = refusal_of(text.replace("<pbcast.STABLE/>", f"{door}<pbcast.STABLE/>"), tmp_path)
+    assert "needs reliable multicast above it" in error.problem
+    assert error.where == "SYM_ENCRYPT"
 
 
 def test_a_keystore_of_java_is_used(tmp_path: Path) -> None:

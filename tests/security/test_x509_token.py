@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, pkcs12
-from test_auth import STACK
+from stack_files import below_gms
 
 from jgroups_py.config.settings import load_stack
 from jgroups_py.errors import ConfigError
@@ -132,7 +132,7 @@ def problem_of(folder: Path, attributes: str) -> str:
     """What is told of such attributes, by ``validate`` and ``open_channel``, with its place."""
     file = folder / "s.xml"
     kind = 'auth_class="org.jgroups.auth.X509Token"'
-    file.write_text(STACK.format(attributes=f"{kind}\n        {attributes}"))
+    file.write_text(below_gms(f"AUTH {kind}\n        {attributes}"))
     stack = load_stack(str(file))
     with pytest.raises(ConfigError) as caught:
         build_whole(stack)[5][1].verify()
