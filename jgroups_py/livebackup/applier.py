@@ -18,8 +18,9 @@ Limits:  ``operations_max`` unconfirmed operations, ``record_max`` tickets of on
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
+
+import msgspec
 
 from jgroups_py.livebackup.errors import BadOperation, LagFull
 from jgroups_py.livebackup.ledger import Ledger
@@ -47,8 +48,7 @@ class Reversal(NamedTuple):
     undo: Any
 
 
-@dataclass(slots=True)
-class _Running:
+class _Running(msgspec.Struct):
     record: Record
     made: int = 0
     """Finished steps."""

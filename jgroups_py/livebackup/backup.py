@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -13,7 +12,7 @@ from jgroups_py.livebackup.applier import Applier, Step
 from jgroups_py.livebackup.crew import Crew
 from jgroups_py.livebackup.cut import Copies
 from jgroups_py.livebackup.errors import BadOperation, Diverged, LiveBackupError
-from jgroups_py.livebackup.kinds import outcome_of
+from jgroups_py.livebackup.kinds import is_awaited, outcome_of
 from jgroups_py.livebackup.messages import Op
 from jgroups_py.livebackup.objects import Space
 from jgroups_py.livebackup.tickets import Ticket
@@ -236,7 +235,7 @@ class BackupSide:
         given_up = len(self.applier)
         for reversal in self.applier.abandon():
             done = reversal.undo()
-            if inspect.isawaitable(done):
+            if is_awaited(done):
                 await done
         return given_up
 

@@ -10,8 +10,9 @@ Without backups an operation is answered at once, unless ``backups_min`` asks fo
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from typing import Final, Generic, Literal, NamedTuple, TypeVar
+
+import msgspec
 
 Rule = Literal["all", "quorum", "first"]
 RULES: Final[tuple[Rule, ...]] = ("all", "quorum", "first")
@@ -28,18 +29,16 @@ class BackupLag(NamedTuple):
     seconds: float
 
 
-@dataclass(slots=True)
-class _Sent(Generic[B]):
-    """An operation, and the backups that have confirmed it."""
+class _Sent(msgspec.Struct, Generic[B]):
+    """An operation, and the backups that have confirmed it and are still backups."""
 
     size: int
     at: float
-    by: set[B] = field(default_factory=set)
+    by: set[B] = set()  # each its own, as in all of msgspec's classes
 
 
-@dataclass(slots=True)
-class _Backup(Generic[B]):
-    behind: dict[int, _Sent[B]] = field(default_factory=dict)
+class _Backup(msgspec.Struct, Generic[B]):
+    behind: dict[int, _Sent[B]] = {}
     """Operations that it has not confirmed, oldest first."""
     bytes: int = 0
 
@@ -121,7 +120,9 @@ class Confirming(Generic[B]):
         """Forget a backup. Return the operations that may be answered without it."""
         self._awaited.pop(backup, None)
         self._coming.pop(backup, None)
-        self._backups.pop(backup, None)
+        if self._backups.pop(backup, None) is not None:
+            for sent in self._open.values():
+                sent.by.discard(backup)
         return self._answers(list(self._open))
 
     def all_open(self) -> list[int]:
@@ -130,18 +131,22 @@ class Confirming(Generic[B]):
 
     def is_settled(self, number: int) -> bool:
         """Is a sent operation answered, and confirmed by every present and coming backup?"""
-        return number not in self._open and not any(
-            number in one.behind for one in (*self._backups.values(), *self._coming.values())
-        )
+        if number in self._open:
+            return False
+        for some in (self._backups, self._coming):
+            for one in some.values():
+                if number in one.behind:
+                    return False
+        return True
 
     def lag(self, now: float) -> BackupLag:
-        behind = self._backups.values()
-        oldest = [next(iter(one.behind.values())).at for one in behind if one.behind]
-        return BackupLag(
-            max((len(one.behind) for one in behind), default=0),
-            max((one.bytes for one in behind), default=0),
-            max((now - at for at in oldest), default=0.0),
-        )
+        operations, size, oldest = 0, 0, now
+        for one in self._backups.values():
+            if one.behind:
+                operations = max(operations, len(one.behind))
+                size = max(size, one.bytes)
+                oldest = min(oldest, next(iter(one.behind.values())).at)
+        return BackupLag(operations, size, now - oldest)
 
     def _answers(self, numbers: Iterable[int]) -> list[int]:
         answers = [number for number in numbers if number in self._open and self._enough(number)]
@@ -151,7 +156,7 @@ class Confirming(Generic[B]):
 
     def _enough(self, number: int) -> bool:
         there = len(self._backups)
-        have = sum(1 for backup in self._open[number].by if backup in self._backups)
+        have = len(self._open[number].by)
         if self._awaited or there < self._backups_min:
             return False
         match self._rule:

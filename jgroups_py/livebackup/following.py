@@ -37,6 +37,8 @@ class Following:
         """Counters of the objects that stay while others are resynchronised. None: all objects are asked for."""
         self._confirms: list[int] = []
         self._gathering = Gathering()
+        self._together = False
+        """The newest operation came in one message with others."""
         self._ended = False
 
     # --- a snapshot
@@ -119,8 +121,9 @@ class Following:
             self.side.take(op)
         self._home.become("backup")
 
-    def op(self, op: Op) -> None:
+    def op(self, op: Op, *, together: bool = False) -> None:
         """Take an operation of the live node."""
+        self._together = together
         if self.side is not None:
             self.side.take(op)
         elif not self._arrival.keep(op):
@@ -148,7 +151,7 @@ class Following:
     async def _send_confirms(self) -> None:
         """All that is confirmed in one turn of the loop is one message, or in a millisecond while others are under way."""
         await trio.lowlevel.checkpoint()
-        await self._gathering.rest(self._unconfirmed)
+        await self._gathering.rest(self._unconfirmed, gains=self._together)
         numbers, self._confirms = self._confirms, []
         if not self._ended:
             for start in range(0, len(numbers), CONFIRMS_MAX):

@@ -1,8 +1,10 @@
 """Gathering: small messages become one while others are under way.
 
-A message costs both sides more than an operation does. While the other side has enough to do, nobody gains by one more message at once: so what is to be
-sent waits for more of its kind, as Nagle's algorithm lets the bytes of a TCP connection wait (RFC 896). It ends when the other side has answered or has
-nothing to do any more (``hurry``), and after ``GATHER_SECONDS`` in any case.
+A message costs both sides more than an operation does. While the other side has enough to do and clients wait for objects anyway, a message at once
+gains nothing: so it waits for more of its kind, as Nagle's algorithm lets the bytes of a TCP connection wait (RFC 896). The wait ends when the
+other side has answered or has nothing to do any more (``hurry``), and after ``GATHER_SECONDS`` in any case.
+
+The live node knows whether clients wait for objects. A backup sees it in what comes: several operations in one message.
 """
 
 from __future__ import annotations
@@ -12,9 +14,9 @@ from typing import Final
 import trio
 
 GATHER_SECONDS: Final = 0.001
-"""For so long what is to be sent waits for more, at most. Far less than operations wait for each other when there are many."""
+"""The longest wait. It is short beside the time for which clients wait for an object that many of them change."""
 GATHER_FROM: Final = 4
-"""Operations under way, at least. A few clients have their answers sooner when nothing waits."""
+"""Nothing waits while fewer operations are under way, or while fewer wait for objects: the answer would come later, and nobody would gain."""
 
 
 class Gathering:
@@ -23,9 +25,9 @@ class Gathering:
     def __init__(self) -> None:
         self._ended: trio.Event | None = None
 
-    async def rest(self, under_way: int) -> None:
-        """Let more come, when so many operations are under way. One caller at a time."""
-        if under_way < GATHER_FROM:
+    async def rest(self, under_way: int, *, gains: bool = True) -> None:
+        """Let more come, if enough operations are under way and a larger message ``gains`` something. One caller at a time."""
+        if under_way < GATHER_FROM or not gains:
             return
         self._ended = trio.Event()
         with trio.move_on_after(GATHER_SECONDS):

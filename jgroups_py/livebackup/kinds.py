@@ -15,8 +15,10 @@ import inspect
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
+from types import CoroutineType, FunctionType, NoneType
 from typing import Any, ClassVar, Final, Literal, TypeVar
 
+import msgspec
 import trio
 
 from jgroups_py.livebackup.errors import BadOperation
@@ -32,6 +34,7 @@ REMOVAL: Final = "_remove"
 METHODS_MAX: Final = 1_000
 """Methods of kinds in the memory of which are async."""
 _OWN: Final = frozenset({"save", "load"})
+_PLAIN: Final = frozenset({NoneType, bool, int, float, str, bytes, list, tuple, dict})
 
 
 @lru_cache(METHODS_MAX)
@@ -162,12 +165,17 @@ def method_of(kind: type[Stateful], name: str, key: str) -> Callable[..., Any]:
 
 def _public(kind: type[Stateful], name: str) -> Callable[..., Any] | None:
     found = getattr(kind, name, None)
-    is_public = not name.startswith("_") and name not in _OWN and inspect.isfunction(found)
+    is_public = not name.startswith("_") and name not in _OWN and isinstance(found, FunctionType)
     return found if is_public else None
 
 
-@dataclass(frozen=True, slots=True)
-class OperationOutcome:
+def is_awaited(result: Any) -> bool:
+    """Whether what a method returned is to be awaited. Most results are plain, and the general question takes longer than most methods."""
+    kind = type(result)
+    return kind is CoroutineType or (kind not in _PLAIN and inspect.isawaitable(result))
+
+
+class OperationOutcome(msgspec.Struct, frozen=True):
     """A value or the error that was raised."""
 
     value: Any

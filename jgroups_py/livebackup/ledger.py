@@ -12,18 +12,18 @@ is confirmed. A walk is at most as long as the lag, which the live node limits.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+
+import msgspec
 
 from jgroups_py.livebackup.tickets import Record, Ticket
 
 
-@dataclass(slots=True)
-class _Kept:
+class _Kept(msgspec.Struct):
     """An unconfirmed operation."""
 
     record: Record
     complete: bool = False
-    waiting: list[int] = field(default_factory=list)
+    waiting: list[int] = []  # each its own, as in all of msgspec's classes
     """Complete operations to check again when this one is confirmed."""
 
 
@@ -73,7 +73,7 @@ class Ledger:
             one = todo.pop()
             if one in self._kept:
                 todo += self._look_at(one, confirmed)
-        return dict(sorted(confirmed.items()))
+        return dict(sorted(confirmed.items())) if len(confirmed) > 1 else confirmed
 
     def _look_at(self, op: int, confirmed: dict[int, Record]) -> list[int]:
         """Confirm ``op`` and its dependencies, or let it wait for the first incomplete one. Return the operations that

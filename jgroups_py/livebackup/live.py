@@ -13,6 +13,7 @@ from jgroups_py.livebackup.confirming import Confirming
 from jgroups_py.livebackup.crew import Job
 from jgroups_py.livebackup.errors import BadOperation, NotLive, OutcomeUnknown
 from jgroups_py.livebackup.kinds import Operation, OperationOutcome, is_by_effects, outcome_of
+from jgroups_py.livebackup.locks import InLine
 from jgroups_py.livebackup.messages import Op, Part, Whole, encode, plain
 from jgroups_py.livebackup.objects import Space
 from jgroups_py.livebackup.outgoing import Outgoing
@@ -76,6 +77,7 @@ class LiveSide:
         self._waiting = 0
         """Callers that wait for ``_moved``."""
         self._answers: dict[int, _Answer] = {}
+        self.line = InLine()
         self.pace = ObjectPace(settings.lag_aim, self.confirming.is_settled, trio.current_time)
         self._changed = Changed(self.counters)
         self._one_at_a_time = trio.Lock()
@@ -123,6 +125,7 @@ class LiveSide:
             self.space,
             self.counters,
             may_begin=self.pace.may_begin,
+            line=self.line,
             checksum_every=self._settings.checksum_every,
             by_effects=is_by_effects(operation),
         )

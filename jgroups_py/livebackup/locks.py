@@ -14,6 +14,15 @@ import trio
 MayBegin = Callable[["ObjectLock"], bool]
 
 
+class InLine:
+    """The operations that wait for an object, of all objects of a live node."""
+
+    __slots__ = ("number",)
+
+    def __init__(self) -> None:
+        self.number = 0
+
+
 class ObjectLock:
     """A fair lock. Taking a free one is no checkpoint."""
 
@@ -26,9 +35,9 @@ class ObjectLock:
         self._going_on: dict[trio.lowlevel.Task, None] = {}
         self._beginning: dict[trio.lowlevel.Task, None] = {}
 
-    async def acquire(self, begins: bool, may_begin: MayBegin) -> None:
+    async def acquire(self, begins: bool, may_begin: MayBegin, line: InLine | None = None) -> None:
         """Take the lock. ``begins``: the operation has changed nothing yet and also waits for ``may_begin``; see
-        ``look_again``."""
+        ``look_again``. ``line`` counts the operation while it waits."""
         if not self._held and (not begins or (not self._beginning and may_begin(self))):
             self._held = True
             return
@@ -40,7 +49,13 @@ class ObjectLock:
             del waiting[task]
             return trio.lowlevel.Abort.SUCCEEDED
 
-        await trio.lowlevel.wait_task_rescheduled(abort)
+        if line is not None:
+            line.number += 1
+        try:
+            await trio.lowlevel.wait_task_rescheduled(abort)
+        finally:
+            if line is not None:
+                line.number -= 1
 
     def release(self, may_begin: MayBegin) -> None:
         """Give the lock to the next one, which goes on in the next turn of the loop."""

@@ -45,7 +45,7 @@ from jgroups_py.livebackup.messages import (
     encode,
 )
 from jgroups_py.livebackup.objects import Space
-from jgroups_py.livebackup.outgoing import Outgoing
+from jgroups_py.livebackup.outgoing import Crowd, Outgoing
 from jgroups_py.livebackup.processes import Workers
 from jgroups_py.livebackup.roles import Decision, Election, Stand, prevails
 from jgroups_py.livebackup.settings import Every, LiveBackupSettings
@@ -93,7 +93,7 @@ class LiveBackupNode:
         self.on_view: Callable[[View], None] | None = None
         """Called with each view before this node acts on it."""
         self.out: Outgoing[Address] = Outgoing(
-            self._send, self._on_sent, self._send_operations, self._open_operations
+            self._send, self._on_sent, self._send_operations, self._crowd
         )
         self._changed = trio.Event()
         self._home = Home(
@@ -239,14 +239,16 @@ class LiveBackupNode:
                 await self._on_standing(sender, message)
             case Ops():
                 for op in message.operations:
-                    await self._on_live(sender, op)
+                    await self._on_live(sender, op, together=True)
             case Op() | Part() | Whole() | Gone():
                 await self._on_live(sender, message)
             case Confirm() | Here() | Join() | Ready():
                 if self._leading is not None:
                     self._leading.hear(sender, message)
 
-    async def _on_live(self, sender: Address, message: Op | Part | Whole | Gone) -> None:
+    async def _on_live(
+        self, sender: Address, message: Op | Part | Whole | Gone, *, together: bool = False
+    ) -> None:
         """Handle a message that only the followed live node may send."""
         following = self._following
         if following is None or sender != following.live or message.term != self.term:
@@ -255,7 +257,7 @@ class LiveBackupNode:
             return
         match message:
             case Op():
-                following.op(message)
+                following.op(message, together=together)
             case Part() | Whole():
                 await following.snapshot(message)
             case Gone():
@@ -400,8 +402,11 @@ class LiveBackupNode:
     async def _send_operations(self, data: bytes) -> None:
         await self._channel.send(data, loopback=False)
 
-    def _open_operations(self) -> int:
-        return len(self._leading.side.confirming) if self._leading is not None else 0
+    def _crowd(self) -> Crowd:
+        if self._leading is None:
+            return Crowd()
+        side = self._leading.side
+        return Crowd(len(side.confirming), side.line.number)
 
     def _on_sent(self) -> None:
         if self._leading is not None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import inspect
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
@@ -16,6 +15,7 @@ from jgroups_py.livebackup.kinds import (
     Catalogue,
     OperationOutcome,
     Stateful,
+    is_awaited,
     is_only_reading,
     method_of,
     outcome_of,
@@ -70,7 +70,7 @@ class Object:
         if self.state.runs_in == "thread":
             return await trio.to_thread.run_sync(method, *arguments)
         result = method(*arguments)
-        return await result if inspect.isawaitable(result) else result
+        return await result if is_awaited(result) else result
 
     async def call_undoable(
         self,
@@ -280,7 +280,7 @@ class Space:
         self._objects[found.key] = found
         for undo in undos:
             done = undo()
-            if inspect.isawaitable(done):
+            if is_awaited(done):
                 await done
 
     async def checked(self, key: str, outcome: OperationOutcome) -> tuple[OperationOutcome, bytes]:

@@ -12,12 +12,21 @@ from typing import Final, Generic, NamedTuple, TypeVar
 
 import trio
 
-from jgroups_py.livebackup.gathering import Gathering
+from jgroups_py.livebackup.gathering import GATHER_FROM, Gathering
 from jgroups_py.livebackup.messages import together
 
 A = TypeVar("A", bound=Hashable)
 TOGETHER_BYTES: Final = 30_000
 """The most bytes of operations that leave as one message. More would be cut into fragments."""
+
+
+class Crowd(NamedTuple):
+    """The operations of a live node."""
+
+    open: int = 0
+    """They are not answered. Some may wait to be sent."""
+    in_line: int = 0
+    """They wait for an object."""
 
 
 class _Waiting(NamedTuple, Generic[A]):
@@ -35,16 +44,16 @@ class Outgoing(Generic[A]):
         send: Callable[[bytes, A | None], Awaitable[None]],
         on_sent: Callable[[], None],
         send_operations: Callable[[bytes], Awaitable[None]],
-        open_operations: Callable[[], int] = lambda: 0,
+        crowd: Callable[[], Crowd] = Crowd,
     ) -> None:
         """``on_sent`` is called when an operation was sent. ``send_operations`` sends to all others.
-        ``open_operations``: how many are not answered, those that wait here included."""
+        ``crowd`` tells whether many operations wait for each other."""
         self._send, self._on_sent = send, on_sent
         self._send_to_others = send_operations
         self._queue: deque[_Waiting[A]] = deque()
         self._answers: dict[tuple[Hashable, A | None], None] = {}
         self._filled = trio.Event()
-        self._open_operations = open_operations
+        self._crowd = crowd
         self._gathering = Gathering()
         self.operations = 0
         """Operations that wait to be sent."""
@@ -99,7 +108,10 @@ class Outgoing(Generic[A]):
     async def _send_operations(self) -> None:
         """Those that are next, and those that come while many others are under way. None that comes while these are sent."""
         if self.bytes < TOGETHER_BYTES:
-            await self._gathering.rest(self._open_operations() - self.operations)
+            crowd = self._crowd()
+            await self._gathering.rest(
+                crowd.open - self.operations, gains=crowd.in_line >= GATHER_FROM
+            )
         left = self.operations
         while left > 0 and self._queue[0].is_operation:
             left -= await self._send_together()

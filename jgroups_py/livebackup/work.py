@@ -19,7 +19,7 @@ import trio
 from jgroups_py.livebackup.applier import RECORD_MAX
 from jgroups_py.livebackup.errors import BadOperation, OutsideOperation
 from jgroups_py.livebackup.kinds import REMOVAL, OperationOutcome, Stateful, key_of, outcome_of
-from jgroups_py.livebackup.locks import MayBegin
+from jgroups_py.livebackup.locks import InLine, MayBegin
 from jgroups_py.livebackup.messages import plain
 from jgroups_py.livebackup.objects import Space
 from jgroups_py.livebackup.tickets import Counters, Ticket
@@ -109,8 +109,8 @@ class Handle:
         if name.startswith("_"):
             raise AttributeError(name)
 
-        async def call(*arguments: Any) -> Any:
-            return await self._work.change(self._key, name, arguments)
+        def call(*arguments: Any) -> Awaitable[Any]:
+            return self._work.change(self._key, name, arguments)
 
         return call
 
@@ -130,12 +130,14 @@ class LiveWork(Work):
         counters: Counters,
         *,
         may_begin: MayBegin = lambda lock: True,
+        line: InLine | None = None,
         checksum_every: int = 0,
         by_effects: bool = False,
     ) -> None:
-        """``may_begin``: may an operation make its first change at the object of this lock?"""
+        """``may_begin``: may an operation make its first change at the object of this lock? ``line`` counts it while it waits."""
         super().__init__(name, now, seed)
         self._space, self._counters, self._may_begin = space, counters, may_begin
+        self._line = line
         self._checksum_every = checksum_every
         self.record: list[Ticket] = []
         self.removed: dict[str, int] = {}
@@ -151,7 +153,7 @@ class LiveWork(Work):
             arguments = tuple(plain(list(arguments)))
         while True:
             found, is_new = self._space.obtain(key)
-            await found.lock.acquire(not self.record, self._may_begin)
+            await found.lock.acquire(not self.record, self._may_begin, self._line)
             try:
                 if self._space.find(key) is not found:  # the object was removed during the wait
                     continue

@@ -12,8 +12,9 @@ import trio
 from livebackup_group import livebackup_group, slow_put
 
 from jgroups_py.livebackup.gathering import GATHER_FROM, GATHER_SECONDS, Gathering
+from jgroups_py.livebackup.locks import InLine, ObjectLock
 from jgroups_py.livebackup.messages import Confirm, Op, Ops, decode, encode
-from jgroups_py.livebackup.outgoing import TOGETHER_BYTES, Outgoing
+from jgroups_py.livebackup.outgoing import TOGETHER_BYTES, Crowd, Outgoing
 
 SOON = GATHER_SECONDS / 10
 
@@ -21,6 +22,7 @@ SOON = GATHER_SECONDS / 10
 async def test_nothing_waits_while_few_operations_are_under_way(autojump_clock: Any) -> None:
     began = trio.current_time()
     await Gathering().rest(GATHER_FROM - 1)
+    await Gathering().rest(GATHER_FROM, gains=False)
     assert trio.current_time() == began
     await Gathering().rest(GATHER_FROM)
     assert trio.current_time() == pytest.approx(began + GATHER_SECONDS)
@@ -44,15 +46,15 @@ async def test_who_waits_can_be_told_to_hurry_and_waits_again_the_next_time(
 class Sent:
     """An Outgoing, what it sent and when."""
 
-    def __init__(self, under_way: int) -> None:
-        self.under_way = under_way
+    def __init__(self, under_way: int, in_line: int) -> None:
+        self.under_way, self.in_line = under_way, in_line
         self.sizes: list[int] = []
         self.times: list[float] = []
         self.out: Outgoing[str] = Outgoing(
             self.send,
             lambda: None,
             partial(self.send, to=None),
-            lambda: self.under_way + self.out.operations,
+            lambda: Crowd(self.under_way + self.out.operations, self.in_line),
         )
 
     async def send(self, data: bytes, to: Any) -> None:
@@ -65,8 +67,8 @@ class Sent:
 
 
 @asynccontextmanager
-async def outgoing(under_way: int) -> AsyncIterator[Sent]:
-    sent = Sent(under_way)
+async def outgoing(under_way: int, in_line: int = GATHER_FROM) -> AsyncIterator[Sent]:
+    sent = Sent(under_way, in_line)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(sent.out.run)
         await trio.testing.wait_all_tasks_blocked()
@@ -75,15 +77,18 @@ async def outgoing(under_way: int) -> AsyncIterator[Sent]:
         nursery.cancel_scope.cancel()
 
 
+@pytest.mark.parametrize("under_way", [GATHER_FROM, GATHER_FROM - 1])
+@pytest.mark.parametrize("in_line", [GATHER_FROM, GATHER_FROM - 1])
 async def test_operations_that_come_within_a_millisecond_are_one_message_when_many_are_under_way(
-    autojump_clock: Any,
+    under_way: int, in_line: int, autojump_clock: Any
 ) -> None:
-    for under_way, sizes in ((GATHER_FROM, [8, 2]), (GATHER_FROM - 1, [1] * 10)):
-        async with outgoing(under_way) as sent:
-            for _ in range(10):
-                sent.operation()
-                await trio.sleep(GATHER_SECONDS / 7.5)
-        assert sent.sizes == sizes
+    """And when others wait for objects."""
+    sizes = [8, 2] if under_way + in_line == 2 * GATHER_FROM else [1] * 10
+    async with outgoing(under_way, in_line) as sent:
+        for _ in range(10):
+            sent.operation()
+            await trio.sleep(GATHER_SECONDS / 7.5)
+    assert sent.sizes == sizes
 
 
 async def test_operations_that_wait_to_be_sent_are_not_under_way(autojump_clock: Any) -> None:
@@ -149,14 +154,16 @@ def _counted(node: Any) -> list[bytes]:
     return sent
 
 
-async def test_many_clients_make_few_messages_and_few_confirmations(autojump_clock: Any) -> None:
+async def test_clients_that_wait_for_objects_make_few_messages_and_few_confirmations(
+    autojump_clock: Any,
+) -> None:
     async with livebackup_group(lag_aim=0.0) as group:
         live, backup = await group.start("AB")
         operations, confirmations = _counted(live), _counted(backup)
 
         async def client(number: int) -> None:
             for _ in range(5):
-                await live.run(slow_put, f"q{number}", "m", 0.01 + number / 10_000)
+                await live.run(slow_put, f"q{number % 10}", "m", 0.002 + number / 100_000)
 
         async with trio.open_nursery() as nursery:
             for number in range(40):
@@ -170,26 +177,73 @@ async def _time_of(live: Any, queue: str, seconds: float) -> float:
     return trio.current_time() - began
 
 
+async def _operations(live: Any, nursery: trio.Nursery, *seconds: float) -> list[float]:
+    """Each at an object of its own. Returns the times to their answers, when they have come."""
+    times: list[float] = []
+
+    async def client(number: int) -> None:
+        times.append(await _time_of(live, f"q{number}", seconds[number]))
+
+    for number in range(len(seconds)):
+        nursery.start_soon(client, number)
+    return times
+
+
+async def _waiting(live: Any, nursery: trio.Nursery) -> None:
+    """Clients that wait for an object, for long."""
+    for _ in range(1 + GATHER_FROM):
+        nursery.start_soon(live.run, slow_put, "long", "m", 60.0)
+    await trio.testing.wait_all_tasks_blocked()
+
+
+async def test_clients_that_need_not_wait_for_objects_have_their_answers_at_once(
+    autojump_clock: Any,
+) -> None:
+    async with livebackup_group() as group:
+        live, _ = await group.start("AB")
+        async with trio.open_nursery() as nursery:
+            times = await _operations(
+                live, nursery, *(0.01 + SOON * n for n in range(2 * GATHER_FROM))
+            )
+    for number, time in enumerate(times):
+        assert time == pytest.approx(2 * (0.01 + SOON * number), abs=SOON / 2)
+
+
 async def test_a_backup_that_has_nothing_left_confirms_at_once(autojump_clock: Any) -> None:
     async with livebackup_group() as group:
         live, _ = await group.start("AB")
-        times: list[float] = []
-
-        async def client(number: int) -> None:
-            times.append(await _time_of(live, f"q{number}", 0.01 + SOON * (number > 0)))
-
         async with trio.open_nursery() as nursery:
-            for number in range(1 + GATHER_FROM):
-                nursery.start_soon(client, number)
+            await _waiting(live, nursery)
+            several = [0.01 + SOON] * GATHER_FROM
+            times = await _operations(live, nursery, 0.01 + SOON / 2, *several)
+            await trio.sleep(1)
+            nursery.cancel_scope.cancel()
     assert max(times) < 0.02 + 5 * SOON, "the first one waits for the others, and no longer"
-    assert min(times) > 0.02 + SOON
+    assert times[0] == pytest.approx(times[-1], abs=SOON)
 
 
 async def test_operations_are_sent_when_those_under_way_are_confirmed(autojump_clock: Any) -> None:
     async with livebackup_group() as group:
         live, _ = await group.start("AB")
         async with trio.open_nursery() as nursery:
-            for number in range(GATHER_FROM):
-                nursery.start_soon(live.run, slow_put, f"q{number}", "m", 0.01)
+            await _waiting(live, nursery)
+            await _operations(live, nursery, *[0.01] * GATHER_FROM)
             await trio.sleep(0.02 - SOON)
             assert await _time_of(live, "q", 0.0) == pytest.approx(SOON, rel=0.5)
+            nursery.cancel_scope.cancel()
+
+
+async def test_who_is_cancelled_does_not_wait_for_an_object_any_more(autojump_clock: Any) -> None:
+    lock, line = ObjectLock("Queue/q"), InLine()
+    await lock.acquire(True, lambda _: True, line)
+    assert line.number == 0
+    async with trio.open_nursery() as nursery:
+        for begins in (True, False):
+            nursery.start_soon(lock.acquire, begins, lambda _: True, line)
+        await trio.testing.wait_all_tasks_blocked()
+        assert line.number == 2
+        lock.release(lambda _: True)
+        await trio.testing.wait_all_tasks_blocked()
+        assert line.number == 1
+        nursery.cancel_scope.cancel()
+    assert line.number == 0

@@ -86,6 +86,18 @@ def test_a_backup_that_joined_is_behind_by_what_was_answered_while_its_snapshot_
     assert confirming.confirmed("B", [3]) == [] and confirming.lag(4.0) == BackupLag(0, 0, 0.0)
 
 
+def test_a_backup_that_left_and_comes_back_confirms_again_what_its_snapshot_does_not_contain() -> (
+    None
+):
+    confirming: Confirming[str] = Confirming("all")
+    for backup in "BC":
+        confirming.joined(backup, 0)
+    confirming.sent(1, 10, 0.0)
+    assert confirming.confirmed("B", [1]) == confirming.left("B") == confirming.joined("B", 0) == []
+    assert confirming.confirmed("C", [1]) == []
+    assert confirming.confirmed("B", [1]) == [1]
+
+
 def test_no_more_operations_are_noted_for_a_joiner_than_may_be(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
