@@ -105,6 +105,7 @@ class Channel:
             self.name_of,
             lambda view: f"the view of {self.name} is {view.named(self._stack.names)}",
         )
+        self._view_watch = self._waits.watch
         self._error: Exception | None = None
         self._joined = trio.Event()
         self._disconnected = trio.Event()
@@ -300,15 +301,14 @@ class Channel:
     def _before_flush(self) -> None:
         """Hand down sent messages and give back credits of read ones; called once per turn."""
         stack = self._stack
-        if self._waits:
-            self._waits.changed()  # a view has come, or the name of a member
+        if self._view_watch.count:
+            self._view_watch.changed()  # a view has come, or the name of a member
         if stack.closed:
             return
         if self._credits:
             credits, self._credits = tuple(self._credits), []
             stack.event_down(Consumed(credits))
-        if self._outbox:
-            self._outbox.hand_down(stack.send)
+        self._outbox.hand_down(stack.send)
 
     # --- receiving
 

@@ -252,8 +252,11 @@ class Outbox:
 
     def hand_down(self, send: Callable[[Batch], None]) -> None:
         """Give every run to ``send``, in order, except those of blocked destinations."""
+        runs = self._runs
+        if not runs:
+            return
         self._run = None
-        runs, self._runs = self._runs, {}
+        self._runs = {}
         before = self.buffered
         for to, waiting in runs.items():
             for index, run in enumerate(waiting):

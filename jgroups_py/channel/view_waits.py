@@ -24,9 +24,10 @@ class ViewWaits:
         self._view, self._error, self._name_of, self._told = view, error, name_of, told
         self._watch = Watch()
 
-    def __bool__(self) -> bool:
-        """True when a task waits."""
-        return bool(self._watch)
+    @property
+    def watch(self) -> Watch:
+        """The tasks that wait."""
+        return self._watch
 
     def changed(self) -> None:
         """Let all waiting tasks look again: a view has come, a member has got its name, or the channel has ended."""

@@ -22,10 +22,12 @@ class Watch:
 
     def __init__(self) -> None:
         self._waiting = trio.lowlevel.ParkingLot()
+        self.count = 0
+        """The number of tasks that wait."""
 
     def __bool__(self) -> bool:
         """True when a task waits."""
-        return bool(self._waiting)
+        return self.count > 0
 
     def changed(self) -> None:
         """Let all waiting tasks look again."""
@@ -47,7 +49,11 @@ class Watch:
             await trio.lowlevel.checkpoint()
             return
         with trio.move_on_after(math.inf if timeout is None else timeout):
-            while not holds():
-                await self._waiting.park()
+            self.count += 1
+            try:
+                while not holds():
+                    await self._waiting.park()
+            finally:
+                self.count -= 1
             return
         raise WaitTimeout(f"{missing()} (waited {timeout:g} s)")

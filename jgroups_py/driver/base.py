@@ -171,7 +171,8 @@ class Driver:
     def turn(self) -> None:
         """Run a turn; see the module's docstring. Do not call it within a step of the machine."""
         now = self.clock()
-        self._notice(now)
+        if now > self._due:
+            self._notice(now)
         self._turn(now)
 
     def _turn(self, now: float) -> None:
@@ -184,9 +185,9 @@ class Driver:
             for hook in self.before_flush:
                 hook()
             for _ in range(self.limits.rounds_max):
-                if not (machine.has_outgoing or self._inputs):
-                    break
-                self.execute(machine.take_outgoing())
+                outgoing = machine.take_outgoing()
+                if outgoing:
+                    self.execute(outgoing)
                 if not self._inputs:
                     break  # nothing has happened that could cause more
                 inputs, self._inputs = self._inputs, []
@@ -202,7 +203,8 @@ class Driver:
     def take(self, inputs: Sequence[In]) -> None:
         """Hand inputs in, and run a turn."""
         now = self.clock()
-        self._notice(now)
+        if now > self._due:
+            self._notice(now)
         self._in_turn = True
         try:
             self.machine.handle(inputs, now)

@@ -48,6 +48,9 @@ from jgroups_py.stack.ports import (
 
 log = logging.getLogger("jgroups_py.driver")
 
+ASKED_IN_VAIN = 8
+"""After so many drains in a row of one datagram each, a socket is asked for a second one only every so many drains."""
+
 
 class UdpSocket:
     """One UDP socket, and the datagrams that the kernel has not taken yet."""
@@ -225,6 +228,7 @@ class SocketDriver(Driver):
         sock, handle = udp.sock, udp.handle
         recvfrom, most = sock.recvfrom, self.limits.datagrams_per_drain
         several = False  # the last drain brought more than one
+        alone = 0  # so many drains in a row brought one, and then the socket had no more
         while sock.fileno() >= 0:  # it may be closed before we first run
             try:
                 await trio.lowlevel.wait_readable(sock)
@@ -246,7 +250,10 @@ class SocketDriver(Driver):
                     log.debug("receiving a datagram: %s", error)
                 if not inputs:
                     several = False
+                    alone += 1
                     break
+                if several:
+                    alone = 0
                 self.datagrams_in += len(inputs)
                 full = len(inputs) == count
                 if self.faults is not None:
@@ -260,6 +267,9 @@ class SocketDriver(Driver):
                     break
                 if several:
                     await trio.lowlevel.checkpoint()
+                elif alone > ASKED_IN_VAIN and alone % ASKED_IN_VAIN:
+                    alone += 1  # the loop tells if there is more
+                    break
                 several = True
 
     def _enqueue(self, udp: UdpSocket, data: bytes, dest: Endpoint) -> None:

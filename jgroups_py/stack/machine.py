@@ -196,13 +196,17 @@ class Machine:
     def next_deadline(self) -> float | None:
         """Return the latest time to call ``advance``. None: no timer runs."""
         timers = self._timers
-        while timers and not timers[0][2]._is_current(timers[0][3]):
+        while timers:
+            deadline, _, timer, token = timers[0]
+            if token == timer._token and timer.deadline is not None:
+                return deadline
             heapq.heappop(timers)
-        return timers[0][0] if timers else None
+        return None
 
     def take_outgoing(self) -> list[Out]:
         """Return the things to do, each once. Bundles everything that was sent since the last call."""
-        self.take_flushes()
+        if self._flushers:
+            self.take_flushes()
         out, self._outgoing = self._outgoing, []
         return out
 
@@ -252,7 +256,8 @@ class Machine:
             flushers, self._flushers = self._flushers, {}
             for flush in flushers:
                 flush()
-            self._run_soon()
+            if self._soon:
+                self._run_soon()
 
     def want_flush(self, flush: Callable[[], None]) -> None:
         """Call ``flush`` once when the driver next takes what is outgoing."""

@@ -29,6 +29,10 @@ MAX_HEADERS: Final = 64
 """Most headers one message can have."""
 
 _IDS: Final = struct.Struct(">hh")
+_NUMBERED: Final = struct.Struct(">hhbB")  # protocol id, magic id, type, bytes of the number
+_CONNECTION: Final = struct.Struct(">h?")  # its id, and whether this is its first message
+_SHORT: Final = struct.Struct(">h")
+_NUMBER_MAX: Final = 1 << 63
 _XMIT_REQ: Final = h.NakAckType.XMIT_REQ
 _DATA: Final = h.UnicastType.DATA
 
@@ -461,6 +465,49 @@ def _read_fc(r: Reader) -> Header:
 def _write_fc(w: Writer, x: h.FcHeader) -> None:
     w.i8(x.type)
 
+
+# The two headers of each call are written in one step.
+
+
+def _unicast_at_once(protocol_id: int, x: h.UnicastHeader3) -> bytes | None:
+    seqno = x.seqno
+    if x.type != _DATA or not 0 <= seqno < _NUMBER_MAX:
+        return None
+    size = (seqno.bit_length() + 7) >> 3
+    try:
+        return b"".join(
+            (
+                _NUMBERED.pack(protocol_id, x.magic_id, x.type, size),
+                seqno.to_bytes(size, "little"),
+                _CONNECTION.pack(x.conn_id, x.first),
+            )
+        )
+    except struct.error:
+        return None
+
+
+def _correlator_at_once(protocol_id: int, x: h.CorrelatorHeader) -> bytes | None:
+    number = x.request_id
+    if not 0 <= number < _NUMBER_MAX:
+        return None
+    size = (number.bit_length() + 7) >> 3
+    try:
+        return b"".join(
+            (
+                _NUMBERED.pack(protocol_id, x.magic_id, x.type, size),
+                number.to_bytes(size, "little"),
+                _SHORT.pack(x.correlator_id),
+            )
+        )
+    except struct.error:
+        return None
+
+
+AT_ONCE: Final[dict[type[Header], Callable[[int, Any], bytes | None]]] = {
+    h.UnicastHeader3: _unicast_at_once,
+    h.CorrelatorHeader: _correlator_at_once,
+}
+"""Functions that write a header like ``write_header``, or return None where they cannot."""
 
 Codec = tuple[Callable[[Reader], Header], Callable[[Writer, Any], None]]
 

@@ -27,7 +27,13 @@ from jgroups_py.values.address import Address, IpAddress
 from jgroups_py.values.batch import Batch, measure_with
 from jgroups_py.values.header import Header
 from jgroups_py.values.message import MessageType
-from jgroups_py.wire.header_codec import encode_header, sequence_offset, sequence_size, write_header
+from jgroups_py.wire.header_codec import (
+    AT_ONCE,
+    encode_header,
+    sequence_offset,
+    sequence_size,
+    write_header,
+)
 from jgroups_py.wire.headers import TP_ID, FdHeader, TpHeader
 from jgroups_py.wire.message import (
     DEST_SET,
@@ -165,7 +171,12 @@ def _alone(batch: Batch, cluster: str, version: int) -> bytes:
     data += _alone_start(version, batch.type, batch.flags, dest, src)
     data += _COUNT.pack(len(batch.headers) + 1)
     for protocol_id, header in batch.headers.items():
-        write_header(writer, protocol_id, header)
+        at_once = AT_ONCE.get(type(header))
+        written = None if at_once is None else at_once(protocol_id, header)
+        if written is None:
+            write_header(writer, protocol_id, header)
+        else:
+            data += written
     data += _tp(cluster, version)
     if type(payload) is bytes and batch.type == MessageType.BYTES:
         data += _LENGTH.pack(len(payload))

@@ -312,7 +312,9 @@ class FlowControl(Protocol):
         if debt is None:
             debt = self._new_debt(src)
         debt.held += length
-        self._moved(debt)
+        debt.moved_at = self.machine.now
+        if not debt.merged:
+            debt.vain_at = None
         self.bytes_received += length
         owing = Batch(
             batch.dest,
@@ -424,7 +426,7 @@ class FlowControl(Protocol):
         if debt is not None:
             debt.held = max(0, debt.held - amount)
             debt.asked_at = None
-        if sender == self.local_address:
+        if sender == self.stack.address:
             self._on_replenish(sender, amount)
             return
         if debt is None:

@@ -37,8 +37,15 @@ class UFC(FlowControl):
             lane = self._lanes.get(batch.dest)
         if lane is None:
             self.pass_down(batch)
-        else:
+            return
+        length = batch.length
+        if lane.queue or length > lane.room:
             self.send(lane, batch)
+            return
+        lane.sent += length
+        lane.room -= length
+        self.bytes_sent += length
+        self.pass_down(batch)
 
     def up(self, batch: Batch) -> None:
         header = batch.headers.get(_ID)

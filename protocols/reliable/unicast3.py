@@ -130,6 +130,7 @@ class UNICAST3(Protocol):
 
     def start(self) -> None:
         self._delay = min(self.config.xmit_delay, self.config.xmit_interval)
+        self._ack_threshold = self.config.ack_threshold
         self._outgoing: dict[Address, _Outgoing] = {}
         self._incoming: dict[Address, _Incoming] = {}
         self._unknown: dict[Address, tuple[float, list[Batch]]] = {}
@@ -177,16 +178,15 @@ class UNICAST3(Protocol):
         if (
             dest is None
             or batch.flags & _NO_RELIABILITY
-            or dest == self.local_address
+            or dest == self.stack.address
             or type(dest) is IpAddress
         ):
             self.pass_down(batch)
             return
-        now = self.machine.now
         conn = self._outgoing.get(dest)
         if conn is None:
             conn = self._connect(dest)
-        conn.used_at = now
+        conn.used_at = self.machine.now
         if conn.stranger:
             self._send_to_stranger(dest, conn, batch)
         else:
@@ -301,7 +301,9 @@ class UNICAST3(Protocol):
                     if last > window.known:
                         window.known = last
                     self.delivered += count
-                    self._count_for_ack(src, conn, count)
+                    conn.unacked += count
+                    if not conn.ack_due or conn.unacked >= self._ack_threshold:
+                        self._ack_soon(src, conn)
                     self.pass_up(batch)
                 else:
                     self._on_data(src, conn, batch, first)
@@ -336,7 +338,9 @@ class UNICAST3(Protocol):
             self._look_for_gap(src, conn)
             return
         pieces = window.add(first, compact(batch))
-        self._count_for_ack(src, conn, count)
+        conn.unacked += count
+        if not conn.ack_due or conn.unacked >= self._ack_threshold:
+            self._ack_soon(src, conn)
         if not pieces:
             self.duplicates += count
             return
@@ -434,11 +438,10 @@ class UNICAST3(Protocol):
         self._timestamp += 1
         return self._timestamp
 
-    def _count_for_ack(self, src: Address, conn: _Incoming, count: int) -> None:
-        conn.unacked += count
-        if conn.unacked >= self.config.ack_threshold:
+    def _ack_soon(self, src: Address, conn: _Incoming) -> None:
+        if conn.unacked >= self._ack_threshold:
             self._ack(src, conn)
-        elif not conn.ack_due:
+        else:
             conn.ack_due = True
             conn.used_at = self.now
             self._arm_tick(self.now + self.config.xmit_interval * _ACK_AFTER)

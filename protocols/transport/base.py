@@ -305,8 +305,11 @@ class TP(Protocol):
         self.send_unicast(physical, self._encode(batches))
 
     def _encode(self, batches: Sequence[Batch]) -> list[bytes]:
-        packets: list[bytes] = []
         max_size = self.config.bundler_max_size
+        if len(batches) == 1 == len(batches[0].payloads):
+            self.messages_sent += 1
+            return encode_packets(batches, self.stack.cluster, self._version, max_size)
+        packets: list[bytes] = []
         for bundle in _bundles(batches):
             packets += encode_packets(bundle, self.cluster, self._version, max_size)
         for batch in batches:
@@ -673,9 +676,6 @@ def physical_end(physical: IpAddress) -> End:
 
 def _bundles(batches: Sequence[Batch]) -> Iterator[Sequence[Batch]]:
     """Cuts batches into packets. A message with DONT_BUNDLE is a packet of its own, and a packet has one sender."""
-    if len(batches) == 1 == len(batches[0].payloads):
-        yield batches
-        return
     start = 0
     for index, batch in enumerate(batches):
         if batch.flags & _DONT_BUNDLE:

@@ -168,8 +168,12 @@ class UDP(TP):
                 "a packet of %d bytes is too large for a datagram: lower frag_size", len(packet)
             )
             return
-        self.sent(packet)
-        self.put(SendTo(self._unicast, packet, dest))
+        self.packets_sent += 1
+        self.bytes_sent += len(packet)
+        if self.stack.doorway is None:
+            self.machine.put(SendTo(self._unicast, packet, dest))
+        else:
+            self.put(SendTo(self._unicast, packet, dest))
 
 
 has_settings(UDP, UdpConfig)
