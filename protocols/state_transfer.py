@@ -54,6 +54,7 @@ from jgroups_py.values.address import UUID, Address
 from jgroups_py.values.batch import Batch
 from jgroups_py.values.events import (
     Connect,
+    Consumed,
     Covered,
     Event,
     GetDigest,
@@ -184,6 +185,9 @@ class STATE_TRANSFER(Protocol):
     # --- events
 
     def event_down(self, event: Event) -> None:
+        if type(event) is Consumed:
+            self.pass_event_down(event)
+            return
         match event:
             case Connect(_, with_state):
                 self._with_state = with_state

@@ -146,6 +146,30 @@ class Outbox:
         self.turn_bytes += size
         return True
 
+    def alone(
+        self,
+        payload: Any,
+        size: int,
+        to: Address,
+        protocol_id: int,
+        header: Header,
+        flags: int,
+        type: int,
+    ) -> Batch | None:
+        """Return a message that goes to the stack at once, if nothing waits here and no destination is blocked. It counts as
+        sent."""
+        if self._runs or self.blocked or self.error is not None:
+            return None
+        self.sent += 1
+        self.sent_bytes += size
+        self.turn_messages += 1
+        self.turn_bytes += size
+        number = self.numbers.take(to, 1)
+        batch = Batch(to, [payload], {protocol_id: header}, None, flags, 0, type, (), number)
+        if type == MessageType.BYTES:
+            batch._length = size
+        return batch
+
     @property
     def is_turn_over(self) -> bool:
         """True when so much was put in that other tasks should run."""
@@ -266,18 +290,14 @@ class Outbox:
                 self.buffered -= run.size
                 self.sent += len(run.payloads)
                 self.sent_bytes += run.size
-                send(
-                    Batch(
-                        to,
-                        run.payloads,
-                        run.headers or {},
-                        None,
-                        run.flags,
-                        run.transient,
-                        run.type,
-                        number=self.numbers.take(to, len(run.payloads)),
-                    )
+                number = self.numbers.take(to, len(run.payloads))
+                headers = run.headers or {}
+                batch = Batch(
+                    to, run.payloads, headers, None, run.flags, run.transient, run.type, (), number
                 )
+                if run.type == MessageType.BYTES:
+                    batch._length = run.size
+                send(batch)
         if self._senders and self.buffered < before:
             self._senders.unpark_all()
 

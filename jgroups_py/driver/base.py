@@ -19,6 +19,7 @@ from jgroups_py.driver.unwrap import reraise
 from jgroups_py.stack.lateness import Lateness
 from jgroups_py.stack.machine import Machine
 from jgroups_py.stack.ports import Endpoint, In, Out
+from jgroups_py.values.batch import Batch
 
 log = logging.getLogger("jgroups_py.driver")
 
@@ -155,6 +156,29 @@ class Driver:
         finally:
             self._in_turn = False
             self.guarded(self.turn)
+
+    @property
+    def is_between_turns(self) -> bool:
+        """True when ``send_at_once`` may be called."""
+        return not self._in_turn and self._nursery is not None and self._failure is None
+
+    def send_at_once(self, send: Callable[[Batch], None], batch: Batch) -> None:
+        """Give ``send``, which is the stack's, a message and run a turn, as ``at_once``. ``run`` raises what it raises."""
+        now = self.clock()
+        machine = self.machine
+        try:
+            if now > self._due:
+                self._notice(now)
+            if now > machine.now:
+                machine.now = now
+            self._in_turn = True
+            try:
+                send(batch)
+            finally:
+                self._in_turn = False
+            self._turn(now)
+        except Exception as error:
+            self.fail(error)
 
     async def stop(self) -> None:
         """Send what is left, wait for it (for ``linger`` at most), then for the answers of directories (for ``directory_linger`` at most),

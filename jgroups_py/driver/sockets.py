@@ -92,6 +92,8 @@ class SocketDriver(Driver):
             self.limits.consults_waiting_max,
         )
         self.datagrams_in = 0
+        self.reads_in_vain = 0
+        """How often a socket was asked for another datagram and had none."""
         self.datagrams_out = 0
         self.datagrams_dropped = 0
         """Datagrams that the kernel did not take while ``datagram_queue_max`` bytes waited already."""
@@ -251,6 +253,7 @@ class SocketDriver(Driver):
                 if not inputs:
                     several = False
                     alone += 1
+                    self.reads_in_vain += 1
                     break
                 if several:
                     alone = 0

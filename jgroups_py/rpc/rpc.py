@@ -156,7 +156,8 @@ class Rpc:
         pending = self._correlator.call_one(dest)
         header = CorrelatorHeader(CorrelatorType.REQ, pending.id)
         try:
-            self._send_now(lambda: self._send(dest, header, encoded, flags))
+            if flags or not self._send_alone(dest, header, encoded):
+                self._send_now(lambda: self._send(dest, header, encoded, flags))
             self._counters.calls += 1
             outcome = await self._outcome(pending)
         finally:
@@ -291,6 +292,21 @@ class Rpc:
             self._channel.driver.at_once(send)
         else:
             send()
+
+    def _send_alone(self, dest: Address, header: CorrelatorHeader, encoded: Encoded) -> bool:
+        """Send a call at once, if calls come one after the other and nothing stands before it. Else return False."""
+        if not self._one_by_one or self._waiting:
+            return False
+        driver, stack = self._channel.driver, self._channel.stack
+        if not driver.is_between_turns or stack.closed:
+            return False
+        batch = self._outbox.alone(
+            encoded.payload, encoded.size, dest, ID, header, encoded.flags, encoded.type
+        )
+        if batch is None:
+            return False
+        driver.send_at_once(stack.send, batch)
+        return True
 
     def _send(
         self,
@@ -554,13 +570,30 @@ class Rpc:
             self._context.run(self._serve_without_waiting, batches)
 
     def _serve_without_waiting(self, batches: list[Batch]) -> None:
+        alone = len(batches) == 1 == len(batches[0].payloads)
         for batch in batches:
             for one in self._server.read(batch):
                 reply = self._reply_to(one)
+                if alone and reply is not None and self._reply_alone(reply):
+                    return
                 if reply is not None and (self._owed or not self._put_reply(reply)):
                     if not self._owed:
                         self._nursery.start_soon(self._send_owed)
                     self._owed.append(reply)
+
+    def _reply_alone(self, reply: Sending) -> bool:
+        """Give the only reply of a step to the stack, if nothing stands before it. Else return False."""
+        stack = self._channel.stack
+        if stack.closed:
+            return False
+        encoded = reply.encoded
+        batch = self._outbox.alone(
+            encoded.payload, encoded.size, reply.dest, ID, reply.header, reply.flags, encoded.type
+        )
+        if batch is None:
+            return False
+        stack.send(batch)
+        return True
 
     async def _send_owed(self) -> None:
         """Send the replies to arrived calls that found no room. Until then calls wait in the stream."""

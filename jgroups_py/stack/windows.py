@@ -76,8 +76,11 @@ class RunStore:
         self.firsts.append(first)
         self.runs[first] = run
         count = len(run.payloads)
+        length = run._length
+        if length < 0:
+            length = run.length
         self.count += count
-        self.size += run.length + _PER_RUN + _PER_MESSAGE * count
+        self.size += length + _PER_RUN + _PER_MESSAGE * count
 
     def insert(self, first: int, run: Batch) -> list[tuple[int, Batch]]:
         """Add those parts of a run that are not stored yet, and return them, ascending."""

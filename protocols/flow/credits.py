@@ -406,6 +406,10 @@ class FlowControl(Protocol):
 
     def event_down(self, event: Event) -> None:
         if type(event) is Consumed:
+            if len(event.credits) == 1 and event.credits[0].multicast == self.multicast:
+                only = event.credits[0]
+                self._on_consumed(only.sender, only.amount)
+                return
             amounts: dict[Address, int] = {}
             others: list[Credit] = []
             for credit in event.credits:

@@ -38,7 +38,9 @@ class UFC(FlowControl):
         if lane is None:
             self.pass_down(batch)
             return
-        length = batch.length
+        length = batch._length
+        if length < 0:
+            length = batch.length
         if lane.queue or length > lane.room:
             self.send(lane, batch)
             return
@@ -53,7 +55,9 @@ class UFC(FlowControl):
             self.on_control(batch, header)
             return
         if batch.dest is not None and not batch.flags & NO_FC:
-            length = batch.length
+            length = batch._length
+            if length < 0:
+                length = batch.length
             if length:
                 batch = self.received(batch, length)
         self.pass_up(batch)

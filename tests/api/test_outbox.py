@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from jgroups_py import ChannelLimits, LocalProtocolError
+from jgroups_py import ChannelClosed, ChannelLimits, LocalProtocolError
 from jgroups_py.channel.outbox import Outbox
 from jgroups_py.testing import make_address
 from jgroups_py.values.batch import Batch
@@ -127,3 +127,23 @@ def test_a_release_without_a_block_changes_nothing() -> None:
     assert not box.has_room(A, 1) and box.has_room(B, 1)
     box.on_opened("MFC", A)
     assert box.has_room(A, 1) and box.blocked == {}
+
+
+def test_a_message_alone_is_handed_out_only_if_nothing_stands_before_it() -> None:
+    def alone(box: Outbox) -> Batch | None:
+        return box.alone(b"12", 2, A, ID, FragHeader(1, 0, 0), 0, MessageType.BYTES)
+
+    box = outbox()
+    first, second = alone(box), alone(box)
+    assert first is not None and second is not None
+    assert (first.number, second.number, first.length) == (1, 2, 2)
+    assert (box.sent, box.sent_bytes, box.buffered) == (2, 4, 0)
+    box.put(b"x", B, 0, True)
+    assert alone(box) is None
+    assert [batch.number for batch in handed(box)] == [1]
+    box.on_blocked(FlowBlocked("UFC", A, (A,)))
+    assert alone(box) is None
+    box.on_opened("UFC", A)
+    assert alone(box) is not None
+    box.end(ChannelClosed("a test"))
+    assert alone(box) is None

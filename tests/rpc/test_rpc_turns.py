@@ -13,6 +13,7 @@ import trio
 
 from jgroups_py import UUID, Batch, Channel, ChannelClosed, Raised, Refused, open_channel, open_rpc
 from jgroups_py.config.settings import load_stack
+from jgroups_py.driver.sockets import SocketDriver
 from jgroups_py.rpc import RpcLimits
 from jgroups_py.tools.commands.mperf_ports import private_attributes
 from jgroups_py.wire.headers import CorrelatorHeader, CorrelatorType
@@ -89,6 +90,32 @@ async def test_a_call_on_sockets_costs_three_steps_of_tasks() -> None:
                 assert await rpc.call(b.address, "note", value) == value
         assert sum(steps.of.values()) <= 310 and steps.rounds <= 310
         assert "_run" not in steps.of  # the task that reads the channel
+        with Steps() as steps:
+            for value in range(100):
+                assert [r async for r in rpc.call_all("note", value, dests=b.address)]
+        assert sum(steps.of.values()) <= 310 and steps.rounds <= 310
+
+
+@pytest.mark.sockets
+async def test_a_socket_that_brings_one_datagram_at_a_time_is_seldom_asked_for_a_second() -> None:
+    attributes = private_attributes(load_stack("udp.xml"), 2)
+    where: dict[str, Any] = {"cluster": "asked", "attributes": attributes}
+    async with (
+        open_channel("udp.xml", name="A", **where) as a,
+        open_channel("udp.xml", name="B", **where) as b,
+        open_rpc(a) as rpc,
+        open_rpc(b, Target()),
+    ):
+        await a.wait_members(2)
+        driver = a.driver
+        assert isinstance(driver, SocketDriver)
+        for _ in range(30):
+            await rpc.call(b.address, "note", 1)
+        read, in_vain = driver.datagrams_in, driver.reads_in_vain
+        for _ in range(100):
+            await rpc.call(b.address, "note", 1)
+        assert driver.datagrams_in >= read + 100
+        assert 5 <= driver.reads_in_vain - in_vain <= 30
 
 
 async def test_plain_methods_need_no_task_of_the_called_member(
