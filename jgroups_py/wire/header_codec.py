@@ -469,7 +469,7 @@ def _write_fc(w: Writer, x: h.FcHeader) -> None:
 # The two headers of each call are written in one step.
 
 
-def _unicast_at_once(protocol_id: int, x: h.UnicastHeader3) -> bytes | None:
+def _unicast_in_one_step(protocol_id: int, x: h.UnicastHeader3) -> bytes | None:
     seqno = x.seqno
     if x.type != _DATA or not 0 <= seqno < _NUMBER_MAX:
         return None
@@ -486,7 +486,7 @@ def _unicast_at_once(protocol_id: int, x: h.UnicastHeader3) -> bytes | None:
         return None
 
 
-def _correlator_at_once(protocol_id: int, x: h.CorrelatorHeader) -> bytes | None:
+def _correlator_in_one_step(protocol_id: int, x: h.CorrelatorHeader) -> bytes | None:
     number = x.request_id
     if not 0 <= number < _NUMBER_MAX:
         return None
@@ -503,9 +503,9 @@ def _correlator_at_once(protocol_id: int, x: h.CorrelatorHeader) -> bytes | None
         return None
 
 
-AT_ONCE: Final[dict[type[Header], Callable[[int, Any], bytes | None]]] = {
-    h.UnicastHeader3: _unicast_at_once,
-    h.CorrelatorHeader: _correlator_at_once,
+IN_ONE_STEP: Final[dict[type[Header], Callable[[int, Any], bytes | None]]] = {
+    h.UnicastHeader3: _unicast_in_one_step,
+    h.CorrelatorHeader: _correlator_in_one_step,
 }
 """Functions that write a header like ``write_header``, or return None where they cannot."""
 

@@ -28,7 +28,7 @@ from jgroups_py.values.batch import Batch, measure_with
 from jgroups_py.values.header import Header
 from jgroups_py.values.message import MessageType
 from jgroups_py.wire.header_codec import (
-    AT_ONCE,
+    IN_ONE_STEP,
     encode_header,
     sequence_offset,
     sequence_size,
@@ -171,8 +171,8 @@ def _alone(batch: Batch, cluster: str, version: int) -> bytes:
     data += _alone_start(version, batch.type, batch.flags, dest, src)
     data += _COUNT.pack(len(batch.headers) + 1)
     for protocol_id, header in batch.headers.items():
-        at_once = AT_ONCE.get(type(header))
-        written = None if at_once is None else at_once(protocol_id, header)
+        in_one = IN_ONE_STEP.get(type(header))
+        written = None if in_one is None else in_one(protocol_id, header)
         if written is None:
             write_header(writer, protocol_id, header)
         else:
