@@ -22,6 +22,7 @@ from jgroups_py.buckets.administration import (
 )
 from jgroups_py.buckets.archive import ArchiveReader
 from jgroups_py.buckets.archive.contents import export_managers, read_contents
+from jgroups_py.buckets.archive.stretches import check_stretches
 from jgroups_py.buckets.deployed import open_deployed
 from jgroups_py.buckets.deployment import Deployment, distribute, load_deployment
 from jgroups_py.buckets.deployment.application import load_application
@@ -124,6 +125,7 @@ def node(
 def _contents(
     archives: tuple[str, ...], deployment: Deployment, plugin: Plugin
 ) -> dict[int, list[EntryChange]]:
+    check_stretches(archives)
     with ExitStack() as readers:
         return read_contents(
             [readers.enter_context(ArchiveReader(archive)) for archive in archives],

@@ -15,6 +15,11 @@ from jgroups_py.buckets.archive import ArchiveReader, ArchiveWriter, Damage, End
 from jgroups_py.buckets.archive.errors import BadArchive
 from jgroups_py.buckets.archive.repartition import OUTAGE, Partition
 from jgroups_py.buckets.archive.repartition import repartition as sort_entries
+from jgroups_py.buckets.archive.stretches import (
+    STRETCHES_MAX,
+    in_processes,
+    repartition_in_stretches,
+)
 from jgroups_py.buckets.deployment import load_deployment
 from jgroups_py.buckets.deployment.application import load_application
 from jgroups_py.buckets.digest import digest_of
@@ -152,6 +157,13 @@ def _text(result: dict[str, Any]) -> str:
     "--out", "folder", metavar="FOLDER", help="Write NODE.jgb for each node; else only count."
 )
 @click.option(
+    "--processes",
+    type=click.IntRange(1, STRETCHES_MAX),
+    default=1,
+    show_default=True,
+    help="Sort by so many. Each node then has a file for each of them, NODE.1of4.jgb and so on.",
+)
+@click.option(
     "--project", type=SizeParameter(), help="Exit 1 if this size needs longer than --within."
 )
 @click.option(
@@ -162,6 +174,7 @@ def repartition(
     files: tuple[str, ...],
     deployment_file: str,
     folder: str | None,
+    processes: int,
     project: int | None,
     within: float,
     json_out: str | None,
@@ -169,7 +182,8 @@ def repartition(
     """Sort the entries of archives for other nodes or other buckets.
 
     Several archives, such as one of each node, are merged; an entry that stands in two of them must be the same. Each node's file has the entries of which it is to
-    hold a copy. The time of this run tells how long your size would take with one process on this machine.
+    hold a copy. The time of this run tells how long your size would take with as many processes on this machine.
+    jgroups-py spark repartition does the same on many machines.
 
     Exit 1: --project needs longer than --within.
     """
@@ -181,14 +195,25 @@ def repartition(
         Path(folder).mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
         readers = [stack.enter_context(ArchiveReader(name)) for name in files]
-        found = sort_entries(
-            readers,
-            deployment,
-            clock=time.perf_counter,
-            created=time.time(),
-            folder=folder,
-            digest=digest,
-        )
+        options: dict[str, Any] = {
+            "clock": time.perf_counter,
+            "created": time.time(),
+            "folder": folder,
+        }
+        if processes == 1:
+            found = sort_entries(readers, deployment, digest=digest, **options)
+        else:
+            run = in_processes(processes)
+            found = repartition_in_stretches(
+                readers, deployment, run, processes=processes, **options
+            )
+    return show_partition(found, project, within, json_out)
+
+
+def show_partition(
+    found: Partition, project: int | None, within: float, json_out: str | None
+) -> int:
+    """Print it. Returns the exit code."""
     result = found.as_json()
     if project is not None:
         result["projected_s"] = found.projected(project)
@@ -212,8 +237,9 @@ def _partition_text(found: Partition, project: int | None, within: float) -> str
         f"  {name:{width}}  {load.entries} entries, {load.size} bytes"
         for name, load in found.nodes.items()
     ]
+    by = "one process" if found.processes == 1 else f"{found.processes} processes"
     lines.append(
-        f"{found.seconds:.2f} s; {_about(found.within(OUTAGE))} in 3 h at this rate, by one process"
+        f"{found.seconds:.2f} s; {_about(found.within(OUTAGE))} in 3 h at this rate, by {by}"
     )
     if project is not None:
         seconds = found.projected(project)

@@ -11,9 +11,13 @@ from typing import Any, TypeVar
 
 import click
 
+from jgroups_py.buckets.archive.repartition import OUTAGE
+from jgroups_py.buckets.archive.stretches import STRETCHES_MAX
+from jgroups_py.buckets.deployment import load_deployment
 from jgroups_py.drill.file import loader
 from jgroups_py.errors import ConfigError, JGroupsError
-from jgroups_py.tools.options import examples
+from jgroups_py.tools.commands.buckets_archive import SizeParameter, show_partition
+from jgroups_py.tools.options import Time, examples
 from jgroups_py.tools.stack_options import pairs
 from jgroups_py.tools.stoppable import asked, stoppable
 from jgroups_py.tools.tls_options import tls_files, tls_options
@@ -281,6 +285,50 @@ def drill_report(drill: str, logs: tuple[str, ...], target: str | None, **which:
     said = {"events": found.events, "runs": len(found.runs), "failed": failed}
     click.echo(json.dumps({**said, "lags": [lag for lag in found.lags if lag["origin"] is None]}))
     return 1 if failed else 0
+
+
+@spark.command(
+    epilog=examples("jgroups-py spark repartition n1.jgb n2.jgb --to new.yaml --out /shared/new")
+)
+@click.argument("archives", nargs=-1, required=True, metavar="ARCHIVE...")
+@click.option(
+    "--to", "deployment_file", required=True, metavar="FILE", help="The new deployment file."
+)
+@click.option(
+    "--out", "folder", metavar="FOLDER", help="Write NODE.1of4.jgb and so on; else only count."
+)
+@click.option("--tasks", type=click.IntRange(1, STRETCHES_MAX), help="Default: what runs at once.")
+@click.option(
+    "--project", type=SizeParameter(), help="Exit 1 if this size needs longer than --within."
+)
+@click.option(
+    "--within", type=Time(), default=OUTAGE, show_default="3h", help="The outage that is planned."
+)
+@session_options
+@stoppable(_cancel)
+def repartition(
+    archives: tuple[str, ...],
+    deployment_file: str,
+    folder: str | None,
+    tasks: int | None,
+    project: int | None,
+    within: float,
+    **which: Any,
+) -> int:
+    """Sort the entries of bucket archives for other nodes or other buckets.
+
+    As jgroups-py buckets repartition, by all executors: they read the archives and write to FOLDER by the same paths. A node loads all of its files. Exit 1: --project
+    needs longer than --within.
+    """
+    load_deployment(deployment_file)
+    if folder is not None:
+        Path(folder).mkdir(parents=True, exist_ok=True)
+    with _spark(which) as session:
+        from jgroups_py.spark.repartition import repartition as run
+
+        with _shown(session):
+            found = run(session, archives, deployment_file, folder=folder, tasks=tasks)
+    return show_partition(found, project, within, "-")
 
 
 @contextmanager

@@ -10,8 +10,10 @@ from jgroups_py.buckets.archive.frames import Record
 from jgroups_py.buckets.archive.reader import ArchiveReader
 
 
-def merged(archives: Sequence[ArchiveReader]) -> Iterator[Record]:
-    """All records in the order of keys. An entry may stand in several archives if it is the same in all of them.
+def merged(
+    archives: Sequence[ArchiveReader], streams: Sequence[Iterable[Record]] | None = None
+) -> Iterator[Record]:
+    """All records in the order of keys, or those of ``streams``, one of each archive. An entry may stand in several archives if it is the same in all of them.
 
     BadArchive: an archive is damaged, two belong to different applications, or an entry differs between two of them."""
     for archive in archives[1:]:
@@ -22,7 +24,8 @@ def merged(archives: Sequence[ArchiveReader]) -> Iterator[Record]:
                 f"it is of the application {archive.head.application!r}, {first.file} of {first.head.application!r}",
             )
     last: tuple[str, int, Record] | None = None
-    for key, number, record in heapq.merge(*map(_numbered, range(len(archives)), archives)):
+    read = archives if streams is None else streams
+    for key, number, record in heapq.merge(*map(_numbered, range(len(archives)), read)):
         if last is not None and last[0] == key:
             if (record.version, record.pieces) != (last[2].version, last[2].pieces):
                 raise BadArchive(

@@ -139,6 +139,20 @@ class ArchiveReader:
         first, after = between
         return reading.part(first, after)
 
+    def stretch(self, first: str, after: str | None) -> Iterator[Record]:
+        """Records with keys from ``first`` on, before ``after`` (None: to the end). Counts and digest of the whole are not checked; the first damage raises
+        BadArchive."""
+        begin = Point(self._first, 0, "")
+        for point in self.end().points:
+            if point.key > first:
+                break
+            begin = point
+        for record in self.records(between=(begin, None)):
+            if after is not None and record.key >= after:
+                return
+            if record.key >= first:
+                yield record
+
     def check(self) -> End:
         """Read everything and return the end. BadArchive: the first damage."""
         for _ in self.records():

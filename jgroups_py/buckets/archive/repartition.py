@@ -50,6 +50,7 @@ class Partition:
     nodes: dict[str, Load] = field(default_factory=dict)
     files: list[str] = field(default_factory=list)
     seconds: float = 0.0
+    processes: int = 1
 
     def projected(self, size: int) -> float:
         """Return the seconds for so many bytes at the rate of this run; infinite if nothing was read."""
@@ -68,6 +69,7 @@ class Partition:
             "entries": self.total.entries,
             "bytes": self.total.size,
             "seconds": round(self.seconds, 3),
+            "processes": self.processes,
             "bytes_in_3h": self.within(OUTAGE),
             "entries_of_a_bucket": _spread(counts),
             "bytes_of_a_bucket": _spread(sizes),
@@ -101,19 +103,42 @@ def repartition(
         ConfigError: the deployment has no distribution.
     """
     distribution = distribute(deployment)
-    found = Partition(
+    began = clock()
+    application = archives[0].head.application if archives else ""
+    found = sort_records(
+        merged(archives), deployment, distribution, application, created, folder, "", digest
+    )
+    found.seconds = clock() - began
+    return found
+
+
+def empty(deployment: Deployment) -> Partition:
+    """Nothing is sorted yet."""
+    return Partition(
         deployment,
         buckets=[Load() for _ in range(deployment.buckets)],
         nodes={node.name: Load() for node in deployment.nodes if node.managers},
     )
-    began = clock()
+
+
+def sort_records(
+    records: Iterable[Record],
+    deployment: Deployment,
+    distribution: Distribution,
+    application: str,
+    created: float,
+    folder: str | Path | None,
+    suffix: str,
+    digest: Callable[[str], int],
+) -> Partition:
+    """Sort records that come in the order of keys, into NODE with ``suffix`` and ``.jgb`` in the folder. Raises BadArchive as ``repartition``."""
+    found = empty(deployment)
     with ExitStack() as files:
         writers: dict[str, ArchiveWriter] = {}
         if folder is not None:
-            application = archives[0].head.application if archives else ""
             for name in found.nodes:
                 writer = ArchiveWriter(
-                    Path(folder) / f"{name}.jgb",
+                    Path(folder) / f"{name}{suffix}.jgb",
                     instance=deployment.name,
                     application=application,
                     created=created,
@@ -121,8 +146,7 @@ def repartition(
                 )
                 writers[name] = files.enter_context(writer)
                 found.files.append(writer.file)
-        _sort(merged(archives), distribution, found, writers, digest)
-    found.seconds = clock() - began
+        _sort(records, distribution, found, writers, digest)
     return found
 
 
