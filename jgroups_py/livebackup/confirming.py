@@ -129,6 +129,10 @@ class Confirming(Generic[B]):
         """Return the operations that may be answered now."""
         return self._answers(list(self._open))
 
+    def is_answered(self, number: int) -> bool:
+        """Has a sent operation been confirmed by as many backups as its client waits for?"""
+        return number not in self._open
+
     def is_settled(self, number: int) -> bool:
         """Is a sent operation answered, and confirmed by every present and coming backup?"""
         if number in self._open:

@@ -78,7 +78,7 @@ class LiveSide:
         """Callers that wait for ``_moved``."""
         self._answers: dict[int, _Answer] = {}
         self.line = InLine()
-        self.pace = ObjectPace(settings.lag_aim, self.confirming.is_settled, trio.current_time)
+        self.pace = ObjectPace(settings.lag_aim, self.confirming.is_answered, trio.current_time)
         self._changed = Changed(self.counters)
         self._one_at_a_time = trio.Lock()
         self.ended = False

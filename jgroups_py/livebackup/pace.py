@@ -50,7 +50,8 @@ class ObjectPace:
     def __init__(
         self, aim: float, is_settled: Callable[[int], bool], clock: Callable[[], float]
     ) -> None:
-        """``aim``: seconds, 0 for no limit. ``is_settled``: has every backup confirmed that operation?"""
+        """``aim``: seconds, 0 for no limit. ``is_settled``: is that operation confirmed by those backups that
+        clients wait for? One that nobody waits for holds nothing back; the named limits of the lag count for it."""
         self._half = aim / 2
         self._is_settled, self._clock = is_settled, clock
         self._ahead: dict[str, _Ahead] = {}

@@ -36,7 +36,7 @@ class LiveBackupSettings:
     lag_aim: float = 0.05
     """The wanted greatest lag of a backup, in seconds. At half of it for an object, operations that begin with that
     object wait. Two for each object never wait, so long changes are not slowed. A backup without processor time may lag
-    more. 0: no aim."""
+    more. With "first" and "quorum" only the backups count that clients wait for. 0: no aim."""
     checksum_every: int = 0
     """After so many changes of an object a backup compares its checksum with the live node's, to find operations that
     act differently. Both sides encode the whole object for that. 1: at each change. 0: never."""

@@ -293,6 +293,20 @@ async def test_operations_that_wait_for_each_other_end_while_both_objects_rest(
         assert [len(found[key]["messages"]) for key in ("Queue/q", "Queue/r")] == [40, 40]
 
 
+@pytest.mark.parametrize("confirm", ["first", "quorum"])
+async def test_a_backup_that_nobody_waits_for_holds_nothing_back(
+    confirm: Any, autojump_clock: Any
+) -> None:
+    """It hangs. Of three nodes the other backup confirms, which is enough."""
+    async with livebackup_group(confirm=confirm) as group:
+        live, backup, _ = await group.start("ABC")
+        slow(backup, 1_000.0)
+        began = trio.current_time()
+        await clients(60, lambda n: live.run(put, "q", n))
+        assert trio.current_time() - began < 1.0
+        assert live.statistics()["lag_operations"] == 60, "the named limits see it all the same"
+
+
 async def test_the_loss_of_the_backup_lets_go_of_what_was_held_back(autojump_clock: Any) -> None:
     async with livebackup_group() as group:
         live, backup = await group.start("AB")
