@@ -22,6 +22,7 @@ import msgspec
 import trio
 
 from jgroups_py.livebackup.errors import BadOperation
+from jgroups_py.livebackup.messages import NAME_MAX
 
 Where = Literal["task", "thread", "process"]
 WHERE: Final[tuple[Where, ...]] = ("task", "thread", "process")
@@ -206,4 +207,14 @@ async def outcome_of(running: Awaitable[Any]) -> OperationOutcome:
 
 
 def key_of(kind: type[Stateful], name: str) -> str:
-    return f"{kind.__name__}/{name}"
+    """Return the key of an object. BadOperation: no node would take it from another one, so nothing was changed."""
+    if not isinstance(name, str):
+        raise BadOperation(f"the name of an object must be a str, got {name!r:.80}")
+    key = f"{kind.__name__}/{name}"
+    if len(key) > NAME_MAX:
+        raise BadOperation(
+            f"{key[:40]}...: kind and name of an object have at most {NAME_MAX} characters, got {len(key)}"
+        )
+    if not name.isascii() and any("\ud800" <= char <= "\udfff" for char in name):
+        raise BadOperation(f"{key!r:.80}: the name has half of a character (a lone surrogate)")
+    return key

@@ -14,7 +14,7 @@ from jgroups_py.livebackup.crew import Job
 from jgroups_py.livebackup.errors import BadOperation, NotLive, OutcomeUnknown
 from jgroups_py.livebackup.kinds import Operation, OperationOutcome, is_by_effects, outcome_of
 from jgroups_py.livebackup.locks import InLine
-from jgroups_py.livebackup.messages import Op, Part, Whole, encode, plain
+from jgroups_py.livebackup.messages import MESSAGE_MAX, NOT_PLAIN, Op, Part, Whole, encode, plain
 from jgroups_py.livebackup.objects import Space
 from jgroups_py.livebackup.outgoing import Outgoing
 from jgroups_py.livebackup.pace import ObjectPace
@@ -26,6 +26,8 @@ from jgroups_py.values.address import Address
 
 PART_BYTES = 256_000
 """Bytes of a snapshot in one message, roughly."""
+STATE_MAX = MESSAGE_MAX - 2 * PART_BYTES
+"""Bytes of the state of one object in a snapshot."""
 PART_REMOVED = 1_000
 """Removed objects of a snapshot in one message."""
 
@@ -254,8 +256,8 @@ class LiveSide:
         """Return the messages of a snapshot: the wanted objects with their counters, at a moment without running
         operations.
 
-        Raises trio.TooSlowError after ``snapshot_wait``, and BadOperation for an object whose ``save`` returns other
-        than plain data.
+        Raises trio.TooSlowError after ``snapshot_wait``, and BadOperation for an object whose ``save`` raises, or returns
+        other than plain data, or more than STATE_MAX.
         """
         self._pausing += 1
         try:
@@ -275,9 +277,14 @@ class LiveSide:
         for key, state in saved.items():
             entry = (key, self.counters[key], state)
             try:
-                size += len(encode(entry))
-            except TypeError as error:
+                length = len(encode(entry))
+            except NOT_PLAIN as error:
                 raise BadOperation(f"{key}: what save gives is not plain data: {error}") from error
+            if length > STATE_MAX:
+                raise BadOperation(
+                    f"{key}: its state has {length:,} bytes; at most {STATE_MAX:,} are taken"
+                )
+            size += length
             objects.append(entry)
             if size > PART_BYTES:
                 found.append(encode(Part(self.term, ask, objects)))

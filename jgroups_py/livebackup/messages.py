@@ -8,6 +8,8 @@ from typing import Annotated, Any, Final
 import msgspec
 
 MESSAGE_MAX: Final = 64 * 1024 * 1024
+ARGUMENTS_MAX: Final = MESSAGE_MAX // 2
+"""Bytes of the arguments of one operation. Its message has the objects that it changed, too."""
 """Bytes of one message."""
 NAME_MAX: Final = 1_000
 
@@ -128,7 +130,9 @@ _encoder: Final = msgspec.msgpack.Encoder()
 _decoder: Final[msgspec.msgpack.Decoder[Message]] = msgspec.msgpack.Decoder(Message)
 
 encode = _encoder.encode
-"""Encode a message, or the state of one object to know its size."""
+"""Encode a message, or the state of one object to know its size. What cannot be encoded raises one of NOT_PLAIN."""
+NOT_PLAIN: Final = (TypeError, OverflowError, ValueError, RecursionError)
+"""A type that is not known; a number of more than 64 bits; half of a character; data in itself, or too deep."""
 
 
 def together(operations: list[bytes]) -> bytes:
@@ -140,7 +144,7 @@ def together(operations: list[bytes]) -> bytes:
 
 def checksum_of(state: Any) -> bytes:
     """Return a checksum, equal for equal plain data; the order of a dictionary counts. TypeError: no plain data."""
-    return blake2b(encode(state), digest_size=8).digest()
+    return blake2b(_encoded(state), digest_size=8).digest()
 
 
 class BadMessage(ValueError):
@@ -158,5 +162,16 @@ def decode(data: bytes | bytearray | memoryview) -> Message:
 
 
 def plain(value: Any) -> Any:
-    """Return the value as its receiver gets it. TypeError: no plain data."""
-    return msgspec.msgpack.decode(msgspec.msgpack.encode(value))
+    """Return the value as its receiver gets it. TypeError: no plain data, or more than ARGUMENTS_MAX."""
+    data = _encoded(value)
+    if len(data) > ARGUMENTS_MAX:
+        raise TypeError(f"arguments of {len(data):,} bytes; at most {ARGUMENTS_MAX:,} are taken")
+    return msgspec.msgpack.decode(data)
+
+
+def _encoded(value: Any) -> bytes:
+    """TypeError: no plain data."""
+    try:
+        return encode(value)
+    except NOT_PLAIN as error:
+        raise TypeError(str(error)) from error

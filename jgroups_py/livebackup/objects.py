@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import trio
 
-from jgroups_py.livebackup.errors import BadOperation
+from jgroups_py.livebackup.errors import BadOperation, WorkerLost
 from jgroups_py.livebackup.kinds import (
     REMOVAL,
     Catalogue,
@@ -43,12 +43,13 @@ class Object:
 
     async def checked(self, outcome: OperationOutcome) -> tuple[OperationOutcome, bytes]:
         """Return the outcome of a change and the checksum of the object after it. If ``save`` returns other than plain
-        data, the outcome is BadOperation, on both sides."""
+        data, or raises, the outcome is BadOperation, on both sides."""
         try:
-            return outcome, checksum_of(await self.save())
+            return outcome, checksum_of(await _saved(self))
+        except BadOperation as error:
+            return OperationOutcome(None, error), b""
         except TypeError as error:
-            problem = f"{self.key}: what save gives is not plain data: {error}"
-            return OperationOutcome(None, BadOperation(problem)), b""
+            return OperationOutcome(None, _not_plain(self.key, error)), b""
 
     async def save(self) -> Any:
         """Return the state as plain data."""
@@ -293,9 +294,10 @@ class Space:
         return {key: number for key, number in vector.items() if key in self._objects}
 
     async def saved(self, wanted: Callable[[str], bool] = lambda key: True) -> dict[str, Any]:
-        """Return the states of the wanted objects by key, as plain data. No operation is running."""
+        """Return the states of the wanted objects by key, as plain data. No operation is running. BadOperation: a
+        ``save`` raised."""
         chosen = [found for found in self._objects.values() if wanted(found.key)]
-        return {found.key: await found.save() for found in chosen}
+        return {found.key: await _saved(found) for found in chosen}
 
     async def load(self, key: str, state: Any) -> None:
         """Take a state from a snapshot. Raises BadOperation for an unknown kind, and the kind's own errors."""
@@ -306,3 +308,19 @@ class Space:
         self._objects.clear()
         if self._workers is not None:
             self._workers.clear()
+
+
+async def _saved(found: Object) -> Any:
+    """An object's ``save`` is its kind's code: BadOperation tells what it raised."""
+    try:
+        return await found.save()
+    except WorkerLost:
+        raise
+    except TypeError as error:  # of a process, which says so of other than plain data
+        raise _not_plain(found.key, error) from error
+    except Exception as error:
+        raise BadOperation(f"{found.key}: save raised {error!r:.200}") from error
+
+
+def _not_plain(key: str, error: Exception) -> BadOperation:
+    return BadOperation(f"{key}: what save gives is not plain data: {error}")

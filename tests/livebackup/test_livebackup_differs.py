@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -21,7 +22,8 @@ from jgroups_py.livebackup import (
     open_livebackup,
 )
 from jgroups_py.livebackup.home import ASIDE_MAX
-from jgroups_py.livebackup.messages import Op, Part, checksum_of, decode, encode
+from jgroups_py.livebackup.live import STATE_MAX
+from jgroups_py.livebackup.messages import ARGUMENTS_MAX, Op, Part, checksum_of, decode, encode
 from jgroups_py.livebackup.snapshots import RETRY_SECONDS
 
 NUMBERS: Iterator[int] = itertools.count()
@@ -77,6 +79,10 @@ async def add_object(work: Work, name: str) -> None:
 @by_effects
 async def add_object_by_effects(work: Work, name: str) -> None:
     await work.get(Strict, name).add(object())
+
+
+async def put_named(work: Work, name: list[Any]) -> None:
+    await work.get(Queue, "\ud800" if name == ["half"] else name[0]).put(1)
 
 
 OPERATIONS = (
@@ -170,6 +176,101 @@ async def test_a_snapshot_of_what_is_not_plain_data_does_not_end_the_live_node(
         assert "cannot give a snapshot: Strict/s: what save gives is not plain data" in caplog.text
         live.space.object("Strict/s").state.load({"things": []})
         await group.equal()
+
+
+class Odd(Stateful):
+    """What its ``save`` gives, or raises."""
+
+    def __init__(self) -> None:
+        self.state: Any = 0
+
+    def become(self, how: str) -> None:
+        self.state = ODD.get(how)
+        if how == "itself":
+            self.state = []
+            self.state.append(self.state)
+
+    def save(self) -> Any:
+        if isinstance(self.state, Exception):
+            raise self.state
+        return {"state": self.state}
+
+    def load(self, state: Any) -> None:
+        self.state = state["state"]
+
+
+ODD: dict[str, Any] = {
+    "huge": 2**64,
+    "half": "\ud800",
+    "raises": KeyError("gone"),
+    "large": bytes(STATE_MAX),
+}
+TOLD = {
+    "huge": "Odd/o: what save gives is not plain data: can't serialize ints",
+    "half": "Odd/o: what save gives is not plain data: 'utf-8' codec",
+    "itself": "Odd/o: what save gives is not plain data: maximum recursion",
+    "raises": "Odd/o: save raised KeyError('gone')",
+    "large": "Odd/o: its state has 66,",
+}
+
+
+async def become(work: Work, name: str, how: str) -> None:
+    await work.get(Odd, name).become(how)
+
+
+@pytest.mark.parametrize("how", TOLD)
+async def test_a_state_that_cannot_be_sent_ends_no_live_node_when_a_backup_joins(
+    autojump_clock: Any, caplog: pytest.LogCaptureFixture, how: str
+) -> None:
+    """Each live node after the other would end, as long as somebody joins, and with the last one all is lost."""
+    async with livebackup_group() as group:
+        group.also(kinds=(Odd,), operations=(become,))
+        (live,) = await group.start("A")
+        await live.run(become, "o", how)
+        joiner = await group.open("B")
+        await trio.sleep(2 * RETRY_SECONDS)
+        assert joiner.role == "joining" and live.role == "live"
+        assert "cannot give a snapshot: " + TOLD[how] in caplog.text
+        await live.run(become, "o", "")  # it can be mended
+        await group.equal()
+
+
+@pytest.mark.parametrize("how", ["huge", "half", "itself", "raises"])
+async def test_a_state_without_a_checksum_is_told_by_its_operation(
+    autojump_clock: Any, how: str
+) -> None:
+    async with livebackup_group(checksum_every=1) as group:
+        group.also(kinds=(Odd,), operations=(become,))
+        live, backup = await group.start("AB")
+        with pytest.raises(BadOperation, match=re.escape(TOLD[how])):
+            await live.run(become, "o", how)
+        await group.settled()
+        assert backup.counts["diverged"] == 0 and live.role == "live"
+
+
+async def test_names_and_arguments_that_no_backup_would_take_are_refused_by_the_live_node(
+    autojump_clock: Any,
+) -> None:
+    """One operation that a backup refuses to read cuts it off, and so does each snapshot with that name."""
+    async with livebackup_group() as group:
+        group.also(operations=(put_named,))
+        live, backup = await group.start("AB")
+        for name, text in (
+            (
+                "q" * 1_000,
+                r"Queue/q+\.\.\.: kind and name of an object have at most 1000 .*, got 1006",
+            ),
+            (5, "the name of an object must be a str, got 5"),
+            ("\ud800", r"the name has half of a character \(a lone surrogate\)"),
+        ):
+            with pytest.raises(BadOperation, match=text):
+                await live.run(put_named, [name] if name != "\ud800" else ["half"])
+        for argument in (2**64, "\ud800", bytes(ARGUMENTS_MAX)):
+            with pytest.raises(TypeError):
+                await live.run(put, "q", argument)
+        await live.run(put, "q" * 994, 1)
+        await group.equal()
+        assert backup.counts["operations_confirmed"] == 4 and backup.counts["snapshots_asked"] == 1
 
 
 # --- operations that are put aside
