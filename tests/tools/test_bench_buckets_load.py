@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 from pathlib import Path
 
 import pytest
 
-from jgroups_py.tools.bench import buckets_load
-from jgroups_py.tools.bench.buckets_caller import CallPlan, Memcached, Redis
+from jgroups_py.tools.bench import buckets_caller, buckets_load
+from jgroups_py.tools.bench.buckets_caller import CallPlan, Memcached, Redis, waited_seconds
 from jgroups_py.tools.bench.latencies import PERCENTILES
 
 
@@ -54,11 +55,26 @@ def test_an_unknown_peer_is_refused(given: str) -> None:
 def test_the_table_says_what_a_request_costs_and_percentiles_of_both_kinds() -> None:
     """Efficiency: twice the nodes answer twice as much when a request costs the same CPU time."""
     took = {f"p{percent:g}": percent / 10 for percent in PERCENTILES}
-    row = {"a_second": 1999.6, "cpu_us": 420.4, "wrong": 2, "reads": took, "changes": took}
+    own = {"cpu_us": 420.4, "wait_us": 80.0, "client_wait_us": 33.3, "late": {"p99": 1.04}}
+    row = {"a_second": 1999.6, "wrong": 2, "reads": took, "changes": took, **own}
     head, line = buckets_load.text({"buckets:2": [row]}).splitlines()
-    assert head.split()[:5] == ["peer", "a", "second", "CPU", "us"]
+    assert head.split()[:7] == ["peer", "a", "second", "CPU", "us", "wait", "us"]
     assert "reads p99.9" in head and "changes p50" in head
-    assert line.split()[:3] == ["buckets:2", "2000", "420"] and line.endswith("2 wrong answers")
+    assert line.split()[:6] == ["buckets:2", "2000", "420", "80", "33", "1.04"]
+    assert line.endswith("2 wrong answers")
+
+
+@pytest.mark.skipif(not Path("/proc/self/schedstat").exists(), reason="Linux tells it")
+def test_what_a_process_waits_for_a_core_is_counted_with_its_threads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert waited_seconds(os.getpid()) > 0
+    assert waited_seconds(2**30) == 0.0
+    for thread, nanoseconds in (("1", 2_000_000_000), ("2", 500_000_000)):
+        (tmp_path / thread).mkdir()
+        (tmp_path / thread / "schedstat").write_text(f"7 {nanoseconds} 3\n")
+    monkeypatch.setattr(buckets_caller, "Path", lambda _: tmp_path)
+    assert waited_seconds(1) == 2.5
 
 
 @pytest.mark.sockets
@@ -68,5 +84,6 @@ def test_two_nodes_are_loaded(tmp_path: Path) -> None:
     given = ["--peers", "buckets:2", "--rate", "50", "--seconds", "1", "--json", str(out)]
     assert buckets_load.main(given) == 0
     (row,) = json.loads(out.read_text())["buckets:2"]
+    assert row["late"]["p50"] > 0 and row["wait_us"] > 0 and row["client_wait_us"] >= 0
     assert row["requests"] >= 99 and row["wrong"] == 0 and row["cpu_us"] > 0
     assert 0 < row["changes"]["p50"] <= row["changes"]["p99.9"]

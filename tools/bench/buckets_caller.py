@@ -3,17 +3,20 @@
     python -m jgroups_py.tools.bench.buckets_caller PLAN    PLAN is a JSON object with the fields of ``CallPlan``; prints the figures as JSON
 
 A request begins when it is due, whether earlier ones have ended or not, and is measured from the time at which it was due. Half of them read a value, half
-store one of ``size`` bytes.
+store one of ``size`` bytes. What of that time is the client's own is told beside it: ``late``, from the time at which a request was due until the client has noticed
+it (its timer counts in milliseconds, and it waits for a core as others do), and ``wait_us``, how long the client process waited for a core, for each request.
 """
 
 from __future__ import annotations
 
 import json
 import math
+import os
 import random
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 import trio
@@ -101,13 +104,24 @@ PROTOCOLS: Final[dict[str, Callable[[CallPlan], Memcached | Redis]]] = {
 }
 
 
+def waited_seconds(pid: int) -> float:
+    """How long the threads of a process were ready to run and had no core, so far (Linux). 0 where nobody knows."""
+    found = 0
+    try:
+        for file in Path(f"/proc/{pid}/task").glob("*/schedstat"):
+            found += int(file.read_text(encoding="ascii").split()[1])
+    except (OSError, ValueError, IndexError):
+        return 0.0
+    return found / 1e9
+
+
 class DueCaller:
     """Connections that take requests when they are due."""
 
     def __init__(self, plan: CallPlan) -> None:
         self._plan, self._chance = plan, random.Random(plan.seed)
         self._speaks = PROTOCOLS[plan.protocol](plan)
-        self.took: dict[str, list[float]] = {"reads": [], "changes": []}
+        self.took: dict[str, list[float]] = {"reads": [], "changes": [], "late": []}
         self.wrong = 0
 
     async def run(self) -> dict[str, Any]:
@@ -118,6 +132,7 @@ class DueCaller:
             for n in range(plan.connections)
         ]
         await self._fill(streams[0])
+        waited = waited_seconds(os.getpid())
         began = trio.current_time()
         async with trio.open_nursery() as nursery:
             for stream in streams:
@@ -125,6 +140,7 @@ class DueCaller:
             due = began
             while due < began + plan.seconds:
                 await trio.sleep_until(due)
+                self.took["late"].append(trio.current_time() - due)
                 reads = self._chance.random() < 0.5
                 send.send_nowait((due, reads, self._chance.randrange(plan.keys)))
                 due += 1 / plan.rate
@@ -132,11 +148,12 @@ class DueCaller:
         seconds = trio.current_time() - began
         for stream in streams:
             await stream.aclose()
-        done = sum(map(len, self.took.values()))
+        done = len(self.took["reads"]) + len(self.took["changes"])
         return {
             "requests": done,
             "a_second": round(done / seconds, 1),
             "wrong": self.wrong,
+            "wait_us": round(1e6 * (waited_seconds(os.getpid()) - waited) / max(1, done), 1),
             **{kind: figures(took) for kind, took in self.took.items()},
         }
 

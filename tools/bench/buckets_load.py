@@ -5,8 +5,9 @@
 ``buckets:N`` has N nodes, and ``--rate`` requests a second for each of them; the others have ``--rate`` once. Clients are processes, one for each 1,000 requests a
 second (buckets_caller.py). Peers take turns, ``--rounds`` times, so what else the machine does meets all of them.
 
-Printed for each peer: requests a second, milliseconds of reads and changes at the median, p99, p99.9, and CPU microseconds of all server processes for a
-request. memcached keeps one copy and promises nothing; Redis with WAIT 1 answers a change when the replica has it, as the bucket store does.
+Printed for each peer: requests a second, milliseconds of reads and changes at the median, p99, p99.9, and for a request the microseconds that all server processes used a core (CPU us) and
+waited for one (wait us). ``client us`` is the same wait of the client process, and ``late p99`` the milliseconds until the client noticed that a request was due: both are in the times
+of requests and are not the server's. memcached keeps one copy and promises nothing; Redis with WAIT 1 answers a change when the replica has it, as the bucket store does.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Final
 
+from jgroups_py.tools.bench.buckets_caller import waited_seconds
 from jgroups_py.tools.bench.latencies import PERCENTILES
 from jgroups_py.tools.commands.mperf_ports import free_block
 
@@ -47,6 +49,9 @@ class Servers:
 
     def cpu_seconds(self) -> float:
         return sum(cpu_seconds(process.pid) for process in self.processes)
+
+    def waited_seconds(self) -> float:
+        return sum(waited_seconds(process.pid) for process in self.processes)
 
 
 def cpu_seconds(pid: int) -> float:
@@ -166,7 +171,7 @@ def measured(servers: Servers, rate: float, seconds: float) -> dict[str, Any]:
         }
         for number in range(callers)
     ]  # fmt: skip
-    before = servers.cpu_seconds()
+    before, waited = servers.cpu_seconds(), servers.waited_seconds()
     running = [
         _run(sys.executable, "-m", "jgroups_py.tools.bench.buckets_caller", json.dumps(plan))
         for plan in plans
@@ -184,12 +189,14 @@ def measured(servers: Servers, rate: float, seconds: float) -> dict[str, Any]:
         "a_second": round(sum(one["a_second"] for one in told), 1),
         "wrong": sum(one["wrong"] for one in told),
         "cpu_us": round(1e6 * (servers.cpu_seconds() - before) / (requests + filled), 1),
+        "wait_us": round(1e6 * (servers.waited_seconds() - waited) / (requests + filled), 1),
+        "client_wait_us": round(max(one["wait_us"] for one in told), 1),
         **{
             kind: {
                 f"p{percent:g}": max(one[kind][f"p{percent:g}"] for one in told)
                 for percent in PERCENTILES
             }
-            for kind in ("reads", "changes")
+            for kind in ("reads", "changes", "late")
         },
     }
 
@@ -212,7 +219,8 @@ def rows(
 def text(found: dict[str, list[dict[str, Any]]]) -> str:
     """A line for each round; percentiles of several client processes are those of the slowest one."""
     heads = "".join(f"{f'{kind} p{p:g}':>15}" for kind in ("reads", "changes") for p in PERCENTILES)
-    lines = [f"{'peer':12}{'a second':>10}{'CPU us':>9}{heads}"]
+    own = f"{'CPU us':>9}{'wait us':>9}{'client us':>11}{'late p99':>10}"
+    lines = [f"{'peer':12}{'a second':>10}{own}{heads}"]
     for peer, rounds in found.items():
         for row in rounds:
             cells = "".join(
@@ -221,7 +229,8 @@ def text(found: dict[str, list[dict[str, Any]]]) -> str:
                 for p in PERCENTILES
             )
             wrong = f"   {row['wrong']} wrong answers" if row["wrong"] else ""
-            lines.append(f"{peer:12}{row['a_second']:10.0f}{row['cpu_us']:9.0f}{cells}{wrong}")
+            own = f"{row['cpu_us']:9.0f}{row['wait_us']:9.0f}{row['client_wait_us']:11.0f}{row['late']['p99']:10.2f}"
+            lines.append(f"{peer:12}{row['a_second']:10.0f}{own}{cells}{wrong}")
     return "\n".join(lines)
 
 
