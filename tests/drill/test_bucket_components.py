@@ -160,6 +160,29 @@ def test_a_copy_that_forgets_in_an_upgrade_is_found(monkeypatch: pytest.MonkeyPa
     assert not verdict.passed and found["lost"]
 
 
+async def test_a_restart_waits_for_the_fall_that_comes_late(
+    autojump_clock: Any, tmp_path: Path
+) -> None:
+    timeline = ("at: 0s, crash: NYC.slave, during: upgrade", "at: 1s, restart: NYC.fallen")
+    planned = plan.build(loader.loads(text(*timeline)))
+    course = bucket_simulated.BucketSimulation(planned, NoProgress(), tmp_path)
+    course._zero = trio.current_time()
+    gone: list[str] = []
+
+    async def fall() -> None:
+        await trio.sleep(1.5)
+        gone.append("C")
+
+    course._not_there = lambda: {"NYC": gone}  # type: ignore[method-assign,assignment]
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(fall)
+        (found,) = await course._fallen(planned.events[1], random.Random(1))
+    assert found.what == "C" and 1.5 <= course.now < 1.6
+    gone.clear()
+    with pytest.raises(DrillError, match=r"<drill>:11: nobody has fallen in 1\.\d s"):
+        await course._fallen(planned.events[1], random.Random(1))
+
+
 def test_nobody_to_hit_is_told_with_its_place() -> None:
     with pytest.raises(DrillError, match=r"<drill>:10: no upgrade began in 2\.8 s"):
         played("at: 200ms, crash: NYC.master, during: upgrade")

@@ -80,7 +80,7 @@ class BucketCourse(TrioCourse[M]):
             return event
         chance = random.Random(f"{event.stream}:components")
         if event.fault == "restart":
-            return replace(event, targets=tuple(self._fallen(event, chance)))
+            return replace(event, targets=tuple(await self._fallen(event, chance)))
         if event.during:
             known = await self._reach(event, chance)
         else:
@@ -97,14 +97,23 @@ class BucketCourse(TrioCourse[M]):
             targets.append(target)
         return replace(event, targets=tuple(targets))
 
-    def _fallen(self, event: PlannedEvent, chance: random.Random) -> list[Selector]:
+    async def _fallen(self, event: PlannedEvent, chance: random.Random) -> list[Selector]:
+        """Wait for it: a fault that comes in the middle of a move may come later than it was planned."""
         named = [str(target.what) for target in event.targets if not target.component]
-        free = [name for name in self._not_there()[event.targets[0].site] if name not in named]
+        wanted = len(event.targets) - len(named)
+
+        def fallen() -> list[str]:
+            return [n for n in self._not_there()[event.targets[0].site] if n not in named]
+
+        seconds = self._seconds_left()
+        with trio.move_on_after(seconds):
+            await self._until(lambda: len(fallen()) >= wanted)
+        free = fallen()
+        if len(free) < wanted:
+            raise DrillError(f"{event.place}: nobody has fallen in {seconds:.1f} s")
         chance.shuffle(free)
         found = []
         for target in event.targets:
-            if target.component and not free:
-                raise DrillError(f"{event.place}: nobody has fallen")
             name = free.pop() if target.component else target.what
             found.append(Selector(target.site, name, target.place))
         return found
@@ -145,8 +154,7 @@ class BucketCourse(TrioCourse[M]):
         """Wait for the middle of a move. Returns what was told when it began."""
         of_upgrade = event.during == "upgrade"
         turn: int | None = None
-        left = self.plan.end - self.now - BEFORE_END
-        seconds = max(0.0, min(self._patient(MOVE_SECONDS), left))
+        seconds = self._seconds_left()
         with trio.move_on_after(seconds):
             began = self._began
             if not of_upgrade:
@@ -163,6 +171,11 @@ class BucketCourse(TrioCourse[M]):
             await trio.sleep(chance.uniform(0.0, REACH * told["took"]))
             return told
         raise DrillError(f"{event.place}: no {event.during} began in {seconds:.1f} s")
+
+    def _seconds_left(self) -> float:
+        """For what an event waits for."""
+        left = self.plan.end - self.now - BEFORE_END
+        return max(0.0, min(self._patient(MOVE_SECONDS), left))
 
     # --- what is logged
 
