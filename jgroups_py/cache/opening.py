@@ -163,7 +163,9 @@ def _check_given(codec: object, store: object) -> None:
     if codec is not None and not all(
         callable(getattr(codec, name, None)) for name in ("encode", "decode")
     ):
-        raise TypeError(f"codec has encode and decode (jgroups_py.cache.Codec), got {codec!r:.80}")
+        raise TypeError(
+            f"codec must have encode and decode (jgroups_py.cache.Codec), got {codec!r:.80}"
+        )
     if not (store is None or isinstance(store, Store)):
         raise TypeError(f"store is derived from jgroups_py.cache.Store, got {store!r:.80}")
 

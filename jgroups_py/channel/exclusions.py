@@ -17,7 +17,8 @@ class Exclusions:
         """Messages."""
 
     def count(self, lost: tuple[Lost, ...]) -> None:
-        """The others went on once more. ``lost``: the messages that they have not got, or may not have got."""
+        """Count one exclusion: the others went on without this member. ``lost``: the messages that they have not got,
+        or may not have got."""
         self.times += 1
         self.lost += sum(part.count for part in lost)
 

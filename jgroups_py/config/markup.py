@@ -117,8 +117,8 @@ def parse_xml(source: MarkupSource, *, texts: bool = False) -> MarkupNode:
 def _not_well_formed(
     error: expat.ExpatError, source: MarkupSource, open_nodes: list[MarkupNode], comment: bool
 ) -> ConfigError:
-    """Return the error that expat found, with its place. An element that is not closed is named where it begins. ``comment`` is
-    true if a comment stands there."""
+    """Return the error that expat found, with its place. For an element that is not closed the place is where it
+    begins. ``comment`` is true if a comment stands there."""
     what = expat.ErrorString(error.code)
     if open_nodes and what in _ENDS_TOO_SOON:
         left = open_nodes[-1]

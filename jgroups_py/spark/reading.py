@@ -90,7 +90,7 @@ class Opened:
         return sum(picture.rows for picture in self.pictures)
 
     def __str__(self) -> str:
-        """As the option ``snapshot`` wants it."""
+        """Return the form that the option ``snapshot`` takes."""
         return ",".join(map(str, self.pictures))
 
 

@@ -103,8 +103,8 @@ def views(draw: st.DrawFn, members: Sequence[Address] | None = None, *, min_size
 
 @st.composite
 def merge_views(draw: st.DrawFn, members: Sequence[Address] | None = None) -> MergeView:
-    """Views after a partition: two subgroups or more, which have no member in common and together
-    all. Needs two members at least."""
+    """Views after a partition: two or more subgroups, each member in exactly one of them. Needs two members at
+    least."""
     chosen = draw(_lists(members, 2))
     colours = draw(st.lists(st.integers(0, 2), min_size=len(chosen), max_size=len(chosen)))
     if len(set(colours)) == 1:

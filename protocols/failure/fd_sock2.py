@@ -38,7 +38,7 @@ Differs: silent members are passed over. In a view of two the second member wait
          connection as a failure.
 Limits:  a member that hangs without closing its connection is not noticed: see FD_ALL3. Connections
          have limits as those of TCP, with numbers of their own (frames: MAX_FRAME bytes); one search a
-         member of the view; EARLY_MAX reports of others than members.
+         member of the view; EARLY_MAX reports from processes that are not members.
 """
 
 from __future__ import annotations
@@ -192,7 +192,7 @@ class FD_SOCK2(Protocol):
         self.pass_event_up(event)
 
     def _ports_of(self, port: int) -> list[int]:
-        """Return where a member listens whose transport has ``port``."""
+        """Return the ports at which a member may listen, if ``port`` is its transport's."""
         ports = []
         for number in range(self.config.port_range + 1):
             candidate = (port + self.config.offset + number) % 65536

@@ -85,8 +85,7 @@ class MERGE3(Protocol):
         check_interval: Seconds = 0.0
         """From a difference to a look into it; 0: 2.5 x speak_up_time, 3.5 x without multicast."""
         speak_up_time: Seconds = 1.0
-        """Within this coordinators that hear of another view announce theirs; at most
-        min_interval."""
+        """A coordinator that hears of another view announces its own within this time; at most min_interval."""
         max_participants_in_merge: int = 100
         """Different view ids that are looked into in one check."""
         max_announcements: int = 10_000

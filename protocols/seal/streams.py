@@ -225,7 +225,7 @@ class Stream:
             else:
                 plain.append(piece)
         if at < end:
-            # A long rest is not copied now. A short one is, so that it does not keep what has been read.
+            # A long remainder is not copied yet. A short one is, so that it does not keep what has been read.
             rest = view[at:]
             self._parts = [rest if 2 * len(rest) > end else bytes(rest)]
             self._held = end - at

@@ -29,7 +29,7 @@ class Sources:
         self._last: tuple[Address, End] | None = None
         """The sender of the packet that is being read, and its end, if the sender has no place yet."""
         self._told_from: dict[Address, End] = {}
-        """The end from which others than members told where they are, first."""
+        """The first endpoint at which a process that is not a member said that it is."""
         self._ends: dict[Address, dict[End, None]] = {}
         """The ends of each member of the view whose place is known."""
         self._all: dict[End, None] = {}

@@ -283,7 +283,8 @@ class TCP(TP):
 
     def view_changed(self) -> None:
         if not self._heard and self.version != self._own_version:
-            # A member that hung up was about to end: as if it spoke another version, but it was alone.
+            # A member that closed the connection was about to end: handled like another version, except that it was
+            # alone.
             self.adopt_version(self._own_version)
         self._own_version = self.version
         self._refusals.clear()

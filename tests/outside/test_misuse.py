@@ -85,7 +85,7 @@ OF_CHANNELS: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"trace": 7}, TypeError, "trace is a function, got 7"),
 ]
 OF_CACHES: list[tuple[dict[str, Any], type[Exception], str]] = [
-    ({"codec": 7}, TypeError, "codec has encode and decode"),
+    ({"codec": 7}, TypeError, "codec must have encode and decode"),
     ({"store": 7}, TypeError, "store is derived from .*Store, got 7"),
 ]
 

@@ -56,8 +56,8 @@ def explore_or_replay(
     runs: str,
     events: str,
 ) -> int:
-    """The whole of a command: explores ``seeds`` (None: 1..1000) and tells how many ``runs`` and ``events`` there were, or plays one again.
-    0: nothing was violated; 1: something was."""
+    """Carry out such a command: explore ``seeds`` (None: 1..1000) and report the numbers of ``runs`` and ``events``, or
+    replay one. 0: nothing was violated; 1: something was."""
     if again is not None:
         if seeds is not None:
             raise click.UsageError("--replay goes without --seeds")

@@ -57,7 +57,7 @@ class Pace:
     quiet: float
     """Seconds without traffic at the end of the calm."""
     away: tuple[float, float]
-    """How long a member stays away that crashed, left or vanished."""
+    """How long a member that crashed, left or vanished stays away."""
     cut: tuple[float, float]
     """How long a partition lasts."""
     pause: tuple[float, float]

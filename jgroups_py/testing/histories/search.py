@@ -165,7 +165,7 @@ class _Search:
             op = self.ops[i]
             self.steps += 1
             allowed, after = self.model.step(state, op.what, op.result)
-            # An operation that changes nothing was taken before; an unknown one that changes nothing is of no use.
+            # An operation that changes nothing was already taken. An unknown one that changes nothing does not help.
             if allowed and after != state:
                 yield i, after
 

@@ -90,7 +90,7 @@ from jgroups_py.wire.values import read_view_digest
 
 _FLAGS = int(Flag.NO_FC)
 _HOLDS: Final = 3
-"""A survivor that waits for the view hands out nothing for so many times agree_timeout. A round may last
+"""A survivor that waits for the view hands out nothing for this multiple of agree_timeout. A round may last
 twice agree_timeout."""
 
 

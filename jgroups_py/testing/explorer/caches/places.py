@@ -35,7 +35,7 @@ class Journey:
     pending: View | None = None
     """The merge view whose tree it waits for."""
     had: dict[View, None] = field(default_factory=dict)
-    """The views that it had itself; ``line`` may be that of others before a merge."""
+    """The views that it had itself; ``line`` may hold views that only others had before a merge."""
 
     def goes_on(self, line: tuple[View, ...]) -> None:
         """It has the last view of ``line`` now, with a tree."""
