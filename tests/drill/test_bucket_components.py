@@ -173,7 +173,7 @@ async def test_a_restart_waits_for_the_fall_that_comes_late(
         await trio.sleep(1.5)
         gone.append("C")
 
-    course._not_there = lambda: {"NYC": gone}  # type: ignore[method-assign,assignment]
+    course._not_there = lambda: {"NYC": gone}  # type: ignore[method-assign]
     async with trio.open_nursery() as nursery:
         nursery.start_soon(fall)
         (found,) = await course._fallen(planned.events[1], random.Random(1))
