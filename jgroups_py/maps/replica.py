@@ -50,6 +50,7 @@ from jgroups_py.maps.orders import Arrived, CloseLink, Out, SendAll, SendToPeer,
 from jgroups_py.maps.replica_settings import ReplicaSettings
 from jgroups_py.maps.stamp import TICKS_PER_S, HybridClock
 from jgroups_py.maps.table import ChangedKey, Vector
+from jgroups_py.maps.taking_turns import TakingTurns
 
 CHUNK: Final = 256 * 1024
 """Bytes of entries in one message, roughly."""
@@ -157,6 +158,7 @@ class Replica:
         self._shared_rests = 0
         """Intervals without a shared Have, because nothing had changed."""
         self._skewed: set[int] = set()
+        self._turns = TakingTurns()
         self.counters: Counter[str] = Counter()
 
     # --- the driver's side
@@ -329,6 +331,14 @@ class Replica:
         for other, old in list(self._links.items()):  # the same host has connected again
             if other != link and old.hello is not None and old.hello.node == hello.node:
                 self._close(other)
+                if self._turns.displaced(hello.node, self._now):
+                    self.counters["same_identifier"] += 1
+                    self._tell(
+                        "same identifier",
+                        hello.node,
+                        f"identifier {hello.node} seems to be given twice: {_shown(hello)} connects again and again while it is connected, as two "
+                        "hosts do that have copies of one folder. Their changes are lost; remove one of the folders while nothing has it open",
+                    )
         peer.hello = hello
         self._tell("connected", hello.node, f"{_shown(hello)} is connected")
         self._send_have(link, peer)

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jgroups_py.maps.entry import MapEntry
-from jgroups_py.maps.messages import Have, OriginChanges, Refused, Want, encode
+from jgroups_py.maps.entry import MapEntry, origin_of
+from jgroups_py.maps.messages import Have, Hello, OriginChanges, Refused, Want, encode
 from jgroups_py.maps.orders import Told
 from jgroups_py.maps.replica_settings import ReplicaSettings
 from jgroups_py.maps.stamp import MapStamp
@@ -333,3 +333,21 @@ def test_a_host_that_is_told_that_its_identifier_is_given_twice_tells_so_itself(
     told = [out.kind for out in replica.take() if isinstance(out, Told)]
     assert told == ["same identifier", "refused"]
     assert replica.counters["same_identifier"] == replica.counters["refused"] == 1
+
+
+@pytest.mark.seed("K18")
+def test_two_hosts_with_copies_of_one_folder_are_told_when_they_take_turns() -> None:
+    world = MapWorld(1)
+    replica, mine = world.hosts[1].replica, world.hosts[1].replica.settings
+    hello = Hello(1, mine.map, 2, origin_of(2, 7), b"one file", mine.rule, "copy")
+
+    def connects(link: int, now: float) -> list[str]:
+        replica.link_opened(link)
+        replica.received(link, encode(hello), now)
+        return [out.kind for out in replica.take() if isinstance(out, Told)]
+
+    for link in range(5):  # a host that is restarted now and then
+        assert "same identifier" not in connects(link, 20.0 * link)
+    said = [connects(link, 100.0 + link) for link in range(5, 12)]
+    assert ["same identifier" in kinds for kinds in said] == [False] * 2 + [True] * 5
+    assert replica.counters["same_identifier"] == 5

@@ -1,0 +1,29 @@
+"""TakingTurns: finds two hosts that have copies of one folder, and so one identifier and one file.
+
+Each of them looks like the other one that connects again. A host that comes back after a crash does that once; two hosts displace each other again and
+again, because both dial.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Final
+
+TURNS: Final = 5
+"""So many times within TURNS_WITHIN seconds a host connects while it is connected, before it is told."""
+TURNS_WITHIN: Final = 60.0
+NODES_MAX: Final = 126
+"""Identifiers that are watched at a time; then it begins anew."""
+
+
+class TakingTurns:
+    def __init__(self) -> None:
+        self._times: dict[int, deque[float]] = {}
+
+    def displaced(self, node: int, now: float) -> bool:
+        """Note that a new link of ``node`` displaces one. Whether that happens too often for one host."""
+        if node not in self._times and len(self._times) >= NODES_MAX:
+            self._times.clear()
+        times = self._times.setdefault(node, deque(maxlen=TURNS))
+        times.append(now)
+        return len(times) == TURNS and now - times[0] < TURNS_WITHIN
