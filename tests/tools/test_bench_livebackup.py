@@ -20,6 +20,7 @@ def test_the_bench_compares_both_modes() -> None:
     found = measure(20, [2], 0.0, together=True)
     (row,) = found["rows"]
     assert row["objects"] == 2 and row["one_at_a_time"] > 0 and row["parallel"] > 0
+    assert row["busy"] > 0 and row["share_of_both"] >= row["share_of_limit"]
     assert (
         found["order_us"] > 0 and row["lag_p99_ms"] >= row["lag_p50_ms"] >= 0 and row["cpu_us"] > 0
     )

@@ -17,6 +17,9 @@ in the processes of its node, two for each. 64 clients. Printed for each number 
     lag             milliseconds that the backup was behind while the live node was saturated: half of the time less than p50, nearly always less than p99
     cpu             microseconds of processor time that an operation takes in the live node, alone and with a backup. This hardly depends on what else
                     the machine does
+    busy            the share of the time for which the live node's one interpreter works, with a backup (operations a second times cpu). Near 1 it is
+                    the limit, and not the critical path
+    of both         the share of the lower one of both limits: critical path, and what one interpreter can do (1 second / cpu)
 
 At the end: what the order itself costs for one operation (``Applier``), without nodes.
 """
@@ -284,6 +287,8 @@ def measure(
                 "lag_p99_ms": round(parallel.lag_p99 * 1000, 1),
                 "cpu_alone_us": round(alone.cpu * 1e6),
                 "cpu_us": round(parallel.cpu * 1e6),
+                "busy": round(parallel.rate * parallel.cpu, 2),
+                "share_of_both": round(parallel.rate / min(most, 1 / parallel.cpu), 2),
             }
         )
     return {"rows": rows, "order_us": round(order_cost(20_000, 64), 1)}
@@ -308,13 +313,13 @@ def main() -> int:
         print(json.dumps(found))
         return 0
     print(
-        "objects  one at a time  parallel  speed-up   limit  share  wait ms  of that  live alone  cost  lag ms p50, p99  cpu us alone, with"
+        "objects  one at a time  parallel  speed-up   limit  share  wait ms  of that  live alone  cost  lag ms p50, p99  cpu us alone, with  busy  of both"
     )
     for row in found["rows"]:
         print(
             f"{row['objects']:7}  {row['one_at_a_time']:13}  {row['parallel']:8}  {row['speed_up']:8}  {row['limit']:6}"
             f"  {row['share_of_limit']:5}  {row['wait_ms']:7}  {row['share_of_waits']:7}  {row['live_alone']:10}  {row['cost_of_replication']:4}  {row['lag_p50_ms']:8}"
-            f" {row['lag_p99_ms']:6}  {row['cpu_alone_us']:12}  {row['cpu_us']:4}"
+            f" {row['lag_p99_ms']:6}  {row['cpu_alone_us']:12}  {row['cpu_us']:4}  {row['busy']:4}  {row['share_of_both']:7}"
         )
     print(f"the order: {found['order_us']} us an operation")
     return 0
