@@ -169,7 +169,10 @@ class FRAG2(Protocol):
     # --- cutting
 
     def down(self, batch: Batch) -> None:
-        if batch.length <= self._size:
+        length = batch._length
+        if length < 0:
+            length = batch.length
+        if length <= self._size:
             self.pass_down(batch)
             return
         if batch.type not in _SLICED:

@@ -23,7 +23,7 @@ from jgroups_py.rpc.limits import RpcCounters
 from jgroups_py.rpc.methods import Method
 from jgroups_py.stack.log_limit import LogLimit
 from jgroups_py.stack.raised import loggable, plain, said, text_of
-from jgroups_py.values.address import UUID, Address
+from jgroups_py.values.address import TAG, UUID, Address
 from jgroups_py.values.batch import Batch
 from jgroups_py.values.message import Flag, MessageType
 from jgroups_py.wire.headers import (
@@ -189,4 +189,4 @@ class Server:
 
 def is_ours(member: Address) -> bool:
     """Return whether ``member`` is of this library. Calls with it travel in our form."""
-    return isinstance(member, UUID) and member.is_ours
+    return isinstance(member, UUID) and member[12:16] == TAG

@@ -150,7 +150,9 @@ class Machine:
 
     def handle(self, inputs: Iterable[In], now: float) -> None:
         """Take inputs, in order."""
-        self.enter(now)
+        if now > self.now:
+            self.now = now
+        self._depth += 1
         handles = self._handles
         for item in inputs:
             handle = item.listener if type(item) is Accepted else item.handle
@@ -161,7 +163,9 @@ class Machine:
             protocol.on_input(item)
             if self._soon:
                 self._run_soon()
-        self.leave()
+        self._depth -= 1
+        if self._depth == 0 and self._soon:
+            self._run_soon()
 
     def advance(self, now: float) -> None:
         """Fire every timer that is due, in the order of deadlines."""

@@ -504,7 +504,8 @@ class TP(Protocol):
         if src == stack.address:
             self.dropped_own += 1
             return
-        if not self._may_speak(src, source):
+        if sources is not None and source is not None and not sources.admits(src, source):
+            self.turn_away("other_place", source)
             return
         if hearsay is not None and source is not None and src not in self._present:
             hearsay.reading(source[0])
