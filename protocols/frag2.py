@@ -19,6 +19,7 @@ Source:  JGroups FRAG2.java; WIRE.md 12.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final, TypeAlias
 
@@ -68,6 +69,14 @@ def _place(batch: Batch) -> _Place | None:
     if type(number) is UnicastHeader3:
         return _Place(number.conn_id, number.seqno)
     return None
+
+
+def _longest(payloads: Sequence[Any]) -> int:
+    """Return the bytes of the longest payload. Null has none."""
+    try:
+        return max(map(len, payloads))
+    except TypeError:
+        return max([len(one) for one in payloads if one is not None], default=0)
 
 
 class _Puzzle:
@@ -179,7 +188,7 @@ class FRAG2(Protocol):
             self._cut(batch, encode_nested(batch), True)
             return
         payloads = batch.payloads
-        if None not in payloads and max(map(len, payloads)) <= self._size:
+        if _longest(payloads) <= self._size:
             self.pass_down(batch)
             return
         start = 0

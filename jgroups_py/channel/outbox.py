@@ -296,7 +296,7 @@ class Outbox:
                     to, run.payloads, headers, None, run.flags, run.transient, run.type, (), number
                 )
                 if run.type == MessageType.BYTES:
-                    batch._length = run.size
+                    batch.length_is(run.size)
                 send(batch)
         if self._senders and self.buffered < before:
             self._senders.unpark_all()

@@ -147,6 +147,10 @@ class Batch:
             self._length = length
         return length
 
+    def length_is(self, length: int) -> None:
+        """Note ``length``, which the caller knows already."""
+        self._length = length
+
     def messages(self) -> Iterator[Message]:
         """Yield the run as single messages, with payloads copied to bytes."""
         assert self.src is not None

@@ -133,7 +133,9 @@ class _ListShape:
             payloads = payloads_of(data, start, head, length, left, spots)
             if payloads is not None:
                 run = {key: header for key, header in headers if key != TP_ID}
-                packet.batches.append(Batch(self.dest, payloads, run, self.src, self.flags))
+                batch = Batch(self.dest, payloads, run, self.src, self.flags)
+                batch.length_is(left * length)
+                packet.batches.append(batch)
                 return packet
         stop = body + length
         payload = memoryview(data)[body:stop]

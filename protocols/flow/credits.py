@@ -326,7 +326,7 @@ class FlowControl(Protocol):
             batch.type,
             (*batch.credits, Credit(src, self.multicast, length)),
         )
-        owing._length = length
+        owing.length_is(length)
         return owing
 
     def _moved(self, debt: _Debt) -> None:
