@@ -188,7 +188,8 @@ class FRAG2(Protocol):
             self._cut(batch, encode_nested(batch), True)
             return
         payloads = batch.payloads
-        if _longest(payloads) <= self._size:
+        each = batch.size_of_each
+        if (each if each >= 0 else _longest(payloads)) <= self._size:
             self.pass_down(batch)
             return
         start = 0

@@ -30,7 +30,7 @@ _UNKNOWN_FLAGS = ~int(sum(Flag))
 
 @dataclass(slots=True)
 class OutboxRun:
-    """Payloads for one destination with the same flags; ``headers`` and ``type`` as in Batch."""
+    """Payloads for one destination with the same flags; ``headers`` and ``type`` as in Batch, ``each`` as its ``size_of_each``."""
 
     flags: int
     transient: int
@@ -38,6 +38,14 @@ class OutboxRun:
     size: int = 0
     headers: Headers | None = None
     type: int = MessageType.BYTES
+    each: int = -1
+
+    def add(self, payloads: Sequence[bytes], size: int, each: int) -> None:
+        """Append payloads of ``size`` bytes together, of ``each`` bytes if they are alike."""
+        if each != self.each:
+            self.each = -1 if self.payloads else each
+        self.payloads += payloads
+        self.size += size
 
 
 class Outbox:
@@ -97,6 +105,8 @@ class Outbox:
             or loopback is (run.transient != 0)
         ):
             run = self._run_for(to, flags, loopback)
+        if size != run.each:
+            run.each = -1 if run.payloads else size
         run.payloads.append(payload)
         run.size += size
         self.buffered += size
@@ -189,10 +199,8 @@ class Outbox:
         while start < len(plain):
             if not self.has_room(to, 0):
                 await self.wait(to, 0)
-            part, size = _first_bytes(plain, start, limits.turn_bytes, limits.turn_messages)
-            run = self._run_for(to, flags, loopback)
-            run.payloads += part
-            run.size += size
+            part, size, each = _first_bytes(plain, start, limits.turn_bytes, limits.turn_messages)
+            self._run_for(to, flags, loopback).add(part, size, each)
             self.buffered += size
             start += len(part)
             await self.let_others_run()
@@ -296,7 +304,7 @@ class Outbox:
                     to, run.payloads, headers, None, run.flags, run.transient, run.type, (), number
                 )
                 if run.type == MessageType.BYTES:
-                    batch.length_is(run.size)
+                    batch.sizes_are(run.size, run.each)
                 send(batch)
         if self._senders and self.buffered < before:
             self._senders.unpark_all()
@@ -331,11 +339,15 @@ def as_bytes(payload: object) -> bytes:
 
 def _first_bytes(
     payloads: Sequence[bytes], start: int, size_max: int, count_max: int
-) -> tuple[Sequence[bytes], int]:
-    """Return a part from ``start`` on of about ``size_max`` bytes (at least one payload), and its size."""
+) -> tuple[Sequence[bytes], int, int]:
+    """Return a part from ``start`` on of about ``size_max`` bytes (at least one payload), its size, and that of each if they are
+    alike (else -1)."""
     part = payloads[start : start + count_max]
-    size = sum(map(len, part))
+    sizes = list(map(len, part))
+    size = sum(sizes)
     while size > size_max and len(part) > 1:
-        part = part[: max(1, len(part) * size_max // size)]
-        size = sum(map(len, part))
-    return part, size
+        count = max(1, len(part) * size_max // size)
+        part, sizes = part[:count], sizes[:count]
+        size = sum(sizes)
+    each = sizes[0]
+    return part, size, each if sizes.count(each) == len(sizes) else -1

@@ -65,6 +65,8 @@ class Batch:
     credits: tuple[Credit, ...] = ()
     number: int = field(default=0, compare=False)
     _length: int = field(default=-1, init=False, compare=False, repr=False)
+    size_of_each: int = field(default=-1, init=False, compare=False, repr=False)
+    """The size of each payload, if all are bytes and alike, and this is known; else -1."""
 
     @classmethod
     def of(
@@ -105,6 +107,7 @@ class Batch:
             self.number,
         )
         batch._length = self._length
+        batch.size_of_each = self.size_of_each
         return batch
 
     def without_header(self, protocol_id: int) -> Batch:
@@ -124,13 +127,17 @@ class Batch:
             headers = {key: value.at(start) for key, value in headers.items()}
             number += start if number else 0
         credits = self.credits if stop == len(self.payloads) else ()
-        return replace(
+        part = replace(
             self,
             payloads=self.payloads[start:stop],
             headers=headers,
             credits=credits,
             number=number,
         )
+        each = self.size_of_each
+        if each >= 0:
+            part.sizes_are(each * len(part.payloads), each)
+        return part
 
     @property
     def length(self) -> int:
@@ -147,9 +154,10 @@ class Batch:
             self._length = length
         return length
 
-    def length_is(self, length: int) -> None:
-        """Note ``length``, which the caller knows already."""
+    def sizes_are(self, length: int, each: int = -1) -> None:
+        """Note ``length``, which the caller knows already, and ``size_of_each``."""
         self._length = length
+        self.size_of_each = each
 
     def messages(self) -> Iterator[Message]:
         """Yield the run as single messages, with payloads copied to bytes."""

@@ -139,13 +139,16 @@ def _template(batch: Batch, index: int, tp: bytes) -> _Template:
     return _Template(out, numbers, room_in(out, numbers))
 
 
-def _pieces(template: _Template, payloads: Sequence[Any], sizes: Sequence[int]) -> list[Any]:
-    """Messages of a run, to be joined: the bytes before each payload, and the payload. At most ``AT_ONCE``."""
-    count, size = len(payloads), sizes[0]
+def _pieces(
+    template: _Template, payloads: Sequence[Any], size: int, sizes: Sequence[int]
+) -> list[Any]:
+    """Messages of a run, to be joined: the bytes before each payload, and the payload. At most ``AT_ONCE``. ``size`` is that of
+    each, unless there are ``sizes``."""
+    count = len(payloads)
     spots = [place for place, _ in template.numbers]
     heads = heads_from(template.prefix + _LENGTH.pack(size), count, spots)
     stride = len(template.prefix) + 4
-    if sizes.count(size) < count:
+    if sizes:
         lengths = pack(f">{count}I", *sizes)
         for column in range(4):
             heads[stride - 4 + column :: stride] = lengths[column::4]
@@ -250,33 +253,32 @@ class _Packer:
         writer.raw(message[5:])
         return writer.done()
 
-    def run(self, batch: Batch, sizes: Sequence[int]) -> None:
-        """Messages of type BYTES; ``sizes`` are those of their payloads."""
+    def run(self, batch: Batch, size: int, sizes: Sequence[int]) -> None:
+        """Messages of type BYTES, of ``size`` bytes each, unless there are ``sizes``."""
         payloads = batch.payloads
         start, total = 0, len(payloads)
-        equal = sizes.count(sizes[0]) == total
         template: _Template | None = None
         while start < total:
             template = template or _template(batch, start, self.tp)
             stop = min(total, start + template.room)
             overhead = len(template.prefix) + 4
             left = self.max_size - self.size
-            if equal:
-                fit = max(0, left) // (overhead + sizes[0])
-            else:
+            if sizes:
                 ends = list(accumulate([size + overhead for size in sizes[start:stop]]))
                 fit = bisect_right(ends, left)
+            else:
+                fit = max(0, left) // (overhead + size)
             if fit <= 0:
                 if self.count:
                     self.flush()
                     continue
                 fit = 1  # larger than a packet: goes alone
             stop = min(stop, start + fit)
-            part = sizes[start:stop]
-            self.parts += _pieces(template, payloads[start:stop], part)
-            self.count += stop - start
-            self.size += overhead * (stop - start) + sum(part)
-            template = template.after(stop - start)
+            count, part = stop - start, sizes[start:stop]
+            self.parts += _pieces(template, payloads[start:stop], size, part)
+            self.count += count
+            self.size += overhead * count + (sum(part) if sizes else size * count)
+            template = template.after(count)
             start = stop
 
     def others(self, batch: Batch) -> None:
@@ -312,11 +314,16 @@ def encode_packets(
             packer = _Packer(batch, cluster, version, max_size)
         elif batch.dest != packer.dest or batch.src != packer.src:
             raise LocalProtocolError("batches of several senders or destinations in one packet")
-        sizes = _sizes(batch)
+        if not batch.payloads:
+            continue
+        size = batch.size_of_each
+        sizes: list[int] | None = [] if size >= 0 else _sizes(batch)
         if sizes is None:
             packer.others(batch)
-        elif sizes:
-            packer.run(batch, sizes)
+        elif sizes and sizes.count(sizes[0]) < len(sizes):
+            packer.run(batch, 0, sizes)
+        else:
+            packer.run(batch, sizes[0] if sizes else size, ())
     if packer is None:
         return []
     packer.flush()

@@ -134,7 +134,7 @@ class _ListShape:
             if payloads is not None:
                 run = {key: header for key, header in headers if key != TP_ID}
                 batch = Batch(self.dest, payloads, run, self.src, self.flags)
-                batch.length_is(left * length)
+                batch.sizes_are(left * length, length)
                 packet.batches.append(batch)
                 return packet
         stop = body + length

@@ -326,7 +326,7 @@ class FlowControl(Protocol):
             batch.type,
             (*batch.credits, Credit(src, self.multicast, length)),
         )
-        owing.length_is(length)
+        owing.sizes_are(length, batch.size_of_each)
         return owing
 
     def _moved(self, debt: _Debt) -> None:

@@ -71,6 +71,23 @@ class MperfPlan:
 # --- a member
 
 
+class Payloads:
+    """Makes ``count`` payloads of ``size`` bytes at once: what is to be measured is the stack."""
+
+    def __init__(self, size: int, count: int) -> None:
+        self._size, self._count = size, count
+        self._bytes = bytearray(size * count)
+        self._heads = struct.Struct(f">{count}Q")
+        self._all = struct.Struct(f"{size}s" * count)
+
+    def beginning(self, first: int) -> tuple[bytes, ...]:
+        """Return payloads that begin with ``first`` and the numbers after it."""
+        heads = self._heads.pack(*range(first, first + self._count))
+        for column in range(HEAD.size):
+            self._bytes[column :: self._size] = heads[column :: HEAD.size]
+        return self._all.unpack(self._bytes)
+
+
 class Check:
     """Counts the messages that one member received from each sender, and checks their order."""
 
@@ -170,16 +187,16 @@ class MeasuredMember:
     async def _send(self, channel: Channel, start: float) -> None:
         plan = self.plan
         end = start + plan.warm_up + plan.seconds
-        rest = bytes(plan.size - HEAD.size)
         chunk = max(1, min(CHUNK_MAX, CHUNK_BYTES // plan.size))
+        made = Payloads(plan.size, chunk)
         base = self.number << SEQNO_BITS
-        pack, clock = HEAD.pack, time.monotonic
+        clock = time.monotonic
         await trio.sleep(start - clock())
         self.sending = True
         while clock() < end:
             first = base + self.sent
             self.sent += chunk
-            await channel.send_many([pack(n) + rest for n in range(first, first + chunk)])
+            await channel.send_many(made.beginning(first))
         self.sending = False
 
     async def _sample(self, start: float) -> None:
