@@ -42,6 +42,33 @@ def test_numbers_that_follow_each_other_become_one_run() -> None:
 
 
 @pytest.mark.parametrize(
+    ("parts", "each"),
+    [
+        (["11", "22", "33"], 2),
+        ([["11", "22"], "33", ["44"]], 2),
+        (["11", "2"], -1),
+        (["11", "2", "1"], -1),
+        ([["11", "2"]], -1),
+        ([["11", "2"], ["11"]], -1),
+        ([["11"], "2", ["33", "44"]], -1),
+        (["", ""], 0),
+    ],
+)
+async def test_a_run_says_the_size_of_its_payloads_if_they_are_alike(
+    parts: list[str | list[str]], each: int
+) -> None:
+    box = outbox()
+    for part in parts:
+        if isinstance(part, str):
+            assert box.put(part.encode(), A, 0, True)
+        else:
+            await box.put_many([one.encode() for one in part], A, 0, True)
+    (batch,) = handed(box)
+    assert batch.size_of_each == each
+    assert batch.length == sum(map(len, batch.payloads))
+
+
+@pytest.mark.parametrize(
     ("first", "second"),
     [
         ({}, {"flags": Flag.OOB}),

@@ -19,8 +19,10 @@ from jgroups_py.tools.commands.mperf_ports import private_attributes
 from jgroups_py.tools.commands.mperf_run import (
     HEAD,
     SEQNO_BITS,
+    SIZE_MIN,
     Check,
     MperfPlan,
+    Payloads,
     has_fault,
     summary,
 )
@@ -123,6 +125,15 @@ def payloads(sender: int, *seqnos: int) -> list[bytes]:
 
 def faults(check: Check) -> tuple[int, int, int]:
     return check.total, check.duplicates, check.out_of_order
+
+
+def test_payloads_begin_with_their_numbers() -> None:
+    check = Check(2)
+    for size in (SIZE_MIN, 100):
+        made = Payloads(size, 3)
+        check.take(made.beginning((1 << SEQNO_BITS) + check.total))
+        assert [len(one) for one in made.beginning(1 << 24)] == [size] * 3
+    assert faults(check) == (6, 0, 0)
 
 
 def test_the_check_counts_what_is_in_order() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from jgroups_py.errors import ConfigError, RemoteProtocolError
-from jgroups_py.protocols.transport.frames import FrameReader, joined
+from jgroups_py.protocols.transport.frames import WRITE_SIZE, FrameReader, framed, joined
 from jgroups_py.protocols.transport.tcp import TCP
 from jgroups_py.stack.ports import (
     Accepted,
@@ -640,3 +640,11 @@ def test_a_member_that_was_understood_keeps_its_version() -> None:
 def test_settings_that_cannot_be_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match=next(iter(wrong))):
         TCP(**wrong)
+
+
+def test_packets_become_writes_of_bounded_size_and_no_frame_is_cut() -> None:
+    packets = [bytes([number]) * 60_000 for number in range(10)] + [bytes(WRITE_SIZE)]
+    pieces = framed(packets)
+    assert [found for piece in pieces for found in FrameReader(WRITE_SIZE).feed(piece)] == packets
+    assert [len(piece) > WRITE_SIZE for piece in pieces] == [False, False, False, True]
+    assert framed([]) == []

@@ -144,6 +144,16 @@ def test_fast_and_general_paths_agree(queued: list[Batch], max_size: int) -> Non
     assert all(packet.src == A and packet.is_for("demo") for packet in fast)
 
 
+@pytest.mark.parametrize("size", [0, 1, 100, 30_000])
+@pytest.mark.parametrize("max_size", [64_000, 500])
+def test_a_run_whose_sizes_are_known_is_written_as_any_other(size: int, max_size: int) -> None:
+    payloads = [bytes([number]) * size for number in range(9)]
+    run = Batch(None, payloads, {NAK: NakAckHeader2(NakAckType.MSG, 253)}, A)
+    expected = encode_packets([run], "demo", max_size=max_size)
+    run.sizes_are(9 * size, size)
+    assert encode_packets([run], "demo", max_size=max_size) == expected
+
+
 @given(st.lists(batches(), min_size=1, max_size=3), st.integers(0, 2**32), st.integers(0, 255))
 @settings(max_examples=150, deadline=None)
 def test_fast_and_general_paths_agree_on_damaged_packets(
