@@ -490,11 +490,7 @@ class TP(Protocol):
             return
         stack, dest = self.stack, packet.dest
         if packet.cluster != stack.cluster:
-            self.dropped_cluster += 1
-            self._note_stranger(
-                f'members of cluster "{shown(packet.cluster, NAME_MAX)}" are heard here'
-            )
-            self.trace("other cluster", theirs=packet.cluster)
+            self._other_cluster(packet.cluster)
             return
         if not (dest is None or dest == stack.address or packet.multicast or self._is_ours(dest)):
             self.dropped_dest += 1
@@ -533,6 +529,11 @@ class TP(Protocol):
             sources.packet_read()
         if hearsay is not None:
             hearsay.packet_read()
+
+    def _other_cluster(self, cluster: str) -> None:
+        self.dropped_cluster += 1
+        self._note_stranger(f'members of cluster "{shown(cluster, NAME_MAX)}" are heard here')
+        self.trace("other cluster", theirs=cluster)
 
     def _is_ours(self, dest: Address) -> bool:
         """Returns whether a unicast to ``dest``, which is not our address, is for us."""
