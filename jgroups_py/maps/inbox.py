@@ -31,11 +31,10 @@ ADVANCE: Final = 3
 """Origin u64 and number u64 of the vector."""
 FORGET: Final = 4
 """A tombstone is forgotten: length of the key, key, the tombstone's entry."""
-ANEW: Final = 5
-"""The host begins anew: pairs of origin and number."""
-
 USE: Final = 6
 """A key was read: time u64, key."""
+DROP: Final = 7
+"""Changes are gone at a host that has seen them: pairs of origin and number. (5 is no longer used.)"""
 
 RESERVED_AT_ONCE: Final = 256 * 1024
 """Bytes of disk space that a process reserves for its ring at a time."""

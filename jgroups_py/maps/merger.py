@@ -20,7 +20,7 @@ from jgroups_py.maps.entry import decode_entry
 from jgroups_py.maps.errors import MapFull
 from jgroups_py.maps.eviction import EVICTED_AT_ONCE, TIME, MapLimits
 from jgroups_py.maps.file_settings import FileSettings
-from jgroups_py.maps.inbox import ADVANCE, ANEW, CHANGE, ENTRY, FORGET, USE, InboxFiles, split_keyed
+from jgroups_py.maps.inbox import ADVANCE, CHANGE, DROP, ENTRY, FORGET, USE, InboxFiles, split_keyed
 from jgroups_py.maps.merging import Merging
 from jgroups_py.maps.rules import ConflictRule
 from jgroups_py.maps.stamp import HybridClock
@@ -202,5 +202,5 @@ def _carry_out(merging: Merging, kind: int, data: bytes) -> None:
     elif kind == FORGET:
         key, encoded = split_keyed(data)
         merging.forget(key, decode_entry(encoded))
-    elif kind == ANEW:
-        merging.begin_anew(dict(_DOT.iter_unpack(data)))
+    elif kind == DROP:
+        merging.drop(_DOT.iter_unpack(data))

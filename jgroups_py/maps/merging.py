@@ -7,7 +7,7 @@ but would lose to it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable
 from itertools import islice
 from struct import Struct
 from typing import Any, Final, NamedTuple
@@ -133,23 +133,24 @@ class Merging:
         self._now[key] = None
         self._floor = max(self._floor, entry.stamp.time)
         for origin, number in entry.dots.items():
-            name = b"gone %x" % origin
-            if number > self._fact(name):
-                self._txn.put(name, NUMBER.pack(number), db=self._dbs.facts)
+            self._gone(origin, number)
 
-    def begin_anew(self, vector: Mapping[int, int]) -> None:
-        """As ``MemoryTable.begin_anew``."""
+    def _gone(self, origin: int, number: int) -> None:
+        name = b"gone %x" % origin
+        if number > self._fact(name):
+            self._txn.put(name, NUMBER.pack(number), db=self._dbs.facts)
+
+    def drop(self, dots: Iterable[tuple[int, ...]]) -> None:
+        """As ``MemoryTable.drop``."""
         self._write_entries()
-        with self._txn.cursor(db=self._dbs.entries) as cursor:
-            keys = [key for key, _ in cursor]
-        for key in keys:
-            entry = self.entry(key)
-            assert entry is not None
-            if all(number <= vector.get(origin, 0) for origin, number in entry.dots.items()):
-                self._now[key] = None
-        for origin in self._before:
-            self._txn.delete(b"has %x" % origin, db=self._dbs.facts)
-        self._before, self._vector = {}, {}
+        for origin, number in dots:
+            key = self._txn.get(DOT.pack(origin, number), db=self._dbs.changes)
+            entry = None if key is None else self.entry(key)
+            if entry is None or entry.dots.get(origin) != number:
+                continue
+            left = {o: n for o, n in entry.dots.items() if o != origin}
+            self._now[key] = replace(entry, dots=left) if left else None
+            self._gone(origin, number)
 
     def bury(self, now: int, most: int) -> int:
         """Turn expired entries into tombstones and return their number. Stamps and dots stay, so this is no change."""

@@ -6,12 +6,14 @@ from typing import Annotated, Final
 
 import msgspec
 
-VERSION: Final = 1
+VERSION: Final = 2
 MESSAGE_MAX: Final = 16 * 1024 * 1024
 """Bytes of one message."""
 
 VECTOR_MAX: Final = 65_536
 """Pairs of a vector."""
+SURVEY_NUMBERS: Final = 1000
+"""Numbers of one Survey."""
 
 Number = Annotated[int, msgspec.Meta(ge=0)]
 Pairs = Annotated[list[tuple[Number, Number]], msgspec.Meta(max_length=VECTOR_MAX)]
@@ -67,14 +69,17 @@ class Refused(msgspec.Struct, frozen=True, tag="r", array_like=True, forbid_unkn
     reason: str
 
 
-class Stale(msgspec.Struct, frozen=True, tag="s", array_like=True, forbid_unknown_fields=True):
-    """The receiver was away too long: tombstones that it lacks were forgotten. Others' entries up to these numbers that
-    are not sent again were removed."""
+class Survey(msgspec.Struct, frozen=True, tag="s", array_like=True, forbid_unknown_fields=True):
+    """Of the changes of ``origin`` above ``after`` and up to ``to`` the sender has seen all, and only ``numbers`` are in its map still. The others
+    were replaced or removed."""
 
-    vector: Pairs
+    origin: Number
+    after: Number
+    to: Number
+    numbers: Annotated[list[Number], msgspec.Meta(max_length=SURVEY_NUMBERS)]
 
 
-Message = Hello | Have | Got | OriginChanges | Want | Refused | Stale
+Message = Hello | Have | Got | OriginChanges | Want | Refused | Survey
 
 _encoder: Final = msgspec.msgpack.Encoder()
 _decoder: Final[msgspec.msgpack.Decoder[Message]] = msgspec.msgpack.Decoder(Message)

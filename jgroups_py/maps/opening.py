@@ -44,7 +44,7 @@ class Replication:
     """The least seconds for which a removal is kept, even if all ``peers`` have it. A follower of changes that stops
     for longer misses removals."""
     tombstone_age: float = 7 * 86_400.0
-    """A host that is away longer begins anew when it comes back."""
+    """Seconds after which a removal is forgotten in any case. A host that was away longer is told what is gone when it comes back."""
     max_skew: float = 10.0
     """Seconds that a clock may be ahead before there is an alarm."""
     max_ahead: float = 3600.0

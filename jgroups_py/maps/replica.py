@@ -10,7 +10,8 @@ and executes the results of ``take``.
     a peer has more of    (an origin that is gone, a host that was away) asked of one peer at a time, with Want
       somebody else
     a tombstone           is forgotten when every known peer has it and nothing older can come, or at ``tombstone_age``
-    a peer comes back     after its tombstones were forgotten: Stale, and it is given everything anew
+    a peer comes back     after tombstones were forgotten that it lacks: it gets what it lacks, and then Surveys: which changes are still here. Of those that
+                          it has seen the others go there, too
 
 Only the table knows entries; a link holds one number for each origin, and nothing waits in memory.
 
@@ -33,6 +34,7 @@ from jgroups_py.maps.confirmations import Confirmations
 from jgroups_py.maps.entry import TIME_MAX, DamagedEntry, MapEntry, node_of
 from jgroups_py.maps.errors import InboxFull, MapFull
 from jgroups_py.maps.messages import (
+    SURVEY_NUMBERS,
     VERSION,
     BadMessage,
     Got,
@@ -41,7 +43,7 @@ from jgroups_py.maps.messages import (
     Message,
     OriginChanges,
     Refused,
-    Stale,
+    Survey,
     Want,
     decode,
     encode,
@@ -76,7 +78,7 @@ class ReplicaTable(Protocol):
         """Yield the first ``most`` tombstones above ``after``, in the order of keys."""
 
     def forget(self, keys: Iterable[bytes]) -> None: ...
-    def begin_anew(self, vector: Mapping[int, int], keep: int) -> None: ...
+    def drop(self, dots: Iterable[tuple[int, int]]) -> None: ...
     @property
     def forgotten(self) -> Mapping[int, int]: ...
 
@@ -103,7 +105,6 @@ class _Link:
     """The changes in our last Have to the peer."""
     rests: int = 0
     """Intervals without a Have, because nothing had changed."""
-    owes_have: bool = False
     owes: dict[int, int] = field(default_factory=dict)
     """Origins to be acknowledged, each with its last acknowledged number."""
     ack_due: float = 0.0
@@ -111,6 +112,10 @@ class _Link:
     """Entries of the next message that the table has already."""
     ahead: dict[int, int] = field(default_factory=dict)
     """Of origins whose changes from here have to wait, the time of the first one."""
+    survey: Vector | None = None
+    """The peer lacks tombstones that were forgotten here. When it has all of this, it gets Surveys."""
+    surveyed: Vector = field(default_factory=dict)
+    """Up to which number it has got them."""
     warned: set[str] = field(default_factory=set)
     """What was told of this peer, once for each link."""
 
@@ -149,8 +154,6 @@ class Replica:
         """The last checked tombstone; empty: a new round begins."""
         self._looked_at = 0
         """Tombstones checked in this round."""
-        self._regained: int | None = None
-        """After Stale: the number up to which our own changes have come back. None: they need not."""
         self._budget = 0.0
         self._budget_at = now
         self._shared_due = now
@@ -289,7 +292,7 @@ class Replica:
         elif isinstance(message, Want):
             self._on_want(peer, message)
         else:
-            self._on_stale(peer, message)
+            self._on_survey(peer, message)
 
     def _on_hello(self, link: int, peer: _Link, hello: Hello) -> None:
         mine = self.settings
@@ -380,10 +383,7 @@ class Replica:
                 vector.get(origin, 0) < number for origin, number in self._table.forgotten.items()
             )
         ):
-            self._tell("stale", node, f"{_shown(peer.hello)} was away for too long; it begins anew")
-            self._send_to(peer, Stale(list(mine.items())))
-            peer.has, peer.sent = {peer.hello.origin: vector.get(peer.hello.origin, 0)}, {}
-            self.changed()
+            self._begin_survey(peer)
         self._land(peer, vector)
         if node in self.settings.peers:
             self._confirmations.told(node, peer.hello.origin, told.items())
@@ -452,7 +452,8 @@ class Replica:
     def _on_changes(self, peer: _Link, changes: OriginChanges) -> None:
         origin = changes.origin
         if origin == self.settings.origin:
-            self._on_own(peer, changes)
+            self.counters["own_ignored"] += 1  # K18
+            peer.applied = 0
             return
         if refusal := self._admission.refusal(origin):
             self._refuse(refusal, peer)
@@ -554,38 +555,57 @@ class Replica:
         peer.applied = 0
         return changed
 
-    def _on_own(self, peer: _Link, changes: OriginChanges) -> None:
-        """Ignore changes under our own origin (K18), except while we begin anew."""
-        if self._regained is None or changes.after > self._regained:
-            self.counters["own_ignored"] += 1
-            peer.applied = 0
-            return
-        entries = [
-            (key, entry)
-            for key, entry in self._admission.read(changes)
-            if not self._admission.is_ahead(self._admission.latest(entry))
-        ]
-        if refusal := self._admission.take(changes.origin, entries):
-            self._refuse(refusal, peer)
-            return
-        self._into_table(peer, entries, {})
-        self._regained = max(self._regained, changes.to)  # after the call: there may be no room
+    # --- changes of which tombstones were forgotten
 
-    def _on_stale(self, peer: _Link, stale: Stale) -> None:
+    def _begin_survey(self, peer: _Link) -> None:
+        """The peer may have values whose removal was forgotten here."""
         assert peer.hello is not None
-        own = self.settings.origin
-        vector = self._taken_of(peer, stale.vector)
-        self._table.begin_anew(vector, own)
-        self._tell("stale", peer.hello.node, "this host was away for too long; it begins anew")
-        self._received = {own: self._received.get(own, 0)}
-        self._regained = 0
-        self._send_to(peer, Want(own, 0))
-        for other in self._links.values():
-            other.owes_have, other.applied = True, 0  # the table drops its part of these changes
-        for origin, number in vector.items():
-            if origin != own and not self._admission.refusal(origin):
-                self._behind[origin] = _Behind(self._now - self.settings.repair_wait, 0)
-                peer.has[origin] = number
+        peer.survey, peer.surveyed = self._table.vector(), {}
+        if "stale" not in peer.warned:
+            peer.warned.add("stale")
+            self._tell(
+                "stale",
+                peer.hello.node,
+                f"{_shown(peer.hello)} lacks removals that are forgotten here: what it has seen and this host has not any more goes there",
+            )
+
+    def _send_surveys(self, peer: _Link) -> None:
+        """Once the peer has everything that may have replaced its values; some in each flush interval."""
+        goal = peer.survey
+        if goal is None or any(peer.has.get(origin, 0) < number for origin, number in goal.items()):
+            return
+        for origin, to in goal.items():
+            after = peer.surveyed.get(origin, 0)
+            if after >= to:
+                continue
+            numbers = [n for n, _, _ in self._table.changes(origin, after, to, SURVEY_NUMBERS)]
+            upto = to if len(numbers) < SURVEY_NUMBERS else numbers[-1]
+            peer.surveyed[origin] = upto
+            self._send_to(peer, Survey(origin, after, upto, numbers))
+            self.changed()
+            return
+        peer.survey = None
+
+    def _on_survey(self, peer: _Link, survey: Survey) -> None:
+        assert peer.hello is not None
+        origin = survey.origin
+        there = set(survey.numbers)
+        after, gone = survey.after, []
+        while changes := list(self._table.changes(origin, after, survey.to, SURVEY_NUMBERS)):
+            gone += [(origin, number) for number, _, _ in changes if number not in there]
+            after = changes[-1][0]
+        if not gone:
+            return
+        self._table.drop(gone)
+        self.counters["dropped"] += len(gone)
+        self._tell(
+            "stale",
+            peer.hello.node,
+            f"{len(gone)} changes that {_shown(peer.hello)} has replaced or removed while it was away, and forgotten, are dropped here",
+        )
+        for other in self._links.values():  # who may have got them from here meanwhile
+            if other is not peer and other.heard:
+                self._begin_survey(other)
 
     # --- sending
 
@@ -596,6 +616,7 @@ class Replica:
                 continue
             mine = self._table.vector()
             origins = [self.settings.origin, *peer.wants]
+            self._send_surveys(peer)
             for origin in origins:
                 budget = self._send_changes(peer, origin, mine.get(origin, 0), budget)
                 if origin in peer.wants and peer.sent.get(origin, 0) >= mine.get(origin, 0):
@@ -726,7 +747,7 @@ class Replica:
         for link, peer in list(self._links.items()):
             if peer.hello is None:
                 continue
-            if peer.owes_have or (not peer.shared and self._is_have_due(peer)):
+            if not peer.shared and self._is_have_due(peer):
                 self._send_have(link, peer)
             elif peer.owes and self._now >= peer.ack_due:
                 self._acknowledge(peer)
@@ -766,7 +787,6 @@ class Replica:
                 peer.owes[origin] = number
 
     def _send_have(self, link: int, peer: _Link) -> None:
-        peer.owes_have = False
         peer.have_due = self._now + self.settings.have_interval
         peer.rests, peer.told = 0, self._table.vector()
         vector = peer.told
@@ -793,11 +813,15 @@ class Replica:
         old = now - int(self.settings.tombstone_age * TICKS_PER_S)
         kept = now - int(self.settings.tombstone_min_age * TICKS_PER_S)
         forgotten = []
+        aged: Vector = {}
         for key, entry in tombstones:
             everywhere = bool(wanted) and self._confirmations.cover(wanted, entry.dots)
             everywhere = everywhere and entry.stamp.time <= kept
-            if (everywhere and self.settings.rule == "last-writer") or entry.stamp.time < old:
+            everywhere = everywhere and self.settings.rule == "last-writer"
+            if everywhere or entry.stamp.time < old:
                 forgotten.append(key)
+            if not everywhere and entry.stamp.time < old:
+                aged |= {o: n for o, n in entry.dots.items() if n > aged.get(o, 0)}
         if forgotten:
             try:
                 self._table.forget(forgotten)
@@ -805,6 +829,14 @@ class Replica:
                 self.counters["forget_full"] += 1
             else:
                 self.counters["tombstones_forgotten"] += len(forgotten)
+                self._leave_behind(aged)
+
+    def _leave_behind(self, aged: Vector) -> None:
+        """Tombstones up to these numbers were forgotten by their age. A peer that is connected and lacks them would keep the values."""
+        for peer in self._links.values():
+            behind = any(peer.has.get(origin, 0) < number for origin, number in aged.items())
+            if behind and peer.heard and any(peer.has.values()):
+                self._begin_survey(peer)
 
     # --- helpers
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from jgroups_py.maps.messages import VECTOR_MAX
+from jgroups_py.maps.rules import LAST_WRITER
 from jgroups_py.maps.stamp import IDENTIFIER_MAX
 
 AHEAD_MAX: Final = 366 * 86_400.0
@@ -66,6 +67,11 @@ class ReplicaSettings:
         if not 0 < self.max_ahead <= AHEAD_MAX:
             raise ValueError(
                 f"max_ahead must be more than 0 and at most {AHEAD_MAX:.0f} seconds, got {self.max_ahead}"
+            )
+        if self.rule != LAST_WRITER.name and not self.tombstone_age > self.max_ahead:
+            raise ValueError(
+                f"with the rule {self.rule} tombstone_age must be more than max_ahead ({self.max_ahead:g} s), got {self.tombstone_age:g}: "
+                "a removal that is forgotten does not win over a change with a later time"
             )
         if not 2 <= self.origins_max <= VECTOR_MAX:
             raise ValueError(f"origins_max must be from 2 to {VECTOR_MAX}, got {self.origins_max}")

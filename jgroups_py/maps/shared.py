@@ -37,8 +37,8 @@ from jgroups_py.maps.eviction import REMOVE, TIME, MapLimits, Readings
 from jgroups_py.maps.file_settings import DEFAULTS, DURABILITIES, FileSettings
 from jgroups_py.maps.inbox import (
     ADVANCE,
-    ANEW,
     CHANGE,
+    DROP,
     ENTRY,
     FORGET,
     USE,
@@ -58,6 +58,8 @@ from jgroups_py.maps.table import ChangedKey, Vector
 
 ITEMS_AT_ONCE: Final = 1000
 """Keys that an iteration reads under one lock, which bounds the wait of others."""
+DROPPED_AT_ONCE: Final = 200
+"""Changes that one record drops; it fits into the smallest inbox."""
 _OF_A_MERGER: Final = (
     *("max_bytes", "inbox_bytes", "durability", "sync_interval", "merge_interval"),
 )
@@ -482,11 +484,12 @@ class SharedFile:
                 if data is not None:
                     self._append(FORGET, keyed(key, data))
 
-    def begin_anew(self, vector: Mapping[int, int], keep: int) -> None:
+    def drop(self, dots: Iterable[tuple[int, int]]) -> None:
+        packed = [_DOT.pack(origin, number) for origin, number in dots]
         with self._lock:
             self._look()
-            data = b"".join(_DOT.pack(origin, number) for origin, number in vector.items())
-            self._append(ANEW, data)
+            for at in range(0, len(packed), DROPPED_AT_ONCE):
+                self._append(DROP, b"".join(packed[at : at + DROPPED_AT_ONCE]))
 
     def _append(self, kind: int, data: bytes) -> None:
         self._overlay.wrote(self.slot, self._inbox.append(kind, data))

@@ -169,14 +169,20 @@ class MemoryTable:
                 self.drop_dot(origin, number)
                 self.forgotten[origin] = max(self.forgotten.get(origin, 0), number)
 
-    def begin_anew(self, vector: Mapping[int, int], keep: int) -> None:
-        """Remove all changes in this vector and keep the rest. Of the own vector only ``keep`` stays."""
-        for key, entry in list(self.entries.items()):
-            if all(number <= vector.get(origin, 0) for origin, number in entry.dots.items()):
+    def drop(self, dots: Iterable[tuple[int, int]]) -> None:
+        """Drop changes (origin, number) that somebody has seen, and whose entries are gone there. An entry goes with its last change."""
+        for origin, number in dots:
+            key = self._index.get(origin, ([], {}))[1].get(number)
+            if key is None:
+                continue
+            entry = self.entries[key]
+            self.drop_dot(origin, number)
+            left = {o: n for o, n in entry.dots.items() if o != origin}
+            if left:
+                self.entries[key] = replace(entry, dots=left)
+            else:
                 del self.entries[key]
-                for origin, number in entry.dots.items():
-                    self.drop_dot(origin, number)
-        self._vector = {keep: self._vector[keep]} if keep in self._vector else {}
+            self.forgotten[origin] = max(self.forgotten.get(origin, 0), number)
 
     # --- Rows
 

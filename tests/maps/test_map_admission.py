@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from jgroups_py.maps.entry import TIME_MAX, MapEntry, origin_of
-from jgroups_py.maps.messages import Got, Have, Hello, Message, OriginChanges, Stale, Want, encode
+from jgroups_py.maps.messages import Got, Have, Hello, Message, OriginChanges, Survey, Want, encode
 from jgroups_py.maps.replica_settings import ReplicaSettings
 from jgroups_py.maps.rules import RULES, PerField, PnCounter
 from jgroups_py.maps.stamp import TICKS_PER_S, MapStamp
@@ -169,21 +169,6 @@ def test_values_that_are_no_fields_are_left_to_the_rule() -> None:
         assert two.table.vector()[one.origin] == number
 
 
-def test_own_changes_that_come_back_from_the_future_are_left_out() -> None:
-    world = linked()
-    two = world.hosts[2]
-    two.write(b"key", b"mine")
-    say(world, Stale([]))
-    forged = [
-        (b"a", change(two, 0, 1)[1]),
-        (b"b", change(two, 0, 2, stamp=MapStamp(TIME_MAX, 2))[1]),
-    ]
-    before = two.clock.next()
-    say(world, OriginChanges(two.origin, 0, 2, forged))
-    assert b"a" in two.values() and b"b" not in two.values()
-    assert two.clock.next() - before < S
-
-
 # --- identifiers and origins
 
 
@@ -317,10 +302,11 @@ def test_entries_come_in_the_order_of_their_numbers() -> None:
     "message",
     [
         Have([(origin, 1) for origin in range(65_537)], 0),
-        Hello(1, "m" * 256, 1, 1, b"", "", ""),
-        Hello(1, "m", 1, 1, bytes(65), "", ""),
-        Hello(1, "m", 1, 1, b"", "", "n" * 256),
-        Hello(1, "m", 1, 1, b"", "r" * 256, ""),
+        Survey(1, 0, 9, list(range(1001))),
+        Hello(2, "m" * 256, 1, 1, b"", "", ""),
+        Hello(2, "m", 1, 1, bytes(65), "", ""),
+        Hello(2, "m", 1, 1, b"", "", "n" * 256),
+        Hello(2, "m", 1, 1, b"", "r" * 256, ""),
     ],
 )
 def test_what_is_kept_of_a_peer_is_short(message: Message) -> None:
@@ -334,6 +320,10 @@ def test_what_is_kept_of_a_peer_is_short(message: Message) -> None:
     [
         ({"max_ahead": 0.0}, "max_ahead must be more than 0 and at most 31622400 seconds, got 0.0"),
         ({"max_ahead": 4e7}, "max_ahead must be more than 0"),
+        (
+            {"rule": "union", "tombstone_age": 60.0},
+            r"rule union tombstone_age must be more than max_ahead \(3600 s\), got 60",
+        ),
         ({"origins_max": 1}, "origins_max must be from 2 to 65536, got 1"),
         ({"origins_max": 65_537}, "origins_max must be from 2"),
     ],

@@ -227,6 +227,18 @@ def test_entries_of_another_host_are_joined_and_raise_the_vector(tmp_path: Path)
         assert list(shared.tombstones()) == [] and shared.forgotten == {shared.origin: 2}
 
 
+def test_changes_that_are_gone_elsewhere_are_dropped_and_remembered(tmp_path: Path) -> None:
+    with opened(tmp_path) as shared:
+        for number in range(500):
+            shared.write(b"k%03d" % number, b"value")
+        assert shared.wait_merged()
+        shared.drop([(shared.origin, number) for number in range(1, 500)])
+        assert shared.wait_merged()
+        assert [key for key, _ in shared.items()] == [b"k499"]
+        assert shared.count() == 1 and shared.forgotten == {shared.origin: 499}
+        assert shared.vector() == {shared.origin: 500}
+
+
 def test_a_value_is_over_when_its_time_has_passed(tmp_path: Path) -> None:
     with opened(tmp_path) as shared:
         shared.write(b"key", b"value", shared.clock.wall_time() + 256 * 700_000)
@@ -319,9 +331,9 @@ def test_an_impossible_value_is_refused_with_the_possible_ones(tmp_path: Path) -
             [(b"key", MapEntry(b"theirs", MapStamp(1, 2), {2: 1}))], {2: 1}
         ),
         lambda shared: shared.forget([b"key"]),
-        lambda shared: shared.begin_anew({2: 1}, 2),
+        lambda shared: shared.drop([(2, 1)]),
     ],
-    ids=["entry", "items", "write", "apply", "forget", "begin anew"],
+    ids=["entry", "items", "write", "apply", "forget", "drop"],
 )
 def test_a_closed_map_says_so_and_its_files_stay_as_they_are(tmp_path: Path, use: Any) -> None:
     with opened(tmp_path) as shared:

@@ -27,7 +27,7 @@ KEYS = [b"a", b"b", b"c"]
 OTHERS = [2 << 48 | 7, 3 << 48 | 7]
 STEPS = st.lists(
     st.tuples(
-        st.sampled_from(["change", "change", "change", "remove", "join", "end"]),
+        st.sampled_from(["change", "change", "change", "remove", "join", "drop", "end"]),
         st.sampled_from(KEYS),
         st.integers(1, 30),
     ),
@@ -65,6 +65,11 @@ def play(
             store_of.__exit__(None, None, None)
             store_of = store.merging(rule)
             merging = store_of.__enter__()
+        elif kind == "drop":
+            dots = [(origin, at % 8 + 1) for origin in (store.origin, *OTHERS)]
+            merging.settle()
+            merging.drop(dots)
+            table.drop(dots)
         elif kind == "join":
             origin = OTHERS[at % 2]
             told = table.vector().get(origin, 0) + 1
@@ -98,6 +103,7 @@ def test_many_records_of_one_transaction_end_as_one_after_another(rule: Conflict
             found = dict(store.some(b"", 100))
             assert found == {key: entry.encode() for key, entry in table.entries.items()}
             assert store.vector() == table.vector()
+            assert store.forgotten == table.forgotten
             for origin in (store.origin, *OTHERS):
                 assert list(store.changes(origin, 0, 99, 99)) == list(
                     table.changes(origin, 0, 99, 99)

@@ -12,10 +12,11 @@ from jgroups_py.maps.entry import MapEntry, origin_of
 from jgroups_py.maps.messages import Have, Hello, OriginChanges, Refused, Want, encode
 from jgroups_py.maps.orders import Told
 from jgroups_py.maps.replica_settings import ReplicaSettings
+from jgroups_py.maps.rules import ConflictRule
 from jgroups_py.maps.stamp import MapStamp
 from jgroups_py.maps.table import MemoryTable
 from jgroups_py.testing.check.violation import Violated
-from jgroups_py.testing.explorer.maps.schedule import draw, judge, play
+from jgroups_py.testing.explorer.maps.schedule import RULES, draw, judge, play
 from jgroups_py.testing.explorer.maps.world import MapWorld
 
 
@@ -176,6 +177,123 @@ def test_a_host_that_was_away_longer_than_tombstones_last_begins_anew() -> None:
     world.run(5)
     assert one.values() == two.values() == {b"kept": b"value", b"unseen": b"value"}
     assert "stale" in kinds(world, 2)
+
+
+def parted(world: MapWorld, seconds: float = 20.0) -> None:
+    """All hosts have the same; then nobody is connected for longer than tombstones last."""
+    world.connect_all()
+    for node, host in world.hosts.items():
+        host.write(b"all %d" % node, VALUES[world.rule.name])
+        host.write(b"gone %d" % node, VALUES[world.rule.name])
+    world.run(2)
+    for node, host in world.hosts.items():
+        for other in world.hosts:
+            world.cut(node, other)
+        host.write(b"gone %d" % node, None)
+        host.write(b"new %d" % node, VALUES[world.rule.name])
+    world.run(seconds)
+
+
+VALUES = {
+    "last-writer": b"value",
+    "union": b'["a"]',
+    "maximum": b"5",
+    "pn-counter": b'{"1":[1,0]}',
+}
+
+
+@pytest.mark.seed("K6")
+@pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
+@pytest.mark.parametrize(("shared", "hosts"), [(False, 2), (True, 3), (False, 4)])
+def test_hosts_that_were_apart_and_have_all_forgotten_removals_lose_nothing_and_bring_nothing_back(
+    hosts: int, shared: bool, rule: ConflictRule
+) -> None:
+    """Each has removals that the others lack, so each must give something up to the others, at the same time."""
+    world = MapWorld(hosts, tombstone_age=5.0, max_ahead=1.0, shared=shared, rule=rule)
+    parted(world)
+    assert all(not any(e.removed for e in h.table.entries.values()) for h in world.hosts.values())
+    world.connect_all()
+    world.run(5)
+    expected = {b"%s %d" % (what, node) for node in world.hosts for what in (b"all", b"new")}
+    for host in world.hosts.values():
+        assert set(host.values()) == expected
+        assert "stale" in kinds(world, host.node)
+
+
+def test_a_host_that_got_a_value_from_one_who_lacked_its_removal_gives_it_up_too() -> None:
+    world = MapWorld(3, tombstone_age=5.0)
+    one, two, three = world.hosts.values()
+    world.connect(1, 2)
+    one.write(b"key", b"value")
+    world.run(1)
+    world.cut(1, 2)
+    one.write(b"key", None)
+    world.run(20)
+    world.connect(2, 3)
+    world.run(3)
+    assert three.values() == two.values() == {b"key": b"value"}
+    world.connect(1, 2)
+    world.run(3)
+    assert three.values() == two.values() == {}
+
+
+def test_a_host_that_is_connected_and_lags_while_removals_are_forgotten_gives_the_values_up() -> (
+    None
+):
+    world = MapWorld(2, tombstone_age=5.0, max_ahead=20.0)
+    world.connect_all()
+    one, two = world.hosts.values()
+    one.write(b"key", b"value")
+    world.run(1)
+    one.offset = 60.0  # what it writes now waits at the other host
+    one.write(b"key", None)
+    one.write(b"more", b"value")
+    world.run(10)
+    assert two.values() == {b"key": b"value"} and b"key" not in one.table.entries
+    one.offset = 0.0
+    world.now += 60.0
+    world.run(5)
+    assert two.values() == one.values() == {b"more": b"value"}
+
+
+def test_a_survey_of_many_changes_is_cut_and_drops_the_right_ones() -> None:
+    world = MapWorld(2, tombstone_age=5.0)
+    world.connect_all()
+    one, two = world.hosts.values()
+    for number in range(2500):
+        one.write(b"k%d" % number, b"value")
+    world.run(1)
+    world.cut(1, 2)
+    for number in range(0, 2500, 3):
+        one.write(b"k%d" % number, None)
+    world.run(6)
+    while one.table.forgotten.get(one.origin, 0) < 2500 + 834:
+        world.run(0.5)
+    world.connect_all()
+    world.run(2)
+    assert two.values() == one.values() and len(one.values()) == 1666
+    assert two.replica.counters["dropped"] == 834
+
+
+def test_a_survey_waits_until_the_peer_has_what_replaced_its_values() -> None:
+    """A key that was written again is never absent meanwhile."""
+    world = MapWorld(2, tombstone_age=5.0, max_bandwidth=2000.0)
+    world.connect_all()
+    one, two = world.hosts.values()
+    for key in (b"kept", b"gone"):
+        one.write(key, b"old")
+    world.run(2)
+    world.cut(1, 2)
+    one.write(b"gone", None)
+    for number in range(20):
+        one.write(b"big%d" % number, bytes(300))
+    one.write(b"kept", b"new")
+    world.run(20)
+    world.connect_all()
+    while b"gone" in two.values():
+        world.run(0.01)
+        assert b"kept" in two.values()
+    assert two.values() == one.values()
 
 
 def test_a_host_that_is_gone_is_stood_in_for_by_one_that_has_its_changes() -> None:

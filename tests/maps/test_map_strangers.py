@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import trio
 
 from jgroups_py import aio, blocking
 from jgroups_py.maps import MapBusy, MapFileError, MapTypeError, Replication, open_map
@@ -94,6 +95,26 @@ async def test_a_watch_that_raises_is_counted_and_replication_goes_on(
         assert two[b"a"] == b"1"
         assert one.statistics().counters["watch_failures"] >= 2
     assert 'the map "m": watch raised' in caplog.text and "of the user" in caplog.text
+
+
+async def test_a_host_that_was_away_while_a_removal_was_forgotten_gives_the_value_up(
+    tmp_path: Path,
+) -> None:
+    links = MemoryLinks()
+    short = Replication(tombstone_age=0.1, max_ahead=0.05)
+    both: Any = {"name": "m", "network": links, "replication": short, "max_bytes": SIZE}
+    async with open_map(tmp_path / "1", identifier=1, **both) as one:
+        async with open_map(tmp_path / "2", identifier=2, **both):
+            one[b"kept"] = one[b"gone"] = b"1"
+            await one.wait_replicated(1, timeout=10)
+        del one[b"gone"]
+        with trio.fail_after(10):
+            while not one._file.forgotten:
+                await trio.sleep(0.01)
+            async with open_map(tmp_path / "2", identifier=2, **both) as two:
+                while b"gone" in two:
+                    await trio.sleep(0.01)
+                assert dict(two) == {b"kept": b"1"}
 
 
 def test_a_map_is_opened_once_in_a_process_and_not_sent_to_another(tmp_path: Path) -> None:

@@ -19,7 +19,9 @@ RULES: Final[dict[str, ConflictRule]] = {
     rule.name: rule for rule in (LAST_WRITER, Union(), Maximum(), PnCounter())
 }
 KEYS: Final = 6
-FAULTS: Final = ("cut", "connect", "crash", "start", "clock")
+FAULTS: Final = ("cut", "connect", "crash", "start", "clock", "twin")
+TWIN: Final = 100
+"""The twin of a host has its identifier and a file of its own. In steps it is the number of the host and this."""
 KIND: Final = "maps"
 
 Step = tuple[str, int, int, int]
@@ -41,6 +43,7 @@ class MapSetting(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ack_delay: float = 0.0
     connected: bool = True
     max_ahead: float = 3600.0
+    tombstone_age: float = 7 * 86_400.0
 
 
 class MapSchedule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -54,11 +57,15 @@ def draw(seed: int, profile: str) -> MapSchedule:
     chance = random.Random(f"maps:{profile}:{seed}")
     shared = profile == "shared"
     hosts = chance.randint(2, 5)
+    peers_known = chance.random() < 0.7
+    rule = chance.choice(list(RULES)) if seed % 3 == 0 else LAST_WRITER.name
+    tombstone_age = 7 * 86_400.0 if seed % 5 else 5.0
+    max_ahead = 3600.0 if seed % 7 else 20.0
     setting = MapSetting(
         seed=seed,
         hosts=hosts,
-        peers_known=chance.random() < 0.7,
-        rule=chance.choice(list(RULES)) if seed % 3 == 0 else LAST_WRITER.name,
+        peers_known=peers_known,
+        rule=rule,
         hybrid=chance.random() < 0.8,
         window=chance.choice([100, 2000, 1 << 20]),
         max_bandwidth=chance.choice([0.0, 0.0, 5000.0]),
@@ -66,10 +73,25 @@ def draw(seed: int, profile: str) -> MapSchedule:
         loss=chance.choice([0.0, 0.2]) if shared else 0.0,
         ack_delay=chance.choice([0.0, 0.1]),
         connected=chance.random() < 0.5,
-        max_ahead=3600.0 if seed % 7 else 20.0,
+        max_ahead=max_ahead if tombstone_age > max_ahead or rule == LAST_WRITER.name else 1.0,
+        tombstone_age=tombstone_age,
     )
-    steps = tuple(_draw_step(chance, hosts) for _ in range(chance.randint(5, 60)))
-    return MapSchedule(KIND, setting, steps)
+    steps = [_draw_step(chance, hosts) for _ in range(chance.randint(5, 60))]
+    if seed % 11 == 0:
+        more = random.Random(f"maps:{profile}:{seed}:twins")
+        for _ in range(more.randint(2, 12)):
+            steps.insert(more.randint(0, len(steps)), _draw_twin(more, hosts))
+    return MapSchedule(KIND, setting, tuple(steps))
+
+
+def _draw_twin(chance: random.Random, hosts: int) -> Step:
+    host, other = chance.randint(1, hosts), chance.randint(1, hosts)
+    what = chance.choice(["twin", "twin", "put", "remove", "connect"])
+    if what == "twin":
+        return what, host, 0, 0
+    if what == "connect":
+        return what, TWIN + host, other, 0
+    return what, TWIN + host, chance.randrange(KEYS), chance.randrange(10**6)
 
 
 def _draw_step(chance: random.Random, hosts: int) -> Step:
@@ -107,6 +129,7 @@ def play(schedule: MapSchedule) -> RunOutcome:
         loss=setting.loss,
         ack_delay=setting.ack_delay,
         max_ahead=setting.max_ahead,
+        tombstone_age=setting.tombstone_age,
     )
     outcome = RunOutcome(setting.seed, [])
 
@@ -118,6 +141,9 @@ def play(schedule: MapSchedule) -> RunOutcome:
                 outcome.story.append(f"{world.now:8.2f} {' '.join(map(str, step))}")
                 outcome.faults += step[0] in FAULTS
         world.loss = 0.0
+        for number in [number for number in world.hosts if number > TWIN]:
+            world.crash(number)
+            del world.hosts[number]
         world.heal()
         judge(list(world.hosts.values()))
 
@@ -135,6 +161,13 @@ def _play_step(world: MapWorld, step: Step) -> bool:
     host = world.hosts.get(number)
     if host is None:
         return False
+    if what == "twin":
+        if TWIN + number in world.hosts:
+            world.crash(TWIN + number)
+            del world.hosts[TWIN + number]
+        else:
+            world.hosts[TWIN + number] = ExploredHost(world, number, life=2)
+        return True
     if what in ("put", "remove"):
         if host.up:
             write(host, b"k%d" % other, value if what == "put" else None)
