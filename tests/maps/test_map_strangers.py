@@ -109,10 +109,10 @@ async def test_a_host_that_was_away_while_a_removal_was_forgotten_gives_the_valu
             await one.wait_replicated(1, timeout=10)
         del one[b"gone"]
         with trio.fail_after(10):
-            while not one._file.forgotten:
+            while not one._file.forgotten:  # noqa: ASYNC110
                 await trio.sleep(0.01)
             async with open_map(tmp_path / "2", identifier=2, **both) as two:
-                while b"gone" in two:
+                while b"gone" in two:  # noqa: ASYNC110
                     await trio.sleep(0.01)
                 assert dict(two) == {b"kept": b"1"}
 
