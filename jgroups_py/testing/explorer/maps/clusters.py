@@ -185,6 +185,7 @@ class _Cluster:
             "max_bandwidth": chance.choice([0.0, 0.0, 5000.0]),
             "ack_delay": chance.choice([0.0, 0.1]),
             "max_ahead": 3600.0 if seed % 13 else 20.0,
+            "tombstone_age": 7 * 86_400.0 if seed % 5 else 3.0,
         }
         self.hosts = [ClusterHost(self.world, node, **settings) for node in range(1, count + 1)]
         self.fault_rate = chance.choice([0.01, 0.03, 0.06])
