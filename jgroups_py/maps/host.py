@@ -11,6 +11,8 @@ All of this runs in one task tree of one thread (K13).
 from __future__ import annotations
 
 import math
+import os
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Final, Protocol
@@ -25,6 +27,7 @@ from jgroups_py.maps.links import Link, Medium
 from jgroups_py.maps.orders import Arrived, CloseLink, SendAll, SendToPeer, Sent, Told
 from jgroups_py.maps.replica import Replica, ReplicaTable
 from jgroups_py.maps.replica_settings import ReplicaSettings
+from jgroups_py.maps.replication_status import STATUS_INTERVAL, ReplicationStatus, write_status
 from jgroups_py.maps.shared import SharedFile
 from jgroups_py.maps.stamp import HybridClock
 from jgroups_py.maps.telling import Telling
@@ -73,7 +76,7 @@ class MapHost:
         self._media: dict[int, Medium] = {}
         """By number of a link, the medium that it shares with others."""
         self._last_link = 0
-        self._due = trio.current_time()
+        self._due = self._status_due = trio.current_time()
 
     # --- a network's side
 
@@ -160,7 +163,20 @@ class MapHost:
             self._held.retry()
             self._due = self.replica.tick(trio.current_time())
             self._carry_out()
+            if isinstance(self.file, SharedFile) and trio.current_time() >= self._status_due:
+                self._status_due = trio.current_time() + STATUS_INTERVAL
+                write_status(self.file.folder, self._status())
             await trio.sleep_until(self._due)
+
+    def _status(self) -> ReplicationStatus:
+        return ReplicationStatus(
+            time.time(),
+            os.getpid(),
+            {node: hello.name for node, hello in self.replica.peers.items()},
+            self.replica.lag(),
+            self.held_bytes,
+            dict(self.counters + self.replica.counters),
+        )
 
     def _carry_out(self) -> None:
         while out := self.replica.take():

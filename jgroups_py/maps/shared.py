@@ -549,6 +549,12 @@ class SharedFile:
                 count -= bool(before is not None and not decode_entry(before).removed)
             return count
 
+    def newest_time(self) -> int:
+        """The latest time of any change that is merged, in ticks."""
+        with self._lock:
+            self._look()
+            return self.store.last_time()
+
     def generation(self) -> int:
         """Return a number that grows with each merge."""
         with self._open_still():

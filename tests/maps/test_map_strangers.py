@@ -16,6 +16,7 @@ import trio
 from jgroups_py import aio, blocking
 from jgroups_py.maps import MapBusy, MapFileError, MapTypeError, Replication, open_map
 from jgroups_py.maps.memory import MemoryLinks
+from jgroups_py.maps.replication_status import read_status
 
 SIZE = 1 << 28
 """Planted faults are looked for with little address space."""
@@ -115,6 +116,12 @@ async def test_a_host_that_was_away_while_a_removal_was_forgotten_gives_the_valu
                 while b"gone" in two:  # noqa: ASYNC110
                     await trio.sleep(0.01)
                 assert dict(two) == {b"kept": b"1"}
+                status = None
+                while status is None or status.lag != {2: 0}:
+                    await trio.sleep(0.01)
+                    status = read_status(tmp_path / "1")
+                assert set(status.peers) == {2} and status.process == os.getpid()
+                assert status.counters["tombstones_forgotten"] == 1
 
 
 def test_a_map_is_opened_once_in_a_process_and_not_sent_to_another(tmp_path: Path) -> None:

@@ -15,8 +15,17 @@ import msgspec
 import pytest
 
 from jgroups_py import blocking
-from jgroups_py.maps import Arrived, AuditLog, MapChange, PerField, PnCounter, Sent
+from jgroups_py.maps import (
+    Arrived,
+    AuditLog,
+    MapChange,
+    PerField,
+    PnCounter,
+    Sent,
+    replication_status,
+)
 from jgroups_py.maps.entry import MapEntry, origin_of
+from jgroups_py.maps.shared import SharedFile
 from jgroups_py.maps.stamp import MapStamp
 from jgroups_py.tools import cli
 from jgroups_py.tools.commands.maps import changes_of_hosts
@@ -106,6 +115,32 @@ def test_stats_say_what_a_map_is(tmp_path: Path, run: Any) -> None:
     assert result["changes"] == {"7": 3} and result["replicates"] is False
     assert 0 < result["file_bytes"] < result["max_bytes"] and result["waiting_bytes"] == 0
     assert "entries        1" in run("stats", folder)[1]
+
+
+def test_stats_show_what_the_process_that_replicates_knows(tmp_path: Path, run: Any) -> None:
+    folder = made(tmp_path / "m", {"a": 1}, identifier=1)
+    status = replication_status.ReplicationStatus(
+        5.0, 1, {2: "there"}, {2: 7}, 3, {"future_waits": 4}
+    )
+    replication_status.write_status(Path(folder), status)
+    assert "peers" not in json.loads(run("stats", folder, "--json")[1])  # nobody replicates now
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(SharedFile, "is_replicated", lambda self: True)
+        result = json.loads(run("stats", folder, "--json")[1])
+        assert (result["peers"], result["lag"]) == ({"2": "there"}, {"2": 7})
+        assert result["counters"] == {"future_waits": 4} and result["held_bytes"] == 3
+        assert result["newest_ahead_s"] == 0.0
+        (Path(folder) / replication_status.FILE).write_text("no JSON")
+        assert "peers" not in json.loads(run("stats", folder, "--json")[1])
+
+
+def test_stats_tell_how_far_a_map_is_ahead_of_the_clock(tmp_path: Path, run: Any) -> None:
+    folder = made(tmp_path / "m", {"a": 1}, identifier=1)
+    with blocking.open_map(folder) as m:
+        time_of = m._file.clock.wall_time() + 5000 * 256_000_000
+        entry = MapEntry(b"1", MapStamp(time_of, 2), {origin_of(2, 1): 1})
+        m._file.apply([(b"b", entry)], {origin_of(2, 1): 1})
+    assert 4900 < json.loads(run("stats", folder, "--json")[1])["newest_ahead_s"] <= 5000
 
 
 def test_changes_of_all_lives_of_a_host_are_counted_together() -> None:

@@ -138,7 +138,11 @@ def ls(folder: str, limit: int | None, json_out: str | None) -> None:
 @click.argument("folder")
 @json_option
 def stats(folder: str, json_out: str | None) -> None:
-    """Show what a map is and how full it is."""
+    """Show what a map is, how full it is, and how it replicates.
+
+    newest_ahead_s: how many seconds the newest change is ahead of this host's clock; more than 0: some host's clock is or was. peers, lag (changes of this
+    host that each has not acknowledged) and counters are those of the process of this host that replicates, as of a second ago.
+    """
     with _opened(folder) as found:
         file = found.file
         result = {
@@ -158,8 +162,10 @@ def stats(folder: str, json_out: str | None) -> None:
             "evicted": file.evicted(),
             "waiting_bytes": file.waiting_of_all(),
             "inbox_bytes": file.inbox_bytes,
+            "newest_ahead_s": found.ahead(),
             "replicates": file.is_replicated(),
             "changes": changes_of_hosts(file.vector()),
+            **found.replication(),
         }
     show_result(
         json_out,
@@ -298,6 +304,21 @@ class _Found:
 
         self.file = file
         self._described = DescribedMap(file)
+
+    def ahead(self) -> float:
+        from jgroups_py.maps.stamp import TICKS_PER_S
+
+        ahead = self.file.newest_time() - self.file.clock.wall_time()
+        return round(max(0.0, float(ahead) / TICKS_PER_S), 3)
+
+    def replication(self) -> dict[str, Any]:
+        from jgroups_py.maps.replication_status import read_status
+
+        status = read_status(self.file.folder) if self.file.is_replicated() else None
+        if status is None:
+            return {}
+        told = msgspec.to_builtins(status, str_keys=True)
+        return {name: told[name] for name in ("peers", "lag", "held_bytes", "counters")}
 
     def key(self, text: str) -> bytes:
         return self._bytes(self.file.key_codec, text, "key")
