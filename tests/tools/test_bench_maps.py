@@ -39,3 +39,5 @@ def test_a_map_is_measured_alone_and_while_another_process_is_stopped(tmp_path: 
     (row,), (stop,) = found["rows"], found["stopped"]
     assert row["processes"] == 2 and row["put"]["per_second"] > 0 and row["get"]["p50"] > 0
     assert stop["blocked"] == 0 and stop["put"]["p50"] > 0
+    assert [one["peer"] for one in found["peers"]] == ["puts too", "is stopped", "was killed"]
+    assert all(one["put"]["p50"] > 0 for one in found["peers"])

@@ -6,6 +6,8 @@
 Each process puts for ``--seconds``, then gets. Stores take turns. After that another process that puts is stopped (SIGSTOP) at some moment, ``--stops`` times: how
 long do puts of the first one take, and how often does none return at all?
 
+Then a map of two hosts: how long do puts of one take while the other is stopped, or was killed?
+
 No store writes to the disk before a put returns. How each is set up: maps_stores.py. What is not installed is named and left out.
 """
 
@@ -25,7 +27,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, Any, Final
 
-from jgroups_py.tools.bench.maps_stores import STORES, StorePlan
+from jgroups_py.tools.bench.maps_stores import HOSTS, STORES, StorePlan
 
 SHARES: Final = (("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999))
 BLOCKED_AFTER: Final = 2.0
@@ -33,6 +35,7 @@ BLOCKED_AFTER: Final = 2.0
 STOP_AFTER: Final = 0.05
 """Seconds that the other process puts before it is stopped."""
 START_TIMEOUT: Final = 60.0
+PEER_STATES: Final = {"puts too": None, "is stopped": signal.SIGSTOP, "was killed": signal.SIGKILL}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -51,6 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if unknown:
         parser.error(f"--stores: {unknown[0]} is not known: {', '.join(STORES)}")
     result: dict[str, Any] = {"load": os.getloadavg()[0], "missing": {}, "rows": [], "stopped": []}
+    result["peers"] = []
     for name in chosen:
         if (reason := STORES[name].missing()) is not None:
             result["missing"][name] = reason
@@ -66,6 +70,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
         row = stopped(name, StorePlan(100, given.seconds), given.stops)
         result["stopped"].append(row)
         print(line(row), flush=True)
+    for name in HOSTS:
+        if name.partition(",")[0] in stores:
+            for state, what in PEER_STATES.items():
+                row = beside_peer(name, StorePlan(100, given.seconds), state, what)
+                result["peers"].append(row)
+                print(line(row), flush=True)
     result["load after"] = os.getloadavg()[0]
     if given.json:
         given.json.parent.mkdir(parents=True, exist_ok=True)
@@ -123,6 +133,27 @@ def stopped(store: str, plan: StorePlan, stops: int) -> dict[str, Any]:
                 for one in workers:
                     one.end()
     return {"store": store, "stops": stops, "blocked": blocked, "put": quantiles(took)}
+
+
+def beside_peer(
+    store: str, plan: StorePlan, state: str, what: signal.Signals | None
+) -> dict[str, Any]:
+    """How long puts of a host take whose only peer is in a state."""
+    with tempfile.TemporaryDirectory() as name, HOSTS[store].server(Path(name), 2) as at:
+        workers = [MeasuringWorker(store, at, number, plan, Path(name)) for number in range(2)]
+        worker, peer = workers
+        try:
+            for one in workers:
+                one.hears("opened")
+            peer.say("on")
+            time.sleep(STOP_AFTER)
+            if what is not None:
+                os.kill(peer.process.pid, what)
+            worker.say("put")
+            return {"store": store, "peer": state, "put": quantiles(worker.took("put"))}
+        finally:
+            for one in workers:
+                one.end()
 
 
 class MeasuringWorker:
@@ -189,6 +220,8 @@ def line(row: dict[str, Any]) -> str:
     """A row of a Markdown table."""
     if "stops" in row:
         cells = [row["store"], f"{row['blocked']} of {row['stops']}", _times(row["put"])]
+    elif "peer" in row:
+        cells = [row["store"], f"the peer {row['peer']}", _times(row["put"])]
     else:
         cells = [row["store"], str(row["processes"]), str(row["bytes"])]
         for kind in ("put", "get"):

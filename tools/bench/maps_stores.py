@@ -26,6 +26,8 @@ from multiprocessing.managers import BaseManager, DictProxy
 from pathlib import Path
 from typing import Any, Final
 
+from jgroups_py.tools.commands.mperf_ports import free_block
+
 KEYS: Final = 5000
 START_SECONDS: Final = 20.0
 EXTRA: Final = "pip install 'jgroups_py[bench]'"
@@ -83,6 +85,33 @@ class OfMap(BenchStore):
         from jgroups_py.maps import MapFull
 
         return isinstance(error, MapFull)
+
+
+class OfHosts(OfMap):
+    """Each process is a host of its own; the first two replicate with each other over TCP."""
+
+    @contextmanager
+    def server(self, folder: Path, processes: int) -> Iterator[Any]:
+        yield [str(folder), free_block(2)]
+
+    @contextmanager
+    def opened(self, at: Any, number: int) -> Iterator[Calls]:
+        from jgroups_py import blocking
+
+        folder, first = at
+        places = [f"127.0.0.1:{first}", f"127.0.0.1:{first + 1}"]
+        with blocking.open_map(
+            f"{folder}/{number}",
+            name="bench",
+            key=str,
+            value=bytes,
+            identifier=number + 1,
+            listen=places[number],
+            peers=[places[1 - number]],
+            **self._options,
+        ) as m:
+            until(lambda: len(m.statistics().peers) == 1)
+            yield m.__setitem__, m.get
 
 
 class OfRedis(BenchStore):
@@ -234,7 +263,8 @@ def times(
 def measure(store: str, at: Any, number: int, plan: StorePlan, file: Path) -> None:
     """Does what standard input says: ``put`` and ``get`` write their times to ``file``; ``on`` puts until this process is stopped."""
     value = bytes(plan.size)
-    with STORES[store].opened(at, number) as (put, get):
+    measured = {**STORES, **HOSTS}[store]
+    with measured.opened(at, number) as (put, get):
         put(f"k{number}", value)
         print("opened", flush=True)
         for line in sys.stdin:
@@ -243,9 +273,15 @@ def measure(store: str, at: Any, number: int, plan: StorePlan, file: Path) -> No
                 took = times(plan.seconds, get)
             else:
                 long = plan.seconds if kind == "put" else 3600
-                took = times(long, lambda key: put(key, value), STORES[store].is_full)
+                took = times(long, lambda key: put(key, value), measured.is_full)
             file.write_bytes(took.tobytes())
             print(kind, "done", flush=True)
+
+
+HOSTS: Final[dict[str, BenchStore]] = {
+    "map, two hosts": OfHosts(),
+    "map-process, two hosts": OfHosts(merger="process"),
+}
 
 
 def _serve_manager(place: str) -> None:
