@@ -118,7 +118,7 @@ def test_stats_say_what_a_map_is(tmp_path: Path, run: Any) -> None:
 
 
 def test_stats_show_what_the_process_that_replicates_knows(tmp_path: Path, run: Any) -> None:
-    folder = made(tmp_path / "m", {"a": 1}, identifier=1)
+    folder = made(tmp_path / "m", {"a": 1}, identifier=1, max_bytes=1 << 28)
     status = replication_status.ReplicationStatus(
         5.0, 1, {2: "there"}, {2: 7}, 3, {"future_waits": 4}
     )
@@ -135,7 +135,7 @@ def test_stats_show_what_the_process_that_replicates_knows(tmp_path: Path, run: 
 
 
 def test_stats_tell_how_far_a_map_is_ahead_of_the_clock(tmp_path: Path, run: Any) -> None:
-    folder = made(tmp_path / "m", {"a": 1}, identifier=1)
+    folder = made(tmp_path / "m", {"a": 1}, identifier=1, max_bytes=1 << 28)
     with blocking.open_map(folder) as m:
         time_of = m._file.clock.wall_time() + 5000 * 256_000_000
         entry = MapEntry(b"1", MapStamp(time_of, 2), {origin_of(2, 1): 1})
