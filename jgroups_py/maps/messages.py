@@ -13,7 +13,7 @@ MESSAGE_MAX: Final = 16 * 1024 * 1024
 VECTOR_MAX: Final = 65_536
 """Pairs of a vector."""
 SURVEY_NUMBERS: Final = 1000
-"""Numbers of one Survey."""
+"""Numbers of one MapSurvey."""
 
 Number = Annotated[int, msgspec.Meta(ge=0)]
 Pairs = Annotated[list[tuple[Number, Number]], msgspec.Meta(max_length=VECTOR_MAX)]
@@ -69,7 +69,7 @@ class Refused(msgspec.Struct, frozen=True, tag="r", array_like=True, forbid_unkn
     reason: str
 
 
-class Survey(msgspec.Struct, frozen=True, tag="s", array_like=True, forbid_unknown_fields=True):
+class MapSurvey(msgspec.Struct, frozen=True, tag="s", array_like=True, forbid_unknown_fields=True):
     """Of the changes of ``origin`` above ``after`` and up to ``to`` the sender has seen all, and only ``numbers`` are in its map still. The others
     were replaced or removed."""
 
@@ -79,7 +79,7 @@ class Survey(msgspec.Struct, frozen=True, tag="s", array_like=True, forbid_unkno
     numbers: Annotated[list[Number], msgspec.Meta(max_length=SURVEY_NUMBERS)]
 
 
-Message = Hello | Have | Got | OriginChanges | Want | Refused | Survey
+Message = Hello | Have | Got | OriginChanges | Want | Refused | MapSurvey
 
 _encoder: Final = msgspec.msgpack.Encoder()
 _decoder: Final[msgspec.msgpack.Decoder[Message]] = msgspec.msgpack.Decoder(Message)

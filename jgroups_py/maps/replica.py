@@ -40,10 +40,10 @@ from jgroups_py.maps.messages import (
     Got,
     Have,
     Hello,
+    MapSurvey,
     Message,
     OriginChanges,
     Refused,
-    Survey,
     Want,
     decode,
     encode,
@@ -581,12 +581,12 @@ class Replica:
             numbers = [n for n, _, _ in self._table.changes(origin, after, to, SURVEY_NUMBERS)]
             upto = to if len(numbers) < SURVEY_NUMBERS else numbers[-1]
             peer.surveyed[origin] = upto
-            self._send_to(peer, Survey(origin, after, upto, numbers))
+            self._send_to(peer, MapSurvey(origin, after, upto, numbers))
             self.changed()
             return
         peer.survey = None
 
-    def _on_survey(self, peer: _Link, survey: Survey) -> None:
+    def _on_survey(self, peer: _Link, survey: MapSurvey) -> None:
         assert peer.hello is not None
         origin = survey.origin
         there = set(survey.numbers)

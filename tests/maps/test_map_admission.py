@@ -8,7 +8,16 @@ from typing import Any
 import pytest
 
 from jgroups_py.maps.entry import TIME_MAX, MapEntry, origin_of
-from jgroups_py.maps.messages import Got, Have, Hello, Message, OriginChanges, Survey, Want, encode
+from jgroups_py.maps.messages import (
+    Got,
+    Have,
+    Hello,
+    MapSurvey,
+    Message,
+    OriginChanges,
+    Want,
+    encode,
+)
 from jgroups_py.maps.replica_settings import ReplicaSettings
 from jgroups_py.maps.rules import RULES, PerField, PnCounter
 from jgroups_py.maps.stamp import TICKS_PER_S, MapStamp
@@ -302,7 +311,7 @@ def test_entries_come_in_the_order_of_their_numbers() -> None:
     "message",
     [
         Have([(origin, 1) for origin in range(65_537)], 0),
-        Survey(1, 0, 9, list(range(1001))),
+        MapSurvey(1, 0, 9, list(range(1001))),
         Hello(2, "m" * 256, 1, 1, b"", "", ""),
         Hello(2, "m", 1, 1, bytes(65), "", ""),
         Hello(2, "m", 1, 1, b"", "", "n" * 256),
