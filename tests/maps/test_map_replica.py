@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jgroups_py.maps.entry import MapEntry, origin_of
-from jgroups_py.maps.messages import Have, Hello, OriginChanges, Refused, Want, encode
+from jgroups_py.maps.messages import VERSION, Have, Hello, OriginChanges, Refused, Want, encode
 from jgroups_py.maps.orders import Told
 from jgroups_py.maps.replica_settings import ReplicaSettings
 from jgroups_py.maps.rules import ConflictRule
@@ -457,7 +457,7 @@ def test_a_host_that_is_told_that_its_identifier_is_given_twice_tells_so_itself(
 def test_two_hosts_with_copies_of_one_folder_are_told_when_they_take_turns() -> None:
     world = MapWorld(1)
     replica, mine = world.hosts[1].replica, world.hosts[1].replica.settings
-    hello = Hello(1, mine.map, 2, origin_of(2, 7), b"one file", mine.rule, "copy")
+    hello = Hello(VERSION, mine.map, 2, origin_of(2, 7), b"one file", mine.rule, "copy")
 
     def connects(link: int, now: float) -> list[str]:
         replica.link_opened(link)
