@@ -139,7 +139,7 @@ def test_an_update_that_updates_the_same_key_is_told_and_its_lock_is_free_afterw
     with blocking.open_map(
         tmp_path / "m", key=str, value="json", max_bytes=SIZE, lock_timeout=0.05
     ) as m:
-        with pytest.raises(MapBusy, match="a thread of this one"):
+        with pytest.raises(MapBusy, match="is changed by the call around this one"):
             m.update("a", lambda old: m.update("a", lambda old: 1))
         assert m.update("a", lambda old: 2) == 2
 
@@ -207,12 +207,14 @@ def test_a_forked_worker_that_outlives_the_process_that_replicated_has_neither_i
     with two, blocking.open_map(tmp_path / "1", identifier=1, listen=there, **options) as one:
         one["a"] = 1
         one.wait_replicated(1, timeout=10)
-        gate = os.pipe()
+        gate, there_is_one = os.pipe(), os.pipe()
         pid = os.fork()
         if pid == 0:
             os.close(gate[1])
+            os.write(there_is_one[1], b"x")
             os.read(gate[0], 1)  # it lives as long as the test wants
             os._exit(0)
+        os.read(there_is_one[0], 1)
         one.close()
         with socket.socket() as other:
             other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -224,5 +226,5 @@ def test_a_forked_worker_that_outlives_the_process_that_replicated_has_neither_i
         assert not two.statistics().peers
         os.write(gate[1], b"x")
         os.waitpid(pid, 0)
-        for end in gate:
+        for end in (*gate, *there_is_one):
             os.close(end)

@@ -31,6 +31,7 @@ def test_a_store_that_is_not_known_is_refused(capsys: pytest.CaptureFixture[str]
     assert "mongo is not known: map, map-process, redis" in capsys.readouterr().err
 
 
+@pytest.mark.sockets
 def test_a_map_is_measured_alone_and_while_another_process_is_stopped(tmp_path: Path) -> None:
     out = tmp_path / "maps.json"
     arguments = "--stores map --processes 2 --sizes 100 --seconds 0.1 --stops 1 --json"
