@@ -70,7 +70,9 @@ def test_threads_lose_no_update_of_one_key(tmp_path: Path) -> None:
 
 def test_an_update_waits_no_longer_than_lock_timeout(tmp_path: Path) -> None:
     with opened(tmp_path, lock_timeout=0.05) as m:
-        assert m._file.try_lock(b"n")
+        other = threading.Thread(target=m._file.try_lock, args=(b"n",))
+        other.start()
+        other.join()
         with pytest.raises(MapBusy, match="somebody changes key b'n'"):
             m.increment("n")
         m._file.unlock(b"n")
