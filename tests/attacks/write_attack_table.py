@@ -22,7 +22,7 @@ HEAD = """\
 Written by `python tests/attacks/write_attack_table.py`; a test compares. A stranger with a plain socket knows every
 address and the name of the cluster, and has no key. It runs no protocol: it sends packets to real members on loopback, whose stacks
 have the defaults. Each attempt is a
-test (`tests/attacks`). It must harm nobody and be counted under the cause in the table, while members go on to work with each other.
+test (`tests/attacks`). It must do no harm and be counted under the cause in the table, while members go on working together.
 
 A stranger who knows the name of the cluster can always join under an address of its own, and then it is a member. Only a key prevents that
 ([encryption.md](encryption.md), [security.md](security.md)).

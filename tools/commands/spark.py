@@ -315,10 +315,10 @@ def repartition(
     within: float,
     **which: Any,
 ) -> int:
-    """Sort the entries of bucket archives for other nodes or other buckets.
+    """Sort the entries of bucket archives for other nodes.
 
-    As jgroups-py buckets repartition, by all executors: they read the archives and write to FOLDER by the same paths. A node loads all of its files. Exit 1: --project
-    needs longer than --within.
+    As jgroups-py buckets repartition, also for other buckets, by all executors: they read the archives and write to FOLDER
+    by the same paths. A node loads all of its files. Exit 1: --project needs longer than --within.
     """
     load_deployment(deployment_file)
     if folder is not None:
