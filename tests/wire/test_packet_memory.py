@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -29,7 +28,7 @@ from jgroups_py.wire.headers import (
     UnicastHeader3,
     UnicastType,
 )
-from jgroups_py.wire.packet import Packet, continue_list, decode_packet, encode_packets
+from jgroups_py.wire.packet import Packet, decode_packet, encode_packets
 from jgroups_py.wire.packet_memory import PacketReader
 from jgroups_py.wire.strides import COPIED_MAX
 
@@ -158,31 +157,21 @@ def test_the_second_list_of_a_member_is_read_by_comparing() -> None:
     [(70_000, True), (0x111F2, True), (0x1FFF2, True), (2**24 - 14, False)],
     ids=["low byte", "carry", "carry of two bytes", "one byte more"],
 )
-def test_a_list_of_one_size_is_read_at_once(
-    first: int, at_once: bool, size: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Not message by message, unless the number grows longer or a head differs."""
+def test_a_list_of_one_size_is_read_at_once(first: int, at_once: bool, size: int) -> None:
+    """Not message by message, unless the number grows longer or a head differs. Only who reads it at once knows ``size_of_each``."""
     reader = PacketReader()
     header = NakAckHeader2(NakAckType.MSG, first - 20)
     run = Batch(None, [bytes(size)] * 20, {NAKACK: header}, A)
     reader.decode(encode_packets([run], "demo")[0])
-    followed: list[int] = []
-
-    def follows(data: bytes, packet: Packet, left: int, *rest: Any) -> Packet:
-        followed.append(left)
-        return continue_list(data, packet, left, *rest)
-
-    monkeypatch.setattr("jgroups_py.wire.packet_memory.continue_list", follows)
     payloads = [bytes([number]) * size for number in range(20)]
     later = replace(run, payloads=payloads, headers={NAKACK: header.at(20)})
     (packet,) = encode_packets([later], "demo")
-    assert reader.decode(packet).batches == [later]
-    assert followed == ([] if at_once else [20])
-    followed.clear()
+    (found,) = reader.decode(packet).batches
+    assert found == later
+    assert found.size_of_each == (size if at_once else -1)
     damaged = bytearray(packet)
     damaged[len(packet) - size - 6] ^= 1  # in the head of the last message
     assert outcome(reader.decode, bytes(damaged)) == outcome(decode_packet, bytes(damaged))
-    assert followed == [20]
 
 
 def test_the_second_call_of_a_member_is_read_by_comparing() -> None:
