@@ -11,8 +11,8 @@ Place: above MFC and UFC, below STATE_TRANSFER.
 
 Only the messages of a run that are too large are cut; the rest of it stays together, in order. A
 message of bytes is sliced; any other is serialised first. The credits of the fragments are those of
-the message, so its sender is held back until it was consumed. Beyond ``max_held_credits`` they are
-given back as fragments come: else a message larger than the credits could never get here.
+the message, so its sender is held back until it was consumed. Beyond ``max_held_credits`` they are given back as
+fragments come, because a message larger than the credits could otherwise never arrive.
 
 Source:  JGroups FRAG2.java; WIRE.md 12.
 """
@@ -110,7 +110,7 @@ class _Puzzle:
         self.refused = False
 
     def is_before(self, place: _Place | None) -> bool:
-        """Was it sent before the message at ``place``? Then no more of it will come."""
+        """Return whether it was sent before the message at ``place``: then no more of it will come."""
         mine = self.place
         if mine is None or place is None or (mine.conn is None) != (place.conn is None):
             return False
@@ -281,14 +281,13 @@ class FRAG2(Protocol):
             self._complete(src, table, puzzle, header.id)
 
     def _torn(self, batch: Batch) -> None:
-        """Drop a fragment whose first ones will not come: they were before a merge or a state."""
+        """Drop a fragment whose predecessors will not come: they were sent before a merge or a state."""
         self.torn += 1
         self.consume(batch)
 
     def _end_torn(self, batch: Batch, number: int | None) -> None:
-        """The next message of an ordered stream is here: an incomplete one before it stays so, out of
-        band or not. Members of ours send the fragments of a message in one go; of others they may be
-        mixed."""
+        """Drop incomplete messages before the next message of an ordered stream, out of band or not: nothing more of
+        them comes. Members of ours send the fragments of a message in one go; of others they may be mixed."""
         src = batch.src
         table = None if src is None else self._puzzles.get(src)
         stream = _stream(batch)
@@ -344,7 +343,7 @@ class FRAG2(Protocol):
         header: FragHeader,
         part: bytes | memoryview,
     ) -> bool:
-        """Can the whole message be kept? All fragments but the last have one size."""
+        """Return whether the whole message can be kept. All fragments but the last have one size."""
         room = self.config.max_bytes
         if self._view is not None and self._is_stranger(src):
             room //= self.config.max_strangers
@@ -355,7 +354,7 @@ class FRAG2(Protocol):
     def _refuse(self, src: Address, table: _Puzzles, puzzle: _Puzzle, number: int) -> None:
         self.refused += 1
         self.trace("refused", sender=src, id=number, count=puzzle.count)
-        if self.refused & (self.refused - 1) == 0:  # the 1st, 2nd, 4th, 8th: anybody can cause it
+        if self.refused & (self.refused - 1) == 0:  # only powers of two: anybody can cause it
             self.log.warning(
                 "a message of %s is too large: %d fragments (max_bytes=%d); %d so far",
                 self.name_of(src),
@@ -413,7 +412,7 @@ class FRAG2(Protocol):
             return
         table.size -= puzzle.size
         table.held -= puzzle.held
-        # The message takes its place where its last fragment is: its seqnos are those of that one.
+        # The message takes the place of its last fragment, and has its seqnos.
         first, last = puzzle.parts[0], puzzle.parts[puzzle.count - 1]
         headers = {**first.headers, **last.headers}
         del headers[_ID]

@@ -15,8 +15,8 @@ class Frag2Config(ProtocolSettings):
     frag_size: Bytes = 60_000
     """A message with more bytes is cut. Must be below max_credits of MFC and UFC."""
     max_bytes: Bytes = 500_000_000
-    """Bytes of incomplete messages of one sender, a ``max_strangers``th of it where that is not in
-    the view; a message that does not fit is refused."""
+    """The most bytes of incomplete messages of one sender. A sender outside the view may have a ``max_strangers``th of
+    it. A message that does not fit is refused."""
     max_messages: int = 1000
     """Incomplete messages of one sender; the oldest one is dropped for the next."""
     max_held_credits: Bytes = 500_000
@@ -25,7 +25,7 @@ class Frag2Config(ProtocolSettings):
     max_strangers: int = 100
     """Senders outside the view of which there are incomplete messages."""
     stranger_timeout: Seconds = 30.0
-    """Incomplete messages of such a sender are dropped when nothing has come of them for so long."""
+    """Incomplete messages of such a sender are dropped when no fragment of them has come for this long."""
 
     def __post_init__(self) -> None:
         self._at_least(1, "frag_size", "max_bytes", "max_messages", "max_strangers")

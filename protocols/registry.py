@@ -126,7 +126,7 @@ def find(name: str) -> type[Protocol]:
     if name in BUILT:
         return _load(name, BUILT[name])
     if name in NOT_BUILT:
-        raise ConfigError("a JGroups protocol that is known but not built in jgroups_py yet")
+        raise ConfigError("a JGroups protocol that jgroups_py does not have yet")
     module, _, cls = name.rpartition(".")
     if module and all(part.isidentifier() for part in name.split(".")):
         return _load(name, f"{module}:{cls}")
@@ -135,7 +135,7 @@ def find(name: str) -> type[Protocol]:
 
 
 def is_built(name: str) -> bool:
-    """Whether ``find`` has a class for a JGroups name without importing it."""
+    """Return whether ``find`` has a class for a JGroups name, without importing it."""
     return canonical(name) in BUILT
 
 
@@ -145,7 +145,7 @@ def _load(name: str, place: str) -> type[Protocol]:
         module = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
         if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
-            raise  # the module is there; something it imports is not
+            raise  # the module exists, but not a module that it imports
         if module_name.startswith("jgroups_py."):
             raise ConfigError(f"is not built: there is no {module_name}") from None
         raise ConfigError(f'cannot import "{module_name}": no module "{error.name}"') from None

@@ -24,12 +24,12 @@ Why a requester waits: a provider that dies may be the only one that had its own
 Survivors agree to do without them, so a state with them is dropped. Of other senders it waits
 catch_up_timeout: as long as the provider lives, what it has is not lost.
 
-A provider that waits until it has what the requester had makes its state at least as new as what the
-requester has delivered; where it waits in vain it refuses, if it lacks multicasts of the requester
-itself. An answer says which request it is for: one to a request that was given up is no news. A
-provider waits, too, for large multicasts that had come in part when the requester joined, which has
-missed their beginning, and refuses without them. A Java provider does not wait: where a digest is
-lower, the requester's windows are set back (SetDigest) and those multicasts are delivered again.
+A provider waits until it has what the requester had: its state is then at least as new as what the requester has
+delivered. If it waits in vain and lacks multicasts of the requester itself, it refuses. An answer names its request: an
+answer to a request that was given up is ignored. A provider also waits for large multicasts that had come in part when
+the requester joined, because the requester has missed their beginning. It refuses without them. A Java provider does
+not wait: where a digest is lower, the requester's windows are set back (SetDigest) and those multicasts are delivered
+again.
 
 Source:  JGroups STATE_TRANSFER; WIRE.md 11.8.
 Differs: no BARRIER; the digest is taken at a point of the provider's stream, the state when its
@@ -77,7 +77,7 @@ from jgroups_py.wire.primitives import decode_whole, encode_whole
 _NAKACK: Final = PROTOCOL_IDS["NAKACK2"]
 AHEAD_VIEWS: Final = 3
 LOOK_SECONDS: Final = 0.05
-"""Between two looks whether what a state contains has come: not all of it comes up to here."""
+"""Seconds between two checks whether all messages of a state have come: not all of them come up to here."""
 _SEQNO_MAX: Final = (1 << 63) - 1
 """The highest number that a digest has room for. A forger's request may have any number up to it."""
 _REQUEST_FLAGS: Final = int(Flag.OOB | Flag.DONT_BUNDLE | Flag.SKIP_BARRIER)
@@ -112,7 +112,7 @@ class _Answer:
     digest: Digest
     state: bytes | None
     deadline: float
-    """So long multicasts of others than the provider are waited for."""
+    """The time until which multicasts of others than the provider are waited for."""
 
 
 class STATE_TRANSFER(Protocol):
@@ -172,7 +172,7 @@ class STATE_TRANSFER(Protocol):
         self.state_bytes_received = 0
         self.requests_refused = 0
         self.answers_late = 0
-        """To a request that had been given up."""
+        """Answers to a request that had been given up."""
         self.messages_covered = 0
         """Multicasts dropped because the state contains them."""
         self.bad_messages = 0
@@ -351,7 +351,7 @@ class STATE_TRANSFER(Protocol):
 
     @staticmethod
     def _lacks_own(digest: Digest, member: Address, wanted: Digest | None) -> bool:
-        """Would the state lack own multicasts of ``member``? They are never delivered again."""
+        """Return whether the state would lack own multicasts of ``member``, which are never delivered again."""
         return wanted is not None and digest.delivered(member) < wanted.delivered(member)
 
     def _has_all(self, digest: Digest, wanted: Digest | None) -> bool:
@@ -368,7 +368,7 @@ class STATE_TRANSFER(Protocol):
         return Digest() if digest is None else digest
 
     def _contained(self) -> Digest:
-        """The digest of a state of ours. It includes messages of
+        """Return the digest of a state of ours. It includes messages of
         the state we were given that have not come here yet."""
         digest = self._digest()
         ahead = {m: (n, n) for m, n in self._covered.items() if n > digest.delivered(m)}
@@ -475,7 +475,7 @@ class STATE_TRANSFER(Protocol):
             self._hand_out(transfer, answer)
 
     def _can_rely_on(self, answer: _Answer, lacking: list[Address]) -> bool:
-        """The provider lives and has what we lack of others, but it takes long to come."""
+        """Go on without multicasts of others that take long: the provider lives and has them."""
         lives = self.view is not None and answer.provider in self.view
         return lives and answer.provider not in lacking and answer.deadline <= self.now
 
@@ -617,7 +617,8 @@ def _is_ours(member: Address) -> bool:
 
 
 def _numbered(digest: Digest, requester: Address, number: int) -> Digest:
-    """``digest`` with the number of a request in the entry of who asked; 0, or one that has no place there: as it is."""
+    """Return ``digest`` with the number of a request in the requester's entry. It stays as it is for 0, and for a
+    number that has no room there."""
     delivered = digest.delivered(requester)
     if not 0 < number <= _SEQNO_MAX - delivered:
         return digest

@@ -25,7 +25,7 @@ ALONE_AFTER: Final = 10.0
 LOOK_EVERY: Final = 160.0
 """The longest pause between two looks, in seconds."""
 HINTS_MAX: Final = 5
-"""The most names that the line has."""
+"""The most names in the log line."""
 
 ASK_MULTICAST: Final = (
     "if others run, multicast does not pass between them and this member "

@@ -408,7 +408,7 @@ class Channel:
         return self._stream.is_waited_for
 
     def reading(self) -> tuple[object, int]:
-        """Return how far the application has read, as a value to compare, and the number of unread messages."""
+        """Return a value that changes when the application reads, and the number of unread messages."""
         if self._tap is not None:
             position, unread = self._tap.reading()
             return position, unread + self._stream.length
@@ -557,7 +557,7 @@ class Channel:
                 self._end(Expelled(problem) if joined else JoinError(problem))
 
     def listen(self, trace: Trace | None, turned_away: Callable[[TurnedAway], None] | None) -> None:
-        """Call these functions of the user's from now on."""
+        """Call these functions of the user from now on."""
         machine = self._stack.machine
         if trace is not None:
             machine.trace = self._listeners.guarded_trace(trace)

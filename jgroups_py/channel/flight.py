@@ -48,7 +48,7 @@ TEXT_MAX: Final = 300
 FILES_MAX: Final = 5
 """Files that are kept: FILE, FILE.1 and so on, the newest first."""
 AFTER: Final = 3.0
-"""Seconds from what went wrong until the ring is written."""
+"""Seconds from the fault until the ring is written."""
 QUIET: Final = 30.0
 """Seconds from one file to the next, unless the block ends."""
 FORMAT: Final = 1
@@ -97,7 +97,7 @@ class FlightRecorder:
 
     @contextmanager
     def recording(self) -> Iterator[None]:
-        """Records log lines within the block. An error that ends it is why the ring is written."""
+        """Records log lines within the block. An error that ends the block makes the ring be written."""
         if self._file is None:
             yield
             return
@@ -163,7 +163,7 @@ class FlightRecorder:
         words = said(error) if isinstance(error, JGroupsError) else type(error).__name__
         try:
             _write(file, self._text(f"the channel ended with {words}"))
-        except Exception as problem:  # what ended the channel counts, not this
+        except Exception as problem:  # the error that ended the channel counts, not this one
             self._channel.warn("the flight file cannot be written: %s", said(problem))
 
     def _text(self, why: str) -> str:
@@ -192,7 +192,7 @@ class FlightRecorder:
         return "\n".join(json.dumps(line) for line in lines)
 
     def _shown(self, value: Any) -> Any:
-        """A detail as JSON has it, with names for addresses."""
+        """Return a detail as JSON, with names for addresses."""
         stack = self._channel.stack
         match value:
             case None | bool() | int() | float():
@@ -213,7 +213,7 @@ class FlightRecorder:
 
 
 class _LogLines(logging.Handler):
-    """Hands log lines to a recorder. It never raises: a log line must not end what logs it."""
+    """Hands log lines to a recorder. It never raises: a log line must not end the program that logs it."""
 
     def __init__(self, recorder: FlightRecorder) -> None:
         super().__init__()
@@ -227,7 +227,7 @@ class _LogLines(logging.Handler):
 
 
 def _write(file: Path, text: str) -> None:
-    """Keep the older files under other names, and writes this one whole."""
+    """Keep the older files under other names, and write this one whole."""
     names = [file, *(file.with_name(f"{file.name}.{n}") for n in range(1, FILES_MAX))]
     for newer, older in reversed(list(pairwise(names))):
         if newer.exists():

@@ -1,4 +1,4 @@
-"""HealthFile: a file that tells a health check of a member, of its view and that its loop runs.
+"""HealthFile: a file that shows a health check a member's view, and that its loop runs.
 
 It is written whole at each view and every ``WRITE_EVERY`` seconds, and removed when the member has left. Its reader
 (``jgroups-py health``) takes an old file for a member that hangs. No port is opened, and nothing is asked of the member.
@@ -66,7 +66,7 @@ class HealthFile:
         nursery.start_soon(self._run, self._file)
 
     async def _run(self, file: Path) -> None:
-        """Until cancelled, or the member has left."""
+        """Keep the file fresh until cancelled, or until the member has left."""
         channel, told = self._channel, self._channel.view.view_id
         written = trio.current_time()
         while channel.error is None:
@@ -81,7 +81,7 @@ class HealthFile:
                 channel.warn("the health file cannot be written: %s", error.strerror)
 
     def remove(self) -> None:
-        """The member has left."""
+        """Remove the file, because the member has left."""
         if self._file is None or not self._begun:
             return
         try:
@@ -106,7 +106,7 @@ class HealthFile:
 
 
 def write_whole(file: Path, text: str) -> None:
-    """For the owner's eyes only, and never half of it."""
+    """Write the file whole, and readable for its owner only."""
     new = file.with_name(f".{file.name}.{os.getpid()}.new")
     new.unlink(missing_ok=True)
     handle = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

@@ -3,7 +3,8 @@
     jgroups_nakack2_xmit_requests{cluster="demo",member="A"} 3
 
 A metric is named after its protocol and attribute. Its type is untyped, because attributes do not say whether they are
-counters or sizes; ``rate()`` takes it all the same. Child stacks, such as RELAY's bridge, are other clusters of the member.
+counters or sizes; ``rate()`` accepts it all the same. Child stacks, such as RELAY's bridge, are other clusters of the
+member.
 """
 
 from __future__ import annotations

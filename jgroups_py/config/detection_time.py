@@ -6,7 +6,7 @@ silent  the member hangs, or its host is unplugged: it takes FD_ALL3's time-out,
         because FD_ALL3 looks once per interval
 
 Both then wait for VERIFY_SUSPECT2 (its time-out and window; with proof gone_timeout and half of it). Given the latency of the network,
-the figures have TRIPS ways. They do not have retries after losses, nor a computer that is late.
+the figures have TRIPS ways. They do not include retries after losses, nor the delays of a busy computer.
 
 A crash is proved by neighbours that have met the member before. One that crashes in the first moments of its membership takes VERIFY_SUSPECT2's
 time-out and window.
@@ -23,7 +23,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 TRIPS: Final = 24
-"""Ways over the network, one after the other, from a fault to the view without the member. Simulated faults have had 21 at most."""
+"""The number of ways over the network, one after the other, from a fault to the view without the member. Simulated
+faults have had 21 at most."""
 BRIDGE_TRIPS: Final = 24
 """The same, from that view until the next relay has met the relays of other sites."""
 Built = Sequence[tuple[type[Any], Any]]

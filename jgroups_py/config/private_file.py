@@ -11,7 +11,7 @@ from typing import Final
 from jgroups_py.errors import ConfigError
 
 _OPEN: Final = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
-"""A pipe of that name does not keep us."""
+"""O_NONBLOCK: a pipe of that name must not keep us waiting."""
 
 Stamp = tuple[int, int, int, int]
 """Changes when the file changes: device, inode, size, time of the last change in nanoseconds."""
@@ -70,11 +70,11 @@ def _forbidden(owner: int) -> int:
 
 
 def write_private(path: str, data: bytes) -> None:
-    """Write a file, whole or not at all, readable and writable for its owner only. A link stays, and what it leads to is
+    """Write a file, whole or not at all, readable and writable for its owner only. A link stays, and its target is
     written.
 
     Raises:
-        ConfigError: the file cannot be written. The file is as it was before.
+        ConfigError: the file cannot be written, and is as it was before.
     """
     place = os.path.realpath(path)
     new = f"{place}.{os.getpid()}.new"

@@ -81,7 +81,7 @@ HostPorts = Annotated[tuple[tuple[str, int], ...], "hosts"]
 Secret = Annotated[str, "secret"]
 """A password or the like: in no report. Its field has ``repr=False``. In a stack file it is best a variable, ``${NAME}``."""
 HIDDEN: Final = "***"
-"""Stands in reports for what is secret."""
+"""Replaces secrets in reports."""
 _SECRET_KEY: Final = re.compile(
     r"pas+[wc]|pwd|secret|token(?!_?file)|auth_value|credential", re.IGNORECASE
 )
@@ -109,8 +109,8 @@ class ConfigBase:
     """JGroups attributes that are accepted and have no effect. ``thread_pool.*`` is a pattern. Those of base classes count,
     too."""
     refused: ClassVar[dict[str, str]] = {}
-    """JGroups attributes that nobody may believe to have an effect: name in a file -> what to write in their place. Those of base classes
-    count, too."""
+    """JGroups attributes that are refused, because users would wrongly rely on them: name in a file -> what to write
+    instead. Those of base classes count, too."""
     aliases: ClassVar[dict[str, str]] = {}
     """Other names of attributes: name in a file -> field. Those of base classes count, too."""
 
@@ -272,7 +272,7 @@ def parse_value(text: str, kind: Any, *, compat: str | None = None) -> Any:
 
 
 def accepted(kind: Any) -> str:
-    """Return in words what a text for a field of that annotation may be."""
+    """Return in words which texts a field of that annotation accepts."""
     base, mark = _kind_of(kind)
     if mark in _MARKS:
         return _MARKS[mark]
@@ -287,7 +287,7 @@ def accepted(kind: Any) -> str:
 
 
 def shown_text(attribute: Attribute) -> str:
-    """Its text for a report, or HIDDEN where the name says that it is secret."""
+    """Return the text of a value for a report, or HIDDEN where its name says that it is secret."""
     return HIDDEN if names_a_secret(attribute.key) else attribute.text
 
 

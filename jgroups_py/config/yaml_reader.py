@@ -115,7 +115,7 @@ class YamlReader:
         return text
 
     def value(self, node: yaml.Node, where: str, read: Callable[[str], T]) -> T:
-        """What ``read`` makes of the text; its ValueError says what is wrong and what would be accepted."""
+        """Return what ``read`` makes of the text. Its ValueError says what is wrong and what would be accepted."""
         text = self.text(node, where)
         try:
             return read(text)
@@ -148,7 +148,7 @@ def place_of(node: yaml.Node) -> Place:
 
 
 def shown(node: yaml.Node) -> str:
-    """A node in an error's text."""
+    """Return a node for an error's text."""
     if isinstance(node, yaml.MappingNode):
         return "keys and values"
     if isinstance(node, yaml.SequenceNode):

@@ -3,8 +3,8 @@
     GCM     random bytes, the last of them not 0 | count, 4 bytes, the low one first, never 0
     CTR     the same | 4 bytes of 0, which count the blocks of a message
 
-Others see random bytes. The count is laid out as a sequence number on the wire (a byte that is not 0, then the low byte), so that
-whoever encodes or decodes a run patches one byte for each message (wire/packet.py).
+Others see random bytes. The count is laid out as a sequence number on the wire (a byte that is not 0, then the low
+byte). So a run is encoded and decoded by patching one byte for each message (wire/packet.py).
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def iv_after(iv: bytes, distance: int) -> bytes | None:
 
 
 def ivs_from(iv: bytes, count: int) -> list[bytes]:
-    """Return so many IVs that follow each other, ``iv`` first. Not more than there are."""
+    """Return so many consecutive IVs, ``iv`` first. There may be fewer."""
     place = place_of_count(iv)
     if count < 2 or place is None:
         return [iv]

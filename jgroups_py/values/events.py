@@ -82,8 +82,8 @@ class TransportReady(Event):
 
 @dataclass(frozen=True, slots=True)
 class CertificateExpires(Event):
-    """The certificate of this member will expire. It is said once a day. ``until``: its last moment, as text. ``left``:
-    seconds until then."""
+    """The certificate of this member will expire. The event comes once a day. ``until``: its last moment, as text.
+    ``left``: seconds until then."""
 
     names: tuple[str, ...]
     until: str
@@ -184,7 +184,8 @@ class LookAround(Event):
 
 @dataclass(frozen=True, slots=True)
 class NobodyListens(Event):
-    """At this moment nobody else can hear our multicasts. Who comes later hears all that we send from then on."""
+    """At this moment nobody else can hear our multicasts. A member that comes later hears all that we send from then
+    on."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,9 @@
-"""native: what compiled modules need that plain Python does not.
+"""native: things that compiled modules need and plain Python does not.
 
 The hot modules may be compiled with mypyc (setup.py). Their classes are then native: fields lie in a struct, calls
 between compiled classes are C calls, and three things of plain classes are missing. They have no ``__dict__``, an alias in
-their body is not an attribute, and nobody derives from them unless they say so. Here is what stands in for these. Nothing
-here needs mypyc, or knows whether it ran.
+their body is not an attribute, and nobody derives from them unless they say so. This module has replacements for these.
+Nothing here needs mypyc, or knows whether it ran.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def has_settings(protocol: type, settings: type) -> None:
 
 
 def compiled_modules() -> list[str]:
-    """Return those modules of compiled.txt that would run compiled here."""
+    """Return the modules of compiled.txt that would run compiled here."""
     names = (Path(__file__).parents[1] / "compiled.txt").read_text().splitlines()
     suffixes = tuple(importlib.machinery.EXTENSION_SUFFIXES)
     return [

@@ -1,4 +1,4 @@
-"""Text of others as it may be shown: in a terminal, a log, a report.
+"""Makes text of others safe to show in a terminal, a log or a report.
 
 A member chooses its own name, and a site, a cluster or an error's text comes from elsewhere, too. Such a text could
 clear the terminal, begin a log line of its own or turn the direction of what follows.
@@ -18,7 +18,7 @@ _HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 
 
 def shown(text: str, most: int = SHOWN_MAX) -> str:
-    """``text`` in one line of at most ``most`` characters, without characters that steer a terminal, end a line,
+    """Return ``text`` as one line of at most ``most`` characters, without characters that steer a terminal, end a line,
     are invisible or have no encoding."""
     if len(text) <= most and text.isascii() and text.isprintable():
         return text

@@ -76,8 +76,8 @@ _UNICASTS: Final = (h.UnicastHeader3, h.UnicastHeader)
 
 
 def sequence_offset(header: Header) -> int | None:
-    """Where in the body the number starts that advances within a run: a byte that is not 0, then the low byte. None when
-    the header has none on the wire."""
+    """Return where in the body the number starts that advances within a run: a byte that is not 0, then the low byte.
+    None: the header has no such number on the wire."""
     if isinstance(header, _NAKACKS):
         return None if header.type == h.NakAckType.XMIT_REQ else 1
     if isinstance(header, _UNICASTS):
@@ -90,7 +90,7 @@ def sequence_offset(header: Header) -> int | None:
 
 
 def sequence_size(header: Header, first: int) -> int:
-    """How many bytes of the number follow its first byte: a compressed number's length is in that byte."""
+    """Return how many bytes of the number follow its first byte, which has the length of a compressed number."""
     return IV_COUNT if isinstance(header, h.EncryptHeader) else first
 
 

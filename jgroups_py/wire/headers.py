@@ -202,7 +202,7 @@ class RelayType(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class TpHeader(Header):
-    """Which cluster a message is for; on every message, put there by the packet codec.
+    """The cluster that a message is for. The packet codec puts it on every message.
 
     ``flag`` 1, 2: round-trip-time request, response; only then ``index`` is on the wire.
     """
@@ -422,7 +422,7 @@ class SequencerHeader(Header):
 @light
 @dataclass(frozen=True, slots=True)
 class CorrelatorHeader(Header):
-    """Remote calls. ``request_id`` 0: no answer wanted; a run of those does not count."""
+    """Remote calls. ``request_id`` 0: no answer is wanted; in a run of those the number does not advance."""
 
     magic_id: ClassVar[int] = 67
     sequence: ClassVar[str | None] = "request_id"

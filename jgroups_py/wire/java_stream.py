@@ -17,7 +17,7 @@ from jgroups_py.wire.primitives import Reader, Writer
 
 MAGIC: Final = 0xACED0005
 MAX_NESTING: Final = 64
-"""How deep objects and classes may nest."""
+"""The deepest nesting of objects and classes."""
 
 _NULL, _REFERENCE, _CLASSDESC, _OBJECT, _STRING, _ARRAY, _CLASS = range(0x70, 0x77)
 _BLOCK, _END_BLOCK, _RESET, _BLOCK_LONG, _EXCEPTION, _LONG_STRING, _PROXY, _ENUM = range(0x77, 0x7F)
@@ -55,7 +55,7 @@ class _Walk:
         self.depth = 0
 
     def content(self) -> int:
-        """Walks over one element; returns its type code."""
+        """Walk over one element and return its type code."""
         r = self.r
         self.enter()
         start = r.pos
@@ -191,7 +191,7 @@ class _Walk:
         cls = self.read_class()
         self.handles.append(None)
         if cls is None or len(cls.name) < 2 or cls.name[0] != "[":
-            r.fail("an array of no array class")
+            r.fail("an array whose class is no array class")
         kind = ord(cls.name[1])
         size = _SIZES.get(kind)
         count = r.count(r.i32(), size or 1, "array elements")
@@ -282,7 +282,7 @@ class _ThrowableWalk(_Walk):
 
 
 def write_runtime_exception(text: str) -> bytes:
-    """A serialized java.lang.RuntimeException with that text and no stack; every JVM has the class.
+    """Return a serialized java.lang.RuntimeException with that text and no stack; every JVM has the class.
 
     Source: Java's Serialized Form of Throwable, Exception and RuntimeException."""
     w = Writer()

@@ -5,7 +5,7 @@ magic: 1, 11-14, 19, 22 an address; 4 View; 5 ViewId; 6 MergeView; 7 PingData; 8
 Digest; 15 SeqnoList; 16 str or None; 17 bytes or None; 18 MethodCall; 20 a Typed in buffer form or
 None; 21 a Typed in stream form. Classes without a magic number: MergeId, RegexMembership.
 
-A Java-serialized object (code 51) stays bytes. Nothing is ever instantiated from one.
+A Java-serialized object (code 51) stays bytes. No object is ever made of its bytes.
 
 Source: WIRE.md sections 4, 5, 6; JGroups Util.objectToStream, objectToByteBuffer,
 writeGenericStreamable, MethodCall, Util.exceptionToStream, ObjectWrapper*.

@@ -90,7 +90,7 @@ class Packet:
         return bool(self.flags & MULTICAST)
 
     def is_for(self, cluster: str) -> bool:
-        """False when another cluster's name is on it."""
+        """Return False if another cluster's name is on the packet."""
         return self.cluster is None or self.cluster == cluster
 
 
@@ -341,7 +341,7 @@ def _sizes(batch: Batch) -> list[int] | None:
 
 
 def _joined(batches: Iterable[Batch]) -> Iterator[Batch]:
-    """The batches, those that continue each other joined: one template serves them all."""
+    """Return the batches, and join those that continue each other: one template serves them all."""
     last: Batch | None = None
     payloads: list[Any] = []
     for batch in batches:
@@ -366,7 +366,7 @@ def _joined(batches: Iterable[Batch]) -> Iterator[Batch]:
 
 
 def _wire_payload(batch: Batch, payload: Any, version: int) -> Any:
-    """A batch's payload as message.py wants it."""
+    """Return a batch's payload as message.py needs it."""
     if batch.type == MessageType.NIO:
         return NioPayload(False, payload)
     if batch.type == MessageType.COMPOSITE:
@@ -456,8 +456,9 @@ def continue_list(
     marks: Sequence[int],
     stop: int,
 ) -> Packet:
-    """The content of a list of ``left`` messages, of which somebody has read all before ``stop``: ``packet`` without batches, and
-    the first message, which begins at ``start`` and has its headers at ``marks``. RemoteProtocolError as ``decode_packet``."""
+    """Read the rest of a list of ``left`` messages, of which all before ``stop`` was read already: ``packet`` without
+    batches, and the first message, which begins at ``start`` and has its headers at ``marks``. RemoteProtocolError as
+    ``decode_packet``."""
     r = Reader(data, stop, packet.version)
     r.marks = list(marks)
     return _read_list(r, data, packet, left, True, first, start)
@@ -465,7 +466,8 @@ def continue_list(
 
 @dataclass(frozen=True, slots=True)
 class ListStart:
-    """Where things are in a list: its number of messages, its first message (to ``stop``), the headers of that."""
+    """Return the places in a list: of its number of messages, of its first message (to ``stop``), of the headers of
+    that."""
 
     count_at: int
     message_at: int
@@ -552,7 +554,7 @@ class _MessageRun:
 
 
 def _continues(first: Header, other: Header, distance: int) -> bool:
-    """``other`` is ``first.at(distance)``, unless its sequence number is not on the wire."""
+    """Return whether ``other`` is ``first.at(distance)``, unless its sequence number is not on the wire."""
     if sequence_offset(first) is None:
         return first == other
     return first.is_followed_by(other, distance)
@@ -617,8 +619,8 @@ def _follow(
 
 
 def _spots(marks: list[int], message: WireMessage, start: int, head: bytearray) -> list[int] | None:
-    """Where in ``head`` the low bytes of sequence numbers are; None when that cannot be told, or
-    the next number has one byte more."""
+    """Return where in ``head`` the low bytes of sequence numbers are. None: that is not known, or the next number has
+    one byte more."""
     if len(marks) != len(message.headers):  # headers within headers
         return None
     spots: list[int] = []
@@ -633,7 +635,7 @@ def _spots(marks: list[int], message: WireMessage, start: int, head: bytearray) 
 
 
 def _matches(found: bytes, expected: bytearray, size: int) -> int:
-    """How many pieces of ``size`` bytes are equal from the start."""
+    """Return how many pieces of ``size`` bytes are equal from the start."""
     for i in range(0, len(found), size):
         if found[i : i + size] != expected[i : i + size]:
             return i // size
@@ -669,7 +671,7 @@ def _batch_of(
 
 
 def encode_payload(batch: Batch, payload: Any, version: int = DEFAULT_VERSION) -> bytes:
-    """One payload of the batch, of whatever type, as it stands behind the headers."""
+    """Return one payload of the batch, of any type, as it stands behind the headers."""
     writer = Writer(version)
     write_payload(writer, batch.type, _wire_payload(batch, payload, version))
     return bytes(writer.data)
@@ -737,9 +739,9 @@ def decode_fd_frame(data: bytes | memoryview) -> tuple[Address, FdHeader]:
 
 COOKIE: Final = b"bela"
 GRACEFUL_CLOSE: Final = _LENGTH.pack(-5)
-"""Stands where a frame's length would: the peer is going to close on purpose (5.5.3 and later)."""
+"""This number in the place of a frame's length says that the peer is going to close on purpose (5.5.3 and later)."""
 HANDSHAKE_HEAD: Final = 8
-"""Bytes of a handshake from which its size is known."""
+"""Bytes at the start of a handshake that tell its size."""
 
 
 def encode_frame(packet: bytes) -> bytes:
@@ -778,7 +780,7 @@ def decode_handshake(data: bytes) -> tuple[int, IpAddress]:
     r.u16()
     address = r.ip_body()
     if r.pos != size:
-        r.fail("a handshake with an address of another size than it says", 6)
+        r.fail("a handshake whose address has another size than announced", 6)
     r.expect_end()
     return version, address
 

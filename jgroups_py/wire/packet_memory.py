@@ -1,11 +1,11 @@
 """Decoding packets that resemble an earlier one of the same sender.
 
 A call, its answer, an acknowledgement travel alone, and from one to the next only sequence numbers, the
-payload and its length differ. So what came before the payload is remembered, numbers left out; the next
-packet is compared with that, and read by taking its numbers. A packet that differs takes the general way
-(``decode_packet``), with the same result.
+payload and its length differ. So the bytes before the payload are remembered without their numbers. The next packet is
+compared with them, and only its numbers are read. A packet that differs takes the general way (``decode_packet``), with
+the same result.
 
-Lists begin alike, too: what stands before the first payload is remembered of those that begin with a long run. The other
+Lists begin alike, too: the bytes before the first payload are remembered of lists that begin with a long run. The other
 messages of a run are predicted anyway (packet.py).
 """
 
@@ -40,14 +40,14 @@ _KEY: Final = _SENDER_ENDS + 7
 _LIST_KEYS: Final = {bytes([LIST]): 37, bytes([LIST | MULTICAST]): 21}
 """Version, flags, and one UUID, or two, with a byte before each; None is one byte. By the flags."""
 _LONG_RUN: Final = 4
-"""Messages of the first run of a list that is remembered. A sender that often begins with another one costs more than it
-saves."""
+"""A list is remembered if its first run has at least this many messages. A sender that often begins with another one
+costs more than it saves."""
 _REMEMBERED: Final = 256
-"""Shapes; at more all are forgotten."""
+"""The most shapes that are remembered. Beyond, all are forgotten."""
 
 
 class _Number(NamedTuple):
-    """A sequence number: where its bytes are, whose header it is in (by protocol id, or by place), and what it was."""
+    """A sequence number: the place of its bytes, its header (by protocol id, or by place), and its value."""
 
     start: int
     stop: int
@@ -72,7 +72,7 @@ class _Shape:
     flags: int
 
     def read(self, data: bytes) -> Packet | None:
-        """The packet, if it has this shape."""
+        """Return the packet, if it has this shape."""
         for start, stop, fixed in self.fixed:
             if data[start:stop] != fixed:
                 return None
@@ -110,7 +110,7 @@ class _ListShape:
     """Where a number is within a message, and its bytes. None: a number has none, so the next message is longer."""
 
     def read(self, data: bytes) -> Packet | None:
-        """The packet, if it begins like this. RemoteProtocolError if it goes on wrongly."""
+        """Return the packet, if it begins like this. RemoteProtocolError if it goes on wrongly."""
         for start, stop, fixed in self.fixed:
             if data[start:stop] != fixed:
                 return None
@@ -149,7 +149,7 @@ class PacketReader:
     def __init__(self) -> None:
         self._shapes: dict[bytes, _Shape | _ListShape] = {}
         self.general: Callable[[bytes], Packet] = decode_packet
-        """Decodes what resembles no packet that is remembered."""
+        """Decode a packet that resembles no remembered one."""
 
     def decode(self, data: bytes) -> Packet:
         """RemoteProtocolError for anything wrong."""
@@ -172,7 +172,7 @@ class PacketReader:
         self._shapes[key] = shape
 
     def forget(self) -> None:
-        """Some senders may have gone; those that are here are soon known again."""
+        """Forget all: some senders may have gone, and the others are soon known again."""
         self._shapes.clear()
 
     def __len__(self) -> int:
@@ -181,9 +181,9 @@ class PacketReader:
 
 
 def _list_shape_of(data: bytes, packet: Packet) -> _ListShape | None:
-    """None: of that kind of list there is nothing to remember."""
+    """None: lists of that kind are not remembered."""
     if type(packet.src) is not UUID or type(packet.dest) not in (UUID, type(None)):
-        return None  # the key would be of another length
+        return None  # the key would have another length
     start = list_start(data)
     first, marks = start.first, start.marks
     if first.type != MessageType.BYTES or first.payload is None or len(marks) != len(first.headers):
@@ -222,7 +222,7 @@ def _spots(numbers: Sequence[_Number], start: int) -> tuple[tuple[int, int], ...
 
 
 def _shape_of(data: bytes, packet: Packet) -> _Shape | None:
-    """Return what is to be remembered of the packet; None where its kind is not remembered."""
+    """Return what to remember of the packet. None: its kind is not remembered."""
     batch = packet.batches[0]
     payload = batch.payloads[0]
     marks = header_marks(data)
@@ -248,7 +248,8 @@ def _shape_of(data: bytes, packet: Packet) -> _Shape | None:
 def _numbers_of(
     data: bytes, headers: Iterable[tuple[int, tuple[int, Header]]]
 ) -> tuple[_Number, ...] | None:
-    """The numbers of headers: where each begins, what it is named by, the header. None: one of them is signed."""
+    """Return the numbers of headers: where each begins, the name of its header, the header. None: one of them is
+    signed."""
     numbers = []
     for mark, (name, header) in headers:
         offset = sequence_offset(header)

@@ -1,8 +1,8 @@
 """Reading and writing bytes: primitives and addresses. Views, digests and the like: values.py.
 
-A Reader never reads outside its buffer and never allocates for a count that the buffer cannot
-hold; whatever is wrong with the bytes, it raises RemoteProtocolError with the offset. A Writer
-raises LocalProtocolError for a value that has no encoding.
+A Reader never reads outside its buffer and never allocates for a count that the buffer cannot hold. It raises
+RemoteProtocolError with the offset for any mistake in the bytes. A Writer raises LocalProtocolError for a value that
+has no encoding.
 
 Source: WIRE.md sections 1-3; JGroups Util, Bits, the addresses' writeTo/readFrom.
 """
@@ -95,7 +95,7 @@ class Reader:
         return self.end - self.pos
 
     def expect_end(self) -> None:
-        """Nothing may be left over."""
+        """Raise RemoteProtocolError if bytes are left over."""
         if self.pos != self.end:
             self.fail(f"{self.end - self.pos} bytes left over")
 
@@ -135,7 +135,7 @@ class Reader:
         return self.view(self.end - self.pos)
 
     def count(self, count: int, at_least: int, what: str) -> int:
-        """``count`` elements of ``at_least`` bytes each must fit into what is left."""
+        """Check that ``count`` elements of ``at_least`` bytes each fit into the rest."""
         if count < 0:
             self.fail(f"negative number of {what}: {count}")
         if count * at_least > self.end - self.pos:
@@ -229,7 +229,7 @@ class Reader:
         return self._decode_mutf(raw, start)
 
     def _decode_mutf(self, raw: bytes, start: int) -> str:
-        # C0 80 (U+0000) and surrogates of three bytes each are what plain UTF-8 refuses.
+        # Plain UTF-8 refuses C0 80 (U+0000) and surrogates of three bytes each.
         try:
             units = raw.replace(b"\xc0\x80", b"\x00").decode("utf-8", "surrogatepass")
             if not raw.isascii() and any(ord(char) > 0xFFFF for char in units):
@@ -590,8 +590,8 @@ def _encode_mutf(text: str) -> bytes:
 
 
 def decode_whole(read: Callable[[Reader], T], data: Buffer, version: int = DEFAULT_VERSION) -> T:
-    """The value that ``read`` makes of ``data``; leftover bytes are an error, and so is a payload of another
-    kind, which a peer may have sent instead of bytes."""
+    """Return the value that ``read`` makes of ``data``. Leftover bytes are an error, and so is a payload that is not
+    bytes, which a peer may have sent."""
     if not isinstance(data, bytes | bytearray | memoryview):
         raise RemoteProtocolError(f"{type(data).__name__} instead of bytes", 0)
     reader = Reader(data, 0, version)

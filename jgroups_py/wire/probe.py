@@ -7,8 +7,8 @@
                 for each key. A value may have line ends of its own.
 
 Java means to put t1 and q1 into the digest, and does not: it gives MessageDigest a ByteBuffer that was written and not
-flipped, of which nothing remains. So all authenticators of one passcode have the same digest, and who hears one can make
-others. design/look-inside.md says what follows from that.
+flipped, of which nothing remains. So all authenticators of one passcode have the same digest, and anybody who hears one
+can make others. design/look-inside.md has the consequences.
 
 Source:  JGroups DiagnosticsHandler.java, Probe.java, Util.createDigest.
 Differs: a Java server takes a byte 10 within the authenticator for the end of a TCP request. ``authenticator`` has none
@@ -80,7 +80,7 @@ def digest_of(passcode: str) -> bytes:
 
 
 def authenticator(passcode: str) -> bytes:
-    """Return what stands before a request. Its two numbers mean nothing to anybody, so they are 1 and 0.5."""
+    """Return the authenticator that precedes a request. Nobody uses its two numbers, so they are 1 and 0.5."""
     return _HEAD.pack(1, 0.5, DIGEST_SIZE) + digest_of(passcode)
 
 
@@ -164,7 +164,7 @@ def decode_answer(data: bytes) -> ProbeAnswer:
     text = data.decode(errors="replace")
     head, _, rest = text.partition("\n")
     marks = list(_ENTRY.finditer(rest))
-    if not marks or "\r\n" not in rest:  # the answer to no words at all
+    if not marks or "\r\n" not in rest:  # the answer to a request without words
         return ProbeAnswer(text.rstrip(), {})
     ends = [mark.start() for mark in marks[1:]] + [len(rest)]
     values = {

@@ -1,7 +1,8 @@
 """Messages of one size that follow each other: every so many bytes a head, then a payload.
 
 ``struct`` takes all heads, and all payloads, out of a packet in one call. That is several times as fast as a slice for each.
-The heads differ in the low bytes of their numbers only, so what they must be is made in one step and compared as a whole.
+The heads differ in the low bytes of their numbers only, so the expected heads are made in one step and compared as a
+whole.
 """
 
 from __future__ import annotations
@@ -12,10 +13,10 @@ from struct import Struct
 from typing import Any, Final
 
 COPIED_MAX: Final = 2048
-"""Payloads of at most so many bytes are copied out of their packet. That takes no longer than a view does, the garbage collector
-has nothing to look at, and the packet is freed."""
+"""Payloads of at most this many bytes are copied out of their packet. A copy takes no longer than a view, does not
+burden the garbage collector, and lets the packet be freed."""
 AT_ONCE: Final = 256
-"""The low byte of a number has as many values."""
+"""The number of values of a low byte."""
 _LAYOUTS: Final = 128
 """Layouts that are remembered. One of ``AT_ONCE`` messages takes 16 KB."""
 

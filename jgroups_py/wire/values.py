@@ -45,8 +45,8 @@ def write_opt_view_id(w: Writer, view_id: ViewId | None) -> None:
 
 
 def _read_number(r: Reader) -> ViewId:
-    """The id of a view. Views are counted up from 0: one near the end of the numbers is a lie, after
-    which no further view could be made."""
+    """The id of a view. Views are counted up from 0: an id near the highest number is forged, and no further view could
+    follow it."""
     start = r.pos
     view_id = read_view_id(r)
     if not 0 <= view_id.id <= MAX_VIEW_ID:
@@ -129,8 +129,8 @@ def write_delta_view(w: Writer, view: DeltaView) -> None:
 
 
 def read_opt_view(r: Reader) -> View | None:
-    """MERGE3's view response, at the end of a payload: a merge view is not marked as one, it just
-    goes on (JGroups ignores the rest)."""
+    """MERGE3's view response, at the end of a payload. A merge view is not marked as one: only its subgroups follow
+    (JGroups ignores them)."""
     if not r.present():
         return None
     view = read_view(r)

@@ -74,7 +74,7 @@ class _DiscoverySearch:
     ask_at: list[float]
     found: dict[Address, FoundMember] = field(default_factory=dict)
     complete: bool = False
-    """Is no member left that could answer?"""
+    """Return whether no member is left that could answer."""
     below: MembersFound | None = None
     """Members that the discoveries below have found."""
 
@@ -174,7 +174,7 @@ class Discovery(Protocol):
         self.pass_event_up(event)
 
     def _is_there(self, *, above: bool) -> bool:
-        """Is there another discovery above (below) in the stack?"""
+        """Return whether there is another discovery above (below) in the stack."""
         protocols = self.stack.protocols
         index = protocols.index(self)
         others = protocols[index + 1 :] if above else protocols[:index]
@@ -294,7 +294,7 @@ class Discovery(Protocol):
             self._end(search)
 
     silence_is_certain: ClassVar[bool] = False
-    """Does silence within the time-out prove that there is no other member?"""
+    """Return whether silence within the time-out proves that there is no other member."""
 
     # --- messages
 
@@ -416,7 +416,7 @@ class Discovery(Protocol):
             self.answer_came()
 
     def answer_came(self) -> None:
-        """An answer was taken, and searches go on; see ``answered``."""
+        """Called when an answer was taken and searches go on; see ``answered``."""
 
     def _remember(self, members: Iterable[PingData], told_from: str = "") -> None:
         for data in members:

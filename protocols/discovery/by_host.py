@@ -27,7 +27,7 @@ class ByHost(Consulting):
 
     @property
     def needs_port(self) -> bool:
-        """Does the list lack ports, so that the transport's are needed?"""
+        """Return whether the list lacks ports, so that the transport's are needed."""
         return True
 
     def ports_after(self) -> int:
@@ -39,7 +39,7 @@ class ByHost(Consulting):
         raise NotImplementedError
 
     def found_by(self, reply: Consulted) -> list[Endpoint]:
-        """Hosts, with their ports or 0. A line that cannot be read is counted."""
+        """Return hosts, with their ports or 0. Count a line that cannot be read."""
         raise NotImplementedError
 
     # --- looking
@@ -82,7 +82,7 @@ class ByHost(Consulting):
         return places
 
     def ports_of(self, port: int) -> list[int]:
-        """On which ports a host is asked of which the list says ``port``."""
+        """Return the ports on which to ask a host that the list has with ``port``."""
         if port:
             return [port]
         first = self._first_port

@@ -80,7 +80,7 @@ def file_prefix(address: UUID) -> str:
 
 
 def parse_lines(data: bytes, most: int) -> tuple[list[StoredMember], int]:
-    """The entries of a file, and how many lines of it cannot be read. Lines beyond ``most`` entries, or as
+    """Return the entries of a file, and how many lines of it cannot be read. Lines beyond ``most`` entries, or as
     many bad lines, are one bad line."""
     entries: list[StoredMember] = []
     bad = 0
@@ -120,12 +120,12 @@ def lines_of(entries: Iterable[StoredMember]) -> bytes:
 
 
 def row_address(address: UUID) -> str:
-    """As JDBC_PING2 writes an address."""
+    """Return an address as JDBC_PING2 writes it."""
     return f"{_PREFIX}{UUID(bytes(address))}"
 
 
 def parse_row(row: Sequence[object]) -> StoredMember:
-    """Address, name, place, coordinator. ValueError if that cannot be."""
+    """Return the entry of a row: address, name, place, coordinator. ValueError: the row cannot be read."""
     if len(row) < 4:
         raise ValueError("fewer than four columns")
     address, name, place, coordinator = row[:4]

@@ -1,4 +1,4 @@
-"""HostName: one host of initial_hosts that is a name: where it is now, and when it is looked up again.
+"""HostName: a host of initial_hosts that is given by name, with its present addresses and the time of the next look-up.
 
 A name need not be known when a member starts: in a cluster manager it comes with the first members. It
 is looked up at the discovery rounds of TCPPING: at most every ``resolve_interval`` while we are alone,
@@ -23,12 +23,12 @@ class HostName:
     """The running look-up. 0: none."""
     asked_at: float = 0.0
     failures: int = 0
-    """Since it was found last."""
+    """Failed look-ups since it was found last."""
     asked: bool = False
     """Ever."""
 
     def is_due(self, now: float, shortest: float, longest: float, alone: bool) -> bool:
-        """Should the name be looked up now? ``shortest``, ``longest``: seconds between two look-ups."""
+        """Return whether to look the name up now. ``shortest``, ``longest``: seconds between two look-ups."""
         if self.handle:
             return False
         return not self.asked or now >= self.asked_at + self.pause(shortest, longest, alone)
@@ -41,5 +41,5 @@ class HostName:
 
     @property
     def is_settled(self) -> bool:
-        """Are its addresses known, with no look-up running?"""
+        """Return whether its addresses are known and no look-up runs."""
         return bool(self.addresses) and not self.handle

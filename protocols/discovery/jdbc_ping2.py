@@ -63,7 +63,7 @@ class JDBC_PING2(Stored):
             "CREATE TABLE jgroups (address varchar(200) NOT NULL, name varchar(200), cluster varchar(200) NOT NULL, "
             "ip varchar(200) NOT NULL, coord boolean, PRIMARY KEY (address) )"
         )
-        """Makes the table. That it is there already is no problem."""
+        """Makes the table. It is no error if the table exists already."""
         insert_single_sql: str = "INSERT INTO jgroups values (?, ?, ?, ?, ?)"
         """Adds a row: address, name, cluster, place, coordinator."""
         delete_single_sql: str = "DELETE FROM jgroups WHERE address=?"
@@ -120,7 +120,7 @@ class JDBC_PING2(Stored):
         try:
             port = url.port or POSTGRESQL_PORT
         except ValueError:
-            return ()  # the database's own check tells it
+            return ()  # the database's own check reports it
         host = url.hostname or "localhost"
         why = "to the database"
         return [PortUse("tcp", "out", port, port, "", host, (DIRECTORY,), why, "", sealed)]
@@ -135,7 +135,7 @@ class JDBC_PING2(Stored):
             config.lookup_timeout,
         )
         self._clearing = False
-        """The table is to be read so that rows of others can be removed."""
+        """The table is to be read, so that rows of others can be removed."""
 
     # --- requests
 
@@ -157,7 +157,7 @@ class JDBC_PING2(Stored):
 
     def writing(self, entries: list[StoredMember]) -> DirectoryRequest:
         statements: list[SqlStatement] = []
-        # In one order at all members: none waits for a row that another one holds who waits for its own.
+        # All members write in one order, so that no two wait for each other's rows.
         for entry in sorted(entries, key=lambda entry: bytes(entry.address)):
             statements += self._replacing(entry)
         return ChangeTable(self._database, tuple(statements))

@@ -87,7 +87,7 @@ class KUBE_PING(ByHost):
         port_range: int = 1
         """How many ports after the transport's bind_port are asked."""
         masterProtocol: Literal["https", "http"] = "https"
-        """How the API server is asked; http is in clear, and for kubectl proxy."""
+        """How the API server is asked; http is not encrypted, and meant for kubectl proxy."""
         masterHost: str = ""
         """The API server; empty: KUBERNETES_SERVICE_HOST."""
         masterPort: int = 0
@@ -113,7 +113,7 @@ class KUBE_PING(ByHost):
         saTokenFile: str = f"{_ACCOUNT}/token"
         """The service account's token. The file is read at each request, since tokens are renewed."""
         useNotReadyAddresses: bool = True
-        """Ask pods that are not ready, too: members that start together are not."""
+        """Ask pods that are not ready, too: members that start together are not ready yet."""
         split_clusters_during_rolling_update: bool = False
         """Ask pods of the same revision only, so that old and new ones make two groups."""
         max_answer: Bytes = 8_000_000
@@ -230,7 +230,7 @@ class KUBE_PING(ByHost):
 
 
 def parse_pods(data: bytes) -> tuple[list[Pod], int]:
-    """The pods that have an address, and how many parts of the answer cannot be read."""
+    """Return the pods that have an address, and how many parts of the answer cannot be read."""
     try:
         items = msgspec.json.decode(data, type=_Pods).items
     except (msgspec.DecodeError, ValueError, RecursionError):
@@ -256,7 +256,7 @@ def parse_pods(data: bytes) -> tuple[list[Pod], int]:
 
 
 def _is_ready(status: _Status) -> bool:
-    """It runs, all its containers are ready, and Kubernetes says so."""
+    """Return whether the pod runs and all its containers are ready, as Kubernetes says."""
     if status.phase.lower() != "running" or status.message or status.reason:
         return False
     if not all(container.ready for container in status.containerStatuses or ()):

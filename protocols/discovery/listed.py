@@ -6,7 +6,7 @@
     all on it have refused or     the search ends, and if nobody has answered we are certain to be alone
       answered
 
-What a list says is only whom to ask: who is there, and who is coordinator, the members say themselves.
+A list only says whom to ask. The members themselves say who is there and who is coordinator.
 
 Limits:  max_hosts addresses are asked; WAITING_MAX requests wait for a list.
 """
@@ -27,9 +27,10 @@ from jgroups_py.values.events import Event, FindMembers, Unreachable
 WARN_EVERY: Final = 60.0
 """Seconds between two lines in the log about a list that does not come."""
 FRESH: Final = 0.25
-"""Seconds for which a list that has come does for the next request."""
+"""Seconds for which a list that has come is used for further requests."""
 WAITING_MAX: Final = 20
-"""Requests that wait for a list; the oldest is left out: its search has asked whom we know."""
+"""The most requests that wait for a list. Beyond, the oldest is dropped: its search has asked the members that we
+know."""
 
 
 class Listed(Discovery):
@@ -127,7 +128,7 @@ class Listed(Discovery):
         self.look_again()
 
     def look_again(self) -> None:
-        """Looks, unless a look is under way."""
+        """Look at the list, unless a look is under way."""
         if not self._looking:
             self._looking = True
             self.lookups += 1
@@ -166,7 +167,7 @@ class Listed(Discovery):
 
 
 def _can_be_asked(host: IpAddress) -> bool:
-    """Is it the address of one host, with a port?"""
+    """Return whether it is the address of one host, with a port."""
     if host.host is None or host.port == 0:
         return False
     address = ipaddress.ip_address(host.packed_host)

@@ -2,8 +2,8 @@
 
 Place: above SHARED_LOOPBACK.
 
-As PING, but nobody can be slow to answer there: who has not answered within ``wait`` is not there,
-and a search without an answer is certain that we are alone.
+As PING, but no member can be slow to answer there. A member that has not answered within ``wait`` does not exist, and a
+search without an answer proves that we are alone.
 
 Source:  JGroups SHARED_LOOPBACK_PING.java, LOCAL_PING.java, which look into a table of the process.
 Limits:  with a simulated network slower than ``wait`` for a round trip, members that are there are

@@ -12,9 +12,8 @@
     the stack is closed        take back what is written of us, and of those whose removal still waits for its turn
 
 Source:  JGroups FILE_PING.java, JDBC_PING2.java.
-Differs: Java takes what it reads for answers; here those on the list are asked, so that what a dead member has left
-         behind keeps nobody waiting, and who writes a list cannot speak for others.
-         Java writes again only with remove_... set.
+Differs: Java takes the list itself for answers; here the members on it are asked. So the entry of a dead member keeps
+         nobody waiting, and the writer of a list cannot speak for others. Java writes again only with remove_... set.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ class Stored(Consulting):
         info_writer_sleep_time: Seconds = 10.0
         """About how long it waits before it writes again."""
         update_store_on_view_change: bool = True
-        """A coordinator writes at every view; false: only when it has become it, and when somebody has left."""
+        """A coordinator writes at every view; false: only when it becomes coordinator, and when a member has left."""
         ignored: ClassVar[frozenset[str]] = frozenset(
             {"register_shutdown_hook", "num_read_loops", "read_sleep", "write_data_on_find"}
         )
@@ -69,7 +68,7 @@ class Stored(Consulting):
         self._removing: dict[Address, None] = {}
         """Members whose entries are to be removed; a removal waits for its turn if there are any."""
         self._saved = False
-        """May the directory have entries of ours?"""
+        """True if the directory may have entries of ours."""
         self._last_written: tuple[Address, ...] = ()
         """Members of the last write, whether it is answered or not."""
         self._again = self.timer(self._on_again)
@@ -81,7 +80,7 @@ class Stored(Consulting):
         super().stop()
         self._again.cancel()
         if self._saved:
-            # What waits for its turn gets none any more.
+            # Requests that wait for their turn are not made any more.
             request = self.removing([*dict.fromkeys((self.local_address, *self._removing))])
             self.put(Consult(self.new_handle(), request, self.lookup_time))
 
@@ -91,14 +90,14 @@ class Stored(Consulting):
         raise NotImplementedError
 
     def entries_of(self, reply: Consulted) -> list[StoredMember]:
-        """The rows that were read. A row that cannot be read is counted."""
+        """Return the rows that were read, and count those that cannot be."""
         raise NotImplementedError
 
     def writing(self, entries: list[StoredMember]) -> DirectoryRequest:
         raise NotImplementedError
 
     def removing(self, members: list[Address]) -> DirectoryRequest:
-        """The request that removes the entries of these members."""
+        """Return the request that removes the entries of these members."""
         raise NotImplementedError
 
     def clear(self) -> None:
@@ -110,7 +109,7 @@ class Stored(Consulting):
         raise NotImplementedError
 
     def is_ours_to_write(self) -> bool:
-        """May we write now? Default: before the first view, and as coordinator."""
+        """Return whether we may write now. Default: before the first view, and as coordinator."""
         return self.view is None or self._coordinator
 
     # --- looking
@@ -185,7 +184,7 @@ class Stored(Consulting):
         return self.writing(entries)
 
     def _own_entries(self) -> list[StoredMember]:
-        """Us, and as coordinator all members whose address is known."""
+        """Return this member, and as coordinator all members whose address is known."""
         if self.physical is None:
             return []
         if self.view is None or not self._coordinator:

@@ -96,7 +96,7 @@ class TCPGOSSIP(Listed):
         sock_conn_timeout: Seconds = 1.0
         """How long a connection to a router may take."""
         reconnect_interval: Seconds = 10.0
-        """A member without a connection to a router tries again so often."""
+        """The time after which a member tries a router again to which it has no connection."""
         lookup_timeout: Seconds = 5.0
         """How long a router may take to answer."""
         ignored: ClassVar[frozenset[str]] = frozenset({"use_nio"})
@@ -221,7 +221,7 @@ class TCPGOSSIP(Listed):
             self._ask_router(router)
 
     def _lost(self, router: _Router, problem: str) -> None:
-        """There is no connection, or none any more."""
+        """Note that there is no connection, or none any more."""
         router.handle, router.open = 0, False
         router.timer.start(self.config.reconnect_interval)
         self.failed_lookup(f"gossip router {router.place}", problem)
@@ -287,7 +287,7 @@ class TCPGOSSIP(Listed):
             case GossipType.GET_MBRS_RSP | GossipType.GET_MBRS_RSP_LAST:
                 self._answered(router, record)
             case GossipType.HEARTBEAT | GossipType.SUSPECT:
-                pass  # FD_SOCK2 and FD_ALL3 know better than a router
+                pass  # FD_SOCK2 and FD_ALL3 decide who is dead, not a router
             case _:
                 self.dropped_records += 1
 

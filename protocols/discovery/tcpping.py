@@ -10,7 +10,7 @@ A host may be a name, and the name unknown as yet: it is looked up again at late
 host_names.py), and all its addresses are asked. A search in which a name is not known lasts its time.
 
 Source:  JGroups TCPPING.java; WIRE.md section 9.1.
-Differs: JGroups waits out the time-out also when all connections were refused.
+Differs: JGroups waits for the time-out even when all connections were refused.
          Java looks names up once.
 Limits:  max_dynamic_hosts addresses learned; max_resolved addresses of a name.
 """

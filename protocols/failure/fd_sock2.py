@@ -341,7 +341,7 @@ class FD_SOCK2(Protocol):
         self._try_timer.cancel()
         self._watching = None
         if not self._look_for(target):
-            # A message makes the transport look for it; this one means nothing.
+            # Any message makes the transport look for the member; this one has no other purpose.
             nothing = FdHeader(FdType.UNSUSPECT)
             self.pass_down(Batch.of(target, self.protocol_id, nothing))
             self._try_timer.start(self.config.retry_interval)

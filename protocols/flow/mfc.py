@@ -60,8 +60,8 @@ class MFC(FlowControl):
         super().event_up(event)
 
     def _torn(self) -> tuple[Batch, ...]:
-        """Return a message whose first fragments have gone out: the others drop those, and the fragments that wait here for
-        credits come after the merge."""
+        """Return the message whose first fragments have gone out. The others drop those fragments, and the ones that
+        wait here for credits come after the merge."""
         queue = self._lane.queue
         header = queue[0].headers.get(_FRAG) if queue else None
         if type(header) is FragHeader and header.index:

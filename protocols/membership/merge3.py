@@ -63,7 +63,8 @@ from jgroups_py.wire.primitives import decode_whole, encode_whole
 from jgroups_py.wire.values import read_opt_view, write_opt_view
 
 TELLERS: Final = 3
-"""Members of a view, the first ones, that tell a stranger of it. More than one, because one may be unreachable."""
+"""How many members of a view, from the first on, tell a stranger of it. More than one, because one may be
+unreachable."""
 
 
 class MERGE3(Protocol):
@@ -80,14 +81,14 @@ class MERGE3(Protocol):
         min_interval: Seconds = 1.0
         """Shortest time between two announcements."""
         max_interval: Seconds = 10.0
-        """About the longest. Once healed, a partition is noticed within 1.5 x this, usually much
-        earlier (any member's announcement will do), and merged check_interval later."""
+        """About the longest. A healed partition is noticed within 1.5 x this, and merged check_interval later. Usually
+        it is noticed much earlier, because any member's announcement is enough."""
         check_interval: Seconds = 0.0
-        """From a difference to a look into it; 0: 2.5 x speak_up_time, 3.5 x without multicast."""
+        """Time from the first difference to the check of it. 0: 2.5 x speak_up_time, 3.5 x without multicast."""
         speak_up_time: Seconds = 1.0
         """A coordinator that hears of another view announces its own within this time; at most min_interval."""
         max_participants_in_merge: int = 100
-        """Different view ids that are looked into in one check."""
+        """The most different view ids that one check looks into."""
         max_announcements: int = 10_000
         """Members whose announcements are remembered."""
         max_strangers: int = 100
@@ -124,7 +125,7 @@ class MERGE3(Protocol):
         self._unanswered: dict[Address, float] = {}
         """Members that were asked and have not answered, and since when."""
         self._heard: dict[Address, None] = {}
-        """Senders of multicasts that are not in our view: about to be told of it."""
+        """Senders of multicasts that are not in our view, and will be told of it."""
         self._told: dict[Address, float] = {}
         """Members that were told, and when."""
         self._newer: dict[Address, None] = {}
@@ -144,7 +145,7 @@ class MERGE3(Protocol):
         self.strangers_told = 0
         """Messages about the view to strangers that took themselves for members."""
         self.strangers_dropped = 0
-        """Multicasts of such, who were not told because there were max_strangers of them."""
+        """Multicasts of strangers that were not told, because max_strangers others had been."""
 
     def stop(self) -> None:
         for timer in (
@@ -170,7 +171,7 @@ class MERGE3(Protocol):
     def check_interval(self) -> float:
         if self.config.check_interval:
             return self.config.check_interval
-        # A member of X is heard, the other coordinators announce theirs, X's coordinator its own.
+        # A member of X is heard, the other coordinators announce their views, X's coordinator announces X.
         return (2.5 if self.ask_down(HasMulticast()) else 3.5) * self.speak_up_time
 
     # --- events
@@ -179,7 +180,7 @@ class MERGE3(Protocol):
         if isinstance(event, ViewChange):
             self._view_installed(event.view)
         elif isinstance(event, Withhold) and self.view is not None:
-            self._announce_soon()  # the application waits for the merge
+            self._announce_soon()  # the application waits for this merge
         self.pass_event_down(event)
 
     def _view_installed(self, view: View) -> None:
@@ -209,7 +210,8 @@ class MERGE3(Protocol):
     # --- announcing
 
     def _next_announcement(self) -> float:
-        """Seconds; spread so that n members do not speak at once (as JGroups computes it)."""
+        """Return the seconds until the next announcement, spread so that n members do not speak at once (as JGroups
+        computes it)."""
         config = self.config
         spread = self.random.uniform(0.0, config.max_interval) + config.max_interval / 2
         return max(config.min_interval, spread)
@@ -328,7 +330,7 @@ class MERGE3(Protocol):
         )
 
     def _check_soon(self, src: Address) -> None:
-        """``src`` looks into a difference; if we know of one with it, we do as well."""
+        """Note that ``src`` looks into a difference. If we know of one with it, check as well."""
         known, view = self._announced.get(src), self.view
         if known is None or view is None or known[0] == view.view_id or self._asked is not None:
             return
@@ -343,7 +345,7 @@ class MERGE3(Protocol):
         try:
             view = decode_whole(read_opt_view, payload)
             if view is not None and src not in view:
-                raise RemoteProtocolError("a view without the one who has it")
+                raise RemoteProtocolError("the sender is not in its own view")
         except RemoteProtocolError as error:
             self.bad_messages += 1
             self.trace("bad message", src=src, problem=str(error))
@@ -394,8 +396,8 @@ class MERGE3(Protocol):
         self._ask_views()
 
     def _who_differs(self, announced: dict[Address, ViewId], view: View) -> list[Address]:
-        """For each view that is not ours: its creator, and those who announced it if the creator
-        did not: it may be silent, or they may be left over from that view."""
+        """Return whom to ask about each view that is not ours: its creator, and those that announced it if the creator
+        did not. The creator may be silent, or they may be left over from that view."""
         holders: dict[ViewId, list[Address]] = {}
         for member, view_id in announced.items():
             if view_id != view.view_id:
@@ -409,7 +411,7 @@ class MERGE3(Protocol):
         return list(asked)[: self.config.max_participants_in_merge]
 
     def _takes_part(self, announced: dict[Address, ViewId], view: View) -> bool:
-        """We are coordinator, or ours has another view by now, or has been silent for long and
+        """Return whether we are coordinator, or ours has another view by now, or ours has been silent for long and
         nobody has replaced it."""
         coordinator = view.coordinator
         if coordinator == self.local_address:

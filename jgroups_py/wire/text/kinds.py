@@ -1,7 +1,7 @@
-"""Every kind of byte string that has a name: how to read it as JSON fields and write it again.
+"""Reads every named kind of byte string as JSON fields and writes it again.
 
 ``decode(kind, data)`` and ``encode(kind, fields)`` are what the command line offers; leftover bytes
-are an error. ``interpret`` tells what a message's payload is, by the message's headers.
+are an error. ``interpret`` reads a message's payload with the help of its headers.
 
 Source: WIRE.md section 16.
 """
@@ -341,8 +341,8 @@ _GMS_PAYLOADS: Final = {
 
 
 def payload_kind(message: m.WireMessage) -> str | None:
-    """The kind of a message's payload as its headers tell, None if they do not (or it is
-    encrypted, compressed or a fragment)."""
+    """Return the kind of a message's payload by its headers. None: they do not tell it, or it is encrypted, compressed
+    or a fragment."""
     headers = [header for _, header in message.headers]
     transformed = (h.EncryptHeader, h.CompressHeader, h.FragHeader, h.Frag3Header)
     if message.type != MessageType.BYTES or message.payload is None:

@@ -174,7 +174,7 @@ class Agreement:
         """For the round that we follow: the lowest id that its view can have, and the members that stay.
         None: there are no goals yet."""
         self._ahead = False
-        """Have we delivered more than was decided?"""
+        """Return whether we have delivered more than was decided."""
         self._fetching = False
         self._owes_done = False
         self._frozen: dict[Address, None] = {}
@@ -254,8 +254,8 @@ class Agreement:
         self._frozen.clear()
 
     def go_on(self) -> Then | None:
-        """The view is known below and above. Rounds for a later view heard what we had before this one, so
-        they get a new report."""
+        """The view is known below and above. Rounds for a later view have our report from before this one, so they get
+        a new one."""
         for src, promise in self._promises.items():
             if promise.decision is None:
                 promise.report = self._out.delivered() or Digest()
@@ -299,7 +299,7 @@ class Agreement:
         self._timers.again.start(self._out.patience(self.timeout))
 
     def begin(self, departing: tuple[Address, ...], leavers: tuple[Address, ...]) -> bool:
-        """Begin a round about a view without ``departing``. ``leavers``: those of them that are alive.
+        """Begin a round about a view without ``departing``. ``leavers``: the departing ones that are alive.
         Returns whether survivors are asked; otherwise the view may go out."""
         out, group = self._out, self._group
         view, me = group.view, group.me
@@ -487,7 +487,7 @@ class Agreement:
 
     @property
     def has_promised(self) -> bool:
-        """Is a round open to which we have reported?"""
+        """Return whether a round is open to which we have reported."""
         return bool(self._promises)
 
     def resume(self) -> Then | None:
@@ -543,7 +543,7 @@ class Agreement:
         return None
 
     def _counted(self, goals: Mapping[Address, tuple[int, Address]]) -> bool:
-        """Did our report to the followed round come in time?"""
+        """Return whether our report to the followed round came in time."""
         src, number = self._follows or (None, 0)
         promise = None if src is None else self._promises.get(src)
         if promise is None or promise.number != number:
@@ -556,7 +556,7 @@ class Agreement:
         self._send(to, RoundKind.REPORT, number, encode_report(self._group.view.id, digest))
 
     def fetched(self) -> Then | None:
-        """Go on: NAKACK2 has delivered the fetched messages."""
+        """Go on: Note that NAKACK2 has delivered the fetched messages."""
         round = self._round
         if round is not None and round.fetching is not None:
             return self._done(round, self._group.me)

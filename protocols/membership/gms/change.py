@@ -76,7 +76,7 @@ class PendingChanges:
         return member in self._suspects
 
     def is_leaving(self, member: Address) -> bool:
-        """Does the member want to leave, and is it alive as far as we know?"""
+        """Return whether the member wants to leave and is alive, as far as we know."""
         return member in self._leavers and member not in self._suspects
 
     @property

@@ -41,7 +41,7 @@ class GmsConfig(Protocol.Config):
     max_early: int = 1000
     """Batches that are kept before the first view."""
     max_waiting: int = 1000
-    """Joiners that are remembered at the same time, and as many that have yet to prove that they are there."""
+    """The most joiners that are remembered, and the most that have yet to prove their presence."""
     prove_joiners: bool = True
     """A joiner must answer a discovery request before it is let in. False: as in JGroups, one datagram is enough."""
 

@@ -2,8 +2,8 @@
 
     a view without us, of      Nothing more goes out: FlowBlocked up, Withhold down. ASK goes to those who
       most of our view         went on: what do they have of us?
-    ASK from a member that     HAS: how far its multicasts were delivered here. While the member is in our
-      has gone                 view, the answer waits until it is not.
+    ASK from a member that     HAS: how far its multicasts were delivered here. While the member is in our has gone
+      view, the answer waits until it is not.
     all have answered, or      Exclude up, with what they have not delivered.
       view_ack_collection_timeout
     another view without us,   ASK goes to those of them who had not gone on yet. Exclude up once more, if they
@@ -16,10 +16,10 @@
 group: it keeps sending among itself, and a merge brings the others back. Half of a view is most of it: when one of
 two members goes on, the other one cannot know better.
 
-Messages of ours that they have not delivered by then they will not deliver. They drop multicasts of members outside their view,
-and after a merge they begin where we say (NAKACK2 says: after everything that was numbered before Withhold). A
-member that has not answered, or is none of ours, may have anything that is not known to be everywhere. Then the loss
-is not certain, and all of it is named.
+They will not deliver messages of ours that they have not delivered by then. They drop multicasts of members outside
+their view, and after a merge they begin where we say (NAKACK2 says: after everything that was numbered before
+Withhold). A member that has not answered, or is not of this package, may have any message that is not known to be
+everywhere. Then the loss is not certain, and all of it is named.
 
 Unicasts are not lost by this: they are sent until they are acknowledged, also across a merge. Only a next view that we
 made ourselves lacks the members that went on. Then their unacknowledged unicasts are dropped, and named in a second
@@ -153,8 +153,8 @@ class Exclusion:
         self._out.up(Exclude(self._view, self._by, lost, certain))
 
     def before_view(self, old: View, view: View) -> int:
-        """``view`` follows ``old`` and is about to be known below. Returns how many exclusions it tells of that
-        nobody had told of before."""
+        """``view`` follows ``old`` and is about to be known below. Returns how many exclusions it reports that were not
+        reported before."""
         if self._view is None:
             return self._merged_unnoticed(old, view)
         if not self._told:

@@ -13,7 +13,7 @@ from jgroups_py.values.address import Address
 from jgroups_py.values.view import MergeView, View
 
 VIEW_REACH: Final = 2**24
-"""The number of a view may exceed all that a member knows by so much: one view a second for half a year."""
+"""A new view's number may exceed all that a member knows by this much: one view a second for half a year."""
 FIRST_REACH: Final = 2**40
 """The same for a member that joins, and knows no number."""
 MERGE_REACH: Final = 2**44
@@ -43,7 +43,7 @@ class Group:
 
     @property
     def is_coordinator(self) -> bool:
-        """Is this member the first of its view, and did nobody go on without it?"""
+        """Return whether this member is the first of its view and nobody went on without it."""
         view = self.view
         return (
             view is not None
@@ -69,8 +69,8 @@ class Group:
             raise RemoteProtocolError(f"view id {number} after {known}")
 
     def is_merged_by(self, view: MergeView) -> bool:
-        """``view`` continues the view installed here. A coordinator whose view we left behind may count us among
-        its members, and says of us what it knew then. Java lists such a view beside ours."""
+        """``view`` continues the view installed here. A coordinator whose view we left behind may count us among its
+        members, and reports what it knew of us then. Java lists such a view beside ours."""
         return self.view is not None and any(
             s.view_id == self.view.view_id and self.me in s for s in view.subgroups
         )

@@ -74,7 +74,7 @@ class Joiner:
         """An attempt lasts join_timeout. Short looks for others that join do not use up attempts."""
         self._discovering = False
         self._confirming = False
-        """The look that runs is one more, after others that join were found."""
+        """True if the running look is an additional one, after others that join were found."""
         self._short_look = False
         self._asked: dict[Address, None] = {}
         """Coordinators that were asked to let us in."""
@@ -168,7 +168,7 @@ class Joiner:
         )
 
     def has_asked(self, src: Address) -> bool:
-        """Is an answer of ``src`` awaited?"""
+        """Return whether an answer of ``src`` is awaited."""
         return self._wanted and src in self._asked
 
     def response(self, src: Address, answer: JoinRsp | None) -> FirstView | None:

@@ -19,8 +19,8 @@ While a merge runs, no other view is made: members that depart or join meanwhile
 is just replacing a member refuses, and MERGE3 reports again.
 
 Source:  WIRE.md 11.3; JGroups Merger, MergeTask.
-Differs: views that turn out to be equal change nothing, also when a member with an older view has come to
-         ours before it answers. A member that does not answer has the digest that its coordinator knows.
+Differs: equal views change nothing, even when a member with an older view has come to ours before it answers. A member
+         that does not answer has the digest that its coordinator knows.
 Limits:  one merge at a time, at most 2 x merge_timeout.
 """
 
@@ -163,7 +163,7 @@ class ViewMerger:
         silent: tuple[Address, ...],
         first: Address | None,
     ) -> bool:
-        """``first``, which should make our next view, has another view. Then nobody will make it."""
+        """Note that ``first``, which should make our next view, has another view. Then nobody will make it."""
         if first in silent:
             return True
         theirs = None if first is None else views.get(first)

@@ -335,7 +335,7 @@ class GMS(Protocol):
         elif self.group.view is None:
             self._keep_early(batch)
         elif batch.flags & _NO_RELIABILITY and batch.src not in self.group.view:
-            # Without a connection of its own, such a message would need no more than one datagram of anybody.
+            # Such a message must come over a connection. Otherwise anybody could forge it with one datagram.
             self.turn_away("not_member", batch.src, len(batch))
             self.consume(batch)
         else:
@@ -363,7 +363,7 @@ class GMS(Protocol):
             case GmsType.JOIN_REQ | GmsType.JOIN_REQ_WITH_STATE_TRANSFER:
                 if header.member != src:
                     # Otherwise anybody could bring back a dead member, and its old messages with it.
-                    raise RemoteProtocolError("a request to join that is not the joiner's own")
+                    raise RemoteProtocolError("a request to join in another member's name")
                 self._joining(src, self.requests.join(src))
             case GmsType.JOIN_RSP:
                 self._join_answered(src, payload)
@@ -765,7 +765,8 @@ class GMS(Protocol):
         self.out.send(src, GmsType.VIEW, payload=answer, flags=_URGENT)
 
     def _went_on(self, member: Address, view: View) -> None:
-        """MERGE3 asked ``member``. The VIEW itself has not come, or not yet."""
+        """MERGE3 asked ``member``. Take a view that its coordinator confirms: the VIEW itself has not come, or not
+        yet."""
         current = self.view
         assert current is not None
         if member not in current or view.id <= current.id or self.local_address in view:

@@ -102,7 +102,7 @@ class GmsRequests:
 
     @property
     def _must_prove(self) -> bool:
-        """Must a joiner prove its presence? Not without a discovery in the stack, which would ask it."""
+        """Return whether a joiner must prove its presence: only with a discovery in the stack, which asks it."""
         return self._prove and bool(self._out.ask(CanProveReach()))
 
     def _doubt(self, joiner: Address) -> None:
@@ -135,8 +135,8 @@ class GmsRequests:
     # --- leaving
 
     def leave(self, src: Address, member: Address) -> bool:
-        """``src`` says that ``member`` wants to go. Leavers pass on each other's requests, so it may be another member
-        of the view. True: a member goes, which concerns the next view."""
+        """Note that, as ``src`` says, ``member`` wants to go. Leavers pass on each other's requests, so it may be
+        another member of the view. True: a member goes, which concerns the next view."""
         group = self._group
         view = group.view
         if src != member and (view is None or src not in view):

@@ -52,13 +52,13 @@ class CoordinatorRound:
         return self.departing == departing and not self._waits_for_the_dead(leavers)
 
     def _waits_for_the_dead(self, leavers: tuple[Address, ...]) -> bool:
-        """Has an asked leaver died meanwhile?"""
+        """Return whether an asked leaver has died meanwhile."""
         return any(
             m in self.departing and m not in self.reports and m not in leavers for m in self.asked
         )
 
     def awaits(self, member: Address) -> bool:
-        """Does a report of ``member`` count?"""
+        """Return whether a report of ``member`` counts."""
         return member in self.asked and self.fetching is None
 
     @property
@@ -99,7 +99,7 @@ class CoordinatorRound:
 
     @property
     def is_done(self) -> bool:
-        """Have all reported, and does nobody fetch?"""
+        """Return whether all have reported and nobody fetches."""
         return self.fetching is not None and not self.fetching
 
     def silence(self) -> None:

@@ -38,9 +38,7 @@ class _Doubt:
 class Strangers:
     """See the module's docstring.
 
-    Args:
-        most: joiners that are asked at the same time.
-        secrets: so many bytes that nobody can guess.
+    Args: most: joiners that are asked at the same time. secrets: returns so many bytes that nobody can guess.
     """
 
     def __init__(self, most: int, secrets: Callable[[int], bytes]) -> None:

@@ -39,8 +39,8 @@ class RoundKind(IntEnum):
 
 
 def is_refusal(payload: Any) -> bool:
-    """Whether the payload of a JOIN_RSP says that nobody is let in. GMS installs the view of an answer that has one,
-    whatever reason is beside it."""
+    """Return whether the payload of a JOIN_RSP says that nobody is let in. GMS installs the view of an answer that has
+    one, whatever reason is beside it."""
     try:
         answer = decode_whole(read_join_rsp, payload)
     except RemoteProtocolError:
