@@ -37,8 +37,8 @@ def test_a_protocol_of_the_users_is_named_by_its_import_path(own_module: str) ->
         ("no_such_module.X", 'no module "no_such_module"'),
         ("NAKAK2", 'unknown protocol (did you mean "NAKACK2"?)'),
         ("XYZZY", "your own is named by its import path"),
-        ("S3_PING", "known but not built"),
-        ("relay.RELAY3", "known but not built"),
+        ("S3_PING", "does not have yet"),
+        ("relay.RELAY3", "does not have yet"),
     ],
 )
 def test_a_name_that_leads_nowhere_is_explained(own_module: str, name: str, problem: str) -> None:

@@ -140,7 +140,7 @@ def test_jgroups_own_file_loads_and_its_attributes_are_understood(name: str) -> 
     stack = load(ORIGINALS / f"{name}.xml")
     for protocol in stack:
         if not registry.is_built(protocol.name):
-            refuse(protocol, "known but not built")
+            refuse(protocol, "does not have yet")
         elif (protocol.get("auth_class") or "").endswith("Krb5Token"):
             refuse(protocol, "auth_class must be one of FixedMembershipToken, RegexMembership, X5")
         elif protocol.get("asym_keylength") == "512":
