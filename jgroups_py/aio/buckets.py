@@ -48,7 +48,7 @@ class BucketNode(Handle[AsyncNode]):
 
     @property
     def state(self) -> IndexState:
-        """What the index has decided, as far as this member knows."""
+        """Return what the index has decided, as far as this member knows."""
         return self._value.state
 
     def objects(self, cls: type[T], *, read_at: ReadAt | None = None) -> Objects[T]:

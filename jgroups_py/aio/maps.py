@@ -46,7 +46,7 @@ async def open_map(
 
 async def _ended(work: asyncio.Future[Any]) -> bool:
     """Wait for the end of a thread's work, also when this task is cancelled meanwhile, because a thread cannot be stopped: a map that nobody closes could not be
-    opened again. Whether it was cancelled."""
+    opened again. Return whether the task was cancelled."""
     cancelled = False
     while not work.done():
         try:

@@ -186,7 +186,7 @@ class TreeCache(Handle[AsyncTreeCache]):
         timeout: float | None = None,
         **options: Unpack[CallOptions],
     ) -> None:
-        """Sets attributes; with ``replace`` the node has no others afterwards."""
+        """Set attributes; with ``replace`` the node has no others afterwards."""
         put = partial(self._value.put_node, replace=replace)
         self._call(put, path, attributes, timeout=timeout, **options)
 
@@ -477,7 +477,7 @@ class CacheBatch:
     def put_node(
         self, path: AnyPath, attributes: Mapping[str, Any], *, replace: bool = False
     ) -> None:
-        """Sets attributes; with ``replace`` the node has no others afterwards."""
+        """Set attributes; with ``replace`` the node has no others afterwards."""
         self._batch.put_node(path, attributes, replace=replace)
 
     def remove(self, path: AnyPath, key: str) -> None:

@@ -42,7 +42,7 @@ class ThreadCall(LoopTask):
         return self.outcome()
 
     def _give_up(self) -> None:
-        """Cancel the call and waits for its end. The call may be done all the same. An interrupt may have
+        """Cancel the call and wait for its end. The call may be done all the same. An interrupt may have
         come before the call was posted, or after its end."""
         self._block.post(self._cancel)
         if not self._ended:

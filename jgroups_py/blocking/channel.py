@@ -123,7 +123,7 @@ class ItemReader(Handle[R]):
                 items: list[Item] = call.wait(timeout)
             except BaseException:
                 if call.value is not None:
-                    # The interrupt came when it was there. It must not be lost.
+                    # The interrupt came when the item was there. It must not be lost.
                     self._kept.append(call.value)
                 raise
             return items

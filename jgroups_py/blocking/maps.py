@@ -38,8 +38,9 @@ def open_map(path: str | os.PathLike[str], **options: Unpack[MapOptions]) -> Map
 
 
 class Map(LocalMap[K, V], MutableMapping[K, V], Generic[K, V]):
-    """A dictionary in a folder; see ``jgroups_py.maps.Map``. Any thread may use it. Reading and writing waits for nobody. What reads first and
-    then writes waits at most ``lock_timeout`` for somebody who does that with the same key (MapBusy; nothing was changed)."""
+    """A dictionary in a folder; see ``jgroups_py.maps.Map``. Any thread may use it. Reading and writing waits for
+    nobody. A call that reads and then writes waits at most ``lock_timeout`` for another such call with the same key
+    (MapBusy; nothing was changed)."""
 
     def __init__(self, opening: Opening) -> None:
         file = opening.open_file()
@@ -75,13 +76,13 @@ class Map(LocalMap[K, V], MutableMapping[K, V], Generic[K, V]):
         self.close()
 
     def put_if_absent(self, key: K, value: V, *, ttl: float | None = None) -> V | None:
-        """Put a value unless there is one. The one that is there, or None: this one was put."""
+        """Put a value unless there is one. Return the present value. None: there was none, and this one was put."""
         raw = self._raw(key)
         with self._file.locked(raw):
             return self._put_if_absent(raw, value, ttl)
 
     def setdefault(self, key: K, default: Any = None) -> V:
-        """The value; if there is none, ``default`` is put and returned."""
+        """Return the value. If there is none, put and return ``default``."""
         raw = self._raw(key)
         with self._file.locked(raw):
             before = self._file.get(raw)
@@ -97,7 +98,7 @@ class Map(LocalMap[K, V], MutableMapping[K, V], Generic[K, V]):
             return self._replace(raw, value)
 
     def compare_and_set(self, key: K, expected: V, value: V) -> bool:
-        """Put a value if the one that is there equals ``expected``. Whether it was put."""
+        """Put a value if the one that is there equals ``expected``. Return whether it was put."""
         raw = self._raw(key)
         with self._file.locked(raw):
             return self._compare_and_set(raw, expected, value)
@@ -143,10 +144,11 @@ class Map(LocalMap[K, V], MutableMapping[K, V], Generic[K, V]):
         return self._file.wait_merged(1e9 if timeout is None else timeout)
 
     def wait_replicated(self, hosts: int, timeout: float = 60.0) -> None:
-        """Wait until so many other hosts have all that this host has written so far.
+        """Wait until so many other hosts have everything that this host has written so far.
 
         Raises:
-            WaitTimeout: they have not, within ``timeout`` seconds. The text says who lacks how much. Nothing is undone.
+            WaitTimeout: they have not, within ``timeout`` seconds. The text says how much each host lacks. Nothing is
+                undone.
         """
         waited = Replicated(self._file, hosts, self._host)
         limit = time.monotonic() + timeout
@@ -198,7 +200,8 @@ class _Replicating:
         self._block.open(None)
 
     async def _replicate(self, opening: Opening, file: SharedFile) -> None:
-        """What ends it is told at once: whoever has the map open reads and writes on, and would hear of it from ``close`` only."""
+        """Log an error that ends it at once: the map can be read and written on, and only ``close`` would report the
+        error."""
         try:
             await opening.replicate(file, self._begun)
         except Exception as error:
@@ -213,7 +216,7 @@ class _Replicating:
 
     @property
     def host_now(self) -> MapHost | None:
-        """None: a forked child, or it has not begun."""
+        """None: this is a forked child, or replication has not begun."""
         return self.host if self._block.is_of_this_process else None
 
     def close(self) -> None:

@@ -1,7 +1,7 @@
 """Both sides prove that they know the token, without sending it: HMAC-SHA-256 over both nonces.
 
-With TLS the proof covers the port's certificate, too. Somebody in between who has another certificate of a trusted
-authority cannot hand proofs on (channel binding, as ``tls-server-end-point`` of RFC 5929).
+With TLS the proof covers the port's certificate, too. So an attacker in between with another certificate of a trusted
+authority cannot pass proofs on (channel binding, as ``tls-server-end-point`` of RFC 5929).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ NONCE: Final = 32
 
 
 def checked_token(token: str) -> bytes:
-    """Check a token. Raise ConfigError if it could be guessed."""
+    """Check a token. Raise ConfigError if the token could be guessed."""
     if len(token.strip()) < TOKEN_MIN:
         raise ConfigError(f"a token of an export port has at least {TOKEN_MIN} characters")
     return token.strip().encode()

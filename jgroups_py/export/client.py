@@ -87,7 +87,8 @@ def parse_members(text: str) -> list[Address]:
 
 @dataclass(frozen=True, slots=True)
 class ExportAccess:
-    """What a client shows, in place of a token alone: the token, and its certificate for a port with TLS. It may be pickled."""
+    """The credentials of a client for a port with TLS, instead of a token alone: the token, and the client's
+    certificate. It may be pickled."""
 
     token: str = field(repr=False)
     tls: TlsSettings | None = None
@@ -184,7 +185,7 @@ class ExportClient:
             raise
 
     def _encrypt(self, settings: TlsSettings) -> bytes:
-        """Speaks TLS from now on. Returns the certificate of the port."""
+        """Speak TLS from now on, and return the certificate of the port."""
         try:
             context = load(settings).client
         except CredentialsError as error:

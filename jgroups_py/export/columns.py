@@ -28,7 +28,7 @@ CHANGES: Final[Schema] = (
     ("number", "number"),
     ("time", "number"),  # microseconds since 1970, by the clock of the member that is asked
     ("key", "text"),
-    ("stamp", "text"),  # of two changes of a key the later one has the higher
+    ("stamp", "text"),  # of two changes of a key the later one has the higher stamp
     ("removed", "flag"),
     ("data", "data"),  # empty when removed
 )
@@ -82,7 +82,7 @@ def buffers_of(
     *,
     each: bool = True,
 ) -> list[memoryview]:
-    """Return the buffers of a frame after a check that nothing in them points outside. If ``each`` is False, the caller
+    """Return the buffers of a frame after a check that no offset points outside. If ``each`` is False, the caller
     checks each row's offset.
 
     Raises:

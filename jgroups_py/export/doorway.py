@@ -3,7 +3,7 @@
     tokens          each TOKENS_EVERY seconds, if the file has changed
     certificates    each CERTIFICATES_EVERY seconds; new connections use new ones
 
-A file that cannot be used leaves the former tokens or certificates in use, and is told once.
+If a file cannot be used, the former tokens or certificates stay in use, and one log line says so.
 """
 
 from __future__ import annotations
@@ -63,16 +63,16 @@ class ExportDoorway:
 
     @property
     def encrypts(self) -> bool:
-        """Do connections have TLS?"""
+        """Return whether connections have TLS."""
         return self._tls is not None
 
     def session(self) -> tuple[ssl.SSLContext, bytes] | None:
-        """Return what a new connection is encrypted with, and the port's own certificate (DER). None: nothing."""
+        """Return the TLS context of a new connection, and the port's own certificate (DER). None: nothing."""
         found = self._credentials
         return None if found is None else (found.server, found.certificate)
 
     def current(self, token: ExportToken) -> ExportToken | None:
-        """Return what a token that a client has shown allows now. None: it was taken out."""
+        """Return the present rights of a token that a client has shown. None: the token was removed."""
         return next((one for one in self.tokens if one.secret == token.secret), None)
 
     async def watch(self) -> None:

@@ -20,7 +20,7 @@ class NoMember(ExportError):
 
 
 class NotTrusted(ExportError):
-    """TLS was not agreed on: one side's certificate is not trusted by the other one, or only one side speaks TLS."""
+    """TLS was not agreed on: one side does not trust the other one's certificate, or only one side speaks TLS."""
 
     code = "not-trusted"
 
@@ -62,8 +62,8 @@ class Trimmed(ExportError):
 
 
 class Diverged(ExportError):
-    """The offset is of a history that this member does not have and will not get: groups merged, or the member that had told
-    a change went before another one had it. Take a snapshot and go on from its offset."""
+    """The offset is of a history that this member does not have and will not get: groups merged, or the member that had
+    reported a change left before another one had it. Take a snapshot and go on from its offset."""
 
     code = "diverged"
 

@@ -16,7 +16,8 @@ class ExportLimits:
     lobby_per_host: int = 8
     """The same, of one address."""
     lobby_waiting_max: int = 64
-    """The most clients that wait for a place among those. For a further one that goes that has waited longest."""
+    """The most clients that wait for a place among those. For a further one, the client that has waited longest
+    goes."""
     lobby_patience: float = 1.0
     """A client keeps its place for this long, even if others want it."""
     hello_timeout: float = 5.0

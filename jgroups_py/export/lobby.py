@@ -1,8 +1,8 @@
 """Lobby: the clients that have not proved yet that they know the token.
 
 Anybody may connect, so they have few places, in all and for each host. A client keeps its place for a
-moment, which is enough to prove itself. After that it goes when another one wants the place. Those who wait for one are let in with the
-newest first, and are few, too. So silent connections keep nobody out for long, and a hundred honest clients that
+moment, which is enough to prove itself. After that it goes when another one wants the place. Few may wait for a place.
+The newest of them is let in first. So silent connections keep nobody out for long, and a hundred honest clients that
 come at once pass one after the other.
 
 Limits: a host that connects much faster than places become free keeps out clients of the same host.
@@ -69,7 +69,7 @@ class Lobby:
         return True
 
     def _first(self, guest: _Guest) -> _Guest | None:
-        """Return who goes first for ``guest``. None: there is a place."""
+        """Return the client that goes first for ``guest``. None: there is a place."""
         limits = self._limits
         return goes(list(self._guests), guest.host, limits.lobby_max, limits.lobby_per_host)
 

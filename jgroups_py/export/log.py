@@ -84,7 +84,7 @@ class ChangeLog:
             [node.size for node in nodes if node is not None]
         )
         size += sum(map(len, chain.from_iterable(paths)))
-        # All members pass through the same places, so the sum of their numbers grows alike at all.
+        # All members pass through the same places, so the sum of the numbers grows equally at all members.
         self._sum += number - self._head.get(origin, 0)
         stamps = [f"{self._sum:016x}"] * len(paths)
         self._entries.append(LogEntry(origin, number, time, paths, nodes, size, stamps))
@@ -97,7 +97,7 @@ class ChangeLog:
             self._trim()
 
     def reset(self, id: str, floor: Mapping[str, int]) -> None:
-        """Begin another history: the old entries lead nowhere. Positions go on rising."""
+        """Begin another history: no place of the old one leads into it. Positions go on rising."""
         self.id = id
         self._base = self._first = self.end
         self._entries.clear()

@@ -142,7 +142,7 @@ class OwnerLog:
 
 
 def _size(changes: Changes) -> int:
-    """Return the bytes of paths, names and values, and of what each change costs besides."""
+    """Return the bytes of paths, names and values, and the overhead of each change."""
     values = [node.value for _, node in changes if node is not None and node.value]
     texts = chain.from_iterable([path for path, _ in changes])
     parts = chain(

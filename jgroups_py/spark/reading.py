@@ -63,7 +63,7 @@ class Range(InputPartition):
 
 
 def resolved(options: SparkOptions, client: ExportClient) -> tuple[str, MapKind]:
-    """The map's name and kind, as the member says. ExportError: no such map, or its values are written
+    """Return the map's name and kind, as the member describes them. ExportError: no such map, or its values are written
     by a codec that readers do not have."""
     said = client.describe(options.map, options.kind)
     if said.values != "msgpack":
@@ -72,7 +72,7 @@ def resolved(options: SparkOptions, client: ExportClient) -> tuple[str, MapKind]
 
 
 def slices(count: int, parts: int) -> Iterator[tuple[int, int]]:
-    """So many rows in equal parts, at least one."""
+    """Return so many rows as equal parts, at least one."""
     parts = max(1, min(parts, count))
     for number in range(parts):
         yield number * count // parts, (number + 1) * count // parts
@@ -80,7 +80,7 @@ def slices(count: int, parts: int) -> Iterator[tuple[int, int]]:
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """A snapshot: one picture, or one of each member's part; and its place in the change log."""
+    """A snapshot as one picture, or as one of each member's part, with its place in the change log."""
 
     pictures: tuple[KeptPicture, ...]
     offset: Offset
@@ -106,7 +106,7 @@ def opened(options: SparkOptions, under: Sequence[str]) -> Opened:
 
 
 def spread(pictures: Sequence[KeptPicture], wanted: int | None) -> list[Slice]:
-    """So many slices, each of one picture; of each picture that has rows at least one."""
+    """Return so many slices, each of one picture, and at least one of each picture that has rows."""
     total = sum(picture.rows for picture in pictures)
     parts = wanted or min(-(-total // ROWS_EACH), PARTITIONS_UNASKED)
     return [
@@ -117,13 +117,15 @@ def spread(pictures: Sequence[KeptPicture], wanted: int | None) -> list[Slice]:
 
 
 class StateReader(DataSourceReader):
-    """One snapshot for each query, kept by one member; of a cache with buddies by all of them, each its part."""
+    """Reads one snapshot for each query. One member keeps it; of a cache with buddies each member keeps its part."""
 
     def __init__(self, options: SparkOptions, schema: Any) -> None:
         self._options = options
         self._schema = schema
         self._under: tuple[str, ...] = (options.path,)
-        kind_of(options.kind).state_decoder(schema)  # a schema that does not fit is told at once
+        kind_of(options.kind).state_decoder(
+            schema
+        )  # a schema that does not fit is reported at once
 
     def partitions(self) -> Sequence[InputPartition]:
         options = self._options
@@ -140,7 +142,7 @@ class StateReader(DataSourceReader):
 
 
 class FilteredStateReader(StateReader):
-    """With filters on the path taken into account by the member (option ``pushdown``; Spark refuses such a
+    """The same reader, with filters on the path applied by the member (option ``pushdown``; Spark refuses such a
     reader unless spark.sql.python.filterPushdown.enabled is true). Spark evaluates them again."""
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
@@ -209,8 +211,8 @@ def read_range(options: SparkOptions, schema: Any, partition: InputPartition) ->
 
 
 class FollowedLog:
-    """The change log that options name, for as long as a ``with`` block lasts: of one member that has the ``places``; with
-    buddies, of all members."""
+    """The change log that options name, for as long as a ``with`` block lasts. It is that of one member that has the
+    ``places``; with buddies, that of all members."""
 
     def __init__(self, options: SparkOptions, *places: Offset) -> None:
         self._options = options
@@ -265,7 +267,7 @@ class FollowedLog:
         return start if end.origins == start.origins else end
 
     def ranges(self, start: Offset, stop: Offset) -> list[InputPartition]:
-        """The changes between two places, in parts."""
+        """Return the changes between two places, in parts."""
         if self._owners is None:
             return ranges(self._one, self._options, self.map, start, stop)
         return [
@@ -276,7 +278,7 @@ class FollowedLog:
 
     @property
     def unreached(self) -> Sequence[str]:
-        """Names of members whose changes cannot be read now."""
+        """Return the names of members whose changes cannot be read now."""
         return () if self._owners is None else self._owners.unreached
 
     @property
@@ -305,8 +307,8 @@ class ChangesReader(DataSourceReader):
 
 
 class ChangesStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Changes as a stream. Offsets are places in the change log, each origin's number by name; what was
-    asked for once is the same when it is asked for again, at any member."""
+    """Changes as a stream. Offsets are places in the change log, each origin's number by name. A repeated request gives
+    the same rows at any member."""
 
     def __init__(self, options: SparkOptions, schema: Any) -> None:
         self._options = options

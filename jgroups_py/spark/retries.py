@@ -16,8 +16,8 @@ A = TypeVar("A")
 ATTEMPTS: Final = 3
 """The most times that a job is begun."""
 SETTLE_SECONDS: Final = 60.0
-"""How long the next attempt waits at most, until the others have noticed that a member is gone: what it had
-sent before has arrived by then."""
+"""The longest time that the next attempt waits until the others have noticed that a member is gone. By then everything
+that it had sent has arrived."""
 SETTLE_EVERY: Final = 0.25
 
 _log = logging.getLogger("jgroups_py.spark")
@@ -54,7 +54,7 @@ def _present(options: SparkOptions) -> dict[Address, str]:
 
 
 def _settled(options: SparkOptions, before: dict[Address, str]) -> None:
-    """Return when the members that are left have a view without those that went."""
+    """Return when the remaining members have a view without those that left."""
     end = time.monotonic() + SETTLE_SECONDS
     while time.monotonic() < end:
         gone = set(before.values()) - set(_present(options).values())

@@ -23,7 +23,7 @@ LOCAL = "local[2,4]"
 """The default master: two tasks at once in this machine, each tried four times, as clusters do."""
 JAVA_MIN = 17
 JAVA_SECONDS = 30.0
-"""Until Java has said which one it is."""
+"""Seconds until Java has reported its version."""
 _LEFT_OUT = ("__pycache__",)
 
 

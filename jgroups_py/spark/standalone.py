@@ -1,5 +1,6 @@
 """A Spark standalone cluster on loopback: a master and workers in processes of their own, started with
-pyspark's own ``spark-class``. For tests, measurements and shows; executors are processes of their own, too.
+pyspark's own ``spark-class``. It is for tests, measurements and demonstrations. Executors are processes of their own,
+too.
 
     with open_standalone(workers=2) as cluster, open_session(cluster.master) as spark: ...
 """
@@ -24,9 +25,9 @@ from jgroups_py.spark.session import check_java
 
 HOST = "127.0.0.1"
 START_SECONDS = 60.0
-"""Until the master listens, and until each worker is known to it."""
+"""Seconds until the master listens, and until it knows each worker."""
 STOP_SECONDS = 10.0
-"""Until a process that was asked to end is killed."""
+"""Seconds after which a process that was asked to end is killed."""
 _MASTER = "org.apache.spark.deploy.master.Master"
 _WORKER = "org.apache.spark.deploy.worker.Worker"
 _EXECUTOR = "CoarseGrainedExecutorBackend"
@@ -75,7 +76,7 @@ def open_standalone(
     memory: str = "1g",
     environment: Mapping[str, str] | None = None,
 ) -> Iterator[Standalone]:
-    """For as long as the block lasts.
+    """Run a cluster for as long as the block lasts.
 
     Args:
         cores, memory: of each worker, for its executors.
@@ -83,7 +84,7 @@ def open_standalone(
 
     Raises:
         ConfigError: there is no Java.
-        JGroupsError: it did not start; the last line of what it said.
+        JGroupsError: the cluster did not start. The text has its last line of output.
     """
     import pyspark
 

@@ -76,7 +76,7 @@ def form_of(schema: Any, about: Sequence[str]) -> Form:
 # --- reading
 
 _attributes = msgspec.msgpack.Decoder(dict[str, bytes]).decode
-"""A node's data, as ``jgroups_py.cache.node`` has it, which workers need not import."""
+"""A node's data, as in ``jgroups_py.cache.node``, which workers need not import."""
 
 
 class Decoding:
@@ -150,7 +150,7 @@ class Decoding:
         try:
             return self._columns_at_once(found["data"])
         except (msgspec.MsgspecError, pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
-            return self._columns_one_by_one(found)  # which says what does not fit, and where
+            return self._columns_one_by_one(found)  # its error says what does not fit, and where
 
     def _columns_at_once(self, data: Any) -> dict[str, Any]:
         """All rows as one list, each column as one list: a call of the decoder for each."""

@@ -10,7 +10,7 @@ and its answer comes back in ``Consulted`` (ports.py). Answers are raw: the prot
     ReadPrivate                                         a file with secrets, such as a key ring
     LoadCredentials                                     keys and certificates of TLS, files of this host
 
-What is secret is left out of ``repr``.
+Secrets are left out of ``repr``.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ class Database:
 
 
 def shown_url(url: str) -> str:
-    """Without what stands before ``@`` and behind ``?``, where people write passwords."""
+    """Return the URL without the parts before ``@`` and behind ``?``, where people write passwords."""
     before, slashes, rest = url.partition("?")[0].partition("//")
     return before + slashes + rest.rpartition("@")[2]
 
@@ -136,8 +136,8 @@ SqlStatement = tuple[str, tuple[SqlValue, ...]]
 
 @dataclass(frozen=True, slots=True)
 class OpenTable:
-    """Try to carry out ``statements`` (CREATE TABLE ...). One that the database refuses is passed over, because the
-    table may be there; ``check``, a query, must then work. The answer is None."""
+    """Try to carry out ``statements`` (CREATE TABLE ...). A refused statement is skipped, because the table may exist;
+    ``check``, a query, must then work. The answer is None."""
 
     database: Database
     statements: tuple[str, ...]
@@ -173,8 +173,8 @@ class ReadPrivate:
 
 @dataclass(frozen=True, slots=True)
 class LoadCredentials:
-    """Read the files that ``settings`` names. The answer is CredentialsFound. ``known``: the fingerprint of what the asker
-    has."""
+    """Read the files that ``settings`` names. The answer is CredentialsFound. ``known``: the fingerprint of the asker's
+    present credentials."""
 
     settings: TlsSettings
     known: str = ""

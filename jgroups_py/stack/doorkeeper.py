@@ -1,13 +1,13 @@
 """Doorkeeper: counts refusals by cause, and logs them at a bounded rate.
 
-A protocol says ``self.turn_away("replayed", source=...)``, whatever refuses without being a protocol (calls, the
-export port) holds a Doorkeeper of its own. For each cause:
+A protocol says ``self.turn_away("replayed", source=...)``. Parts that are no protocol (calls, the export port) hold a
+Doorkeeper of their own. For each cause:
 
     the first time                 one log line and one TurnedAway, at once
-    again within INTERVAL          counted only
-    at the end of the interval     one line and one event with the number of what was only counted
+    again within INTERVAL counted only at the end of the interval one line and one event with the number of what was
+    only counted
 
-So a flood of a million packets costs a million additions, and a line each ten seconds.
+So a flood of a million packets costs a million additions, and one line in ten seconds.
 """
 
 from __future__ import annotations

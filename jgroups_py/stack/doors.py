@@ -1,10 +1,10 @@
-"""Doors: what stands between the protocols of one stack and its driver.
+"""Doors stand between the protocols of one stack and its driver.
 
 A protocol installs a door in its ``start`` (``Stack.install``), before any port is open. From then on the door gets
-everything that the protocols of that stack put out, before the driver, and everything that the driver hands in for
-their handles, before the protocols. For each item it decides what goes on: the same item, another one, several,
-none, or something in the other direction. Each stack of a machine has a door of its own or none; a child stack (the
-bridge of RELAY) does not inherit its parent's. A stack without a door pays one look at an attribute.
+every output of the protocols of that stack before the driver, and every input of the driver for their handles before
+the protocols. For each item it decides what goes on: the same item, another one, several, none, or something in the
+other direction. Each stack of a machine has a door of its own or none; a child stack (the bridge of RELAY) does not
+inherit its parent's. A stack without a door pays one look at an attribute.
 
     class Rot13(Door):
         def outgoing(self, item: Out) -> None:              # a protocol put it out
@@ -19,7 +19,7 @@ bridge of RELAY) does not inherit its parent's. A stack without a door pays one 
 
 ``outside`` and ``inside`` may be called any number of times, from either method and from a timer. A door has no timers
 and no settings of its own: it uses those of the protocol that installed it (``self.timer(...)``). If that protocol
-needs an answer itself, it opens its port as usual, through its own door (``Consult``).
+itself needs an answer (``Consult``), it opens its port as usual, through its own door.
 
 A door for streams (SEAL, TLS) lets a connection in when its peer has proved itself, not before:
 

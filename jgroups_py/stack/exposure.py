@@ -58,8 +58,8 @@ class PortUse:
 
     ``way``: ``in`` is what comes to this member, ``out`` is what it begins. ``first`` is 0 for any port; then
     ``setting`` is the attribute that fixes it. ``bound`` is the own address. ``address`` is where packets go: the own
-    address, a multicast group, or whom ``out`` reaches; empty means the other members. ``sealed``: how the protocol
-    encrypts it itself. ``protocol`` is filled in by ``port_uses``.
+    address, a multicast group, or the destination of ``out``; empty means the other members. ``sealed``: how the
+    protocol encrypts it itself. ``protocol`` is filled in by ``port_uses``.
     """
 
     proto: Literal["udp", "tcp"]
@@ -76,12 +76,12 @@ class PortUse:
 
     @property
     def multicast(self) -> bool:
-        """Is the address that of a multicast group?"""
+        """Return whether the address is that of a multicast group."""
         return is_multicast(self.address)
 
     @property
     def local(self) -> bool:
-        """Does all of it stay on this machine?"""
+        """Return whether all of it stays on this machine."""
         return is_loopback(self.bound) or is_loopback(self.address)
 
 
@@ -128,7 +128,7 @@ def flows(built: Built, host: str = "127.0.0.1") -> tuple[Flow, ...]:
             flow = Flow(use.protocol, traffic, (*own, *layers.get(traffic, ())), use.local)
             before = found.get((use.protocol, traffic))
             if before is not None:
-                # One way without encryption is enough to be in clear. One that leaves the machine is enough, too.
+                # The traffic is in clear if one of its ways is, and leaves the machine if one of them does.
                 sealed = min(before.sealed, flow.sealed, key=len)
                 flow = replace(flow, sealed=sealed, local=before.local and flow.local)
             found[use.protocol, traffic] = flow

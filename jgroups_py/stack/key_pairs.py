@@ -1,4 +1,4 @@
-"""Key pairs: where a machine gets a new pair of RSA keys from, as it gets secret bytes from the operating system."""
+"""Key pairs: the source of new pairs of RSA keys for a machine. (Secret bytes come from the operating system.)"""
 
 from __future__ import annotations
 

@@ -1,16 +1,15 @@
 """Lateness: a process measures how late it is itself, so that it does not blame others.
 
-The driver of a machine says when it wanted to run it and when it did (``Machine.woke``). Lateness beyond
+The driver tells a machine when it wanted to run the machine and when it did (``Machine.woke``). Lateness beyond
 ``threshold`` is a lag: the process was stopped, or its loop was blocked, and what others sent waits in
-the kernel or was lost there. For that time nobody can be blamed:
+the kernel or was lost there. For that time no other member can be blamed:
 
     timers                       are put off by as much; time stood still
     Lag down every stack         for deadlines that protocols keep in tables
     recent lateness, small too   lengthens time-outs that wait for others: Protocol.patience
 
-All of it is bounded by ``allowance``: lags that long are forgiven wholly; shorter ones, which a process
-that is always slow has all the time, up to so much in total for one wait. Else such a process would
-never notice anything.
+``allowance`` bounds all of it. A lag of that length or more is forgiven wholly. Shorter lags are forgiven up to that
+total for one wait, because a process that is always slow would otherwise never notice anything.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from typing import Final
 WINDOW: Final = 10.0
 """Seconds. Recent lateness happened in this window or the one before."""
 ROUND_TRIP: Final = 2
-"""A question leaves late and its answer is taken late."""
+"""Lateness counts twice: a question leaves late and its answer is taken late."""
 
 
 class Lateness:

@@ -1,7 +1,7 @@
 """LogLimit: one log line per interval and key; the next line says how many were left out.
 
-For lines whose number others decide: a peer, a caller, an operator's mistake that repeats. Lines that are left out are
-counted, never lost silently.
+It is for lines whose number others decide: a peer, a caller, an operator's mistake that repeats. Lines that are left
+out are counted, never lost silently.
 
     limit = LogLimit(trio.current_time)
     if (left_out := limit.admit(("raised", method))) is not None:
@@ -68,8 +68,8 @@ class LogLimit:
         return len(self._keys) - (_OTHERS in self._keys)
 
     def _forget(self, now: float) -> None:
-        """Keys whose interval is over. One that left lines out stays, so that its next line tells; when the table
-        is full it goes, too: the total keeps the count."""
+        """Remove keys whose interval is over. A key that left lines out stays, so that its next line has their number.
+        When the table is full it goes, too: the total keeps the count."""
         for key, known in list(self._keys.items()):
             full = self._told_apart() >= self._keys_max
             if now - known.since < self._interval:

@@ -127,7 +127,7 @@ class Machine:
         self.files_max: int | None = None
         """How many files this process may have open, if its driver knows of a limit."""
         self.prepare: Callable[[StackConfig], StackConfig] | None = None
-        """Is applied to the stack files of child stacks: host names become numbers. The simulator
+        """A function for the stack files of child stacks: it turns host names into numbers. The simulator
         sets none."""
         self.turned_away: dict[str, int] = {}
         """Refusals by ``protocol.cause``; of all stacks, closed ones included."""
@@ -216,7 +216,7 @@ class Machine:
 
     @property
     def has_outgoing(self) -> bool:
-        """Would ``take_outgoing`` return something?"""
+        """Return whether ``take_outgoing`` would return something."""
         return bool(self._outgoing or self._flushers)
 
     def check(self) -> None:
@@ -232,13 +232,13 @@ class Machine:
     # --- what stacks and protocols call
 
     def enter(self, now: float | None = None) -> None:
-        """Begin a step. Every call from outside is a step."""
+        """Begin a step: every call from outside is one."""
         if now is not None and now > self.now:
             self.now = now
         self._depth += 1
 
     def leave(self) -> None:
-        """End a step. Work that was put off runs now."""
+        """End a step, and run work that was put off."""
         self._depth -= 1
         if self._depth == 0 and self._soon:
             self._run_soon()

@@ -1,9 +1,8 @@
 """The messages between a machine and its driver. Nothing else crosses that line.
 
 Out: things to do, executed in order by the driver (trio or simulated). In: things that happened.
-A ``handle`` is an int that the protocol chose with ``new_handle()``; only handles of accepted
-connections are chosen by the driver (negative numbers). Endpoints are ``(host, port)``, the host a
-numeric address.
+A ``handle`` is an int that the protocol chose with ``new_handle()``. The driver chooses only handles of accepted
+connections (negative numbers). Endpoints are ``(host, port)``, the host a numeric address.
 
     Bind -> Bound | BindFailed              a UDP socket, or a listening TCP socket
     JoinGroup -> Bound | BindFailed         a UDP socket that hears one multicast group
@@ -183,7 +182,7 @@ class Connected:
 
 @dataclass(frozen=True, slots=True)
 class ConnectFailed:
-    """The connection did not open. ``refused``: the host answered that nobody listens there."""
+    """The connection did not open. ``refused``: the host answered that no process listens there."""
 
     handle: Handle
     refused: bool
@@ -228,8 +227,8 @@ class Resolved:
 
 @dataclass(frozen=True, slots=True)
 class Consulted:
-    """The answer of a directory; with a ``problem``, nothing. The handle is gone. ``final``: it cannot work
-    before somebody mends what ``problem`` says."""
+    """The answer of a directory, or a ``problem`` without an answer. The handle is gone. ``final``: it cannot work
+    before somebody has solved the problem."""
 
     handle: Handle
     answer: Any

@@ -1,4 +1,4 @@
-"""A protocol: one layer of a stack. A machine, not a program.
+"""A protocol: one layer of a stack. It is a machine, not a program.
 
 Batches, events and timers come in; calls on its stack go out. It never awaits, sleeps, locks,
 opens a socket, or reads a clock or the global random generator.
@@ -224,7 +224,7 @@ class Protocol:
         return self.stack.name_of(member)
 
     def consume(self, batch: Batch) -> None:
-        """Give the flow-control credits of ``batch`` back, which this layer keeps to itself."""
+        """Give back the flow-control credits of ``batch``, which this layer does not pass on."""
         if batch.credits:
             self.pass_event_down(Consumed(batch.credits))
 
@@ -268,8 +268,8 @@ class Protocol:
         return self.stack.open_child(stack, cluster, owner, **options)
 
     def turn_away(self, cause: str, source: Source = None, count: int = 1) -> None:
-        """Counts, traces and tells that something from ``source`` was refused (doorkeeper.py). ``cause`` is one of
-        ``turns_away``. A refused message must not be in either."""
+        """Count, trace and report that something from ``source`` was refused (doorkeeper.py). ``cause`` is one of
+        ``turns_away``. Neither argument may contain the refused message."""
         if self._doorkeeper is None:
             self._doorkeeper = Doorkeeper(
                 self.name, self.machine, self.log, self.turns_away, owner=self

@@ -9,8 +9,8 @@ import traceback
 
 
 def said(error: BaseException) -> str:
-    """``ValueError: boom``. It never raises, and always has an encoding in UTF-8: a file name may have none, and
-    an error's own ``__str__`` may raise."""
+    """``ValueError: boom``. Return an error's text. It never raises, and always has an encoding in UTF-8: a file name
+    may have none, and an error's own ``__str__`` may raise."""
     kind, text = type(error).__name__, text_of(error)
     return plain(f"{kind}: {text}" if text else kind)
 
@@ -24,13 +24,13 @@ def text_of(error: BaseException) -> str:
 
 
 def plain(text: str) -> str:
-    """``text`` with escapes for what UTF-8 cannot say (lone surrogates)."""
+    """Return ``text`` with escapes for lone surrogates, which UTF-8 cannot encode."""
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def loggable(error: BaseException) -> BaseException:
-    """``error`` for ``exc_info``. A log file in UTF-8 cannot hold a lone surrogate: then an error of the same name
-    and traceback, with the text escaped."""
+    """``error`` for ``exc_info``. Return an error that a log file can hold. UTF-8 has no lone surrogates: for a text
+    with one, it is an error of the same name and traceback, with the text escaped."""
     text = "".join(traceback.format_exception(error))
     if text == plain(text):
         return error

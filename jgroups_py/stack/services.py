@@ -71,7 +71,7 @@ CHANNEL_NEEDS: Final = (TRANSPORT, VIEWS)
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """``problems``: why the stack cannot work. ``warnings``: what it will not do."""
+    """``problems``: reasons why the stack cannot work. ``warnings``: things that it will not do."""
 
     problems: tuple[ConfigError, ...]
     warnings: tuple[str, ...]
@@ -108,7 +108,7 @@ def build_whole(
     """``config.build`` of a stack that a channel can be opened on.
 
     Raises:
-        ConfigError: as ``build``; or what is missing or in the wrong place, the first with its place.
+        ConfigError: as ``build``; or protocols are missing or in the wrong place (the text has the place of the first).
     """
     unset = _unset(stack)
     built = [] if unset else build(stack, ignored=ignored)
@@ -125,15 +125,15 @@ def build_whole(
 
 
 def _who(layers: Sequence[_Layer], service: str) -> list[_Layer]:
-    """The layers that provide it."""
+    """Return the layers that provide it."""
     return [layer for layer in layers if service in layer.cls.provides]
 
 
 def _unmet(layers: Sequence[_Layer], kind: str, missing: dict[str, list[str]]) -> list[ConfigError]:
     """Find the services that the layers' ``kind`` (needs, wants) names and that are missing or on the wrong side.
 
-    A service is told once, for all who ask for it; ``missing`` has those that
-    were told before, and gets the others."""
+    A service is reported once, for all protocols that ask for it. ``missing`` has those that were reported before, and
+    gets the others."""
     found = []
     turned: dict[tuple[str, bool], list[_Layer]] = {}
     for index, layer in enumerate(layers):

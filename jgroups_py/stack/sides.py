@@ -1,8 +1,7 @@
 """The sides that a machine, a stack and its protocols show each other.
 
-A machine holds stacks, a stack holds protocols, and a protocol calls its stack and its machine. Each is
-written against what it sees here, so machine.py, protocol.py and stack.py import each other in one
-direction only.
+A machine holds stacks, a stack holds protocols, and a protocol calls its stack and its machine. Each is written against
+these interfaces, so machine.py, protocol.py and stack.py import each other in one direction only.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Checks that the pieces of large messages fit into the transport's packets.
 
-A piece that does not fit never leaves, and its receivers ask for it for ever. ``services.examine`` asks here.
+A piece that does not fit is never sent, and its receivers ask for it for ever. ``services.examine`` asks here.
 """
 
 from __future__ import annotations

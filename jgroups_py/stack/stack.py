@@ -114,7 +114,7 @@ class Stack:
         self.event_down(Disconnect())
 
     def close(self) -> None:
-        """Stops at once, without a word to the group. Closes sockets and child stacks."""
+        """Stop at once, without a message to the group, and close sockets and child stacks."""
         if self.closed:
             return
         self.closed = True

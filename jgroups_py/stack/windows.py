@@ -1,4 +1,4 @@
-"""Windows that work on runs: they store runs, put them in order, and know what to ask for.
+"""Windows that work on runs: they store runs, put them in order, and compute what to ask for.
 
     RunStore         Runs by first seqno, kept for retransmission, or until the gap before them closes.
     ReceiveWindow    Puts the runs of one sender in order, and hands every message out once.
@@ -37,7 +37,7 @@ _SPAN_BITS: Final = 64
 
 
 def cost(run: Batch) -> int:
-    """Bytes that it costs to keep a run."""
+    """Return the bytes that it costs to keep a run."""
     return run.length + _PER_RUN + _PER_MESSAGE * len(run.payloads)
 
 
@@ -52,7 +52,7 @@ class RunStore:
         self.count = 0
         """Messages stored."""
         self.size = 0
-        """Bytes that keeping them costs; see ``cost``."""
+        """The bytes that it costs to keep them; see ``cost``."""
         self._checked = (0, 0, 0, 0, 0)
 
     def __bool__(self) -> bool:
@@ -60,12 +60,12 @@ class RunStore:
 
     @property
     def first(self) -> int:
-        """The lowest seqno stored. There must be one."""
+        """Return the lowest stored seqno. There must be one."""
         return self.firsts[0]
 
     @property
     def last(self) -> int:
-        """The highest seqno stored, 0 if there is none."""
+        """Return the highest stored seqno, 0 if there is none."""
         if not self.firsts:
             return 0
         first = self.firsts[-1]
@@ -109,7 +109,7 @@ class RunStore:
         return run
 
     def between(self, low: int, high: int) -> Iterator[tuple[int, Batch]]:
-        """The runs that are stored of ``low .. high``, ascending, cut to fit."""
+        """Return the stored runs of ``low .. high``, ascending, cut to fit."""
         firsts = self.firsts
         for index in range(max(0, bisect_right(firsts, low) - 1), len(firsts)):
             first = firsts[index]
@@ -122,7 +122,7 @@ class RunStore:
                 yield first + start, run.slice(start, stop)
 
     def missing(self, low: int, high: int) -> list[Span]:
-        """Spans of ``low .. high`` that are not stored, ascending."""
+        """Return the spans of ``low .. high`` that are not stored, ascending."""
         spans: list[Span] = []
         firsts = self.firsts
         for index in range(max(0, bisect_right(firsts, low) - 1), len(firsts)):
@@ -137,7 +137,7 @@ class RunStore:
         return spans
 
     def drop_to(self, seqno: int) -> int:
-        """Forget the runs that end at or below ``seqno``. Return how many messages these were.
+        """Forget the runs that end at or below ``seqno``, and return how many messages these were.
 
         A run that goes on above it stays whole: cutting it would cost more than it frees.
         """
@@ -184,7 +184,7 @@ class RunStore:
             self._checked = (len(firsts), firsts[0], firsts[-1], self.count, self.size)
 
     def _check_from(self, index: int, count: int, size: int) -> None:
-        """``count``, ``size``: of the runs before ``index``."""
+        """Return count and size of the runs before ``index``."""
         runs = self.runs
         end = 0
         if index:
@@ -212,8 +212,8 @@ class ReceiveWindow:
 
     ``delivered``: everything up to here was handed out. ``known``: the highest seqno known to exist.
     ``pending``: runs that arrived beyond a gap. ``early``: those of them that were handed out already
-    (out-of-band messages, and own messages that are not looped back). ``passed``: numbers of early messages
-    that were forgotten since, and may come again.
+    (out-of-band messages, and own messages that are not looped back). ``passed``: numbers of early messages that were
+    forgotten meanwhile, and may come again.
     """
 
     __slots__ = ("closed", "delivered", "early", "known", "passed", "pending")
@@ -225,16 +225,16 @@ class ReceiveWindow:
         self.early: dict[int, None] = {}
         self.passed: frozenset[int] = frozenset()
         self.closed = False
-        """The owner sets it: nothing more is handed out."""
+        """The owner sets it: then nothing more is handed out."""
 
     @property
     def received(self) -> int:
-        """The highest seqno received."""
+        """The highest received seqno."""
         return max(self.delivered, self.pending.last)
 
     @property
     def has_gap(self) -> bool:
-        """A message that is known to exist has not come."""
+        """Return whether a message that is known to exist has not come."""
         return self.delivered + self.pending.count < self.known
 
     def add(self, first: int, run: Batch) -> list[tuple[int, Batch]]:
@@ -257,7 +257,7 @@ class ReceiveWindow:
         return pieces
 
     def fresh(self, pieces: list[tuple[int, Batch]]) -> list[Batch]:
-        """The new out-of-band messages that were not handed out before they were forgotten."""
+        """Return the new out-of-band messages. Those that were handed out and then forgotten are not among them."""
         if not self.passed:
             return [piece for _, piece in pieces]
         found = []
@@ -277,7 +277,7 @@ class ReceiveWindow:
         self.known = max(self.known, first + len(run.payloads) - 1)
 
     def next(self, last: int | None = None) -> Batch | None:
-        """The next run in order to hand out. None: there is none that begins up to ``last``."""
+        """Return the next run in order, to be handed out. None: no run begins up to ``last``."""
         while not self.closed and (last is None or self.delivered < last):
             run = self.pending.pop_at(self.delivered + 1)
             if run is None:
@@ -289,7 +289,7 @@ class ReceiveWindow:
         return None
 
     def count_early(self) -> None:
-        """Counts early messages that are next now as handed out, also while the window is closed."""
+        """Count early messages that are next now as handed out, even while the window is closed."""
         while (first := self.delivered + 1) in self.early:
             run = self.pending.pop_at(first)
             assert run is not None
@@ -339,7 +339,7 @@ class ReceiveWindow:
                     self.early[first + start] = None
 
     def missing(self, low: int | None = None) -> list[Span]:
-        """Spans that are known to exist and have not come, from ``low`` on (default: all)."""
+        """Return the spans that are known to exist and have not come, from ``low`` on (default: all)."""
         low = self.delivered + 1 if low is None else max(low, self.delivered + 1)
         return self.pending.missing(low, self.known) if low <= self.known else []
 
@@ -360,8 +360,8 @@ class ReceiveWindow:
 
 class GapClock:
     """Says when to ask for missing messages of one sender. Each is asked for once, ``delay`` after the gap was
-    seen. Then all that are missing are asked for after ``interval``, which doubles with each vain request. An answer that
-    stops is asked for again sooner: its rest was lost as well.
+    seen. Then all missing ones are asked for after ``interval``, which doubles with each vain request. After an answer
+    that stops, the clock asks again sooner: the rest of the answer was lost as well.
 
     ``factor_max``: the largest multiple of ``interval``.
     """
@@ -385,12 +385,13 @@ class GapClock:
         self.new_at: float | None = None
         self.again_at: float | None = None
         self.tries = 0
-        """Requests repeated since something came."""
+        """Requests that were repeated since the last answer."""
         self.seen_at = 0
         self.asked_at: float | None = None
-        """When something was asked for that no answer has come to yet."""
+        """The time of the first request that has no answer yet."""
         self.took = 0.0
-        """Seconds until an answer began. It falls by half at a time, so one answer to somebody else misleads little."""
+        """Seconds until an answer began. The value falls by half at most, so that one answer to another member's
+        request misleads little."""
 
     @property
     def deadline(self) -> float | None:
@@ -399,15 +400,16 @@ class GapClock:
         return self.new_at if self.again_at is None else min(self.new_at, self.again_at)
 
     def saw(self, known: int, at: float) -> bool:
-        """Something up to ``known`` is missing, and is to be asked for at ``at``. True: the deadline changed."""
+        """Note that a message up to ``known`` is missing, to be asked for at ``at``. Return whether the deadline
+        changed."""
         if known <= self.asked_to or (self.new_at is not None and self.new_at <= at):
             return False
         self.new_at = at
         return True
 
     def answered(self, now: float, delay: float) -> None:
-        """Something that was missing came. If no more comes within twice the time that an answer takes to begin, and ``delay``, the
-        rest is asked for again."""
+        """Note that a missing message came. If no more comes within ``delay`` plus twice the time that an answer takes
+        to begin, the rest is asked for again."""
         if self.again_at is None:
             return
         if self.asked_at is not None:
@@ -416,7 +418,7 @@ class GapClock:
         self.again_at = now + min(self.interval, 2 * self.took + delay)
 
     def due(self, window: ReceiveWindow, now: float, delay: float, limit: int) -> SeqnoList | None:
-        """The seqnos to ask for now, at most ``limit`` of them. None: nothing."""
+        """Return the seqnos to ask for now, at most ``limit`` of them. None: nothing."""
         if not window.has_gap:
             self.new_at = self.again_at = None
             self.tries = 0
@@ -426,7 +428,7 @@ class GapClock:
             self.tries = 0
         self.seen_at = window.delivered
         if self.again_at is not None and now >= self.again_at:
-            # After an answer nothing was in vain: the next request is repeated as the first one is.
+            # After an answer the count begins anew: the next request is repeated as the first one is.
             self.tries = 0 if self.asked_at is None else self.tries + 1
             self.again_at = now + self.interval * min(2**self.tries, self.factor_max)
             self.asked_to = window.delivered
@@ -459,7 +461,7 @@ def compact(run: Batch) -> Batch:
 
 
 def span_list(spans: Iterable[Span], limit: int) -> SeqnoList | None:
-    """The lowest ``limit`` seqnos of some ascending spans as a list. None: there are none."""
+    """Return the lowest ``limit`` seqnos of some ascending spans as a list. None: there are none."""
     bits = 0
     offset = top = None
     end = 0
@@ -479,7 +481,7 @@ def span_list(spans: Iterable[Span], limit: int) -> SeqnoList | None:
 
 
 def spans_of(seqnos: SeqnoList, limit: int) -> list[Span]:
-    """The spans of a list, ascending, at most ``limit`` seqnos of it.
+    """Return the spans of a list, ascending, with at most ``limit`` of its seqnos.
 
     Seqnos too far behind the first are left out, so that no list can be expensive.
     """

@@ -162,7 +162,7 @@ def _context(settings: TlsSettings, parts: _Parts, *, server: bool) -> ssl.SSLCo
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER if server else ssl.PROTOCOL_TLS_CLIENT)
     versions = [_VERSIONS[name] for name in settings.protocols]
     context.minimum_version, context.maximum_version = min(versions), max(versions)
-    # Members are known by their names and not by where they are: TlsDoor looks at those.
+    # Members are known by their names, not by their hosts: TlsDoor compares the names.
     context.check_hostname = False
     context.verify_mode = ssl.CERT_REQUIRED
     if server:
@@ -171,7 +171,7 @@ def _context(settings: TlsSettings, parts: _Parts, *, server: bool) -> ssl.SSLCo
             "WANT": ssl.CERT_OPTIONAL,
             "NONE": ssl.CERT_NONE,
         }[settings.client_auth]
-        # A session that is taken up again would keep a certificate that has expired since.
+        # A resumed session would keep a certificate that has expired meanwhile.
         context.num_tickets = 0
         context.options |= ssl.OP_NO_TICKET
     context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION

@@ -28,7 +28,7 @@ class CredentialsError(JGroupsError):
 
 
 def read_file(setting: str, path: str, *, secret: bool = False) -> bytes:
-    """Return what is in a file that ``setting`` names. One that is ``secret`` must not be open to everybody.
+    """Return the content of a file that ``setting`` names. A ``secret`` file must not be readable for everybody.
 
     Raises:
         CredentialsError: it cannot be read, is too large, or everybody may read it.

@@ -68,7 +68,7 @@ class TlsSession:
         """The other side has said that nothing more comes."""
 
     def start(self) -> bytes:
-        """Begin the handshake. Return what is to be sent; the accepting side has nothing to send yet."""
+        """Begin the handshake. Return the bytes to send; the accepting side has none yet."""
         self._shake()
         return self.take()
 
