@@ -35,7 +35,7 @@ def test_every_seed_of_the_note_has_a_file() -> None:
     table = (
         NOTE.read_text()
         .partition("## What seeds found")[2]
-        .partition("Some of what failed was right")[0]
+        .partition("Some failed runs were right")[0]
     )
     named = []
     for line in table.splitlines():
