@@ -12,6 +12,7 @@ from jgroups_py.aio.bridge import AsyncioHome, state_at
 from jgroups_py.aio.handle import Handle, forward
 from jgroups_py.blocking.bulk import items_together, one_item
 from jgroups_py.blocking.channel import ChannelOptions
+from jgroups_py.blocking.looks import ChannelLooks
 from jgroups_py.channel.channel import Channel as AsyncChannel
 from jgroups_py.channel.channel import Item
 from jgroups_py.channel.given import check_function
@@ -20,8 +21,7 @@ from jgroups_py.channel.state import StateProvider
 from jgroups_py.channel.values import ChannelStatistics
 from jgroups_py.errors import ChannelClosed, LocalProtocolError
 from jgroups_py.rpc import Rpc as AsyncRpc
-from jgroups_py.values.address import UUID, Address
-from jgroups_py.values.view import View
+from jgroups_py.values.address import Address
 
 R = TypeVar("R", AsyncChannel, AsyncRpc)
 
@@ -97,7 +97,7 @@ class ItemReader(Handle[R]):
                 self._kept.extend(call.value)
 
 
-class Channel(ItemReader[AsyncChannel]):
+class Channel(ItemReader[AsyncChannel], ChannelLooks):
     """A member of a group. Made by ``open_channel``."""
 
     _opened_with = "open_channel"
@@ -131,29 +131,6 @@ class Channel(ItemReader[AsyncChannel]):
         """Return the counters as they are now."""
         statistics: ChannelStatistics = await self._look(self._value.statistics)
         return statistics
-
-    @property
-    def name(self) -> str:
-        """The logical name of this member."""
-        return self._value.name
-
-    @property
-    def cluster(self) -> str:
-        return self._value.cluster
-
-    @property
-    def address(self) -> UUID:
-        """The address of this member; new each time a channel is opened."""
-        return self._value.address
-
-    @property
-    def view(self) -> View:
-        """The newest view; the stream may still hold messages from before it."""
-        return self._value.view
-
-    def name_of(self, member: Address | None) -> str:
-        """The logical name of a member; its address as text where the name is not known."""
-        return self._value.name_of(member)
 
 
 def _closed() -> ChannelClosed:

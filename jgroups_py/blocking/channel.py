@@ -14,6 +14,7 @@ import trio
 from jgroups_py.blocking.bulk import items_together, one_item
 from jgroups_py.blocking.call import ThreadCall
 from jgroups_py.blocking.handle import Handle
+from jgroups_py.blocking.looks import ChannelLooks
 from jgroups_py.channel import channel as async_channel
 from jgroups_py.channel.channel import Item
 from jgroups_py.channel.given import check_function
@@ -26,7 +27,7 @@ from jgroups_py.driver import Transport
 from jgroups_py.errors import ChannelClosed
 from jgroups_py.rpc import Rpc as AsyncRpc
 from jgroups_py.stack.machine import Trace
-from jgroups_py.values.address import UUID, Address
+from jgroups_py.values.address import Address
 from jgroups_py.values.turned_away import TurnedAway
 from jgroups_py.values.view import View
 
@@ -138,7 +139,7 @@ class ItemReader(Handle[R]):
         return items
 
 
-class Channel(ItemReader[async_channel.Channel]):
+class Channel(ItemReader[async_channel.Channel], ChannelLooks):
     """A member of a group. Made by ``open_channel``."""
 
     def __init__(self, opener: Callable[[], Any], cluster: str, timeout: float | None) -> None:
@@ -146,25 +147,6 @@ class Channel(ItemReader[async_channel.Channel]):
         self._reading = threading.RLock()
         super().__init__(f"channel of {cluster}", opener, _closed, timeout)
         self._what = f"channel {self.name} of {cluster}"
-
-    @property
-    def name(self) -> str:
-        """The logical name of this member."""
-        return self._value.name
-
-    @property
-    def cluster(self) -> str:
-        return self._value.cluster
-
-    @property
-    def address(self) -> UUID:
-        """The address of this member; new each time a channel is opened."""
-        return self._value.address
-
-    @property
-    def view(self) -> View:
-        """The newest view; the stream may still hold messages from before it."""
-        return self._value.view
 
     def wait_view(
         self, wanted: int | Callable[[View], bool], *, timeout: float | None = WAIT_SECONDS
@@ -181,10 +163,6 @@ class Channel(ItemReader[async_channel.Channel]):
         ``jgroups_py.Channel.wait_members``."""
         view: View = self._call(partial(self._value.wait_members, wanted, timeout=timeout))
         return view
-
-    def name_of(self, member: Address | None) -> str:
-        """The logical name of a member; its address as text where the name is not known."""
-        return self._value.name_of(member)
 
     def statistics(self) -> ChannelStatistics:
         """Return the counters as they are now."""

@@ -50,7 +50,7 @@ import os
 import struct
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, Self
 
 EVENTS = [
     "send",
@@ -98,6 +98,17 @@ PAYLOAD_MIN = _PAYLOAD.size
 """The least bytes of a drill's message."""
 
 
+class Hit(Protocol):
+    """One incarnation of a member, as far as a record or a course needs it."""
+
+    @property
+    def site(self) -> str: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def incarnation(self) -> int: ...
+
+
 class DrillRecord(NamedTuple):
     """One event. ``incarnation`` counts from 1; 0: the event has no member."""
 
@@ -109,6 +120,25 @@ class DrillRecord(NamedTuple):
     seqno: int | None = None
     detail: dict[str, Any] | None = None
     incarnation: int = 1
+
+    @classmethod
+    def of_member(
+        cls,
+        t: float,
+        who: Hit,
+        event: str,
+        origin: str | None = None,
+        seqno: int | None = None,
+        /,
+        **detail: Any,
+    ) -> Self:
+        """Return the record of what one incarnation of a member did or met."""
+        return cls(t, who.site, who.name, event, origin, seqno, detail or None, who.incarnation)
+
+    @classmethod
+    def of_many(cls, t: float, event: str, site: str | None = None, /, **detail: Any) -> Self:
+        """Return the record of what met several members: a site, or the groups that ``detail`` names."""
+        return cls(t, site, None, event, None, None, detail or None)
 
     def to_json(self) -> str:
         """Return the line, without its end."""

@@ -13,20 +13,12 @@ from typing import Any, Generic, Protocol, TypeVar
 import trio
 
 from jgroups_py.drill.file.plan import DrillPlan, PlannedEvent
+from jgroups_py.drill.log import Hit
 from jgroups_py.drill.run.resolve import DrillError, groups, resolve
 from jgroups_py.drill.run.runner import Progress
 
 Sides = list[list[tuple[str, str]]]
 """The sides of a partition, by (site, name)."""
-
-
-class Hit(Protocol):
-    """One incarnation of a member, as far as a course needs it."""
-
-    @property
-    def site(self) -> str: ...
-    @property
-    def name(self) -> str: ...
 
 
 M = TypeVar("M", bound=Hit)

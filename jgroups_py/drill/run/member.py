@@ -134,17 +134,7 @@ class DrillMember:
     def record(
         self, event: str, origin: str | None = None, seqno: int | None = None, **detail: Any
     ) -> DrillRecord:
-        task = self.task
-        return DrillRecord(
-            time.monotonic(),
-            task.site,
-            task.name,
-            event,
-            origin,
-            seqno,
-            detail or None,
-            task.incarnation,
-        )
+        return DrillRecord.of_member(time.monotonic(), self.task, event, origin, seqno, **detail)
 
     # the course of it
 

@@ -430,23 +430,10 @@ class RealDrill(TrioCourse[Process]):
     # faults
 
     def _fault(self, event: str, member: Process, **detail: Any) -> None:
-        self._records.append(
-            DrillRecord(
-                time.monotonic(),
-                member.site,
-                member.name,
-                event,
-                None,
-                None,
-                detail or None,
-                member.incarnation,
-            )
-        )
+        self._records.append(DrillRecord.of_member(time.monotonic(), member, event, **detail))
 
     def _note(self, event: str, site: str | None = None, **detail: Any) -> None:
-        self._records.append(
-            DrillRecord(time.monotonic(), site, None, event, None, None, detail or None)
-        )
+        self._records.append(DrillRecord.of_many(time.monotonic(), event, site, **detail))
 
     async def _end(self, member: Process, how: str, **detail: Any) -> None:
         member.gone = True
@@ -553,14 +540,10 @@ class RealDrill(TrioCourse[Process]):
     def _bridge_views(self) -> Iterator[DrillRecord]:
         for t, member, number, addresses in sorted(self._bridge_records, key=lambda r: r[0]):
             known = [self._bridge_address[a] for a in addresses if a in self._bridge_address]
-            detail = {
-                "id": number,
-                "members": [f"{peer.site}.{peer.origin}" for peer in known],
-                "bridge": True,
-                "sites": [peer.site for peer in known],
-            }
-            yield DrillRecord(
-                t, member.site, member.name, "view", None, None, detail, member.incarnation
+            names = [f"{peer.site}.{peer.origin}" for peer in known]
+            sites = [peer.site for peer in known]
+            yield DrillRecord.of_member(
+                t, member, "view", id=number, members=names, bridge=True, sites=sites
             )
 
 

@@ -236,21 +236,10 @@ class Simulation(Course[Member]):
     ) -> None:
         if self._over:
             return
-        self.records.append(
-            DrillRecord(
-                self.now,
-                member.site,
-                member.name,
-                event,
-                origin,
-                seqno,
-                detail or None,
-                member.incarnation,
-            )
-        )
+        self.records.append(DrillRecord.of_member(self.now, member, event, origin, seqno, **detail))
 
     def _note(self, event: str, site: str | None = None, **detail: Any) -> None:
-        self.records.append(DrillRecord(self.now, site, None, event, None, None, detail or None))
+        self.records.append(DrillRecord.of_many(self.now, event, site, **detail))
 
     def _name(self, address: Address) -> str:
         who = self._who.get(address)

@@ -303,21 +303,10 @@ class TrioSimulation(TrioCourse[M]):
     ) -> None:
         if member.gone and event not in ("crash", "vanish", "leave"):
             return
-        self.records.append(
-            DrillRecord(
-                self.now,
-                member.site,
-                member.name,
-                event,
-                origin,
-                seqno,
-                detail or None,
-                member.incarnation,
-            )
-        )
+        self.records.append(DrillRecord.of_member(self.now, member, event, origin, seqno, **detail))
 
     def _note(self, event: str, site: str | None = None, **detail: Any) -> None:
-        self.records.append(DrillRecord(self.now, site, None, event, None, None, detail or None))
+        self.records.append(DrillRecord.of_many(self.now, event, site, **detail))
 
     def _on_view(self, member: M, view: View) -> None:
         assert member.channel is not None

@@ -18,15 +18,14 @@ from typing import Any, Final
 import psutil
 import trio
 
-from jgroups_py.drill.file.plan import PlannedEvent
 from jgroups_py.drill.judge import verdict as judge
 from jgroups_py.drill.judge.evidence import Evidence
 from jgroups_py.drill.run.port_block import port_block
 from jgroups_py.drill.run.real import Process, RealDrill, _single
-from jgroups_py.drill.run.resolve import DrillError
 from jgroups_py.drill.run.runner import Progress
 from jgroups_py.drill.soak.plan import Cycle, SoakPlan
 from jgroups_py.drill.soak.samples import SoakRun, SoakSample
+from jgroups_py.drill.soak.strikes import SparingCourse
 
 ANSWER_SECONDS: Final = 10.0
 """How long a process may take to report its tables."""
@@ -63,7 +62,7 @@ def run_real(plan: SoakPlan, progress: Progress) -> SoakRun:
     return run
 
 
-class LongDrill(RealDrill):
+class LongDrill(SparingCourse[Process], RealDrill):
     """A real drill of drawn cycles. A fallen member comes back."""
 
     start_seconds = 120.0
@@ -109,22 +108,6 @@ class LongDrill(RealDrill):
             super()._heard(member, told)
 
     # --- faults
-
-    async def _strike(self, event: PlannedEvent) -> None:
-        try:
-            await self._fire(event)
-        except DrillError:
-            self.result.count("nobody there")  # it is absent already
-        else:
-            self.result.count(event.fault)
-
-    async def _hit(self, event: PlannedEvent, site: str, name: str) -> None:
-        if not self._members[site, name].gone:
-            await super()._hit(event, site, name)
-
-    async def _fail_site(self, event: PlannedEvent, site: str) -> None:
-        if self._living()[site]:
-            await super()._fail_site(event, site)
 
     async def _bring_back(self, site: str) -> None:
         """Start all absent members of the site again."""

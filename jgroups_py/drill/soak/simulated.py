@@ -17,12 +17,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from jgroups_py.drill.file import stacks
-from jgroups_py.drill.file.plan import PlannedEvent
-from jgroups_py.drill.run.resolve import DrillError
 from jgroups_py.drill.run.runner import Progress
 from jgroups_py.drill.run.simulated import Simulation
 from jgroups_py.drill.soak.plan import Cycle, SoakPlan
 from jgroups_py.drill.soak.samples import PROCESS, SoakRun, SoakSample, plain
+from jgroups_py.drill.soak.strikes import SparingCourse
 from jgroups_py.drill.soak.tables import counted, of_process, roots_of, walk
 from jgroups_py.testing.check.relay_oracle import RelayOracle
 from jgroups_py.testing.sim import Member, World
@@ -72,7 +71,7 @@ def run_simulated(
     return result
 
 
-class LongSimulation(Simulation):
+class LongSimulation(SparingCourse[Member], Simulation):
     """A simulated drill without end and without records."""
 
     def __init__(
@@ -151,22 +150,6 @@ class LongSimulation(Simulation):
 
     def _runs(self, member: Member) -> bool:
         return member.alive and member not in self._leaving
-
-    async def _strike(self, event: PlannedEvent) -> None:
-        try:
-            await self._fire(event)
-        except DrillError:
-            self.result.count("nobody there")  # it is absent already
-        else:
-            self.result.count(event.fault)
-
-    async def _hit(self, event: PlannedEvent, site: str, name: str) -> None:
-        if self._runs(self.world.member(name, site)):
-            await super()._hit(event, site, name)
-
-    async def _fail_site(self, event: PlannedEvent, site: str) -> None:
-        if self._living()[site]:
-            await super()._fail_site(event, site)
 
     def _bring_back(self, site: str) -> None:
         """Start all absent members of the site again."""
