@@ -2,6 +2,7 @@
 
     lab.py         what a back end has to offer, and what a run shows
     many.py        many seeds on all cores          pool.py   jobs over processes
+    case_text.py   a case as JSON, and back
     shrink.py      a smaller case                   back_ends.py   which back ends there are, files of all kinds
     stacks/        whole clusters of any stack      caches/   callers of caches
     buddies/       the machine of buddy replication alone

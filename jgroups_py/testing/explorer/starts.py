@@ -18,6 +18,7 @@ import msgspec
 
 from jgroups_py.errors import ConfigError
 from jgroups_py.testing.check.violation import Violation, violations_in
+from jgroups_py.testing.explorer.case_text import read_as, written
 from jgroups_py.testing.explorer.lab import ANYTHING, BackEnd, RunOutcome, Size
 from jgroups_py.testing.explorer.shrink import parts, proposed
 from jgroups_py.testing.sim.member import Member
@@ -203,13 +204,10 @@ class Starts(BackEnd[StartsPlan]):
         return StartsRun(case).play()
 
     def write(self, case: StartsPlan) -> str:
-        return msgspec.json.format(msgspec.json.encode(case), indent=1).decode() + "\n"
+        return written(case)
 
     def read(self, text: str, file: str) -> StartsPlan:
-        try:
-            plan = msgspec.json.decode(text, type=StartsPlan)
-        except msgspec.MsgspecError as error:
-            raise ConfigError(f"not a plan of starts: {error}", file=file) from None
+        plan = read_as(StartsPlan, text, file, "a plan of starts")
         names = [one.name for one in plan.starts]
         if len(set(names)) < len(names) or not set(names) <= set(NAMES):
             raise ConfigError(f"starts: names {', '.join(NAMES)}, each once", file=file)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import msgspec
-
 from jgroups_py.buckets.errors import BucketError
 from jgroups_py.errors import ConfigError
 from jgroups_py.testing.check.violation import violation_of
 from jgroups_py.testing.explorer.buckets.schedule import FAULTS, KIND, BucketCase, draw, play
+from jgroups_py.testing.explorer.case_text import read_as, written
 from jgroups_py.testing.explorer.lab import ANYTHING, BackEnd, RunOutcome, Size
 from jgroups_py.testing.explorer.shrink import parts
 
@@ -39,13 +38,10 @@ class Buckets(BackEnd[BucketCase]):
         )
 
     def write(self, case: BucketCase) -> str:
-        return msgspec.json.format(msgspec.json.encode(case), indent=1).decode() + "\n"
+        return written(case)
 
     def read(self, text: str, file: str) -> BucketCase:
-        try:
-            case = msgspec.json.decode(text, type=BucketCase)
-        except msgspec.MsgspecError as error:
-            raise ConfigError(f"not a schedule of buckets: {error}", file=file) from None
+        case = read_as(BucketCase, text, file, "a schedule of buckets")
         for _, fault in case.faults:
             if fault not in FAULTS:
                 known = ", ".join(dict.fromkeys(FAULTS))

@@ -8,7 +8,8 @@ import msgspec
 from msgspec import Meta
 
 from jgroups_py.errors import ConfigError
-from jgroups_py.testing.explorer.stacks.schedule import LENGTH_MAX, Link, Name, Seconds
+from jgroups_py.testing.explorer.case_text import read_as, written
+from jgroups_py.testing.explorer.stacks.schedule import Link, Name, Seconds
 
 BackEnd = Literal["local", "replicated", "buddy"]
 Doing = Literal[
@@ -89,17 +90,12 @@ class CacheSchedule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     faults: Annotated[tuple[CacheFault, ...], Meta(max_length=FAULTS_MAX)] = ()
 
     def to_json(self) -> str:
-        return msgspec.json.format(msgspec.json.encode(self), indent=1).decode() + "\n"
+        return written(self)
 
 
 def from_json(text: str, file: str) -> CacheSchedule:
     """Raises ``ConfigError`` naming ``file`` if ``text`` is not a schedule."""
-    if len(text) > LENGTH_MAX:
-        raise ConfigError(f"too long for a schedule (at most {LENGTH_MAX} characters)", file=file)
-    try:
-        schedule = msgspec.json.decode(text, type=CacheSchedule)
-    except msgspec.DecodeError as error:
-        raise ConfigError(f"not a schedule: {error}", file=file) from None
+    schedule = read_as(CacheSchedule, text, file)
     known = ", ".join(schedule.members)
     for at, caller in enumerate(schedule.callers):
         if caller.member not in schedule.members:

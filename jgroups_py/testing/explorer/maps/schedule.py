@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import random
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
 from jgroups_py.errors import ConfigError
 from jgroups_py.maps.rules import LAST_WRITER, ConflictRule, Maximum, PnCounter, Union
 from jgroups_py.testing.check.violation import Violated, violations_in
+from jgroups_py.testing.explorer.case_text import read_as, written
 from jgroups_py.testing.explorer.lab import RunOutcome
 from jgroups_py.testing.explorer.maps.world import ExploredHost, MapWorld
 
@@ -218,10 +219,7 @@ def judge(hosts: list[ExploredHost]) -> None:
 
 def parse(text: str, file: str) -> MapSchedule:
     """Raises ConfigError."""
-    try:
-        schedule = msgspec.json.decode(text, type=MapSchedule)
-    except msgspec.MsgspecError as error:
-        raise ConfigError(f"not a schedule of maps: {error}", file=file) from None
+    schedule = read_as(MapSchedule, text, file, "a schedule of maps")
     if schedule.setting.rule not in RULES:
         raise ConfigError(
             f"rule: one of {', '.join(RULES)}, not {schedule.setting.rule!r}", file=file
@@ -232,5 +230,4 @@ def parse(text: str, file: str) -> MapSchedule:
 
 
 def dump(schedule: MapSchedule) -> str:
-    plain: Any = msgspec.to_builtins(schedule)
-    return msgspec.json.format(msgspec.json.encode(plain), indent=1).decode() + "\n"
+    return written(msgspec.to_builtins(schedule))

@@ -8,17 +8,17 @@ All times are seconds. ``Step.at`` counts from the moment everybody has been sta
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Final, Literal
 
 import msgspec
 from msgspec import Meta
 
 from jgroups_py.errors import ConfigError
-from jgroups_py.testing.explorer.lab import MEMBERS_MAX
+from jgroups_py.testing.explorer.case_text import SHOWN_MAX, read_as, written
+from jgroups_py.testing.explorer.lab import MEMBERS_MAX, text_of
 
 Kind = Literal[
     "crash",
@@ -40,10 +40,6 @@ Kind = Literal[
 To = Literal["all", "one", "oob"]
 Rest = Literal["crash", "vanish", "pause", "cut", "deaf", "mute"]
 
-SHOWN_MAX: Final = 40
-"""Characters of a value, names of a list, in an error."""
-LENGTH_MAX: Final = 1_000_000
-"""Characters of a schedule's file."""
 STEPS_MAX: Final = 1000
 SECONDS_MAX: Final = 100_000.0
 LATENCY_MAX: Final = 60.0
@@ -182,17 +178,12 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         return "relay" in self.stack
 
     def to_json(self) -> str:
-        return msgspec.json.format(msgspec.json.encode(self), indent=1).decode() + "\n"
+        return written(self)
 
 
 def from_json(text: str, file: str) -> Schedule:
     """Raises ``ConfigError`` naming ``file`` if ``text`` is not a schedule."""
-    if len(text) > LENGTH_MAX:
-        raise ConfigError(f"too long for a schedule (at most {LENGTH_MAX} characters)", file=file)
-    try:
-        schedule = msgspec.json.decode(text, type=Schedule)
-    except msgspec.DecodeError as error:
-        raise ConfigError(f"not a schedule: {error}{_found(text, error)}", file=file) from None
+    schedule = read_as(Schedule, text, file)
     problem = _problem(schedule)
     if problem is not None:
         raise ConfigError(problem, file=file)
@@ -201,25 +192,7 @@ def from_json(text: str, file: str) -> Schedule:
 
 def load(file: Path) -> Schedule:
     """Raises ``ConfigError``, ``OSError``."""
-    try:
-        text = file.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise ConfigError(f"not a schedule: {error}", file=str(file)) from None
-    return from_json(text, str(file))
-
-
-def _found(text: str, error: msgspec.DecodeError) -> str:
-    """The value at the place that ``error`` speaks of."""
-    place = re.search(r" - at `\$(.+)`$", str(error))
-    if place is None:
-        return ""
-    value: Any = msgspec.json.decode(text)
-    try:
-        for key, index in re.findall(r"\.(\w+)|\[(\d+)\]", place[1]):
-            value = value[key] if key else value[int(index)]
-    except (KeyError, IndexError, TypeError):
-        return ""
-    return f"; there is {str(value)[:SHOWN_MAX]!r}" if not isinstance(value, dict | list) else ""
+    return from_json(text_of(file), str(file))
 
 
 def _problem(schedule: Schedule) -> str | None:
