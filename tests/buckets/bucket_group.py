@@ -8,6 +8,7 @@ from typing import Any
 
 import trio
 from seed_instance import PLACEMENT, seed_settings
+from split_group import SplitGroup
 from split_network import SplitNetwork
 
 from jgroups_py.buckets import Request
@@ -20,14 +21,10 @@ from jgroups_py.buckets.plugin import Plugin
 from jgroups_py.testing.explorer.buckets.ledger import ledger
 
 
-class Group:
-    """Members on one network. ``kill`` is a crash for the others."""
-
+class Group(SplitGroup[BucketNode]):
     def __init__(self, nursery: trio.Nursery, plugin: Plugin, **settings: Any) -> None:
-        self._nursery, self.plugin, self.settings = nursery, plugin, seed_settings(**settings)
-        self.network = SplitNetwork()
-        self.nodes: dict[str, BucketNode] = {}
-        self._scopes: dict[str, trio.CancelScope] = {}
+        super().__init__(nursery)
+        self.plugin, self.settings = plugin, seed_settings(**settings)
 
     async def start(
         self,
@@ -39,41 +36,19 @@ class Group:
     ) -> BucketNode:
         """``parts``, ``plugin``: others than usual, such as another version beside the old one."""
         usual = NodeParts(node=name) if client else NodeParts.of(name, self.settings)
-        await self._nursery.start(self._run, name, parts or usual, plugin or self.plugin)
-        return self.nodes[name]
-
-    async def _run(
-        self,
-        name: str,
-        parts: NodeParts,
-        plugin: Plugin,
-        *,
-        task_status: trio.TaskStatus[None],
-    ) -> None:
-        with trio.CancelScope() as self._scopes[name]:
-            async with open_buckets(
-                "sim.xml",
-                cluster="test",
-                name=name,
-                plugin=plugin,
-                settings=self.settings,
-                parts=parts,
-                placement=PLACEMENT,
-                attributes=FAST_DETECTION,
-                transport=self.network,
-                wall=trio.current_time,
-            ) as node:
-                self.nodes[name] = node
-                task_status.started()
-                await trio.sleep_forever()
-
-    def cut(self, *names: str) -> None:
-        """These hear the others no more, nor the others them. Without names all hear each other again."""
-        self.network.side = {id(self.nodes[name].channel.driver) for name in names}
-
-    def kill(self, name: str) -> None:
-        self.nodes.pop(name).channel.driver.close_all()
-        self._scopes[name].cancel()
+        opening = open_buckets(
+            "sim.xml",
+            cluster="test",
+            name=name,
+            plugin=plugin or self.plugin,
+            settings=self.settings,
+            parts=parts or usual,
+            placement=PLACEMENT,
+            attributes=FAST_DETECTION,
+            transport=self.network,
+            wall=trio.current_time,
+        )
+        return await self._begin(name, opening)
 
     async def stop(self, name: str) -> None:
         """Leave the group."""

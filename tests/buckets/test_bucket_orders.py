@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import trio
-from split_network import SplitNetwork
+from split_group import SplitGroup
 
 from jgroups_py.buckets import Cep, Refused, Request
 from jgroups_py.buckets.administration import carry_out, open_administrator, wait_for_instance
@@ -201,33 +201,22 @@ def test_a_pair_whose_copies_are_lost_gets_no_orders_when_the_node_is_back() -> 
 # --- on channels, in memory
 
 
-class Nodes:
+class Nodes(SplitGroup[BucketNode]):
     """Nodes of a deployment on a network in memory."""
 
     def __init__(self, nursery: trio.Nursery, deployment: Deployment) -> None:
-        self.deployment, self.network, self._nursery = deployment, SplitNetwork(), nursery
-        self.nodes: dict[str, BucketNode] = {}
-        self._scopes: dict[str, trio.CancelScope] = {}
+        super().__init__(nursery)
+        self.deployment = deployment
 
     async def start(self, name: str) -> None:
-        await self._nursery.start(self._run, name)
-
-    async def _run(self, name: str, *, task_status: trio.TaskStatus[None]) -> None:
-        with trio.CancelScope() as self._scopes[name]:
-            async with open_deployed(
-                self.deployment,
-                name,
-                plugin=ledger(),
-                transport=self.network,
-                wall=trio.current_time,
-            ) as node:
-                self.nodes[name] = node
-                task_status.started()
-                await trio.sleep_forever()
-
-    def kill(self, name: str) -> None:
-        self.nodes.pop(name).channel.driver.close_all()
-        self._scopes[name].cancel()
+        opening = open_deployed(
+            self.deployment,
+            name,
+            plugin=ledger(),
+            transport=self.network,
+            wall=trio.current_time,
+        )
+        await self._begin(name, opening)
 
     @asynccontextmanager
     async def administrator(self) -> AsyncIterator[BucketNode]:

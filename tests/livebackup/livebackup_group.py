@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import trio
-from split_network import SplitNetwork
+from split_group import SplitGroup
 
 from jgroups_py.livebackup import (
     Every,
@@ -179,14 +179,10 @@ KINDS = (Session, Queue, PostOffice, Counter)
 OPERATIONS = (bind, send, put, slow_put, put_both, move, require, add, draw, expire, page, put_all)
 
 
-class Group:
-    """Nodes on one network. ``kill`` is a crash for the others."""
-
+class Group(SplitGroup[LiveBackupNode]):
     def __init__(self, nursery: trio.Nursery, settings: LiveBackupSettings, **options: Any) -> None:
-        self._nursery, self._settings, self._options = nursery, settings, options
-        self.network = SplitNetwork()
-        self.nodes: dict[str, LiveBackupNode] = {}
-        self._scopes: dict[str, trio.CancelScope] = {}
+        super().__init__(nursery)
+        self._settings, self._options = settings, options
         self.also()
 
     def also(self, kinds: Any = (), operations: Any = ()) -> None:
@@ -195,8 +191,18 @@ class Group:
 
     async def open(self, name: str) -> LiveBackupNode:
         """Start a node and wait for nothing."""
-        await self._nursery.start(self._run, name)
-        return self.nodes[name]
+        opening = open_livebackup(
+            "sim.xml",
+            cluster="test",
+            name=name,
+            kinds=self._kinds,
+            operations=self._operations,
+            settings=self._settings,
+            transport=self.network,
+            wall=trio.current_time,
+            **self._options,
+        )
+        return await self._begin(name, opening)
 
     async def start(self, names: str) -> list[LiveBackupNode]:
         """Returns the live node first. On a busy machine two may be alone at first, and any of them stays live."""
@@ -208,32 +214,6 @@ class Group:
         await self.settled()
         found = [self.nodes[name] for name in names]
         return sorted(found, key=lambda node: node.role != "live")
-
-    async def _run(self, name: str, *, task_status: trio.TaskStatus[None]) -> None:
-        with trio.CancelScope() as self._scopes[name]:
-            async with open_livebackup(
-                "sim.xml",
-                cluster="test",
-                name=name,
-                kinds=self._kinds,
-                operations=self._operations,
-                settings=self._settings,
-                transport=self.network,
-                wall=trio.current_time,
-                **self._options,
-            ) as node:
-                self.nodes[name] = node
-                task_status.started()
-                await trio.sleep_forever()
-
-    def cut(self, *names: str) -> None:
-        """These hear the others no more, nor the others them. Without names all hear each other again."""
-        self.network.side = {id(self.nodes[name].channel.driver) for name in names}
-
-    def kill(self, name: str) -> None:
-        """No goodbye, and nothing that it had not sent yet."""
-        self.nodes.pop(name).channel.driver.close_all()
-        self._scopes[name].cancel()
 
     @property
     def live(self) -> LiveBackupNode:

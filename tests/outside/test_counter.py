@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 import trio
+from cache_peers import cache_file, go_on, peers, said
 from counting import HOW, KEY, PATH
 
 from jgroups_py import MemoryNetwork
 from jgroups_py.cache import TreeCache, open_tree_cache
-from jgroups_py.config.settings import load_stack, with_attributes
-from jgroups_py.config.write import to_xml
-from jgroups_py.tools.commands.mperf_ports import private_attributes
 
 IN_MEMORY = {"cache.stack": "sim.xml"}
 TASKS, TIMES = 10, 30
@@ -59,37 +56,12 @@ async def test_no_increment_is_lost_in_memory(
 
 
 @contextmanager
-def peers(folder: Path, how: str, tasks: int, times: int) -> Iterator[list[subprocess.Popen[str]]]:
-    """Three processes over TCP on loopback."""
-    stack, file = folder / "stack.xml", folder / "cache.yaml"
-    config = load_stack("tcp.xml")
-    stack.write_text(to_xml(with_attributes(config, private_attributes(config, 3))))
-    file.write_text(f"cache: {{CacheMode: REPL_SYNC, ClusterName: shop, ClusterConfig: {stack}}}")
-    command = [sys.executable, str(Path(__file__).parent / "counting_peer.py"), str(file)]
-    with ExitStack() as cleanup:
-        found = []
-        for name in "ABC":
-            peer = subprocess.Popen(
-                [*command, name, how, "3", str(tasks), str(times)],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                text=True,
-            )
-            cleanup.enter_context(peer)
-            cleanup.callback(peer.kill)
-            found.append(peer)
-        yield found
-
-
-def said(peer: subprocess.Popen[str]) -> str:
-    assert peer.stdout is not None
-    return peer.stdout.readline().strip()
-
-
-def told(peer: subprocess.Popen[str]) -> None:
-    assert peer.stdin is not None
-    peer.stdin.write("\n")
-    peer.stdin.flush()
+def counting(folder: Path, how: str, tasks: int) -> Iterator[list[subprocess.Popen[str]]]:
+    """Three processes."""
+    program, file = Path(__file__).parent / "counting_peer.py", cache_file(folder, 3)
+    rest = [how, "3", str(tasks), str(TIMES)]
+    with peers({name: [str(program), str(file), name, *rest] for name in "ABC"}) as found:
+        yield list(found.values())
 
 
 @pytest.mark.sockets
@@ -97,14 +69,14 @@ def told(peer: subprocess.Popen[str]) -> None:
 @pytest.mark.parametrize("tasks", [1, TASKS])
 @pytest.mark.parametrize("how", HOW)
 def test_no_increment_is_lost_between_processes(how: str, tasks: int, tmp_path: Path) -> None:
-    with peers(tmp_path, how, tasks, TIMES) as found:
+    with counting(tmp_path, how, tasks) as found:
         for peer in found:
             assert said(peer) == "ready"
         for peer in found:
-            told(peer)
+            go_on(peer)
         conflicts = sum(int(said(peer).split()[0]) for peer in found)
         for peer in found:
-            told(peer)
+            go_on(peer)
         writes = 3 * tasks * TIMES
         assert [said(peer) for peer in found] == [str(writes)] * 3
         assert how not in QUEUED or conflicts <= writes, conflicts

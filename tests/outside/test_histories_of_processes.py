@@ -8,19 +8,16 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+from cache_peers import cache_file, go_on, peers, said
 
-from jgroups_py.config.settings import load_stack, with_attributes
-from jgroups_py.config.write import to_xml
 from jgroups_py.testing import NEVER, UNKNOWN, Call, Nodes, Operation, check_history
-from jgroups_py.tools.commands.mperf_ports import private_attributes
 
 CALLERS, STEPS = 3, 40
 KILLED = "C"
@@ -36,44 +33,15 @@ CACHES = {
 
 
 @contextmanager
-def peers(folder: Path, kind: str, seed: int) -> Iterator[dict[str, subprocess.Popen[str]]]:
-    """Three processes over TCP on loopback."""
-    stack, file = folder / "stack.xml", folder / "cache.yaml"
-    config = load_stack("tcp.xml")
-    stack.write_text(to_xml(with_attributes(config, private_attributes(config, 3))))
-    file.write_text(
-        f"cache:\n  CacheMode: REPL_SYNC\n  ClusterName: shop\n  ClusterConfig: {stack}{CACHES[kind]}\n"
-    )
-    with ExitStack() as cleanup:
-        found = {}
-        for name in "ABC":
-            command = [
-                sys.executable,
-                str(Path(__file__).parent / "history_peer.py"),
-                str(file),
-                name,
-            ]
-            peer = subprocess.Popen(
-                [*command, "3", str(CALLERS), str(STEPS), str(seed), str(folder / name)],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                text=True,
-            )
-            cleanup.enter_context(peer)
-            cleanup.callback(peer.kill)
-            found[name] = peer
+def callers(folder: Path, kind: str, seed: int) -> Iterator[dict[str, subprocess.Popen[str]]]:
+    """Three processes."""
+    program, file = Path(__file__).parent / "history_peer.py", cache_file(folder, 3, CACHES[kind])
+    numbers = ["3", str(CALLERS), str(STEPS), str(seed)]
+    commands = {
+        name: [str(program), str(file), name, *numbers, str(folder / name)] for name in "ABC"
+    }
+    with peers(commands) as found:
         yield found
-
-
-def said(peer: subprocess.Popen[str]) -> str:
-    assert peer.stdout is not None
-    return peer.stdout.readline().strip()
-
-
-def told(peer: subprocess.Popen[str]) -> None:
-    assert peer.stdin is not None
-    peer.stdin.write("\n")
-    peer.stdin.flush()
 
 
 def path_of(text: str) -> tuple[str, ...]:
@@ -141,18 +109,18 @@ def history_of(files: Sequence[Path], kind: str, killed: str) -> list[Operation]
 
 
 def run(folder: Path, kind: str, seed: int, *, kill: bool) -> list[Operation]:
-    with peers(folder, kind, seed) as found:
+    with callers(folder, kind, seed) as found:
         for peer in found.values():
             assert said(peer) == "ready"
         for peer in found.values():
-            told(peer)
+            go_on(peer)
         if kill:
             time.sleep(0.15)
             found.pop(KILLED).kill()
         for peer in found.values():
             assert said(peer) == "done"
         for peer in found.values():
-            told(peer)
+            go_on(peer)
         for peer in found.values():
             assert said(peer) == "read 0"
     return history_of([folder / name for name in "ABC"], kind, KILLED if kill else "-")
