@@ -15,17 +15,18 @@ import pytest
 from commands import run_here
 
 from jgroups_py.config.settings import load_stack
-from jgroups_py.tools.commands.mperf_ports import private_attributes
-from jgroups_py.tools.commands.mperf_run import (
+from jgroups_py.tools.commands.mperf_load import (
     HEAD,
     SEQNO_BITS,
     SIZE_MIN,
-    Check,
-    MperfPlan,
+    SMALL_BETWEEN_HUGE,
     Payloads,
-    has_fault,
-    summary,
+    SlowTaker,
+    mean_size,
+    payloads,
 )
+from jgroups_py.tools.commands.mperf_ports import private_attributes
+from jgroups_py.tools.commands.mperf_run import Check, MperfPlan, has_fault, summary
 
 KEYS = [
     "stack",
@@ -40,6 +41,8 @@ KEYS = [
     "lost",
     "per_member",
     "delivered_per_s_per_member",
+    "least_window_per_s",
+    "view_changes",
     "mb_per_s_per_member",
     "cpu_us_per_message",
 ]

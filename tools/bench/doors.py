@@ -31,6 +31,7 @@ from jgroups_py.channel.open import configure
 from jgroups_py.tools.bench.cells import cell
 from jgroups_py.tools.bench.door_stacks import DOORS, STACKS, DoorStacks, doors_of
 from jgroups_py.tools.commands import mperf_run, rpcperf_run
+from jgroups_py.tools.commands.mperf_load import SIZE_MIN
 from jgroups_py.tools.commands.mperf_ports import private_attributes
 
 NONE: Final = DOORS[0]
@@ -166,10 +167,8 @@ def main() -> int:
     parser.add_argument("--json", metavar="FILE", help="write the result there, too")
     arguments = parser.parse_args()
     sizes = tuple(arguments.size or SIZES)
-    if arguments.seconds <= 0 or arguments.runs < 1 or min(sizes) < mperf_run.SIZE_MIN:
-        parser.error(
-            f"--seconds and --runs are more than 0, --size is {mperf_run.SIZE_MIN} or more"
-        )
+    if arguments.seconds <= 0 or arguments.runs < 1 or min(sizes) < SIZE_MIN:
+        parser.error(f"--seconds and --runs are more than 0, --size is {SIZE_MIN} or more")
     plan = DoorsPlan(
         tuple(arguments.stack or STACKS),
         sizes,

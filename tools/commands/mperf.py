@@ -9,8 +9,9 @@ from typing import Any
 import click
 
 from jgroups_py.channel.open import configure
+from jgroups_py.tools.commands.mperf_load import SIZE_MIN
 from jgroups_py.tools.commands.mperf_ports import private_attributes
-from jgroups_py.tools.commands.mperf_run import SIZE_MIN, MperfPlan, has_fault, measure
+from jgroups_py.tools.commands.mperf_run import MperfPlan, has_fault, measure
 from jgroups_py.tools.options import JsonCommand, Time, examples, json_option
 from jgroups_py.tools.outputs import show
 from jgroups_py.tools.progress import status_line

@@ -15,7 +15,6 @@ import gc
 import json
 import logging
 import statistics
-import struct
 import sys
 import time
 from collections.abc import Awaitable, Callable, Sequence
@@ -28,13 +27,9 @@ import trio
 from jgroups_py import Batch, Channel, View, open_channel
 from jgroups_py.tools.child_side import forward_lines, run_child, say
 from jgroups_py.tools.children import Child, ChildError, ready_children, start_process
+from jgroups_py.tools.commands.mperf_load import HEAD, SEQNO_BITS, SlowTaker, mean_size, payloads
 
 WINDOWS = 3
-HEAD = struct.Struct(">Q")  # sender << 40 | seqno
-SEQNO_BITS = 40
-SIZE_MIN = HEAD.size
-CHUNK_BYTES = 240_000  # payloads made and sent before the clock is looked at
-CHUNK_MAX = 1_000
 LAST_WAIT = 10.0  # seconds without progress after which what is missing counts as lost
 WORDS_MAX = 3  # of the parent: start, totals, leave
 LEAD = 0.2  # seconds between the first member and the second
@@ -60,6 +55,10 @@ class MperfPlan:
     join_timeout: float = 30.0
     warm_up_seconds: float | None = None
     """Time before the first window; None: a fifth of ``seconds``, within 0.5 and 2."""
+    huge: int = 0
+    """Bytes of a payload that follows each ``SMALL_BETWEEN_HUGE`` payloads of ``size``; 0: there is none."""
+    slow: float = 0.0
+    """Bytes a second that the last member takes at most; 0: it is as fast as the others."""
 
     @property
     def warm_up(self) -> float:
@@ -69,23 +68,6 @@ class MperfPlan:
 
 
 # --- a member
-
-
-class Payloads:
-    """Makes ``count`` payloads of ``size`` bytes at once: what is to be measured is the stack."""
-
-    def __init__(self, size: int, count: int) -> None:
-        self._size, self._count = size, count
-        self._bytes = bytearray(size * count)
-        self._heads = struct.Struct(f">{count}Q")
-        self._all = struct.Struct(f"{size}s" * count)
-
-    def beginning(self, first: int) -> tuple[bytes, ...]:
-        """Return payloads that begin with ``first`` and the numbers after it."""
-        heads = self._heads.pack(*range(first, first + self._count))
-        for column in range(HEAD.size):
-            self._bytes[column :: self._size] = heads[column :: HEAD.size]
-        return self._all.unpack(self._bytes)
 
 
 class Check:
@@ -138,6 +120,8 @@ class MeasuredMember:
         self.sent = 0
         self.samples: list[tuple[float, int]] = []
         self.complete = trio.Event()
+        self.views = 0
+        """Views with all members, and those after the first of them."""
         self.sending = False
         self.cpu_begin = 0.0
 
@@ -177,25 +161,28 @@ class MeasuredMember:
                 listening.cancel_scope.cancel()
 
     async def _read(self, channel: Channel) -> None:
-        take = self.check.take
+        plan, take = self.plan, self.check.take
+        slow = SlowTaker(plan.slow) if self.number == plan.members - 1 and plan.slow else None
         async for item in channel.batches():
             if isinstance(item, Batch):
                 take(item.payloads)
-            elif isinstance(item, View) and len(item) == self.plan.members:
+                if slow is not None:
+                    await slow.take(item.payloads)
+            elif isinstance(item, View) and (self.views or len(item) == plan.members):
+                self.views += 1
                 self.complete.set()
 
     async def _send(self, channel: Channel, start: float) -> None:
         plan = self.plan
         end = start + plan.warm_up + plan.seconds
-        chunk = max(1, min(CHUNK_MAX, CHUNK_BYTES // plan.size))
-        made = Payloads(plan.size, chunk)
+        made = payloads(plan.size, plan.huge)
         base = self.number << SEQNO_BITS
         clock = time.monotonic
         await trio.sleep(start - clock())
         self.sending = True
         while clock() < end:
             first = base + self.sent
-            self.sent += chunk
+            self.sent += made.count
             await channel.send_many(made.beginning(first))
         self.sending = False
 
@@ -237,6 +224,7 @@ class MeasuredMember:
             out_of_order=check.out_of_order,
             lost=sum(max(0, t - d) for t, d in zip(totals, check.delivered, strict=True)),
             rates=rates,
+            view_changes=self.views - 1,
             cpu_s=time.process_time() - self.cpu_begin,
             statistics=_counters(channel),
         )
@@ -345,7 +333,9 @@ def summary(plan: MperfPlan, done: list[dict[str, Any]]) -> dict[str, Any]:
         "lost": sum(one["lost"] for one in done),
         "per_member": per_member,
         "delivered_per_s_per_member": round(rate),
-        "mb_per_s_per_member": round(rate * plan.size / 1e6, 3),
+        "least_window_per_s": round(min(min(one["rates"]) for one in done)),
+        "view_changes": max(one.get("view_changes", 0) for one in done),
+        "mb_per_s_per_member": round(rate * mean_size(plan.size, plan.huge) / 1e6, 3),
         "cpu_us_per_message": round(
             sum(one["cpu_s"] for one in done) / max(1, sum(one["sent"] for one in done)) * 1e6, 3
         ),

@@ -32,23 +32,28 @@ import org.jgroups.util.MessageBatch;
  * A member of JGroups that hears and says the lines of mperf_run.py, rpcperf_run.py or groups.py.
  *
  * Arguments: messages|calls|group STACK CLUSTER NUMBER MEMBERS SENDERS SIZE SECONDS WARM_UP CALLERS
- * (comma-separated numbers), then PROTOCOL.attribute=value for each override. Ends with its input.
+ * (comma-separated numbers) HUGE SLOW (as in MperfPlan), then PROTOCOL.attribute=value for each override. Ends with its input.
  */
 public class PeerMember implements Receiver {
     private static final int WINDOWS = 3;
     private static final int SEQNO_BITS = 40;
     private static final int CHUNK = 100;
+    private static final int SMALL_BETWEEN_HUGE = 50;
+    private static final int OVERRIDES = 12;
     private static final long LAST_WAIT_NS = 10_000_000_000L;
     private static final long CALL_TIMEOUT_MS = 10_000;
 
     private final PrintStream out;
     private final BufferedReader in;
-    private final int number, members, senders, size;
-    private final double seconds, warmUp;
+    private final int number, members, senders, size, huge;
+    private final double seconds, warmUp, slow;
+    private final Object work = new Object();
+    private long busyUntil;
     private final AtomicLong[] next;
     private final AtomicLong duplicates = new AtomicLong();
     private final AtomicLong missing = new AtomicLong();
     private final CountDownLatch complete = new CountDownLatch(1);
+    private final AtomicLong views = new AtomicLong();
     private volatile long sent;
 
     private PeerMember(PrintStream out, String[] args) {
@@ -60,6 +65,8 @@ public class PeerMember implements Receiver {
         size = Integer.parseInt(args[6]);
         seconds = Double.parseDouble(args[7]);
         warmUp = Double.parseDouble(args[8]);
+        huge = Integer.parseInt(args[10]);
+        slow = number == members - 1 ? Double.parseDouble(args[11]) : 0;
         next = new AtomicLong[senders];
         for (int i = 0; i < senders; i++) next[i] = new AtomicLong();
     }
@@ -101,7 +108,7 @@ public class PeerMember implements Receiver {
 
     private static JChannel open(String[] args) throws Exception {
         ProtocolStackConfigurator stack = ConfiguratorFactory.getStackConfigurator(args[1]);
-        for (int i = 10; i < args.length; i++) {
+        for (int i = OVERRIDES; i < args.length; i++) {
             String[] pair = args[i].split("=", 2);
             int dot = pair[0].indexOf('.');
             for (ProtocolConfiguration configuration : stack.getProtocolStack()) {
@@ -116,7 +123,10 @@ public class PeerMember implements Receiver {
     }
 
     @Override public void viewAccepted(View view) {
-        if (view.size() == members) complete.countDown();
+        if (view.size() == members || views.get() > 0) {
+            views.incrementAndGet();
+            complete.countDown();
+        }
     }
 
     @Override public void receive(Message message) {
@@ -130,6 +140,21 @@ public class PeerMember implements Receiver {
         }
         if (seqno > due) missing.addAndGet(seqno - due);
         expected.lazySet(seqno + 1); // a sender's messages come one after the other
+        if (slow > 0) work(message.getLength());
+    }
+
+    /** Takes the time that a slow application needs for so many bytes. */
+    private void work(int length) {
+        long until;
+        synchronized (work) {
+            busyUntil = Math.max(busyUntil, System.nanoTime()) + (long) (length / slow * 1e9);
+            until = busyUntil;
+        }
+        try {
+            if (until - System.nanoTime() > 1_000_000) sleepUntil(until);
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+        }
     }
 
     @Override public void receive(MessageBatch batch) {
@@ -170,7 +195,7 @@ public class PeerMember implements Receiver {
         out.println("{\"event\": \"done\", \"name\": \"M" + (number + 1) + "\", \"sent\": " + sent
             + ", \"delivered\": " + delivered() + ", \"duplicates\": " + duplicates
             + ", \"out_of_order\": 0, \"lost\": " + Math.max(0, total - delivered())
-            + ", \"rates\": " + rates + ", \"cpu_s\": " + used + ", \"statistics\": {}}");
+            + ", \"rates\": " + rates + ", \"view_changes\": " + (views.get() - 1) + ", \"cpu_s\": " + used + ", \"statistics\": {}}");
         in.readLine();
     }
 
@@ -181,7 +206,8 @@ public class PeerMember implements Receiver {
             sleepUntil(start);
             while (System.nanoTime() < end)
                 for (int i = 0; i < CHUNK; i++) {
-                    byte[] payload = new byte[size];
+                    boolean isHuge = huge > 0 && sent % (SMALL_BETWEEN_HUGE + 1) == SMALL_BETWEEN_HUGE;
+                    byte[] payload = new byte[isHuge ? huge : size];
                     ByteBuffer.wrap(payload).putLong(base + sent);
                     channel.send(new BytesMessage(null, payload));
                     sent++;

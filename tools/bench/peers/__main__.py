@@ -2,6 +2,8 @@
 
     messages   members in processes of their own; the senders never stop; deliveries a second and member, own included,
                and the CPU time of all processes, servers included, for a delivery (warm-up included)
+    overload   four members send tiny and huge messages, with small buffers, with a member that takes 20 MB a second; the worst
+               window of any member says whether the group collapses
     calls      one member calls another, which returns the argument; 1, 8 and 64 callers
     groups     so many members join a group of one at once; four members are idle, and then one is killed
     caches     puts and gets with one copy elsewhere
@@ -27,7 +29,7 @@ from jgroups_py.tools.bench.peers.plan import PeersPlan
 from jgroups_py.tools.bench.peers.relay_member import HEAD
 from jgroups_py.tools.bench.peers.runs import measure
 from jgroups_py.tools.bench.peers.summary import markdown
-from jgroups_py.tools.commands.mperf_run import SIZE_MIN
+from jgroups_py.tools.commands.mperf_load import SIZE_MIN
 
 STACKS: Final = ("udp.xml", "tcp.xml")
 SMALLEST: Final = HEAD.size
@@ -43,7 +45,7 @@ def main() -> int:
         prog="bench_peers", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument("--stacks", default=",".join(STACKS), help="udp.xml,tcp.xml")
-    parser.add_argument("--sizes", default="100,1000,10000", type=_numbers, help="bytes")
+    parser.add_argument("--sizes", default="100,1000,10000", type=_numbers, help="bytes; empty: no messages and calls")
     parser.add_argument("--members", default="2,3,4", type=_numbers)
     parser.add_argument("--senders", default="0,1", type=_numbers, help="0: all members send")
     parser.add_argument("--callers", default="1,8,64", type=_numbers, help="empty: no calls")
@@ -58,6 +60,12 @@ def main() -> int:
     )
     parser.add_argument(
         "--relay-sizes", default="100,1000", type=_numbers, help="bytes; empty: no RELAY"
+    )
+    parser.add_argument(
+        "--overload",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="tiny and huge messages under pressure",
     )
     parser.add_argument("--seconds", type=float, default=2.0, help="for each figure")
     parser.add_argument("--warm-up", type=float, default=2.0, help="seconds before each figure")
@@ -75,7 +83,7 @@ def main() -> int:
         parser.error("--warm-up and --idle are 0 or more")
     if min((SMALLEST, *given.relay_sizes)) < SMALLEST:
         parser.error(f"--relay-sizes are {SMALLEST} or more")
-    if min(given.sizes) < SIZE_MIN or min(given.members) < 2:
+    if min((SIZE_MIN, *given.sizes)) < SIZE_MIN or min((2, *given.members)) < 2:
         parser.error(f"--sizes are {SIZE_MIN} or more, --members 2 or more")
     leave_out = tuple(filter(None, given.leave_out.split(",")))
     if unknown := set(leave_out) - {kind.name for kind in KINDS}:
@@ -95,6 +103,7 @@ def main() -> int:
         given.minutes,
         leave_out,
         given.relay_sizes,
+        given.overload,
     )
     result = measure(plan, lambda text: print(text, file=sys.stderr, flush=True))
     text = markdown(result)

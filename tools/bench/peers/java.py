@@ -33,7 +33,7 @@ class JavaPeer:
     """
 
     name = f"Java JGroups {VERSION}"
-    measures = frozenset({"messages", "calls", "groups"})
+    measures = frozenset({"messages", "overload", "calls", "groups"})
     settings: ClassVar[dict[str, str]] = {}
     """Attributes other than those of the stock stack."""
     warm_up_least = 8.0
@@ -53,17 +53,17 @@ class JavaPeer:
     async def messages(self, plan: MperfPlan, number: int) -> trio.Process:
         """Start a member of mperf."""
         counts = (number, plan.members, plan.senders, plan.size, plan.seconds, plan.warm_up, "1")
-        return await self._start("messages", plan, *counts)
+        return await self._start("messages", plan, *counts, plan.huge, plan.slow)
 
     async def calls(self, plan: RpcperfPlan, number: int) -> trio.Process:
         """Start a member of rpcperf."""
         callers = ",".join(map(str, plan.callers))
         counts = (number, len(NAMES), 0, plan.size, plan.seconds, plan.warm_up, callers)
-        return await self._start("calls", plan, *counts)
+        return await self._start("calls", plan, *counts, 0, 0)
 
     async def group(self, plan: GroupPlan, number: int) -> trio.Process:
         """Start a member of a group that joins, is idle and is killed."""
-        return await self._start("group", plan, number, plan.members, 0, 0, 0, 0, "1")
+        return await self._start("group", plan, number, plan.members, 0, 0, 0, 0, "1", 0, 0)
 
     async def _start(
         self, kind: str, plan: MperfPlan | RpcperfPlan | GroupPlan, *counts: float | str
@@ -81,7 +81,7 @@ class TunedJavaPeer(JavaPeer):
     of small packets."""
 
     name = f"Java JGroups {VERSION} tuned"
-    measures = frozenset({"messages", "calls"})
+    measures = frozenset({"messages", "overload", "calls"})
     settings: ClassVar[dict[str, str]] = {
         "UDP.bundler.capacity": "65536",
         "TCP.bundler.capacity": "65536",

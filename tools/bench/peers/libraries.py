@@ -71,7 +71,7 @@ class Ours:
     """Members of this library."""
 
     name = OURS
-    measures = frozenset({"messages", "calls", "groups", "caches", "relays"})
+    measures = frozenset({"messages", "overload", "calls", "groups", "caches", "relays"})
     messages = staticmethod(mperf_run.start_member)
     calls = staticmethod(rpcperf_run.start_member)
     group = staticmethod(groups.start_member)

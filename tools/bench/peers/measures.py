@@ -19,9 +19,21 @@ from jgroups_py.tools.bench.peers.libraries import (
 from jgroups_py.tools.bench.peers.plan import Case, PeersPlan
 from jgroups_py.tools.children import ChildError
 from jgroups_py.tools.commands import mperf_run, rpcperf_run
+from jgroups_py.tools.commands.mperf_load import mean_size
 from jgroups_py.tools.commands.mperf_ports import private_attributes
 
 Figures = Mapping[str, Mapping[str, float]]
+OVERLOADED: Final = 4
+"""Members of a group under pressure."""
+TINY: Final = 10
+HUGE: Final = 200_000
+SLOW: Final = 20e6
+"""Bytes a second that the slow member takes. Flow control lets nobody be faster for long."""
+SMALL_BUFFERS: Final = {
+    "udp.xml": dict.fromkeys(("UDP.mcast_recv_buf_size", "UDP.ucast_recv_buf_size"), "212992"),
+    "tcp.xml": dict.fromkeys(("TCP.recv_buf_size", "TCP.send_buf_size"), "65536"),
+}
+"""The usual size where nobody has raised ``net.core.rmem_max``: some six datagrams of 60 KB. Of TCP the least that holds a packet."""
 
 
 async def one_messages(
@@ -50,6 +62,47 @@ async def one_messages(
     figures = {
         "delivered_per_s": found["delivered_per_s_per_member"],
         "cpu_us": round(found["cpu_us_per_message"] / members, 3),
+    }
+    return {"": figures}
+
+
+async def one_overload(
+    plan: PeersPlan, peer: SendsMessages, case: Case, cluster: str
+) -> dict[str, dict[str, float]]:
+    """Measure tiny and huge messages of four members, under pressure.
+
+    Raises:
+        ChildError: a message was lost, came twice or in the wrong order, or a member was suspected.
+    """
+    small_buffers, slow = case.arguments
+    config, host = configure(case.stack, None, {}, {})
+    attributes = private_attributes(config, OVERLOADED, host)
+    if small_buffers:
+        attributes |= SMALL_BUFFERS[case.stack]
+    measured = mperf_run.MperfPlan(
+        case.stack,
+        OVERLOADED,
+        OVERLOADED,
+        TINY,
+        plan.seconds,
+        cluster,
+        attributes,
+        bind_addr=host,
+        warm_up_seconds=warm_up(plan, peer),
+        huge=HUGE,
+        slow=SLOW if slow else 0.0,
+    )
+    found = await mperf_run.measure(measured, lambda _: None, peer.messages)
+    if mperf_run.has_fault(found):
+        raise ChildError(f"lost {found['lost']}, twice {found['duplicates']}")
+    if found["view_changes"]:
+        raise ChildError(f"{found['view_changes']} views changed")
+    mean = mean_size(TINY, HUGE)
+    figures = {
+        "overloaded_per_s": found["delivered_per_s_per_member"],
+        "mb_per_s": found["mb_per_s_per_member"],
+        "least_mb_per_s": round(found["least_window_per_s"] * mean / 1e6, 3),
+        "cpu_us": round(found["cpu_us_per_message"] / OVERLOADED, 3),
     }
     return {"": figures}
 
@@ -124,6 +177,7 @@ def warm_up(plan: PeersPlan, peer: Peer) -> float:
 
 MEASURES: Final[Mapping[str, Callable[..., Awaitable[dict[str, dict[str, Any]]]]]] = {
     "messages": one_messages,
+    "overload": one_overload,
     "calls": all_calls,
     "groups": one_group,
     "caches": all_caches,

@@ -18,7 +18,8 @@ from typing import Any, Final
 import psutil
 
 from jgroups_py.tools.child_side import say
-from jgroups_py.tools.commands.mperf_run import HEAD, LAST_WAIT, SEQNO_BITS, WINDOWS, Check
+from jgroups_py.tools.commands.mperf_load import HEAD, SEQNO_BITS
+from jgroups_py.tools.commands.mperf_run import LAST_WAIT, WINDOWS, Check
 
 START_SECONDS: Final = 20.0
 """The longest time until a server answers and all processes hear each other."""

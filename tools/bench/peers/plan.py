@@ -12,6 +12,12 @@ JOINER_SECONDS: Final = 0.4
 """Expected time to start one more process on two cores."""
 SPARE_SECONDS: Final = 60.0
 """A case ends after three times its expected time and this, whatever happens."""
+OVERLOADS: Final = {
+    "": (False, False),
+    ", small buffers": (True, False),
+    ", small buffers, a slow member": (True, True),
+}
+"""Text of a case of overload -> whether sockets have small buffers, whether a member is slow."""
 CACHE_CALLERS_MAX: Final = 8
 """More callers of a cache are not measured: each needs a connection to Redis."""
 
@@ -39,7 +45,7 @@ class Case:
 @dataclass(frozen=True, slots=True)
 class PeersPlan:
     """What is measured. ``callers``, ``joiners``, ``cache_sizes`` and ``relay_sizes`` may be empty. ``senders`` 0: all members send.
-    ``idle`` 0: no look at idle members, and none is killed. ``minutes``: no case begins later. ``leave_out``: names of
+    ``overload``: whether tiny and huge messages are sent under pressure. ``idle`` 0: no look at idle members, and none is killed. ``minutes``: no case begins later. ``leave_out``: names of
     libraries."""
 
     stacks: tuple[str, ...]
@@ -56,6 +62,7 @@ class PeersPlan:
     minutes: float = 60.0
     leave_out: tuple[str, ...] = ()
     relay_sizes: tuple[int, ...] = ()
+    overload: bool = False
 
     @property
     def cache_callers(self) -> tuple[int, ...]:
@@ -64,6 +71,7 @@ class PeersPlan:
     def cases(self) -> Iterator[Case]:
         """Yield all cases of a run in their order."""
         yield from self._messages()
+        yield from self._overload()
         yield from self._calls()
         yield from self._groups()
         yield from self._caches()
@@ -78,6 +86,12 @@ class PeersPlan:
                         sending = min(senders, members) or members
                         text = f"{stack}, {size} B, {members} members, {sending} send"
                         yield Case("messages", text, stack, (size, members, sending), seconds, 1)
+
+    def _overload(self) -> Iterator[Case]:
+        seconds = START_SECONDS + self.warm_up + self.seconds
+        for stack in self.stacks if self.overload else ():
+            for text, hard in OVERLOADS.items():
+                yield Case("overload", f"{stack}, overload{text}", stack, hard, seconds, 1)
 
     def _calls(self) -> Iterator[Case]:
         seconds = START_SECONDS + len(self.callers) * (self.warm_up + self.seconds)

@@ -14,6 +14,9 @@ Found = Mapping[tuple[str, str], Mapping[str, float]]
 HEADINGS: Final = {
     "delivered_per_s": "delivered/s, member",
     "cpu_us": "CPU us/delivery",
+    "overloaded_per_s": "delivered/s, member",
+    "mb_per_s": "MB/s, member",
+    "least_mb_per_s": "MB/s in the worst window of a member",
     "calls_per_s": "calls/s",
     "requests_per_s": "puts or gets/s",
     "relayed_per_s": "delivered/s, member of the other site",
@@ -32,6 +35,7 @@ HEADINGS: Final = {
 }
 TABLES: Final = (
     "delivered_per_s",
+    "overloaded_per_s",
     "calls_per_s",
     "requests_per_s",
     "relayed_per_s",
