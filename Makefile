@@ -21,7 +21,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help venv test test-long durations test-slow test-java test-spark test-memcached demo-spark docs check format drill drill-short drill-seeds requirements \
-        bench bench-quick bench-rates bench-sim bench-scale memory fuzz fuzz-short mutants mutants-short flood long-life maps-kills encrypted-hours \
+        bench bench-quick bench-rates bench-sim bench-scale bench-overload bench-sweep memory fuzz fuzz-short mutants mutants-short flood long-life maps-kills encrypted-hours \
         simulate simulate-short starts-explore histories histories-short buddy-explore buddy-explore-short map-explore livebackup-explore broker-kills buckets-explore buckets-kills bucket-exchange test-compiled maps-stress maps-spark-kills bounds clean
 
 help:
@@ -53,6 +53,8 @@ help:
 	@echo "make buckets-explore  7,000 random schedules of a bucket store: kills, cuts and moves under load, two versions"
 	@echo "make bucket-exchange  a million objects 7.3 -> 8.1 -> 7.3 under load: what do clients notice, is anything lost?"
 	@echo "make test-compiled  the tests with the hot modules compiled, in an environment of their own; needs a C compiler"
+	@echo "make bench-overload  tiny and huge messages with small socket buffers and a slow member, beside Java"
+	@echo "make bench-sweep  are the settings of the stacks near the best ones for messages of 100 B?"
 	@echo "make histories  10,000 histories of concurrent callers of caches, each linearizable? (-short: some)"
 	@echo "make bounds     are the worst-case times of validate ever exceeded? 6,000 simulated faults, and as many take-overs"
 	@echo "make simulate   10,000 random schedules of faults (make simulate-short: a minute of them)"
@@ -320,3 +322,10 @@ test-compiled: $(COMPILED)/.installed
 clean:
 	rm -rf build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name __pycache__ -not -path './.venv/*' -prune -exec rm -rf {} +
+
+bench-overload: $(STAMP)
+	$(BIN)/python -m jgroups_py.tools.bench.peers --sizes "" --callers "" --joiners "" --idle 0 --cache-sizes "" --relay-sizes "" \
+	  --runs 1 --json build/bench/overload.json
+
+bench-sweep: $(STAMP)
+	$(BIN)/python -m jgroups_py.tools.bench.sweep --json build/bench/sweep.json

@@ -15,16 +15,7 @@ import pytest
 from commands import run_here
 
 from jgroups_py.config.settings import load_stack
-from jgroups_py.tools.commands.mperf_load import (
-    HEAD,
-    SEQNO_BITS,
-    SIZE_MIN,
-    SMALL_BETWEEN_HUGE,
-    Payloads,
-    SlowTaker,
-    mean_size,
-    payloads,
-)
+from jgroups_py.tools.commands.mperf_load import HEAD, SEQNO_BITS, SIZE_MIN, Payloads
 from jgroups_py.tools.commands.mperf_ports import private_attributes
 from jgroups_py.tools.commands.mperf_run import Check, MperfPlan, has_fault, summary
 

@@ -45,7 +45,12 @@ def main() -> int:
         prog="bench_peers", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument("--stacks", default=",".join(STACKS), help="udp.xml,tcp.xml")
-    parser.add_argument("--sizes", default="100,1000,10000", type=_numbers, help="bytes; empty: no messages and calls")
+    parser.add_argument(
+        "--sizes",
+        default="100,1000,10000",
+        type=_numbers,
+        help="bytes; empty: no messages and calls",
+    )
     parser.add_argument("--members", default="2,3,4", type=_numbers)
     parser.add_argument("--senders", default="0,1", type=_numbers, help="0: all members send")
     parser.add_argument("--callers", default="1,8,64", type=_numbers, help="empty: no calls")

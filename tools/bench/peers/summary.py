@@ -46,23 +46,23 @@ TABLES: Final = (
 
 
 def summary(
-    runs: Sequence[Found], peers: Mapping[str, Sequence[str]] | None = None
+    runs: Sequence[Found], peers: Mapping[str, Sequence[str]] | None = None, base: str = OURS
 ) -> list[dict[str, Any]]:
     """Return a row for each case that somebody was measured in, and each peer: those that ``peers`` has for it, and who else was
     measured.
 
-    A row has the figures of the ``runs`` in which this peer was measured in this case, maybe none. A ratio is ours by the peer's, the median
-    of the runs that have both.
+    A row has the figures of the ``runs`` in which this peer was measured in this case, maybe none. A ratio is that of ``base`` by the peer's, the
+    median of the runs that have both.
     """
     cases = dict.fromkeys(case for run in runs for case, _ in run)
     everybody = {case: dict.fromkeys((peers or {}).get(case, ())) for case in cases}
     for run in runs:
         for case, peer in run:
             everybody[case][peer] = None
-    return [_row(runs, case, peer) for case in cases for peer in everybody[case]]
+    return [_row(runs, case, peer, base) for case in cases for peer in everybody[case]]
 
 
-def _row(runs: Sequence[Found], case: str, peer: str) -> dict[str, Any]:
+def _row(runs: Sequence[Found], case: str, peer: str, base: str) -> dict[str, Any]:
     with_it = [run for run in runs if (case, peer) in run]
     figures: dict[str, Any] = {}
     for figure in with_it[0][case, peer] if with_it else ():
@@ -75,7 +75,7 @@ def _row(runs: Sequence[Found], case: str, peer: str) -> dict[str, Any]:
         both = [
             (ours, run[case, peer][figure])
             for run in with_it
-            if (ours := run.get((case, OURS), {}).get(figure))
+            if (ours := run.get((case, base), {}).get(figure))
         ]
         if both and all(values):
             ratios = [ours / value for ours, value in both]
