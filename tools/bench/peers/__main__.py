@@ -40,7 +40,7 @@ def _numbers(text: str) -> tuple[int, ...]:
     return tuple(int(word) for word in text.split(",") if word)
 
 
-def main() -> int:
+def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="bench_peers", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
@@ -81,7 +81,11 @@ def main() -> int:
     names = ", ".join(kind.name for kind in KINDS)
     parser.add_argument("--leave-out", default="", help=f"of {names}, comma-separated")
     parser.add_argument("--json", metavar="FILE", help="write the result there, too")
-    given = parser.parse_args()
+    return parser
+
+
+def _plan(parser: argparse.ArgumentParser, given: argparse.Namespace) -> PeersPlan:
+    """Return the plan, or end with what is wrong."""
     if min(given.seconds, given.minutes) <= 0 or given.runs < 1:
         parser.error("--seconds, --minutes and --runs are more than 0")
     if min(given.warm_up, given.idle) < 0:
@@ -92,8 +96,9 @@ def main() -> int:
         parser.error(f"--sizes are {SIZE_MIN} or more, --members 2 or more")
     leave_out = tuple(filter(None, given.leave_out.split(",")))
     if unknown := set(leave_out) - {kind.name for kind in KINDS}:
+        names = ", ".join(kind.name for kind in KINDS)
         parser.error(f"--leave-out: there is no {', '.join(sorted(unknown))}, but {names}")
-    plan = PeersPlan(
+    return PeersPlan(
         tuple(given.stacks.split(",")),
         given.sizes,
         given.members,
@@ -110,6 +115,12 @@ def main() -> int:
         given.relay_sizes,
         given.overload,
     )
+
+
+def main() -> int:
+    parser = _parser()
+    given = parser.parse_args()
+    plan = _plan(parser, given)
     result = measure(plan, lambda text: print(text, file=sys.stderr, flush=True))
     text = markdown(result)
     print(text)
