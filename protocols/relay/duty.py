@@ -86,13 +86,13 @@ class RelayDuty:
     def tend(self) -> bool:
         """Do what is due. True: something is left to wait for."""
         roles, state, bridge = self._roles, self._state, self._bridge
-        waiting = False
+        waiting = bridge.see_again()
         digests = self.reports.digests(roles.key, roles.others)
         if digests is not None and not self._joining.waits:
             lowest = minimum([state.site_digest, *digests])
             bridge.acknowledge(lowest, tell=not self._departures.may_be_cut_off)
             self._say_begun()
-            waiting = bridge.look_for_stuck(lowest)
+            waiting |= bridge.look_for_stuck(lowest)
         self._trim()
         self._forget_departed()
         waiting |= bool(self._trimming.forgetting) or bool(self._departures.gone_at)

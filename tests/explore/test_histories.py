@@ -60,7 +60,7 @@ def test_histories_are_linearizable(profile: str, seeds: Iterable[int]) -> None:
         assert outcome.sent > 20
 
 
-@pytest.mark.parametrize("name", ["shared-493", "sealed-271", "shared-579", "named-929"])
+@pytest.mark.parametrize("name", ["shared-493", "sealed-271", "shared-579", "named-929", "shared-480"])
 def test_schedules_of_shared_registers_that_were_found_hold(name: str) -> None:
     """design/simulate.md says what each of them found."""
     back_end, schedule = load(FOUND / f"{name}.json")
@@ -424,19 +424,39 @@ def test_a_read_there_of_what_nobody_was_told_of_is_not_judged() -> None:
     assert checked(unsure, entry("A", "node", 4.2, 4.3, OLD, OLD)) == [("C", False), ("A", True)]
 
 
-def test_who_missed_the_last_view_with_it_was_left_out_of_the_one_that_it_had() -> None:
-    places = Places(lambda: float(len(places.installed)))
-    a = places.join("A", b"a", 1, [b"a", b"b", b"c"])
-    b = places.join("B", b"b", 1, [b"a", b"b", b"c"])
-    places.join("C", b"c", 1, [b"a", b"b", b"c"])
-    first, both, last = (1, (b"a", b"b", b"c")), (2, (b"a", b"b")), (3, (b"a",))
-    places.install(a, 2, [b"a", b"b"], ready=True)
-    places.install(a, 3, [b"a"], ready=True)
+FIRST, BOTH, LAST = (1, (b"a", b"b", b"c")), (2, (b"a", b"b")), (3, (b"a",))
+
+
+def line_of_a(*, b_has_both_at: float) -> Went:
+    """A goes on at 1.0 without C, and at 2.0 without B, to which the view of 1.0 comes late or never."""
+    clock = [0.0]
+    places = Places(lambda: clock[0])
+    a, b, _ = (places.join(n, n.lower().encode(), *FIRST) for n in "ABC")
+    for at, journey, view in sorted(
+        [(1.0, a, BOTH), (2.0, a, LAST), (b_has_both_at, b, BOTH)], key=lambda one: one[0]
+    ):
+        if at < math.inf:
+            clock[0] = at
+            places.install(journey, *view, ready=True)
     went = places.went_on(["A"])
-    assert list(went.line) == [first, both, last]
-    assert went.left == {(b"c", first): 1.0, (b"b", first): 2.0, (b"b", both): 2.0}
-    places.install(b, 2, [b"a", b"b"], ready=True)  # it had it after all
-    assert places.went_on(["A"]).left == {(b"c", first): 1.0, (b"b", both): 2.0}
+    assert list(went.line) == [FIRST, BOTH, LAST]
+    return went
+
+
+def test_who_missed_the_last_view_with_it_was_left_out_of_the_one_that_it_had() -> None:
+    left = {(b"c", FIRST): 1.0, (b"b", FIRST): 2.0, (b"b", BOTH): 2.0}
+    assert line_of_a(b_has_both_at=math.inf).left == left
+
+
+def test_who_had_the_last_view_with_it_in_time_was_left_out_of_that_one() -> None:
+    assert line_of_a(b_has_both_at=1.5).left == {(b"c", FIRST): 1.0, (b"b", BOTH): 2.0}
+
+
+def test_seed_480_who_had_the_last_view_with_it_too_late_was_left_out_of_the_one_before() -> None:
+    """D was cut off from its coordinator while that went on twice, first with D, then without it. The view with D reached it
+    when the cut healed. What D had read from its old copy meanwhile was judged."""
+    left = {(b"c", FIRST): 1.0, (b"b", FIRST): 2.0, (b"b", BOTH): 2.0}
+    assert line_of_a(b_has_both_at=40.0).left == left
 
 
 def test_lines_of_views() -> None:

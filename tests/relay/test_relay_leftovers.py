@@ -147,6 +147,35 @@ def test_an_origin_that_others_forgot_without_telling_is_forgotten() -> None:
     assert naming(net, gone) == []
 
 
+def test_a_relay_that_nobody_told_where_to_begin_forgets_who_was_there_before() -> None:
+    """Its relay left before it told. What the other site had of those it never saw stood in its session for good, as no
+    further view of its own came (all 870)."""
+    net = started()
+    net.send("R", 2)
+    net.send("O", 3)
+    net.settle(2)
+    gone = [net.members[name] for name in "RSMO"]
+    net.crash("O")
+    net.deliver()
+    net.hold("uc", dst="J")
+    net.join("J", "NYC")
+    net.deliver()
+    net.crash(*"RSM", reach={"J": 0})
+    net.release()
+    net.settle(2)
+    joiner = net.members["J"].relay
+    assert joiner.joining.blind
+    assert naming(net, gone[3]) == ["J: RELAY.bridge.sessions.cursor"]
+    net.send("J", 2)
+    net.settle(40)
+    assert not joiner.joining.blind
+    assert [naming(net, member) for member in gone] == [[], [], [], []]
+    far = net.members["Y"].relay.state
+    assert list(far.site_digest["NYC"]) == [bytes(net.members["J"].id)]
+    assert got(net, "R", "T") + got(net, "O", "T") + got(net, "J", "T") == [[1, 2], [1, 2, 3], [1, 2]]
+    net.at_rest()
+
+
 def first_site_comes(net: Net) -> None:
     members = [net.start(name, "SFO") for name in "YZT"]
     net.new_view("SFO", members)

@@ -201,8 +201,10 @@ def test_a_joiner_that_nobody_tells_where_to_begin_gets_what_is_not_acknowledged
     net.settle(2)
     net.crash("Y", "T", reach={"J": 0})
     net.release()
-    net.settle()
+    net.settle(2)
     assert net.members["J"].relay.joining.blind
+    net.settle()
+    assert not net.members["J"].relay.joining.blind
     assert got(net, "O", "J") == [[3, 4]]
     assert not sent_gaps(net)
     net.send("O")

@@ -272,11 +272,20 @@ class RelayBridge:
             self.ask(session, again=True)
 
     def tell_known(self) -> None:
-        """Tell every relay which origins of this site are not forgotten."""
+        """Tell every relay which origins of this site are not forgotten. It forgets all others, so they are forgotten here,
+        too."""
         if self._joining.blind:
             return
+        known = self._origins.still_known()
         for session in self.sessions.values():
-            self._tell(session, StillKnown(self._origins.still_known()))
+            session.keep(known)
+            self._tell(session, StillKnown(known))
+
+    def see_again(self) -> bool:
+        """Begin to tell other sites what is known here, ``gap_wait`` after a blind beginning. True: it is blind still."""
+        if self._joining.see_again(self._config.gap_wait):
+            self.tell_known()
+        return self._joining.blind
 
     def ask_back(self, site: str, origin: bytes) -> None:
         """Ask every relay of ``site`` to go back: this site has less than was known."""

@@ -142,6 +142,12 @@ class RelaySession:
             del self.replay_to[origin]
         return replayed
 
+    def keep(self, origins: Iterable[bytes]) -> None:
+        """Forget all but ``origins`` of this site. A member that began blindly took over what the peer knew of others."""
+        known = dict.fromkeys(origins)
+        for origin in [o for o in self.cursor if o not in known]:
+            self.forget(origin)
+
     def forget(self, origin: bytes) -> None:
         for numbers in (self.cursor, self.replay_to, self.acked, self.told):
             numbers.pop(origin, None)

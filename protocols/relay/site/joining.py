@@ -114,10 +114,12 @@ class Joining:
         self.joined_with = None
         self.end_state()
 
-    def see_again(self, wait: float) -> None:
-        """Forget old views after ``wait``: members beyond a partition had time to come back."""
-        if self.blind and self._out.now >= self.blind_since + wait:
-            self.blind = False
+    def see_again(self, wait: float) -> bool:
+        """Forget old views after ``wait``: members beyond a partition had time to come back. True: it ended right now."""
+        if not self.blind or self._out.now < self.blind_since + wait:
+            return False
+        self.blind = False
+        return True
 
     def begin(self) -> None:
         """End the wait: the digests have come."""

@@ -8,6 +8,7 @@ everybody has in the end is the one whose promises were kept; changes on others 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -34,13 +35,13 @@ class Journey:
     waiting: bool = False
     pending: View | None = None
     """The merge view whose tree it waits for."""
-    had: dict[View, None] = field(default_factory=dict)
-    """The views that it had itself; ``line`` may hold views that only others had before a merge."""
+    had: dict[View, float] = field(default_factory=dict)
+    """The views that it had itself, and since when; ``line`` may hold views that only others had before a merge."""
 
-    def goes_on(self, line: tuple[View, ...]) -> None:
+    def goes_on(self, line: tuple[View, ...], now: float) -> None:
         """It has the last view of ``line`` now, with a tree."""
         self.line = line
-        self.had[line[-1]] = None
+        self.had.setdefault(line[-1], now)
         self.pending, self.waiting = None, False
 
     @property
@@ -69,7 +70,7 @@ class Places:
         view = (number, tuple(members))
         journey = self.journeys[name] = Journey(address)
         if ready:
-            journey.goes_on((*self._line_to(view), view))
+            journey.goes_on((*self._line_to(view), view), self.now())
             self._note(view)
         else:
             journey.pending, journey.waiting = view, True
@@ -81,7 +82,7 @@ class Places:
         """A view; not ``ready``: the tree is to come from the other side."""
         view = (number, tuple(members))
         if ready:
-            journey.goes_on((*journey.line, view))
+            journey.goes_on((*journey.line, view), self.now())
             self._note(view)
         else:
             journey.pending, journey.waiting = view, True
@@ -90,7 +91,7 @@ class Places:
         """The other side's tree is there."""
         view = journey.pending
         if view is not None:
-            journey.goes_on((*self._line_to(view), view))
+            journey.goes_on((*self._line_to(view), view), self.now())
 
     def _line_to(self, view: View) -> tuple[View, ...]:
         for other in self.journeys.values():
@@ -109,26 +110,29 @@ class Places:
         left: dict[tuple[bytes, View], float] = {}
         for at, before in enumerate(line):
             for member in before[1]:
-                without = _left_in(member, line[at + 1 :], had.get(member, {}))
-                if without is not None:
-                    left[member, before] = self.installed[without]
+                since = self._left_at(member, line[at + 1 :], had.get(member, {}))
+                if since is not None:
+                    left[member, before] = since
         return Went(dict.fromkeys(line), left)
 
-
-def _left_in(member: bytes, later: Sequence[View], had: dict[View, None]) -> View | None:
-    """The first of the ``later`` views that lacks ``member``. None: there is none, or it had one of those before it."""
-    for view in later:
-        if member not in view[1]:
-            return view
-        if view in had:
-            return None
-    return None
+    def _left_at(
+        self, member: bytes, later: Sequence[View], had: dict[View, float]
+    ) -> float | None:
+        """When others first had one of the ``later`` views that lacks ``member``. None: there is none, or ``member`` had
+        one of those before it by then. A view that reached it later still did not end its old one in time."""
+        went_on = math.inf
+        for view in later:
+            if member not in view[1]:
+                left = self.installed[view]
+                return left if went_on > left else None
+            went_on = min(went_on, had.get(view, math.inf))
+        return None
 
 
 @dataclass(frozen=True)
 class Went:
     """``line``: the views that went on. ``left``: after which view of its own who was
-    left out, and when the others first had a view without it. It may have missed views in between."""
+    left out, and when the others first had a view without it. Views in between may have come to it later, or never."""
 
     line: dict[View, None]
     left: dict[tuple[bytes, View], float]
