@@ -86,7 +86,8 @@ class RelayDuty:
     def tend(self) -> bool:
         """Do what is due. True: something is left to wait for."""
         roles, state, bridge = self._roles, self._state, self._bridge
-        waiting = bridge.see_again()
+        # Before departed members are dropped: other sites are told of them only by who is not blind.
+        waiting = self._joining.see_again(self._config.gap_wait)
         digests = self.reports.digests(roles.key, roles.others)
         if digests is not None and not self._joining.waits:
             lowest = minimum([state.site_digest, *digests])

@@ -370,7 +370,7 @@ class RELAY(RelayParts):
                 self._tell_joiners(joined)
         elif roles.is_relay:
             joining.begin_anywhere()
-        self.bridge.see_again()
+        joining.see_again(self.config.gap_wait)
         self._change_roles(was_relay, was_holder, merged)
         was_blocked = self.keeping.view_changed()
         self.trace("view", relay=self.name_of(roles.line[0]), size=len(roles.line))

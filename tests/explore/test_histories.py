@@ -60,7 +60,9 @@ def test_histories_are_linearizable(profile: str, seeds: Iterable[int]) -> None:
         assert outcome.sent > 20
 
 
-@pytest.mark.parametrize("name", ["shared-493", "sealed-271", "shared-579", "named-929", "shared-480"])
+@pytest.mark.parametrize(
+    "name", ["shared-493", "sealed-271", "shared-579", "named-929", "shared-480"]
+)
 def test_schedules_of_shared_registers_that_were_found_hold(name: str) -> None:
     """design/simulate.md says what each of them found."""
     back_end, schedule = load(FOUND / f"{name}.json")

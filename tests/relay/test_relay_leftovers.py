@@ -172,7 +172,11 @@ def test_a_relay_that_nobody_told_where_to_begin_forgets_who_was_there_before() 
     assert [naming(net, member) for member in gone] == [[], [], [], []]
     far = net.members["Y"].relay.state
     assert list(far.site_digest["NYC"]) == [bytes(net.members["J"].id)]
-    assert got(net, "R", "T") + got(net, "O", "T") + got(net, "J", "T") == [[1, 2], [1, 2, 3], [1, 2]]
+    assert got(net, "R", "T") + got(net, "O", "T") + got(net, "J", "T") == [
+        [1, 2],
+        [1, 2, 3],
+        [1, 2],
+    ]
     net.at_rest()
 
 

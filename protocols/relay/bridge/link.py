@@ -281,12 +281,6 @@ class RelayBridge:
             session.keep(known)
             self._tell(session, StillKnown(known))
 
-    def see_again(self) -> bool:
-        """Begin to tell other sites what is known here, ``gap_wait`` after a blind beginning. True: it is blind still."""
-        if self._joining.see_again(self._config.gap_wait):
-            self.tell_known()
-        return self._joining.blind
-
     def ask_back(self, site: str, origin: bytes) -> None:
         """Ask every relay of ``site`` to go back: this site has less than was known."""
         for session in self.sessions.of_site(site):

@@ -115,11 +115,11 @@ class Joining:
         self.end_state()
 
     def see_again(self, wait: float) -> bool:
-        """Forget old views after ``wait``: members beyond a partition had time to come back. True: it ended right now."""
-        if not self.blind or self._out.now < self.blind_since + wait:
-            return False
-        self.blind = False
-        return True
+        """Forget old views after ``wait``: members beyond a partition had time to come back. True: this member is blind
+        still."""
+        if self.blind and self._out.now >= self.blind_since + wait:
+            self.blind = False
+        return self.blind
 
     def begin(self) -> None:
         """End the wait: the digests have come."""
