@@ -54,6 +54,8 @@ class DriverLimits:
     directory_linger: float = 5.0
     """The longest time after that for which a driver that ends waits until directories have its last requests: what they have of a
     member that has left would send others there."""
+    watch: float = 0.0003
+    """The longest time in which a caller looks for its answer in its own step (answer_watch.py), while other tasks wait. 0: never."""
     tick: float = 0.25
     """The driver looks at its own lateness at least this often."""
     timer_slack: float = 0.001
@@ -179,6 +181,11 @@ class Driver:
             self._turn(now)
         except Exception as error:
             self.fail(error)
+
+    def watch(self, is_over: Callable[[], bool]) -> bool:
+        """Take what arrives, in this step of a task, until ``is_over`` or for ``limits.watch`` seconds. Return whether it is over. A
+        driver that cannot do so returns False at once."""
+        return False
 
     async def stop(self) -> None:
         """Send what is left, wait for it (for ``linger`` at most), then for the answers of directories (for ``directory_linger`` at most),

@@ -11,12 +11,13 @@ import heapq
 import itertools
 import logging
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import trio
 
 from jgroups_py.driver import files, listeners, neighbours, opening, own_multicasts
+from jgroups_py.driver.answer_watch import AnswerWatch
 from jgroups_py.driver.base import Driver, DriverLimits
 from jgroups_py.driver.directories.asking import Directory, real_directory
 from jgroups_py.driver.directories.desk import Desk
@@ -63,6 +64,16 @@ class UdpSocket:
         self.queue: list[tuple[bytes, Endpoint]] = []
         self.queued = 0
 
+    def look(self) -> Sequence[In] | None:
+        """Return a datagram that has come (answer_watch.py)."""
+        try:
+            data, source = self.sock.recvfrom(65535)
+        except BlockingIOError:
+            return ()
+        except OSError:
+            return None  # the task that reads tells why
+        return (Datagram(self.handle, data, source[:2]),)
+
     def close(self) -> None:
         if self.sock.fileno() >= 0:
             trio.lowlevel.notify_closing(self.sock)
@@ -91,6 +102,7 @@ class SocketDriver(Driver):
             trio.CapacityLimiter(self.limits.lookups_max),
             self.limits.consults_waiting_max,
         )
+        self._watch = AnswerWatch(self.limits.watch, self._take_watched)
         self.datagrams_in = 0
         self.reads_in_vain = 0
         """How often a socket was asked for another datagram and had none."""
@@ -112,6 +124,20 @@ class SocketDriver(Driver):
         self._held: list[tuple[float, int, In]] = []
         self._held_count = 0
         self._held_wake: trio.Event | None = None
+
+    # --- looking for an answer
+
+    @trio.lowlevel.enable_ki_protection
+    def watch(self, is_over: Callable[[], bool]) -> bool:
+        if self.faults is not None or not self.is_between_turns:
+            return False
+        return self._watch.until(is_over)
+
+    def _take_watched(self, inputs: Sequence[In]) -> bool:
+        if type(inputs[0]) is Datagram:
+            self.datagrams_in += 1
+        self.guarded(lambda: self.take(inputs))
+        return not self.failed
 
     # --- doing
 
@@ -250,7 +276,9 @@ class SocketDriver(Driver):
                     if sock.fileno() < 0:
                         return
                     log.debug("receiving a datagram: %s", error)
-                if not inputs:
+                if inputs:
+                    self._watch.heard = udp
+                else:
                     several = False
                     alone += 1
                     self.reads_in_vain += 1
@@ -367,6 +395,9 @@ class SocketDriver(Driver):
         self.nursery.start_soon(stream.run_read)
         return handle
 
+    def heard(self, stream: TcpConnection) -> None:
+        self._watch.heard = stream
+
     def lingers(self, stream: TcpConnection) -> None:
         """The protocol has closed ``stream``, whose last bytes are still under way."""
         self.closing[stream.handle] = stream
@@ -380,6 +411,10 @@ class SocketDriver(Driver):
         if self.streams.get(stream.handle) is stream:
             del self.streams[stream.handle]
         self.closing.pop(stream.handle, None)
+
+    def statistics(self) -> dict[str, int]:
+        watch = self._watch
+        return {**super().statistics(), "watched": watch.ended, "watched_in_vain": watch.in_vain}
 
     # --- the end
 

@@ -69,6 +69,9 @@ class StreamDriver(Interface):
     def wake(self) -> None:
         """Asks for a turn."""
 
+    def heard(self, stream: TcpConnection) -> None:
+        """Bytes have come on ``stream``."""
+
     def accepted(self, sock: socket.socket, peer: Endpoint) -> Handle | None:
         """Takes an accepted connection over. None: the driver has closed it, there are too many."""
 
@@ -232,6 +235,7 @@ class TcpConnection:
                 await _ask_again()
             if self._gone:
                 return
+            self.driver.heard(self)
             inputs: list[In] = []
             end: bool | None = None  # True: reset, False: closed
             try:
@@ -250,10 +254,28 @@ class TcpConnection:
             except OSError:
                 end = True
             if end is not None:
-                inputs.append(Closed(handle, end))
-                self._finish()
+                inputs.append(self._ended(end))
             if inputs and not self._closing:
                 self._hand_in(inputs)
+
+    def look(self) -> Sequence[In] | None:
+        """Return the bytes that have come (answer_watch.py)."""
+        sock = self.sock
+        if sock is None or self._gone or self._closing:
+            return None
+        try:
+            data = sock.recv(_SMALL_READ)
+        except BlockingIOError:
+            return ()
+        except OSError:
+            return (self._ended(True),)
+        if not data:
+            return (self._ended(False),)
+        return (Received(self.handle, data),)
+
+    def _ended(self, reset: bool) -> Closed:
+        self._finish()
+        return Closed(self.handle, reset)
 
     def _hand_in(self, inputs: list[In]) -> None:
         driver = self.driver

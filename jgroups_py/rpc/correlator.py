@@ -64,6 +64,10 @@ class PendingCall:
         """True when all outcomes were taken."""
         return not self.waiting and not self.outcomes
 
+    def is_answered(self) -> bool:
+        """Return whether there is an outcome to take."""
+        return bool(self.outcomes)
+
     def add(self, outcome: CallOutcome) -> None:
         self.outcomes.append(outcome)
         wake, self.wake = self.wake, None

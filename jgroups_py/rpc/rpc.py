@@ -58,6 +58,8 @@ _log = logging.getLogger("jgroups_py.rpc")
 TURNED_AWAY_CAUSES = {
     "not_member": "a call of somebody who is not in the view and did not join soon after",
 }
+_STEPS_MAX = 4
+"""After so many calls that were answered in the step that sent them, other tasks run. They may want to call, too."""
 _REPLY_KINDS = {CorrelatorType.RSP: OutcomeKind.VALUE, CorrelatorType.EXC_RSP: OutcomeKind.ERROR}
 
 
@@ -103,6 +105,8 @@ class Rpc:
         self._handlers = 0
         self._waiting = 0  # tasks that wait for outcomes, or were woken and have not run since
         self._one_by_one = False  # no other task waited when the last one began and ended
+        self._in_one_step = 0
+        """Calls that were answered in the step that sent them, since other tasks could run."""
         self._arrived = ArrivedCalls(channel.stack.machine, self._serve_arrived)
         self._has_async = any(one.is_async for one in methods.values())
         self._owed: list[Sending] = []  # replies to arrived calls that found no room
@@ -158,6 +162,8 @@ class Rpc:
         try:
             if flags or not self._send_alone(dest, header, encoded):
                 self._send_now(lambda: self._send(dest, header, encoded, flags))
+            elif self._channel.driver.watch(pending.is_answered):
+                self._in_one_step += 1
             self._counters.calls += 1
             outcome = await self._outcome(pending)
         finally:
@@ -395,6 +401,9 @@ class Rpc:
         others = self._waiting
         self._waiting += 1
         try:
+            if self._in_one_step >= _STEPS_MAX and outcome is not None:
+                self._in_one_step = 0
+                await trio.lowlevel.checkpoint()
             while outcome is None:
                 pending.wake = partial(trio.lowlevel.reschedule, trio.lowlevel.current_task())
 

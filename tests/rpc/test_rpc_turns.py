@@ -11,8 +11,19 @@ from typing import Any, Self
 import pytest
 import trio
 
-from jgroups_py import UUID, Batch, Channel, ChannelClosed, Raised, Refused, open_channel, open_rpc
+from jgroups_py import (
+    UUID,
+    Batch,
+    Channel,
+    ChannelClosed,
+    Raised,
+    Refused,
+    RemoteError,
+    open_channel,
+    open_rpc,
+)
 from jgroups_py.config.settings import load_stack
+from jgroups_py.driver import DriverLimits, SocketTransport, answer_watch
 from jgroups_py.driver.sockets import SocketDriver
 from jgroups_py.rpc import RpcLimits
 from jgroups_py.tools.commands.mperf_ports import private_attributes
@@ -57,6 +68,9 @@ class Target:
         self.seen.append(size)
         return bytes(size)
 
+    def fail(self) -> None:
+        raise ValueError("told to")
+
     def kind(self) -> str:
         return KIND.get()
 
@@ -94,6 +108,89 @@ async def test_a_call_on_sockets_costs_three_steps_of_tasks() -> None:
             for value in range(100):
                 assert [r async for r in rpc.call_all("note", value, dests=b.address)]
         assert sum(steps.of.values()) <= 310 and steps.rounds <= 310
+
+
+def the_other_runs(monkeypatch: pytest.MonkeyPatch, other: Channel) -> None:
+    """Let ``other``, of the same process, take what has come for it whenever a caller offers the processor to others."""
+
+    def take() -> None:
+        driver = other.driver
+        assert isinstance(driver, SocketDriver) and driver._watch.heard is not None
+        inputs = driver._watch.heard.look()
+        if inputs:
+            driver.take(inputs)
+
+    monkeypatch.setattr(answer_watch, "offer_processor", take)
+
+
+@pytest.mark.sockets
+@pytest.mark.parametrize("stack", ["udp.xml", "tcp.xml"])
+async def test_an_answer_that_comes_soon_wakes_no_task(
+    stack: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The caller finds it in its own step. Other tasks run after four such calls."""
+    attributes = private_attributes(load_stack(stack), 2)
+    where: dict[str, Any] = {"cluster": "soon", "attributes": attributes}
+    where["transport"] = SocketTransport(DriverLimits(watch=60))
+    rounds = 0
+
+    async def runs_too() -> None:
+        nonlocal rounds
+        while True:
+            await trio.lowlevel.checkpoint()
+            rounds += 1
+
+    async with (
+        open_channel(stack, name="A", **where) as a,
+        open_channel(stack, name="B", **where) as b,
+        open_rpc(a) as rpc,
+        open_rpc(b, Target()),
+    ):
+        await a.wait_members(2)
+        monkeypatch.setattr(a.driver._watch, "_limit", 0)  # type: ignore[attr-defined]
+        for _ in range(10):
+            await rpc.call(b.address, "note", 1)
+        monkeypatch.setattr(a.driver._watch, "_limit", 60)  # type: ignore[attr-defined]
+        the_other_runs(monkeypatch, b)
+        with Steps() as steps:
+            for value in range(80):
+                assert await rpc.call(b.address, "note", value) == value
+        assert sum(steps.of.values()) <= 30 and steps.rounds <= 30
+        with pytest.raises(RemoteError):
+            await rpc.call(b.address, "fail")
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(runs_too)
+            for _ in range(80):
+                await rpc.call(b.address, "note", 1)
+            nursery.cancel_scope.cancel()
+        assert rounds >= 18
+
+
+@pytest.mark.sockets
+async def test_a_second_caller_ends_calls_in_one_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Calls of two tasks leave together soon: neither keeps the other from beginning."""
+    attributes = private_attributes(load_stack("tcp.xml"), 2)
+    where: dict[str, Any] = {"cluster": "two", "attributes": attributes}
+    where["transport"] = SocketTransport(DriverLimits(watch=0.01))
+    async with (
+        open_channel("tcp.xml", name="A", **where) as a,
+        open_channel("tcp.xml", name="B", **where) as b,
+        open_rpc(a) as rpc,
+        open_rpc(b, Target()),
+    ):
+        await a.wait_members(2)
+        the_other_runs(monkeypatch, b)
+
+        async def call() -> None:
+            for value in range(50):
+                assert await rpc.call(b.address, "note", value) == value
+
+        await call()
+        watched = a.driver.statistics()["watched"]
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(call)
+            nursery.start_soon(call)
+        assert a.driver.statistics()["watched"] - watched <= 20
 
 
 @pytest.mark.sockets
