@@ -54,12 +54,14 @@ ASKED_IN_VAIN = 8
 
 
 class UdpSocket:
-    """One UDP socket, and the datagrams that the kernel has not taken yet."""
+    """One UDP socket, and the datagrams that the kernel has not taken yet. ``answers``: one on which answers may come, not that of
+    a multicast group."""
 
-    __slots__ = ("handle", "queue", "queued", "sock")
+    __slots__ = ("answers", "handle", "queue", "queued", "sock")
 
-    def __init__(self, handle: Handle, sock: socket.socket) -> None:
+    def __init__(self, handle: Handle, sock: socket.socket, *, answers: bool = True) -> None:
         self.handle = handle
+        self.answers = answers
         self.sock = sock
         self.queue: list[tuple[bytes, Endpoint]] = []
         self.queued = 0
@@ -218,7 +220,7 @@ class SocketDriver(Driver):
                 problem = refusal(*out.group, out.group[1], error)
             self.happened(BindFailed(handle, problem))
             return
-        udp = self.sockets[handle] = UdpSocket(handle, sock)
+        udp = self.sockets[handle] = UdpSocket(handle, sock, answers=isinstance(out, Bind))
         self.happened(Bound(handle, opening.local_of(sock)))
         self.nursery.start_soon(self._read_datagrams, udp)
 
@@ -277,7 +279,8 @@ class SocketDriver(Driver):
                         return
                     log.debug("receiving a datagram: %s", error)
                 if inputs:
-                    self._watch.heard = udp
+                    if udp.answers:
+                        self._watch.heard = udp
                 else:
                     several = False
                     alone += 1

@@ -131,7 +131,7 @@ async def test_an_answer_that_comes_soon_wakes_no_task(
     """The caller finds it in its own step. Other tasks run after four such calls."""
     attributes = private_attributes(load_stack(stack), 2)
     where: dict[str, Any] = {"cluster": "soon", "attributes": attributes}
-    where["transport"] = SocketTransport(DriverLimits(watch=60))
+    where["transport"] = SocketTransport(DriverLimits(watch=0.5))
     rounds = 0
 
     async def runs_too() -> None:
@@ -150,7 +150,7 @@ async def test_an_answer_that_comes_soon_wakes_no_task(
         monkeypatch.setattr(a.driver._watch, "_limit", 0)  # type: ignore[attr-defined]
         for _ in range(10):
             await rpc.call(b.address, "note", 1)
-        monkeypatch.setattr(a.driver._watch, "_limit", 60)  # type: ignore[attr-defined]
+        monkeypatch.setattr(a.driver._watch, "_limit", 0.5)  # type: ignore[attr-defined]
         the_other_runs(monkeypatch, b)
         with Steps() as steps:
             for value in range(80):
