@@ -40,6 +40,7 @@ public class PeerMember implements Receiver {
     private static final int CHUNK = 100;
     private static final int SMALL_BETWEEN_HUGE = 50;
     private static final int OVERRIDES = 12;
+    private static final double WARM_AGAIN = 2.0;
     private static final long LAST_WAIT_NS = 10_000_000_000L;
     private static final long CALL_TIMEOUT_MS = 10_000;
 
@@ -246,17 +247,21 @@ public class PeerMember implements Receiver {
         if (number == 0) {
             List<Address> others = new ArrayList<>(channel.getView().getMembers());
             others.remove(channel.getAddress());
-            for (String count : callers.split(","))
-                measure(dispatcher, others.get(0), Integer.parseInt(count));
+            double warm = warmUp;
+            for (String count : callers.split(",")) {
+                measure(dispatcher, others.get(0), Integer.parseInt(count), warm);
+                warm = Math.min(warm, WARM_AGAIN); // by then it is compiled
+            }
         }
         while (in.readLine() != null) { }
     }
 
-    private void measure(RpcDispatcher dispatcher, Address dest, int callers) throws Exception {
+    private void measure(RpcDispatcher dispatcher, Address dest, int callers, double warm)
+            throws Exception {
         byte[] data = new byte[size];
         RequestOptions options = new RequestOptions(ResponseMode.GET_ALL, CALL_TIMEOUT_MS)
             .flags(Message.Flag.OOB); // requests of several callers run beside each other
-        long begin = System.nanoTime() + (long) (warmUp * 1e9), end = begin + (long) (seconds * 1e9);
+        long begin = System.nanoTime() + (long) (warm * 1e9), end = begin + (long) (seconds * 1e9);
         AtomicLong wrong = new AtomicLong();
         List<List<Long>> took = new ArrayList<>();
         List<Thread> threads = new ArrayList<>();

@@ -58,7 +58,7 @@ def _parser() -> argparse.ArgumentParser:
         "--joiners", default="1,4,8,32", type=_numbers, help="join at once; empty: no joins"
     )
     parser.add_argument(
-        "--idle", type=float, default=10.0, help="seconds to look at four idle members; 0: not"
+        "--idle", type=float, default=6.0, help="seconds to look at four idle members; 0: not"
     )
     parser.add_argument(
         "--cache-sizes", default="100,1000", type=_numbers, help="bytes; empty: no caches"
@@ -72,11 +72,11 @@ def _parser() -> argparse.ArgumentParser:
         default=True,
         help="tiny and huge messages under pressure",
     )
-    parser.add_argument("--seconds", type=float, default=2.0, help="for each figure")
-    parser.add_argument("--warm-up", type=float, default=2.0, help="seconds before each figure")
-    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--seconds", type=float, default=1.0, help="for each figure")
+    parser.add_argument("--warm-up", type=float, default=1.0, help="seconds before each figure")
+    parser.add_argument("--runs", type=int, default=1)
     parser.add_argument(
-        "--minutes", type=float, default=180.0, help="no case begins later; the others are named"
+        "--minutes", type=float, default=40.0, help="no case begins later; the others are named"
     )
     names = ", ".join(kind.name for kind in KINDS)
     parser.add_argument("--leave-out", default="", help=f"of {names}, comma-separated")

@@ -66,13 +66,13 @@ async def measured(plan: GroupPlan, children: Sequence[Child]) -> dict[str, floa
     begin = time.monotonic()
     for child in joiners:
         await child.tell(open=True)
-    found = {"join_ms": _ms(await _views(children, plan.members) - begin)}
-    if plan.idle_seconds:
-        found |= await _idle(plan, children)
-        begin = time.monotonic()
-        children[-1].process.kill()
-        found["kill_ms"] = _ms(await _views(children[:-1], plan.joiners) - begin)
-    return found
+    joined = {"join_ms": _ms(await _views(children, plan.members) - begin)}
+    if not plan.idle_seconds:
+        return joined
+    found = await _idle(plan, children)
+    begin = time.monotonic()
+    children[-1].process.kill()
+    return found | {"kill_ms": _ms(await _views(children[:-1], plan.joiners) - begin)} | joined
 
 
 async def _views(children: Sequence[Child], members: int) -> float:

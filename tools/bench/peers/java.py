@@ -81,7 +81,7 @@ class TunedJavaPeer(JavaPeer):
     of small packets."""
 
     name = f"Java JGroups {VERSION} tuned"
-    measures = frozenset({"messages", "overload", "calls"})
+    measures = frozenset({"messages", "calls"})
     settings: ClassVar[dict[str, str]] = {
         "UDP.bundler.capacity": "65536",
         "TCP.bundler.capacity": "65536",

@@ -6,12 +6,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-START_SECONDS: Final = 4.0
+START_SECONDS: Final = 3.0
 """Expected time until the members of a case are there, and until they have gone."""
 JOINER_SECONDS: Final = 0.4
 """Expected time to start one more process on two cores."""
 SPARE_SECONDS: Final = 60.0
 """A case ends after three times its expected time and this, whatever happens."""
+IDLE_MEMBERS: Final = (4, 32)
+"""Members of groups that are idle, and of which one is killed then."""
 OVERLOADS: Final = {
     "": (False, False),
     ", small buffers": (True, False),
@@ -27,7 +29,7 @@ class Case:
     """What the libraries that have ``kind`` are asked for, one after the other.
 
     ``arguments`` are those of the measuring function. ``stack`` names the stack file. ``seconds`` is the expected time for one library,
-    with so many ``warm_ups``.
+    with so many ``warm_ups`` that a compiler needs longer for.
     """
 
     kind: str
@@ -45,8 +47,8 @@ class Case:
 @dataclass(frozen=True, slots=True)
 class PeersPlan:
     """What is measured. ``callers``, ``joiners``, ``cache_sizes`` and ``relay_sizes`` may be empty. ``senders`` 0: all members send.
-    ``overload``: whether tiny and huge messages are sent under pressure. ``idle`` 0: no look at idle members, and none is killed. ``minutes``: no case begins later. ``leave_out``: names of
-    libraries."""
+    ``overload``: whether tiny and huge messages are sent under pressure. ``idle`` 0: no look at idle members, and none is killed.
+    ``minutes``: no case begins later. ``leave_out``: names of libraries."""
 
     stacks: tuple[str, ...]
     sizes: tuple[int, ...]
@@ -69,13 +71,14 @@ class PeersPlan:
         return tuple(count for count in self.callers if count <= CACHE_CALLERS_MAX) or (1,)
 
     def cases(self) -> Iterator[Case]:
-        """Yield all cases of a run in their order."""
-        yield from self._messages()
-        yield from self._overload()
+        """Yield all cases of a run in their order. Most are messages: they come last, so that none of the other kinds is missing
+        when the time is over."""
         yield from self._calls()
         yield from self._groups()
         yield from self._caches()
         yield from self._relays()
+        yield from self._overload()
+        yield from self._messages()
 
     def _messages(self) -> Iterator[Case]:
         seconds = START_SECONDS + self.warm_up + self.seconds
@@ -97,9 +100,7 @@ class PeersPlan:
         seconds = START_SECONDS + len(self.callers) * (self.warm_up + self.seconds)
         for stack in self.stacks if self.callers else ():
             for size in self.sizes:
-                yield Case(
-                    "calls", f"{stack}, {size} B", stack, (size,), seconds, len(self.callers)
-                )
+                yield Case("calls", f"{stack}, {size} B", stack, (size,), seconds, 1)
 
     def _groups(self) -> Iterator[Case]:
         for stack in self.stacks:
@@ -107,9 +108,10 @@ class PeersPlan:
                 seconds = START_SECONDS + JOINER_SECONDS * joiners
                 text = f"{stack}, {joiners} join at once"
                 yield Case("groups", text, stack, (joiners, 0.0), seconds)
-            if self.idle:
-                seconds = 2 * START_SECONDS + self.idle
-                yield Case("groups", f"{stack}, 4 members", stack, (3, self.idle), seconds)
+            for members in IDLE_MEMBERS if self.idle else ():
+                seconds = 2 * START_SECONDS + JOINER_SECONDS * members + self.idle
+                text = f"{stack}, {members} members"
+                yield Case("groups", text, stack, (members - 1, self.idle), seconds)
 
     def _caches(self) -> Iterator[Case]:
         windows = 2 * len(self.cache_sizes) * len(self.cache_callers)
