@@ -90,7 +90,8 @@ class Invariant:
         """``member`` has handled a packet or a timer. Called very often."""
 
     def at_rest(self, cluster: SimCluster) -> None:
-        """Faults have ended, all members have one view and all messages, and nothing waits. Without the check
+        """Wait until faults have ended, all members have one view and all messages, and all queues are empty. Without
+        the check
         ``healing``: the time for it is over."""
 
 
@@ -110,7 +111,7 @@ class Always(Invariant):
 
 class SimCluster:
     """A simulated cluster for tests: members of any stack, faults, checks; the same for the same seed. Time is virtual, and
-    all members run in this thread. Nothing runs before ``with``, ``play`` or ``explore``.
+    all members run in this thread. The cluster does not run before ``with``, ``play`` or ``explore``.
 
     Args:
         members: names. A text is one name per letter; a mapping is sites with their names.
@@ -126,10 +127,9 @@ class SimCluster:
             cluster after every step. New objects for each cluster.
         workload: what an application does in a schedule instead of sending a few messages; called
             with a member that runs and a generator of its own. It acts through the member.
-        tagged: False leaves payloads as they are, for protocols that read them; nothing is then
-            judged of messages.
+        tagged: False leaves payloads as they are, for protocols that read them; messages are not judged then.
 
-    Raises ``ConfigError`` for what does not fit together.
+    Raises ``ConfigError`` for arguments that do not fit together.
     """
 
     def __init__(

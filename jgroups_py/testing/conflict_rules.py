@@ -57,9 +57,8 @@ def check_rule(
 ) -> None:
     """Look for values for which a rule breaks a law. Nothing is opened, and no map is needed.
 
-    Args:
-        rule: what ``open_map(rule=...)`` gets.
-        values: values as users put them: a list of up to 40, the simplest first, or a Hypothesis strategy.
+    Args: rule: the argument of ``open_map(rule=...)``. values: values as users put them: a list of up to 40, the
+        simplest first, or a Hypothesis strategy.
         encode, decode: the stored form; JSON by default.
         examples: triples drawn from a strategy, the same ones in each run.
 

@@ -52,7 +52,7 @@ FAULTS: Final[dict[str, int]] = {
     "slow": 1,
     "burst": 1,
 }
-"""The faults that are drawn, and how often each, if nothing else is said. There are also ``state``
+"""The faults that are drawn by default, and how often each. There are also ``state``
 (somebody fetches the state); and ``fail_site``, ``wan`` (a site is cut off), and ``promote`` for stacks
 with RELAY."""
 _ALL: Final = (*FAULTS, "state", "fail_site", "wan", "promote")
@@ -62,7 +62,7 @@ Faults = Iterable[str] | Mapping[str, int]
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The figures of an exploration that found nothing. ``faults``: those that hit somebody;
+    """The figures of an exploration that found nothing. ``faults``: those that hit a member;
     ``virtual_s``, ``wall_s``: seconds."""
 
     runs: int = 0
@@ -92,8 +92,8 @@ def draw(
     """A schedule for ``cluster`` (which is not used): ``count`` faults within ``seconds``, during
     which about ``messages`` are sent, to everybody and to one.
 
-    ``faults``: kinds, or kinds with weights. A fault for which nobody is left when it is due is a
-    pause of a second instead. Raises ``ConfigError``.
+    ``faults``: kinds, or kinds with weights. A fault that finds no member when it is due becomes a pause of a second.
+    Raises ``ConfigError``.
     """
     weights = weights_of(faults)
     if not 0 <= count <= STEPS_MAX or seconds <= 0 or messages < 0:
@@ -254,7 +254,7 @@ def check_schedule(cluster: Factory, schedule: Schedule, file: Path | None = Non
 
 
 def replay(cluster: Factory, file: Path | str) -> RunOutcome:
-    """Play a written schedule. The run is the same as long as nothing was changed.
+    """Play a written schedule. The run is the same as long as the code was not changed.
 
     Raises ``PropertyViolated`` as before, ``ConfigError`` for a file that is no schedule or one for
     another stack, ``OSError``.

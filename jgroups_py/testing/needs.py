@@ -1,4 +1,4 @@
-"""Hypothesis, for the parts of the kit that need it. If it is missing, the error names what to install."""
+"""Hypothesis, for the parts of the kit that need it. If it is missing, the error names the package to install."""
 
 from __future__ import annotations
 

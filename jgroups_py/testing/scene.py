@@ -107,7 +107,8 @@ class SimMember:
             self.member.act(action)
 
     def send(self, *payloads: bytes, to: SimMember | None = None, oob: bool = False) -> None:
-        """Send a run of messages, to all or to one. A gone member does nothing. ``oob``: out of band, without order."""
+        """Send a run of messages, to all or to one. A departed member ignores the call. ``oob``: out of band, without
+        order."""
         if not self.alive:
             return
         dest = None if to is None else to.member
@@ -219,7 +220,7 @@ class KitScene(Scene):
 
     def _after_step(self, host: Host) -> None:
         handle = self.by_host.get(host)
-        if handle is not None:  # else it is being started
+        if handle is not None:  # otherwise it is being started
             for judge in self._step_judges:
                 self.judge(judge, judge.after_step, self.cluster, handle)
 

@@ -1,6 +1,6 @@
 """Strategies for headers, one per class of the catalogue. See strategies.py.
 
-Only what a header of that type has on the wire is drawn; the rest keeps its default.
+Only fields that a header of that type has on the wire are drawn; the rest keep their defaults.
 """
 
 from __future__ import annotations

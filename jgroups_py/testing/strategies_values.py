@@ -151,7 +151,7 @@ def view_histories(draw: st.DrawFn, holder: UUID, *, max_size: int = 6) -> list[
 
 @st.composite
 def digests(draw: st.DrawFn, members: Sequence[Address] | None = None) -> Digest:
-    """Of strangers, or of exactly ``members``: delivered, and received no less."""
+    """Draw digests of strangers, or of exactly ``members``; received numbers are not below delivered ones."""
     chosen = draw(_lists(None, 0)) if members is None else tuple(members)
     seqnos = {}
     for member in chosen:

@@ -18,7 +18,8 @@ class PropertyViolated(Violated):
 
     ``seed``: of the run. ``check``: a name of ``CHECKS``, ``invariant`` (an assertion within a
     protocol), ``exception`` (a handler raised one), or the name of an Invariant of yours.
-    ``detail``: what was seen, by whom. ``at``: virtual seconds since the run began. ``story``: the
+    ``detail``: the observation, and the member that made it. ``at``: virtual seconds since the run began. ``story``:
+        the
     faults that happened, one line each. ``schedule``, ``file``: the smallest schedule found that shows it, and its
     file; None for a cluster that a test drives by hand, where the test itself is the replay. ``replay``: how to see it
     again, in words.

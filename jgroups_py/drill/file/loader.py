@@ -48,7 +48,7 @@ RATE_MAX = 1_000_000.0
 SIZE_MAX = 10_000_000
 
 COMPONENT_FAULTS = ("crash", "vanish", "pause", "leave")
-"""The actions that may hit a member by what it has, and in the middle of something."""
+"""The actions that may hit a member by its components, and in the middle of a move."""
 
 DEFAULT_CACHE = "buddy.xml"
 DEFAULT_BRIDGE_STACK = "relay-bridge-tcp.xml"

@@ -19,7 +19,7 @@ ROLES = ("coordinator", "relay", "standby", "newest", "any")
 COMPONENTS = ("manager", "master", "slave", "target", "index", "router", "proxy", "node")
 """Selectors of bucket stores, by what a member has; a member of one cannot be called one of these."""
 FALLEN = "fallen"
-"""Who is to be restarted there: the member that is not there, or any one of them."""
+"""The member to restart there: the absent one, or any one of them."""
 
 FAULTS = ("crash", "vanish", "pause", "leave", "restart", "partition", "fail_site", "promote")
 """The actions of the timeline."""
@@ -104,7 +104,7 @@ class DrillTraffic:
     """``None``: until the last event is over."""
     place: FilePlace
     asks: Any = None
-    """Of other workloads than messages: what is asked for (``Workload.asks``); ``size`` means nothing then."""
+    """Of other workloads than messages: the requests (``Workload.asks``); ``size`` means nothing then."""
     drawn: tuple[tuple[str, DrawnValue], ...] = ()
     """Parts of ``asks`` that were given, by name."""
 

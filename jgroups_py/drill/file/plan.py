@@ -28,8 +28,7 @@ from jgroups_py.drill.file.values import DrawnValue, seconds_text
 from jgroups_py.errors import ConfigError
 
 START_SECONDS_MAX = 30.0
-"""How long the start may take on an idle machine, until every site has its full view and every relay is on the
-bridge."""
+"""The longest time on an idle machine until every site has its full view and every relay is on the bridge."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from jgroups_py.config.write import to_xml
 from jgroups_py.protocols.seal.ring import NO_KEYS
 
 MADE: Final = 1_800_000_000
-"""When the key of a run was made; its age changes nothing."""
+"""The time at which the key of a run was made; its age does not matter."""
 
 
 def keys_of(seed: int) -> str:

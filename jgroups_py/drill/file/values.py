@@ -1,8 +1,8 @@
 """Units of drill files: durations, sizes, rates, percentages, and ranges of them.
 
 Durations ``ms s m h`` become seconds, sizes ``B KB MB`` bytes (KB = 1000), rates ``N/s`` and
-``N/min`` messages a second, percentages fractions. A unit is required, except for 0: a bare 5 in a
-stack file means milliseconds, elsewhere seconds, and a drill should not depend on who reads it.
+``N/min`` messages a second, percentages fractions. A unit is required, except for 0: a bare 5 in a stack file means
+milliseconds, elsewhere seconds, and a drill should not depend on its reader.
 
 Every function raises ``ValueError`` with a text that says what would be accepted.
 """

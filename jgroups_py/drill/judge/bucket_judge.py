@@ -1,4 +1,4 @@
-"""The verdict on a drill of a bucket store, from what clients were told, and what each member reads at the end.
+"""The verdict on a drill of a bucket store, from the answers to clients, and from each member's reads at the end.
 
 A request adds to an entry, and its client is told the place and what is before it (run/bucket_user.py). As in drills of live and backup
 (live_judge), of which an entry is a log:
@@ -232,7 +232,7 @@ def _stale(seen: _Seen) -> list[int]:
     for one in seen.operations.values():
         if one.acked < NEVER:
             answered.setdefault(one.logs[0], []).append((one.acked, one.at[0][0]))
-    for read in seen.reads:  # what a read has shown exists, answered or not
+    for read in seen.reads:  # a read shows that a modification exists, answered or not
         answered.setdefault(read.key, []).append((read.ended, read.length - 1))
     found: dict[int, None] = {}
     for read in seen.reads:

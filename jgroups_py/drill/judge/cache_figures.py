@@ -1,4 +1,4 @@
-"""``figures`` for drills of caches: from what the applications asked for and were told.
+"""``figures`` for drills of caches: from the applications' requests and their answers.
 
 RTO      the longest time that an application of the site stood still after a fault: a write of its own
          was under way, and none that it began after the fault was acknowledged. When a primary site

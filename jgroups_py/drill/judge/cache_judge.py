@@ -1,4 +1,4 @@
-"""The verdict on a drill of caches, key by key, from what applications were told.
+"""The verdict on a drill of caches, key by key, from the answers to applications.
 
     acknowledged  writes of a site that returned without an error
     present       a value was found there at the end
@@ -14,7 +14,7 @@
 
 Of an acknowledged write, that its own site must have it, and every other site, unless (``cache_sites``)
 it is named: the members of the site that wrote it say which keys a site has not acknowledged, just before
-they fall and at the end. After a site failure ``unrelayed`` is what the others did not have.
+they fall and at the end. After a site failure ``unrelayed`` has the writes that the others lacked.
 
 A write without an answer, or with one that says "may have happened", may come true at any time later:
 neither it nor its absence is held against the cache. Writes whose outcome overlaps in time may take
@@ -23,8 +23,7 @@ was told that certainly nothing was changed, is stale as well. A read at a membe
 its site is split, and each side knows its own writes only.
 
 ``unprotected``: from a crash until every survivor's view lacks who fell and says that all it owns has its
-copies. That, the keys that are named, when a bootstrap is complete and which members are there at the
-end, is what caches say of themselves.
+copies. Caches themselves report this, the named keys, the end of a bootstrap, and the members at the end.
 """
 
 from __future__ import annotations
@@ -245,7 +244,7 @@ def _add(
             history.writes[version] = HistoryWrite(record.t, removed=bool(detail.get("removed")))
         case "acked":
             assert version is not None
-            if detail.get("nothing"):  # it changed nothing, but it is a read
+            if detail.get("nothing"):  # it is no change, but it is a read
                 began = history.writes.pop(version).began
                 reads = history.reads.setdefault(site, [])
                 reads.append(Read(record.t, began, who, None, False))

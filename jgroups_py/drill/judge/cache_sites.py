@@ -50,7 +50,7 @@ class SitesOfHistory:
         self._evidence = evidence
         self.several = len(evidence.sites) > 1
         self.failures = {
-            # A single site has no other copy: what it forgets when all fall is lost.
+            # A single site has no other copy: when all its members fall, their values are lost.
             site: failures(evidence, site) if self.several else []
             for site in evidence.sites
         }
@@ -194,7 +194,7 @@ class SitesOfHistory:
         held = reads + self._held_after(key, site, other, t)
         seen = [version for _, version in held]
         seen += history.owners.get(other, {}).values()
-        # Nothing was there: count it as a removal if there is one.
+        # There was no value: count it as a removal if there is one.
         removed = [(order.writes[v].at, v) for v in done if order.writes[v].removed]
         for at in [at for at, version in held if version is None]:
             seen += [v for _, v in sorted(removed) if order.writes[v].at < at][-1:]

@@ -1,4 +1,4 @@
-"""The verdict on a drill of maps, from what applications put, and what they saw of each other.
+"""The verdict on a drill of maps, from the puts of applications, and from each other's values that they saw.
 
     lost        keys of which a host, at the end, has not what it had to have: it has nothing, or a value that is surely older than a put
                 that returned (``map_history.KeyHistory.before``), or one that nobody put
@@ -213,7 +213,7 @@ def _judged(number: int, key: KeyHistory, ends: _Ends) -> MapKey:
 
 
 def _stale(key: KeyHistory, place: str) -> int:
-    """Count how often a host went back."""
+    """Count how often a host went back to an older value."""
     known: list[Version] = []
     times = 0
     for read in key.reads[place]:

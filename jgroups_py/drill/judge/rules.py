@@ -158,7 +158,7 @@ class Judged:
 
 @dataclass(kw_only=True)
 class ExpectationsVerdict:
-    """What the verdicts of all workloads have."""
+    """The common part of the verdicts of all workloads."""
 
     expectations: list[Judged] = field(default_factory=list)
 

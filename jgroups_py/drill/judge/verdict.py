@@ -1,4 +1,4 @@
-"""The verdict on a drill, from what applications sent, delivered and were given as views.
+"""The verdict on a drill, from messages sent and delivered by applications, and from their views.
 
     counted     some member of its origin's site delivered it
     lost        counted and missing at somebody who must have it

@@ -139,7 +139,7 @@ def failures(run: Mapping[str, Any]) -> str:
 
 
 def not_recovered(runs: Sequence[Mapping[str, Any]], total: int) -> str:
-    """``not recovered in 3 of 8 seeds: fail_site NYC (3)``; nothing where every fault was recovered."""
+    """``not recovered in 3 of 8 seeds: fail_site NYC (3)``; an empty text where every fault was recovered."""
     counts: dict[str, int] = {}
     for run in runs:
         for name in run.get("not_recovered", ()):

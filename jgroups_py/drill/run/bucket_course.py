@@ -1,7 +1,8 @@
-"""Faults of a drill of a bucket store that name a member by what it has, or come in the middle of a move; and upgrades.
+"""Faults of a drill of a bucket store that name a member by its components, or come in the middle of a move; and
+upgrades.
 
 A component ends with its process. So a drill that kills a router, an index copy or a manager alone says which members have what
-(``buckets: {managers, indices}``). Who has what, the administrator knows: the first member of the view.
+(``buckets: {managers, indices}``). The administrator, the first member of the view, knows every member's components.
 """
 
 from __future__ import annotations
@@ -21,24 +22,24 @@ from jgroups_py.drill.run.resolve import DrillError
 from jgroups_py.drill.run.runner import Progress
 
 MOVE_SECONDS: Final = 10.0
-"""How long an event waits for the move in whose middle it is to come, on an idle machine."""
+"""The longest time that an event waits for its move, on an idle machine."""
 BEFORE_END: Final = 0.5
-"""So long before the end of the drill it is told that no such move came."""
+"""So many seconds before the end of the drill a missing move is reported."""
 REACH: Final = 1.2
-"""An event comes at a random time of a move, which is expected to take this times what the one before it took."""
+"""An event comes at a random time of a move. The move is expected to take the time of the previous one, times this."""
 
 M = TypeVar("M", bound=Lasting)
 
 
 class BucketCourse(TrioCourse[M]):
-    """``_move_began`` is to be called with what ``BucketUser.on_move`` tells."""
+    """Call ``_move_began`` with the arguments of ``BucketUser.on_move``."""
 
     def __init__(self, plan: DrillPlan, progress: Progress, *more: Any) -> None:
         super().__init__(plan, progress, *more)
         self._told: dict[str, Any] = {}
         self._began = trio.Event()
         self._hit_as: dict[tuple[str, str], str] = {}
-        """What a member is hit as, until that is logged."""
+        """The role for which a member is hit, until that is logged."""
 
     # --- what a runner says
 
@@ -151,7 +152,7 @@ class BucketCourse(TrioCourse[M]):
         return chance.choice(free)
 
     async def _reach(self, event: PlannedEvent, chance: random.Random) -> dict[str, Any]:
-        """Wait for the middle of a move. Returns what was told when it began."""
+        """Wait for the middle of a move. Returns the move as it was reported when it began."""
         of_upgrade = event.during == "upgrade"
         turn: int | None = None
         seconds = self._seconds_left()
@@ -173,7 +174,7 @@ class BucketCourse(TrioCourse[M]):
         raise DrillError(f"{event.place}: no {event.during} began in {seconds:.1f} s")
 
     def _seconds_left(self) -> float:
-        """For what an event waits for."""
+        """Return the text for the move that an event waits for."""
         left = self.plan.end - self.now - BEFORE_END
         return max(0.0, min(self._patient(MOVE_SECONDS), left))
 

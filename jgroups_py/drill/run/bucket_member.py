@@ -2,8 +2,9 @@
 
     python -m jgroups_py.drill.run.bucket_member    as jgroups_py.drill.run.member
 
-More commands: ``census`` reads and logs each key and answers ``looked``; ``standing`` answers who has what; ``move`` and ``upgrade`` are orders for an
-administrator. The member reports ``moving`` when an order begins, and changes of ``protected``.
+More commands: ``census`` reads and logs each key and answers ``looked``; ``standing`` answers with the components of
+every member; ``move`` and ``upgrade`` are orders for an administrator. The member reports ``moving`` when an order
+begins, and changes of ``protected``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A network in memory with faults, for drills of what runs on trio: latency, loss, cuts, silence.
+"""A network in memory with faults, for drills on trio: latency, loss, cuts, silence.
 
 Datagrams are delayed, lost, doubled and reordered. Connections are delayed and keep their order; bytes held up by a cut
 arrive after it. A driver can vanish (nothing comes or goes), be killed (its connections are reset) and be paused

@@ -2,7 +2,8 @@
 
     python -m jgroups_py.drill.run.live_member    as jgroups_py.drill.run.member
 
-One more command, ``census``, logs all that the node has and answers ``looked``. The member reports changes of ``role``.
+One more command, ``census``, logs the content of the node and answers ``looked``. The member reports changes of
+``role``.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
     python -m jgroups_py.drill.run.map_member    as jgroups_py.drill.run.member
 
 The file is in the task's ``folder``: the next incarnation opens it again, as after a kill. One more command,
-``census``, logs all that the host has and answers ``looked``. The member reports changes of ``linked``, the number of
+``census``, logs the content of the host and answers ``looked``. The member reports changes of ``linked``, the number of
 linked hosts.
 """
 

@@ -36,7 +36,7 @@ class Keys(Protocol):
 
     @abstractmethod
     def write(self, key: str, value: Any) -> bool:
-        """Write a value; None removes. False: there was nothing to remove. ``MapError``: nothing was changed."""
+        """Write a value; None removes. False: there was no value to remove. ``MapError``: nothing was changed."""
 
     @abstractmethod
     def all_keys(self) -> Iterable[str]: ...

@@ -38,7 +38,7 @@ from jgroups_py.values.view import View
 
 SAMPLE_SECONDS = 0.1
 JOIN_SECONDS_MAX = 30.0
-"""How long joining may take on an idle machine."""
+"""The longest time for joining on an idle machine."""
 SEND_RUN_MAX = 100
 """The most messages that a late load generator sends at once."""
 
@@ -294,7 +294,7 @@ class DrillMember:
         interval = 1 / traffic.rate
         due = traffic.start + traffic.phase
         now = time.monotonic() - self.zero
-        if due < now:  # a restarted member does not make up for what it has missed
+        if due < now:  # a restarted member does not send the messages of its absence
             due = now + traffic.phase
         while due < traffic.stop:
             now = time.monotonic() - self.zero

@@ -40,7 +40,7 @@ from jgroups_py.driver.multicast import probe_multicast
 LOOK_SECONDS = 30.0
 """The most seconds for all members to report their contents, and again to read every key, on an idle machine."""
 CLOSE_SECONDS = 5.0
-"""How long members may take to end when the drill is over."""
+"""The longest time for members to end after the drill."""
 STDERR_LINES = 3
 
 
@@ -68,7 +68,7 @@ def run_drill(plan: DrillPlan, progress: Progress, kind: type[RealDrill]) -> Run
 
 
 def _single(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """The error that matters: an interrupt, what could not be run, else the first."""
+    """Return the most important error: an interrupt, else one of a start, else the first."""
     _, rest = group.split(trio.Cancelled)
     leaves: list[BaseException] = []
     waiting: list[BaseException] = [rest or group]
@@ -548,7 +548,7 @@ class RealDrill(TrioCourse[Process]):
 
 
 class AskedDrill(RealDrill):
-    """A drill whose members log all that they have at the end, when asked, and then answer ``looked``."""
+    """A drill whose members log their content at the end, when asked, and then answer ``looked``."""
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)

@@ -1,4 +1,4 @@
-"""From roles such as ``NYC.relay`` to members, at the moment of an event.
+"""Resolves roles such as ``NYC.relay`` to members, at the moment of an event.
 
 The runner knows the living members and their views; the view of most of them decides.
 """

@@ -353,7 +353,7 @@ class Simulation(Course[Member]):
         if load.rate <= 0 or load.stop <= load.start:
             return
         names = self.plan.site(load.site).members
-        # Not all at the same instant: the members of a site take turns.
+        # The members of a site send in turns, not all at the same instant.
         phase = names.index(load.member) / len(names) / load.rate
         self._later(load.start + phase, self._load, load, load.start + phase)
 

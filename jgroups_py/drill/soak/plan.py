@@ -57,9 +57,9 @@ class Pace:
     quiet: float
     """Seconds without traffic at the end of the calm."""
     away: tuple[float, float]
-    """How long a member that crashed, left or vanished stays away."""
+    """The time for which a member that crashed, left or vanished stays away."""
     cut: tuple[float, float]
-    """How long a partition lasts."""
+    """The length of a partition."""
     pause: tuple[float, float]
     rate: float
     """Messages a second of each member."""

@@ -28,7 +28,7 @@ from jgroups_py.drill.soak.samples import SoakRun, SoakSample
 from jgroups_py.drill.soak.strikes import SparingCourse
 
 ANSWER_SECONDS: Final = 10.0
-"""How long a process may take to report its tables."""
+"""The longest time for a process to report its tables."""
 LEAVE_SECONDS: Final = 10.0
 """After which a process that wants to leave is killed."""
 SLACKS: Final = {"rss": 1_000_000.0, "uss": 1_000_000.0, "fds": 3.0, "threads": 1.0}

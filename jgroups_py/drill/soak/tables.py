@@ -2,9 +2,9 @@
 
 A table is a container (dict, list, set, deque, array, bytearray, cache of a function) that is
 reached from a protocol, the machine, its timers, the driver or the channel. Its name is the way to
-it: ``NAKACK2._windows`` is a dict, ``NAKACK2._windows[].received`` what all its windows hold
-together. The memory of a table's entries (keys, values that are no tables themselves) counts as bytes
-of the table. Each object counts once, where it is met first; shorter ways come before longer ones.
+it: ``NAKACK2._windows`` is a dict, ``NAKACK2._windows[].received`` the sum of all its windows. The memory of a table's
+entries (keys, values that are no tables themselves) counts as bytes of the table. Each object counts once, where it is
+met first; shorter ways come before longer ones.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ class Bounds:
             self.look(member)
 
     def look(self, member: Member) -> None:
-        """Report what is beyond its bound now."""
+        """Report values that exceed their bounds now."""
         senders = len(self._checker.members)
         for protocol in member.stack.protocols:
             for name, key, attribute in PER_MEMBER:

@@ -1,4 +1,4 @@
-"""Checkers: what must hold of any run, judged from outside the protocol code.
+"""Checkers judge properties of every run from outside the protocol code.
 
 They see only the messages, views and states of applications.
 One file per family:

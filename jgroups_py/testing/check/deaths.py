@@ -1,8 +1,8 @@
 """death: no living member counts as proved dead, however it was paused, cut off or slowed down.
 
-Proof of death is what lets survivors expel a member without waiting (FD_SOCK2, VERIFY_SUSPECT2), so
-one false proof is a false expulsion. After each step the members that VERIFY_SUSPECT2 holds for proved dead are
-compared with the processes that have ended. Silence alone proves nothing and is not judged here.
+A proof of death lets survivors expel a member without waiting (FD_SOCK2, VERIFY_SUSPECT2), so one false proof is a
+false expulsion. After each step the members that VERIFY_SUSPECT2 holds for proved dead are compared with the processes
+that have ended. Silence alone is no proof and is not judged here.
 """
 
 from __future__ import annotations

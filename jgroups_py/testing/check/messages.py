@@ -190,7 +190,7 @@ class Messages:
         return [] if known is None else [v for v in known.unread if isinstance(v, View)]
 
     def were_apart(self, one: Address, other: Address) -> bool:
-        """Were they apart (see ``parted``)? Unread views count, too."""
+        """Return whether the two members were apart (see ``parted``). Unread views count, too."""
         return any(
             (a, b) in self.parted
             or any(isinstance(v, MergeView) or b not in v for v in self._unread_views(a))
@@ -318,7 +318,7 @@ class Messages:
         contents = msgspec.msgpack.decode(state, type=_STATE)
         named = {UUID(raw) for raw, *_ in contents} | {member.address}
         for key in [key for key in seen.tracks if key[1] != UNICAST and key[0] not in named]:
-            del seen.tracks[key]  # nothing of that sender is in it
+            del seen.tracks[key]  # no message of that sender is in it
         for raw, number, apart, oob in contents:
             track = seen.track(UUID(raw), MULTICAST)
             early = seen.track(UUID(raw), OOB).seen

@@ -8,8 +8,8 @@ from typing import Final
 from jgroups_py.testing.check.relay_tables import Origin, SiteTables
 
 PATIENCE: Final = 90.0
-"""Longer than any partition or pause of a simulation: a relay that acknowledges nothing for so long does no harm to the
-larger side of its site."""
+"""Longer than any partition or pause of a simulation. If a relay does not acknowledge for this long, the larger side of
+its site is not harmed."""
 
 
 def given_up(
@@ -39,7 +39,7 @@ def given_up(
 
 
 def unrest(sites: Mapping[str, SiteTables], origins: Mapping[bytes, Origin]) -> str | None:
-    """Describe what is not at rest: buffers, relays, sessions, digests. None: everything is."""
+    """Describe the parts that are not at rest: buffers, relays, sessions, digests. None: everything is."""
     for site in sites.values():
         living = site.living()
         if not site.is_settled:

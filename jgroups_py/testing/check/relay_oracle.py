@@ -9,16 +9,16 @@
     I4  members that installed the same view delivered the same of those who departed with it
     I5  buffers are within their limits and hold nothing that is trimmed
 
-Numbers are counted here: the n-th multicast that an application sends is number n of that incarnation,
-and what others are delivered is recognised by its content. Of RELAY only ``numbers`` and public
-attributes are read. Incremental: a step of one host compares its tables with those it had, and looks
-at the rest of its site only where a member fell, a view came, a buffer shrank.
+Numbers are counted here: the n-th multicast that an application sends is number n of that incarnation, and deliveries
+are recognised by their content. Of RELAY only ``numbers`` and public attributes are read. Incremental: a step of one
+host compares its tables with those it had, and looks at the rest of its site only where a member fell, a view came, a
+buffer shrank.
 
-The design (RELAY.md) promises I3 for departed origins while fewer than ``buffering_members`` holders
-fall between two moments at which all are complete; messages that are missing after more, or after a partition and
-one, is excused, and so is what an origin sent before it heard that its site had been promoted, or had gone by then: only the
-relay keeps that. A member cut off from its site is not held to I2's last part until it has caught up.
-A property that does not hold is raised as ``Violated``, with the member, the time and the world's seed.
+The design (RELAY.md) promises I3 for departed origins while fewer than ``buffering_members`` holders fall between two
+moments at which all are complete. Messages that are missing after more falls, or after a partition and one fall, are
+excused. So are messages that an origin sent before it heard of its site's promotion, or before it was gone by then:
+only the relay keeps those. A member cut off from its site is not held to I2's last part until it has caught up. A
+property that does not hold is raised as ``Violated``, with the member, the time and the world's seed.
 """
 
 from __future__ import annotations
@@ -239,7 +239,7 @@ class RelayOracle:
         known += [entry for table in numbers.site_digest.values() for entry in table.items()]
         for raw in watched.tracks:
             if self._origins[raw].watched.site is not watched.site:
-                watched.tracks[raw] = Track()  # unless it is among what is known
+                watched.tracks[raw] = Track()  # unless it is among the known numbers
         for raw, number in known:
             watched.tracks[raw] = Track(max(0, number - taken.get(raw, 0)))
         for site in self.sites.values():
@@ -274,7 +274,7 @@ class RelayOracle:
             back = (watched.site.name, origin.watched.raw) in self._forgot
             return Track(0, not back or origin.first_at > watched.since)
         if origin.watched is watched:
-            return Track(0, origin.first_at >= watched.since)  # else a state may contain it
+            return Track(0, origin.first_at >= watched.since)  # otherwise a state may contain it
         return Track(0, watched.view is not None and origin.first_at > watched.since)
 
     def _take_one(

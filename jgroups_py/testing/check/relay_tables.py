@@ -61,8 +61,8 @@ class Track:
     early: dict[int, None] = field(default_factory=dict)
     """Out-of-band messages beyond it."""
     older: tuple[int, ...] | None = None
-    """A state came that may contain less: everything after it comes again in order, these early ones included. None:
-    nothing comes again."""
+    """A state came that may contain less: everything after it comes again in order, these early ones included. None: no
+    message comes again."""
 
     def comes_again(self, number: int) -> None:
         """Note that the state was older: ``number`` is the first one after it."""
@@ -150,7 +150,7 @@ class SiteTables:
     fallen: int = 0
     """Holders lost since all were complete."""
     spare: int = 0
-    """How many holders may fall from then on."""
+    """The number of holders that may fall from then on."""
     split: bool = False
     """Was it split since then? Only one side's holders have that side's messages."""
     excused: dict[bytes, int] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""At rest: when nobody sends and everybody has everything, nothing waits anywhere."""
+"""At rest: when no member sends and all have all messages, all queues are empty."""
 
 from __future__ import annotations
 

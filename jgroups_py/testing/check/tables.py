@@ -97,7 +97,7 @@ def _walk(value: Any, path: str, depth: int, seen: dict[int, Any]) -> Iterator[t
 
 
 def _attributes(value: Any) -> Iterator[tuple[str, Any]]:
-    # Protocols may be a user's; of what they hold only values of ours are known.
+    # Protocols may be a user's; of their content only values of this package are known.
     if not isinstance(value, Protocol) and not type(value).__module__.startswith("jgroups_py"):
         return
     if is_dataclass(value):

@@ -3,8 +3,7 @@
     verdict = check_history(operations, Registers())
     assert verdict.linearizable, verdict
 
-Operations that share keys, directly or by way of others, are one part of the history; each part is
-searched by itself.
+Operations that share keys, directly or through others, are one part of the history; each part is searched separately.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ class Verdict:
     """``linearizable``: None when ``steps_max`` was reached before it was known.
 
     ``culprit``: the first operation, in order of return, with which there is no order any more;
-    ``order``: one that explains everything that had returned before. ``text``: all that for people.
+    ``order``: one that explains everything that had returned before. ``text``: the same for people.
     ``steps``: operations that were tried.
     """
 
@@ -71,7 +70,7 @@ def check_history(
 
 
 def parts(operations: Sequence[Operation], model: Model[Any]) -> list[list[Operation]]:
-    """Operations by what they share, each part in the order given."""
+    """Return operations grouped by shared keys, each part in the order given."""
     keys = [model.keys(op.what) for op in operations]
     if any(k is None for k in keys):
         return [list(operations)] if operations else []

@@ -31,7 +31,8 @@ class Explanation:
 
 
 def explain(operations: Sequence[Operation], model: Model[Any], steps_max: int) -> Explanation:
-    """Of operations that have no order. A history that ``steps_max`` leaves undecided counts as having one."""
+    """The beginning of the text about operations without an order. A history that ``steps_max`` leaves undecided counts
+    as having one."""
 
     def fails(history: Sequence[Operation]) -> bool:
         found = search(history, model, steps_max)

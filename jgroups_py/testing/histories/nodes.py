@@ -121,7 +121,7 @@ def _is_item(item: object) -> bool:
 
 
 def _facts(path: Path, attributes: Attributes) -> list[Hashable]:
-    """Of values that are no numbers: a number may come of adding."""
+    """Values that are no numbers: a number may come from adding."""
     return [
         (path, key, value)
         for key, value in attributes

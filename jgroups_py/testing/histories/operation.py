@@ -25,13 +25,12 @@ NEVER: Final = math.inf
 class Operation:
     """One call of one caller.
 
-    Args:
-        caller: for people only. what: the request, for the model.
-        call, returned: times on one clock. An operation may have happened at any time from one to the
+    Args: caller: for people only. what: the request, for the model. call, returned: times on one clock. An operation
+        may have happened at any time from one to the
             other. NEVER: it has not returned, or ended with an error that does not say whether it happened;
             then it may have happened at any time after ``call``, or not at all, and ``result`` is UNKNOWN.
             Operations that certainly did not happen are left out of a history.
-        result: what came back.
+        result: the returned value.
         copy: set for a read of a copy that follows the others: the name of that copy. Such reads
             see everything that had returned before they were called, and reads of one copy never go
             back in time; two copies need not be equally far. Empty: an operation like any other.
@@ -72,15 +71,15 @@ class Model(ABC, Generic[State]):
         ``result`` may be UNKNOWN: then any result will do."""
 
     def keys(self, what: Any) -> Sequence[Hashable] | None:
-        """The parts of the state that the operation reads and writes. None: all of it. Operations that share
-        no key, not even by way of others, are checked apart from each other."""
+        """The parts of the state that the operation reads and writes. None: all of it. Operations that share no key,
+        not even through others, are checked separately."""
         return None
 
     def only_reads(self, what: Any) -> bool:
         """Does the operation change no state?"""
         return False
 
-    # Three that make the search quick where values are written once. Without them it is as exact.
+    # Three that make the search quick where values are written once. The check is as exact without them.
 
     def facts(self, state: State) -> frozenset[Hashable]:
         """The facts of a state, as far as ``wants`` may name it."""

@@ -24,7 +24,7 @@ class Use(NamedTuple):
 
 
 class Registers(Model[tuple[tuple[str, Any], ...]]):
-    """Each is None at first, or what ``begin`` says. Values must be hashable."""
+    """Each is None at first, or has the value of ``begin``. Values must be hashable."""
 
     def __init__(self, begin: dict[str, Any] | None = None) -> None:
         self._begin = tuple(sorted((begin or {}).items()))

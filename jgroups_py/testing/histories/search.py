@@ -69,7 +69,7 @@ class _Search:
         return [(f, mask, giving.get(f, 0) | self.anything) for f, mask in wanting.items()]
 
     def _hopeless(self, done: int, state: Any) -> bool:
-        """Somebody who is left wants what is gone for good."""
+        """Return whether a remaining operation needs a value that is gone for good."""
         if not self.wanted_facts:
             return False
         so = self.model.facts(state)
@@ -140,7 +140,7 @@ class _Search:
         return found
 
     def _take_reads(self, done: int, state: Any, order: list[int]) -> tuple[int, Any]:
-        """All that may come now and change nothing."""
+        """Return all operations that may come now and change nothing."""
         again = True
         while again:
             again = False

@@ -1,7 +1,7 @@
 """Virtual time: actions at instants. Actions of one instant run in the order they were added.
 
-What a host does at one instant is one turn of its loop: its packets leave when everything of the instant has
-happened, as a real member's do when its loop has read all that was there.
+The actions of a host at one instant are one turn of its loop: its packets leave after all of them, as a real member's
+do when its loop has read all waiting input.
 """
 
 from __future__ import annotations

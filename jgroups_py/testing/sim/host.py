@@ -1,7 +1,7 @@
 """A simulated host: runs one machine and executes its outputs.
 
-The same list of outs that the trio driver executes on sockets is executed here on tables. A crash
-resets the host's connections; a host that vanished says nothing any more.
+The same list of outs that the trio driver executes on sockets is executed here on tables. A crash resets the host's
+connections; a host that vanished is silent.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ class Host:
         self._wake: float | None = None
         self._wakes = 0
         self.rate = 1.0
-        """How fast its clock runs."""
+        """The rate of its clock."""
         self._since = self._reading = 0.0
         self.alive = True
         self.vanished = False

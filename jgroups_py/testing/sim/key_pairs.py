@@ -7,7 +7,7 @@ import random
 from typing import Final
 
 BITS: Final = 1024
-"""Bits of a simulated key, whatever a stack file asks for: longer ones take a second each."""
+"""Bits of every simulated key, also if a stack file asks for more: longer ones take a second each."""
 _EXPONENT: Final = 65537
 _SMALL: Final = tuple(n for n in range(3, 2000, 2) if all(n % d for d in range(3, 45, 2) if d < n))
 _ROUNDS: Final = 8
@@ -16,7 +16,7 @@ _ROUNDS: Final = 8
 
 @functools.lru_cache(maxsize=256)
 def seeded_key_pair(seed: str, bits: int = BITS) -> bytes:
-    """Return a private key of RSA as DER (PKCS #8), which ``seed`` alone decides. It has BITS, whatever is asked for."""
+    """Return a private key of RSA as DER (PKCS #8), which ``seed`` alone decides. It always has BITS."""
     # Only simulations of members that encrypt need the library.
     from cryptography.hazmat.primitives import serialization
     from cryptography.hazmat.primitives.asymmetric import rsa

@@ -1,4 +1,4 @@
-"""Stories: a simulated run as a text that people read. Commands, a line of dashes, what happened.
+"""Stories: a simulated run as a text that people read. A story has commands, a line of dashes, and the events.
 
     # B is slow, not dead. Nobody may leave.
     members A B C sim.xml FD_ALL3.timeout=3s FD_ALL3.interval=1s
@@ -9,9 +9,8 @@
 
 Commands (times as in stack files):
 
-    watch NAME...                 protocols whose traces are told; `app` = views and deliveries
-    quiet NAME.WHAT...            of those, what is not told
-    seed N
+    watch NAME...                 protocols whose traces are told; `app` = views and deliveries quiet NAME.WHAT... of
+    those, what is not told seed N
     members NAME... STACK [P.attribute=value]...   start them and wait for one view of all
     start NAME... STACK [P.attribute=value]...     start, do not wait
     send NAME TEXT...             one multicast per TEXT

@@ -132,7 +132,7 @@ class World:
         incarnation = self._incarnations.get(key, 0) + 1
         self._incarnations[key] = incarnation
         address = self.host_address(site, name)
-        # One that notes what was entered, only where somebody looks at it: it would note for ever.
+        # Note entered protocols only if a check reads them: the list would grow for ever.
         kind = CheckedMachine if self.check else Machine
         machine = kind(
             name,
@@ -258,7 +258,7 @@ class World:
         self._go_on()
 
     def _go_on(self) -> None:
-        """Let held streams go on, unless something else holds them up."""
+        """Let held streams go on, unless another cause holds them up."""
         stalled, self.stalled = self.stalled, {}
         for pipe in stalled:
             self.clock.at(self.clock.now, pipe.dest.release, pipe)

@@ -25,7 +25,7 @@ class Buckets(BackEnd[BucketCase]):
     def play(self, case: BucketCase) -> RunOutcome:
         try:
             run = play(case)
-        except Exception as error:  # a bug, whatever it is: that is what is looked for
+        except Exception as error:  # any error is a bug, and a finding
             return RunOutcome(case.seed, [violation_of(error)])
         return RunOutcome(
             case.seed,

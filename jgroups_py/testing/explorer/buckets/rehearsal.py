@@ -33,7 +33,7 @@ PAUSE: Final = 0.1
 BEFORE: Final = 2.0
 """Seconds of work before something happens, and at the end."""
 TRIES: Final = 5
-"""How often an administrator's operation that is refused is tried."""
+"""How often a refused operation of an administrator is tried."""
 PATIENCE: Final = 120.0
 """Seconds for an administrator's operation, and for all clients to go on."""
 
@@ -52,8 +52,8 @@ class RehearsalClient:
 
 @dataclass(frozen=True)
 class RehearsedEvent:
-    """What one event has shown. ``interruption``: longest time without an answer of any client, seconds; ``lost``: answered tokens that are
-    gone or not in their place; ``problems``: what else is wrong."""
+    """The result of one event. ``interruption``: longest time without an answer of any client, seconds; ``lost``:
+    answered tokens that are gone or not in their place; ``problems``: other faults."""
 
     name: str
     interruption: float
@@ -194,7 +194,7 @@ class RehearsalStage:
         return [name for door in self.doors for name in (door, _rest(door))]
 
     def until_all_answer(self) -> list[str]:
-        """Go on until every client has had an answer since now. Returns what is wrong."""
+        """Go on until every client has had an answer since now. Returns the problems."""
         now = self.world.now
         self.world.run(PATIENCE, lambda: all(client.last > now for client in self.clients))
         silent = [client.key for client in self.clients if client.last <= now]

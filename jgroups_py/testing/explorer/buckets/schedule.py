@@ -3,12 +3,12 @@
 A node is killed or cut off only while every pair has its backup, so nothing that was answered may be lost. What must hold at the end:
 
 - each answered token is in its entry once, at the place that was answered;
-- no token is there twice, whatever was repeated;
+- no token is there twice, despite repeated requests;
 - each read shows a beginning of the final list, and in it all that was answered before the read began. So no two masters answer;
 - every request has an end within ``ANSWER_MAX``, and both copies of each pair are equal.
 
-``BucketCase`` has what is asked and what goes wrong, with times, so that a failing schedule can be made smaller. What a fault hits is drawn
-while the schedule runs, from the seed.
+``BucketCase`` has the requests and the faults, with times, so that a failing schedule can be made smaller. The target
+of a fault is drawn while the schedule runs, from the seed.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ class Stage:
         self.random = _chance(case.seed)
         _drawn(
             self.random
-        )  # what follows is drawn after it, also when parts were taken out of the case
+        )  # later values are drawn after it, even when parts were taken out of the case
         self.blips = case.blips
         self.names = NODES + BESIDE if case.versions else NODES
         placement = {

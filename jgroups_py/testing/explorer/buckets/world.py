@@ -115,7 +115,8 @@ class BucketWorld:
         self.at(self.detection[1], self._views)
 
     def heal(self, within: tuple[float, float] | None = None) -> None:
-        """All see each other again; the merged view comes ``within`` so many seconds, at the least and at the most."""
+        """Let all see each other again. The merged view comes ``within`` so many seconds, at the least and at the
+        most."""
         self.tell("the cut is healed")
         self._group = dict.fromkeys(self._group, 0)
         self._unaware = set()
@@ -143,7 +144,7 @@ class BucketWorld:
     # --- messages
 
     def flush(self, member: str) -> None:
-        """Send what the member has to send, and wake it at its next time."""
+        """Send the member's output, and wake the member at its next time."""
         machine = self.machines.get(member)
         if machine is None:
             return

@@ -40,7 +40,7 @@ QUICK: Final = {
     "MERGE3.min_interval": "0.5s",
     "MERGE3.max_interval": "1s",
 }
-"""So that partitions are noticed, and merges come, within ``SECONDS``."""
+"""Settings with which partitions are noticed, and merges come, within ``SECONDS``."""
 STEP: Final = 0.05
 
 
@@ -78,7 +78,7 @@ class _Peer:
             self.after()
 
     def after(self) -> None:
-        """Take what the machine put out, and judges."""
+        """Take the machine's output, and judge it."""
         machine = self.machine
         for out in machine.take():
             if isinstance(out, SendMessage):

@@ -21,7 +21,7 @@ REST_MAX: Final = 30_000
 
 
 class BuddySchedule(msgspec.Struct, frozen=True):
-    """``steps``: all that were taken before everything was left to come to rest."""
+    """``steps``: all steps before the cluster was left to come to rest."""
 
     setting: WorldSetting
     steps: tuple[Step, ...]
@@ -89,7 +89,7 @@ class Scheduler:
         self._heal()
 
     def _recover(self) -> None:
-        """Until everything is protected, so that the next crash is one that must do no harm."""
+        """Run until everything is protected, so that the next crash must do no harm."""
         for _ in range(RECOVERY_MAX):
             if self.world.look_whether_protected():
                 return
@@ -108,7 +108,7 @@ class Scheduler:
         return done
 
     def _slow_down(self) -> None:
-        """For a while, little of what some members send or get arrives."""
+        """For a while, few messages from or to some members arrive."""
         random = self.random
         members = list(self.world.machines)
         count = random.choice((0, 0, 1, 1, 2))
@@ -256,7 +256,7 @@ def _has_passive(machine: BuddyMachine) -> bool:
 
 
 def _delicate(machine: BuddyMachine) -> bool:
-    """Is it in the middle of something that a crash might spoil?"""
+    """Return whether it is in the middle of a step that a crash might spoil."""
     return any(n.to is not None or n.giver is not None for n in machine.own.values()) or any(
         holder.state is DISMISSED for holder in machine.buddies.holders.values()
     )

@@ -1,12 +1,12 @@
-"""A follower of changes, in the explorer: reads the journals of those that run, and judges what they promise.
+"""A follower of changes, in the explorer: it reads the journals of running members, and judges their promises.
 
-An entry is promised when all holders have it (its owner says so), or when its owner is dead and whoever has its nodes
-has adopted this entry (the journals of all say so). A promised value must be one that the owner wrote, and at the end the
-highest stamp of each path must be the node's.
+An entry is promised when all holders have it (as its owner reports), or when its owner is dead and the member that has
+its nodes has adopted this entry (as all journals report). A promised value must be one that the owner wrote, and at the
+end the highest stamp of each path must be the node's.
 
-Nobody copies the log of a dead owner: when all who had it are gone it cannot be read any more, and who follows is told so
-(``trimmed``). A removal that was purged on one side of a partition is undone by a merge with one that still has the
-node; nobody writes that, so nobody is told.
+Nobody copies the log of a dead owner: when all members that had it are gone, it cannot be read any more, and the
+follower is told so (``trimmed``). A merge undoes a removal that was purged on one side of a partition while the other
+side still has the node. That is no write, so no member reports it.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ Entries = dict[int, Changes]
 
 
 class LogFollower:
-    """``strict``: nothing may be lost. Looks every ``EVERY`` steps. ``trimmed``: it could not read on; from then on only
-    what members say to each other is judged.
+    """``strict``: nothing may be lost. Looks every ``EVERY`` steps. ``trimmed``: it could not read on; from then on
+    only the messages between members are judged.
     ``journals``: of those that run."""
 
     EVERY = 8
@@ -43,7 +43,7 @@ class LogFollower:
         machine.follow(kept)
 
     def look(self, machines: Mapping[Address, BuddyMachine]) -> None:
-        """Take what is promised."""
+        """Take promised entries."""
         for me in [me for me in self.journals if me not in machines]:
             del self.journals[me]
         ends: dict[Address, int] = {}
@@ -92,7 +92,7 @@ class LogFollower:
 
 
 class MemberJournal:
-    """The journal of one member, which forgets nothing."""
+    """The whole journal of one member."""
 
     def __init__(self, me: Address, written: dict[Address, Entries]) -> None:
         self._me = me

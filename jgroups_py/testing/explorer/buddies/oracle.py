@@ -19,7 +19,7 @@ EMPTY: Final[frozenset[int]] = frozenset()
 
 class Oracle:
     """``values``: acknowledged writes must be found (not so after partitions, async writes, or more
-    crashes than allowed). ``merges``: at the end what is lost must be listed."""
+    crashes than allowed). ``merges``: at the end lost values must be listed."""
 
     def __init__(self, *, values: bool, merges: bool) -> None:
         self.values = values
@@ -87,7 +87,7 @@ class Oracle:
         for call, path, history, value in self._pending:
             node = call.nodes.get(path)
             if node is None:
-                continue  # a removal of what did not exist
+                continue  # a removal of a missing node
             known = self.history.get((path, node.stamp))
             if known is not None:
                 raise Violated("stamp", f"{path}: {node.stamp} was given twice")

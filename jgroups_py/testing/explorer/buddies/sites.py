@@ -1,7 +1,7 @@
 """Two sites of machines, or three, with links between their relays, for the explorer.
 
-A step of one site is ``("at", site, ...)``. A link is a session between two members: a queue each way;
-what is in it is lost when it is cut or when one of them dies, but for the first few.
+A step of one site is ``("at", site, ...)``. A link is a session between two members, with a queue each way. All but the
+first few messages in it are lost when it is cut or when one of the two dies.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _BOOTSTRAP: Final = Walk(NAMES[0], "bootstrap")
 
 class WorldSites:
     """``worlds``: the sites. ``sessions``: by pair, the lower one first, the two relays that are linked;
-    ``wires``: what is on the way, by sender and receiver."""
+    ``wires``: messages on the way, by sender and receiver."""
 
     def __init__(self, setting: WorldSetting) -> None:
         assert setting.other is not None
@@ -46,7 +46,7 @@ class WorldSites:
             (a, b): deque() for a in numbers for b in numbers if a != b
         }
         self.events: dict[tuple[int, int, Address, int, Path], Stamp] = {}
-        """By site, other site, origin, number and path: what an event that left the site was about."""
+        """By site, other site, origin, number and path: the subject of an event that left the site."""
         self.held: tuple[dict[Path, Stamp], ...] = tuple({} for _ in numbers)
         """By site: the newest it has acknowledged to another."""
         self.overflowed = [False for _ in numbers]
@@ -59,7 +59,7 @@ class WorldSites:
         self.leaderless = False
         """A site was lost, and none of several others was promoted yet."""
         self.missing: dict[Path, frozenset[int]] = {}
-        """Of a lost site: what it had not passed on, and said so."""
+        """Of a lost site: events that it reported as not passed on."""
         self.worlds: list[BuddyWorld | None] = []
         for at in numbers:
             self.worlds.append(self._make(at, FIRST[at]))
@@ -82,12 +82,12 @@ class WorldSites:
 
     @property
     def both(self) -> list[tuple[int, BuddyWorld]]:
-        """Those that are there."""
+        """The present sites."""
         return [(at, world) for at, world in enumerate(self.worlds) if world is not None]
 
     @property
     def pairs(self) -> list[Pair]:
-        """Of those that are there."""
+        """The members of present sites."""
         return list(combinations([at for at, _ in self.both], 2))
 
     # --- steps
@@ -149,7 +149,7 @@ class WorldSites:
         return True
 
     def _do_cut(self, arrive: int, a: int = 0, b: int = 1) -> bool:
-        """The link is gone; the first few of what is on it arrive."""
+        """Remove the link; the first few messages on it arrive."""
         if (a, b) not in self.sessions:
             return False
         for at, to in ((a, b), (b, a)):
@@ -304,7 +304,7 @@ class WorldSites:
     # --- rest
 
     def quiet(self) -> bool:
-        """Is nothing left but time?"""
+        """Return whether only time can bring a change."""
         return not any(self.wires.values()) and not any(
             world.channels
             or any(world.views.values())
@@ -314,8 +314,8 @@ class WorldSites:
 
     @property
     def unasked(self) -> list[int]:
-        """Sites whose bootstrap of the first one nobody there knows of: when it was to be asked for nobody had
-        a view, or whom it was asked of died. The member that builds a site anew sees that, and asks again."""
+        """Return sites where no member knows of the bootstrap of the first one: no member had a view when it was
+        ordered, or the member that got the order died. The member that builds a site anew sees that, and asks again."""
         return [
             at
             for at, known in self.fresh.items()
@@ -328,7 +328,7 @@ class WorldSites:
 
     @property
     def finished(self) -> bool:
-        """Is nothing left to be told to the other sites that are there?"""
+        """Return whether no event is left for the other present sites."""
         there = [NAMES[at] for at, _ in self.both]
         machines = [m for _, world in self.both for m in world.machines.values()]
         return not self.fresh and all(

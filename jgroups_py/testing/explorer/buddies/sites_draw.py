@@ -1,4 +1,4 @@
-"""Drawing schedules of two or three sites: what happens in each, and between them."""
+"""Draws schedules of two or three sites: the steps in each, and between them."""
 
 from __future__ import annotations
 
@@ -197,7 +197,7 @@ def _named(kind: str, pair: Pair) -> Step:
 
 
 def sites_come_to_rest(sites: WorldSites, scheduler: SiteScheduler | None) -> None:
-    """Deliver everything, lets time pass until nothing is left to be told; judges."""
+    """Deliver everything, let time pass until no event is left, and judge."""
 
     def take(step: Step) -> bool:
         return scheduler.take(step) if scheduler is not None else sites.step(step)

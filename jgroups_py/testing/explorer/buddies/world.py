@@ -73,7 +73,7 @@ class WorldSetting(msgspec.Struct, frozen=True):
 
 
 class BuddyOperation:
-    """A call and what the oracle must remember of it."""
+    """A call, with the oracle's notes about it."""
 
     __slots__ = ("acked", "id", "member", "written")
 
@@ -254,7 +254,7 @@ class BuddyWorld:
     # --- faults
 
     def may_crash(self) -> bool:
-        """Must a crash now lose nothing?"""
+        """Return whether a crash now must lose nothing."""
         self.look_whether_protected()
         return self.spent < min(self.allowed, len(self.machines) - 1)
 
@@ -276,8 +276,8 @@ class BuddyWorld:
         )
 
     def _do_crash(self, member: Address) -> bool:
-        """Messages that it sent before may still arrive, as long as its view is not replaced. Not one more than
-        must do no harm, if that is what is judged."""
+        """Messages that it sent before may still arrive, as long as its view is not replaced. Return whether a crash is
+        allowed: where harm is judged, no more than must do no harm."""
         if member not in self.machines or len(self.machines) < 2:
             return False
         if self.setting.judged == "values" and not self.may_crash():
@@ -295,8 +295,8 @@ class BuddyWorld:
         return True
 
     def _do_go(self, member: Address) -> bool:
-        """A leaver is gone that may go, still. Below b + 1 members that counts as a crash: those that are there,
-        and those it knows of. It cannot wait for who is in a view that has not come yet."""
+        """A leaver is gone that may go, still. A leave below b + 1 members counts as a crash. Present members count,
+        and members that it knows of: it cannot wait for members of a view that has not come yet."""
         if member not in self.may_go or len(self.machines) < 2:
             return False
         machine = self.machines[member]
@@ -345,8 +345,8 @@ class BuddyWorld:
         )
 
     def _do_split(self, side: tuple[Address, ...], cut: int) -> bool:
-        """``side`` can no longer be reached by the others of its part; of what is on the way between
-        them the first ``cut`` messages of each pair arrive."""
+        """Cut ``side`` off from the others of its part. Of the messages between them the first ``cut`` of each pair
+        arrive."""
         part = next((p for p in self.parts if side and side[0] in p), [])
         left = [m for m in part if m in side]
         right = [m for m in part if m not in side]
@@ -380,7 +380,7 @@ class BuddyWorld:
         )
 
     def may_stop(self, side: tuple[Address, ...]) -> bool:
-        """As ``may_crash``, and the others are more than half."""
+        """Return ``may_crash``, if the others are more than half."""
         self.look_whether_protected()
         return (
             len(self.parts) == 1
@@ -511,7 +511,7 @@ class BuddyWorld:
     # --- rest
 
     def at_rest(self) -> None:
-        """Judge the end: nothing is on its way any more."""
+        """Judge the end: no message is on its way any more."""
         self.oracle.at_rest(list(self.machines.values()))
         self.follower.at_rest(self.machines)
         if self.operations:

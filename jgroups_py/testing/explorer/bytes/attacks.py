@@ -1,7 +1,7 @@
 """Kinds of hostile packets. Each makes one packet for a Cluster under attack.
 
-``HARMLESS``: honest members must understand each other afterwards. ``FORGED``: what somebody can do who
-speaks in a member's name, with control messages that could be true; members need only survive them.
+``HARMLESS``: honest members must understand each other afterwards. ``FORGED``: attacks in a member's name, with control
+messages that could be true; members need only survive them.
 """
 
 from __future__ import annotations
@@ -170,7 +170,7 @@ def request_for_all(c: Cluster) -> bytes:
 
 
 def wrong_payload(c: Cluster) -> bytes:
-    """Control messages whose payload, or whom they are about, is missing or of another class."""
+    """Control messages whose payload, or whose subject, is missing or of another class."""
     rng = c.random
     headers: dict[int, Any] = rng.choice(
         (
@@ -331,7 +331,7 @@ HARMLESS: Final[tuple[Attack, ...]] = (
 )
 
 
-# --- what could be true
+# --- messages that could be true
 
 
 def of_a_neighbouring_version(c: Cluster) -> bytes:

@@ -5,10 +5,10 @@
     victim.talk()                          honest messages, which everybody must get once, in order
 
 Every exception that leaves a machine, and every invariant of a machine that breaks (they are checked after
-each step), ends the attack. ``held`` is what a member's machine holds in bytes.
+each step), ends the attack. ``held`` is the memory of a member's machine in bytes.
 
 Everything that happens to the cluster after it was set up is an op, a tuple of plain values; ``perform`` does one.
-The ops that were done, done again to another Cluster of the same kind and seed, end the same way.
+The same ops on another Cluster of the same kind and seed end the same way.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ class Cluster:
         assert checked is not None
 
         def take(member: Member, batch: Batch) -> None:
-            """Honest messages of this site only: strangers may say what they like."""
+            """Honest messages of this site only: strangers may send any."""
             assert batch.src is not None
             for index, payload in enumerate(batch.payloads):
                 number = _number(batch.src, payload)
@@ -476,7 +476,7 @@ def _key(member: Member) -> str:
 
 
 def _number(src: Address, payload: Any) -> int | None:
-    """The number of a message that ``src`` said to everybody; None for anything else."""
+    """The number of a message that ``src`` multicast; None for anything else."""
     if not isinstance(payload, bytes | memoryview) or len(payload) != _PAYLOAD.size:
         return None
     sender, kind, number = _PAYLOAD.unpack(payload)
@@ -484,7 +484,7 @@ def _number(src: Address, payload: Any) -> int | None:
 
 
 def _has_number(member: Member, batch: Batch) -> bool:
-    """One that others could take for the member's own: not far beyond what it has sent."""
+    """Return whether others could take a number for the member's own: it is not far beyond the sent ones."""
     unicast = batch.headers.get(PROTOCOL_IDS["UNICAST3"])
     if isinstance(unicast, UnicastHeader3):
         return unicast.type == UnicastType.DATA

@@ -1,6 +1,6 @@
-"""Byte strings to begin with, for each target: what our own encoders write, and honest traffic.
+"""The first byte strings of each target: output of our own encoders, and honest traffic.
 
-Nothing is read from files but the shipped stacks and drills, so the installed package is enough.
+Only the shipped stacks and drills are read from files, so the installed package is enough.
 """
 
 from __future__ import annotations

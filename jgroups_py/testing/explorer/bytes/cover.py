@@ -1,4 +1,4 @@
-"""Which way an input takes through our code: pairs of lines that were run one after the other.
+"""The way of an input through our code: pairs of lines that ran one after the other.
 
 ``sys.settrace`` makes code some twenty times slower; that is why work.py traces a share of the inputs only.
 Frames of other packages are not traced, nor is this one. A pair is a number that is the same in every process
@@ -27,7 +27,7 @@ Edges = set[int]
 
 
 class Cover:
-    """Collects the pairs of lines of what runs inside ``watch``."""
+    """Collects the pairs of lines of the code that runs inside ``watch``."""
 
     def __init__(self) -> None:
         self._files: dict[CodeType, int] = {}

@@ -27,11 +27,11 @@ from jgroups_py.testing.explorer.shrink import Shrinker
 CHUNK: Final = 2000
 """Inputs of a decoder's chunk."""
 TRACED_FIRST: Final = 300
-"""So many inputs of a target's first chunk are traced; later one in TRACED_EVERY."""
+"""The number of traced inputs of a target's first chunk; later one in TRACED_EVERY is traced."""
 TRIES_MAX: Final = 2000
 """Runs that making one finding small may take; one takes some 0.1 ms."""
 WEIGHED_EVERY: Final = 23
-"""One input in so many is read with its memory watched."""
+"""One of so many inputs is read with its memory watched."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,8 @@
 """Chunks of all targets over all cores.
 
-The parent keeps each target's corpus and hands it, with a number and a count, to whichever process is idle. A
-target has one chunk under way at a time, so that its chunks follow each other whatever the machine does. The next target
-is the one that lags most behind its share.
+The parent keeps each target's corpus and hands it, with a number and a count, to whichever process is idle. A target
+has one chunk under way at a time, so that its chunks follow each other on any machine. The next target is the one that
+lags most behind its share.
 
 A process that runs a wild input writes it down first, in memory it shares with the parent: when the process dies,
 or uses up its CPU time without another input (an endless loop in C code, which Python's signals do not
@@ -96,7 +96,7 @@ class FuzzPlan:
 
 @dataclass(slots=True)
 class _Standing:
-    """How far a target is."""
+    """The progress of a target."""
 
     target: Attacked
     share: int | None
@@ -128,7 +128,7 @@ def fuzz(plan: FuzzPlan, tell: Callable[[str], None] = lambda text: None) -> Fuz
 
 
 def shrunk(finding: FuzzFinding, target: Attacked, hang_cpu: int = HANG_CPU) -> bytes:
-    """The finding's data, made small as long as the same goes wrong."""
+    """Return the finding's data, made small as long as the same error comes."""
     with Guard(hang_cpu) as guard, address_space():
         return target.smaller(finding.data, guard, finding.problem.check)
 
@@ -328,7 +328,7 @@ class _Worker:
 
 
 def _serve(conn: mpc.Connection, board: mmap.mmap, names: list[str], hang_cpu: int) -> None:
-    """The process: does chunks until it is told None, or the parent is gone."""
+    """Run the process: do chunks until None comes, or the parent is gone."""
     targets = {name: target for name, target in catalogue().items() if name in names}
     count = 0
 

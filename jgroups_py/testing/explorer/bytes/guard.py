@@ -1,6 +1,6 @@
-"""One input: run, its time and memory watched, and what went wrong said in one line.
+"""Runs one input, watches its time and memory, and describes an error in one line.
 
-Time is CPU time, so that a busy machine fails nobody: a timer of the process ticks once a second of it. An
+Time is CPU time, so that a busy machine does not fail an input: a timer of the process ticks once a second of it. An
 endless loop in C code is not reached by that; engine.py ends the process then. Memory is the peak that
 tracemalloc sees while the input is read, for a share of the inputs and for those that raised the process' resident
 size; and the process' address space for all of them.
@@ -36,8 +36,8 @@ HEADROOM: Final = 1_500_000_000
 
 HANG: Final = "hang"
 MEMORY: Final = "memory"
-"""Checks that have no place. Others are named by the error and the lines it came from, so that two inputs that
-break the same thing fail the same check."""
+"""Checks that have no place. Others are named by the error and its lines, so that two inputs with the same fault fail
+the same check."""
 
 _ROOT: Final = str(Path(jgroups_py.__file__).parent)
 
@@ -96,7 +96,7 @@ class Guard:
         return None
 
     def alive(self) -> None:
-        """The action under way does what it should: its time begins anew."""
+        """Note progress of the action under way: its time begins anew."""
         self._ticks = 0
 
     def jumped(self) -> bool:
@@ -107,7 +107,7 @@ class Guard:
     def weigh(
         self, action: Callable[[], object], errors: tuple[type[Exception], ...], size: int
     ) -> Violation | None:
-        """As ``run``, and no more memory may be needed than ``size`` bytes of input justify."""
+        """As ``run``, but the input may not need more memory than ``size`` bytes justify."""
         tracemalloc.start()
         try:
             problem = self.run(action, errors)

@@ -1,6 +1,6 @@
 """One byte string made into another: numbers to their limits, pieces moved, repeated, cut, swapped.
 
-A mutator draws from the generator it is given and from nothing else.
+A mutator draws from its generator only.
 """
 
 from __future__ import annotations

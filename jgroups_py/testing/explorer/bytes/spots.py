@@ -1,7 +1,7 @@
 """Where the numbers, lengths and strings of a byte string are.
 
-Nobody writes that down a second time: a ``SpyReader`` is a Reader that notes what it was asked for and where,
-so the decoders' own reading of a valid input is its map. Texts are cut into words.
+These places are not written down a second time: a ``SpyReader`` is a Reader that notes each request and its place, so
+the decoders' own reading of a valid input is its map. Texts are cut into words.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ strangers or with numbers out of every range. Afterwards the members share one v
 once and in order. ``forgers``: honest packets altered, and control messages in members' names. A group without
 encryption cannot keep its order then; members must live, stay small and within their invariants.
 
-Both: nothing leaves a machine as an exception, no input takes long, and a transport counts whatever it drops.
+In both no exception leaves a machine, no input takes long, and a transport counts its drops.
 """
 
 from __future__ import annotations
@@ -53,21 +53,21 @@ EPISODE: Final = 1000
 RECOVERY: Final = 10.0
 """Virtual seconds after the last hostile packet before the cluster is looked at."""
 GROWTH_MAX: Final = 20_000_000
-"""Bytes a member may hold more than before the attack: what strangers may make it hold is limited by number
-(design/limits.md), and their messages are short here."""
+"""Bytes that a member may hold more than before the attack: limits bound the number of strangers' messages
+(design/limits.md), which are short here."""
 SHRINK_TRIES: Final = 60
 """Episodes that are played to make one smaller; one takes a second or two."""
 _HOSTILE: Final = ("udp", "tcp")
 """Ops that are inputs; the others are the cluster's own life."""
 _COUNTED: Final = 8
-"""Of one packet in so many it is looked up whether its dropping was counted."""
+"""For one packet in so many the counter of its drop is checked."""
 _SEED: Final = 1
 """Of the world: always the same, so that packets of an earlier episode mean something in a later one."""
 
 
 @dataclass(frozen=True, slots=True)
 class FuzzedStack:
-    """How a cluster is set up."""
+    """The settings of a cluster."""
 
     name: str
     make: Callable[[], Cluster]
@@ -166,7 +166,7 @@ class StackTarget:
             return data
 
         numbered = list(enumerate(episode.ops))
-        # Without what members say, hardly a packet would be a replayed one: nobody would have sent it.
+        # Without messages of members hardly any packet would be a replay.
         stay = [] if episode.forgers else [i for i, op in numbered if op[0] not in _HOSTILE]
         may_go = [i for i in range(len(numbered)) if i not in stay]
 
@@ -328,7 +328,7 @@ def _map(data: bytes) -> Any:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Without warnings: an attack makes thousands."""
+    """Run without warnings: an attack makes thousands."""
     before = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
     try:

@@ -1,6 +1,6 @@
 """The targets of attacks: one entry per decoder, with the one error that may come out of it.
 
-Names: ``kind:...`` what ``jgroups-py decode`` reads; ``wire:...`` how stacks read packets, datagrams and streams;
+Names: ``kind:...`` the kinds of ``jgroups-py decode``; ``wire:...`` how stacks read packets, datagrams and streams;
 ``control:...`` payloads of protocols; ``file:...`` what people write. Whole stacks are in stacks.py.
 """
 
@@ -72,7 +72,7 @@ def _kind(kind: str) -> FuzzTarget:
 
 
 def _packet(data: bytes) -> None:
-    """Both ways of reading a packet agree, and what was read can be passed on or is refused."""
+    """Both ways of reading a packet agree, and the result can be passed on or is refused."""
     packet: Packet | None = None
     try:
         packet = decode_packet(data)
@@ -125,7 +125,7 @@ def _interpret(data: bytes) -> None:
 
 
 def _stream(data: bytes) -> None:
-    """However a stream is cut, the same frames come out."""
+    """A stream gives the same frames however it is cut."""
     whole = _frames([data])
     size = 1 + len(data) % 7
     if len(data) > 2000:

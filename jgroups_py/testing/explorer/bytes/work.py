@@ -1,7 +1,7 @@
 """The task and the result of a chunk of inputs; the targets that there are.
 
-Which inputs a chunk makes follows from the seed, the target's name, the chunk's number and the corpus the chunk
-before left, hence from nothing that differs between machines.
+The inputs of a chunk follow from the seed, the target's name, the chunk's number and the corpus of the chunk before, so
+they are the same on all machines.
 """
 
 from __future__ import annotations
@@ -72,8 +72,7 @@ class Attacked(Protocol):
         """The beginning of the first chunk."""
 
     def chunk(self, work: FuzzWork, guard: Guard, tell: Tell = ...) -> ChunkDone:
-        """``work.count`` inputs. ``tell`` is called with each before it is read, for who watches
-        from outside."""
+        """``work.count`` inputs. ``tell`` is called with each input before it is read, for a watcher outside."""
 
     def replay(self, data: bytes, guard: Guard) -> Violation | None:
         """Replay a finding's data and return its present violation."""

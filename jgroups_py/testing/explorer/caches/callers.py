@@ -1,6 +1,6 @@
 """Callers: each call is one operation of the history, with the times of its call and its return.
 
-Every value written is another one, so that a read says which write it saw.
+Every write has another value, so that a read shows which write it saw.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ TICK: Final = 1e-9
 
 @dataclass(eq=False)
 class RecordedCall:
-    """One call while it is recorded. ``reads_only``: it waited for nobody and changed nothing. ``member``:
-    the incarnation it was called at, ``at_call`` and ``at_return``: what the stage noted of it then."""
+    """One call while it is recorded. ``reads_only``: it did not wait, and made no change. ``member``:
+    the incarnation it was called at, ``at_call`` and ``at_return``: the stage's notes about it then."""
 
     caller: str
     member: str
@@ -45,7 +45,7 @@ class RecordedCall:
     result: Any = UNKNOWN
     reads_only: bool = False
     failed: str = ""
-    """Why nobody knows whether it happened."""
+    """The reason why its outcome is unknown."""
 
 
 Action = Callable[[RecordedCall], Awaitable[Any]]

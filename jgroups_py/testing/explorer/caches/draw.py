@@ -38,7 +38,7 @@ CALM: Final = 0.35
 
 
 def draw_caches(seed: int, profile: str, wanted: Size = ANYTHING) -> CacheSchedule:
-    """Raises ``ConfigError`` for an unknown profile, or what a group of caches cannot be."""
+    """Raises ``ConfigError`` for an unknown profile, or an impossible group of caches."""
     drawing = _PROFILES.get(profile)
     if drawing is None:
         raise ConfigError(f"profile: one of {', '.join(_PROFILES)}, not {profile!r}")
@@ -60,7 +60,7 @@ class _Draw:
     def schedule(self, back_end: Any, *, sessions: bool = False) -> CacheSchedule:
         pick, chance = self.random.choice, self.random
         members = self.members()
-        # The one that is left of two would wait for the other one for good, also where that one was killed.
+        # The remaining one of two would wait for the other one for good, even if that one was killed.
         majority = back_end == "buddy" and len(members) > 2 and pick((False, True))
         late: tuple[str, ...] = ()
         if back_end != "local" and not self.calm and len(members) > 2 and chance.random() < 0.3:
@@ -175,9 +175,7 @@ class _Draw:
     ) -> tuple[CacheFault, ...]:
         chance = self.random
         if back_end == "local":
-            if (
-                store != "through"
-            ):  # what is only in memory is gone with the process, and that is said
+            if store != "through":  # values in memory only are gone with the process, as documented
                 return ()
             return tuple(
                 CacheFault(at=round(chance.uniform(0, 2), 3), do="crash", who=members[:1])
@@ -218,7 +216,8 @@ class _Draw:
 
 
 PROTECTED_SECONDS: Final = 3.0
-"""After a fault all are in one view and all buddies are there again, so that the next may cost one member."""
+"""Seconds after a fault until all are in one view and all buddies are there again, so that the next may cost one
+member."""
 
 
 def _nested(one: str, other: str) -> bool:

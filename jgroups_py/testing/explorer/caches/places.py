@@ -1,4 +1,4 @@
-"""Which view each member had when, and which of the views went on.
+"""The views of each member with their times, and the views that went on.
 
 A replicated cache is one line of views: each hands its tree on to the next. A partition makes two lines;
 when they merge, the members of one take the other's tree, and their own line has ended. The line that
@@ -51,7 +51,7 @@ class Journey:
 
 @dataclass(eq=False)
 class Places:
-    """``now``: the time. ``installed``: each view, and when who had it first."""
+    """``now``: the time. ``installed``: each view, with its first holder and the time."""
 
     now: Callable[[], float]
     journeys: dict[str, Journey] = field(default_factory=dict)
@@ -88,7 +88,7 @@ class Places:
             journey.pending, journey.waiting = view, True
 
     def begin(self, journey: Journey) -> None:
-        """The other side's tree is there."""
+        """Note that the other side's tree has come."""
         view = journey.pending
         if view is not None:
             journey.goes_on((*self._line_to(view), view), self.now())
@@ -103,7 +103,7 @@ class Places:
         self.installed.setdefault(view, self.now())
 
     def went_on(self, last: Sequence[str]) -> Went:
-        """Seen from the end: ``last`` are the members that are there then, in one view."""
+        """Seen from the end: ``last`` are the members that are present then, in one view."""
         lines = [self.journeys[name].line for name in last]
         line = max(lines, key=len)
         had = {journey.address: journey.had for journey in self.journeys.values()}
@@ -131,8 +131,8 @@ class Places:
 
 @dataclass(frozen=True)
 class Went:
-    """``line``: the views that went on. ``left``: after which view of its own who was
-    left out, and when the others first had a view without it. Views in between may have come to it later, or never."""
+    """``line``: the views that went on. ``left``: each excluded member, with its last common view and the time of the
+    others' first view without it. Views in between may have come to it later, or never."""
 
     line: dict[View, None]
     left: dict[tuple[bytes, View], float]

@@ -1,6 +1,6 @@
 """The promises of a back end about an operation: recorded calls become the operations that are checked.
 
-design/linearizability.md says why; here is each rule once.
+design/linearizability.md has the reasons; each rule is here once.
 
     all         an operation with a result is exact: it has its place between its call and its return
     replicated  what waited for nobody (a read, an update or move that found nothing) was read from the
@@ -47,7 +47,7 @@ def operations(
     changes, reads = [], []
     for entry in entries:
         if entry.reads_only or _MODEL.only_reads(entry.what):
-            if entry.returned != NEVER:  # else it says nothing
+            if entry.returned != NEVER:  # otherwise it shows nothing
                 reads.append(entry)
         else:
             changes.append(entry)

@@ -61,8 +61,8 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class CacheFault(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """``cut``: ``who`` from all others, for ``seconds``; ``pause`` for ``seconds``; ``start``: who is not
-    running. Nothing happens where nobody is there for it, or the last member would go."""
+    """``cut``: ``who`` from all others, for ``seconds``; ``pause`` for ``seconds``; ``start``: a member that is not
+    running. A step without a member, or one that would end the last member, is left out."""
 
     at: Seconds
     do: FaultKind
@@ -72,7 +72,7 @@ class CacheFault(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 class CacheSchedule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """``sessions``: callers use sessions, not nodes. ``buddies``, ``majority``: of back end ``buddy``.
-    ``store``: of ``local``; ``room``: nodes that stay in memory then. ``late``: who is not there at first."""
+    ``store``: of ``local``; ``room``: nodes that stay in memory then. ``late``: members that are absent at first."""
 
     kind: Literal["caches"] = "caches"
     seed: Annotated[int, Meta(ge=0)]

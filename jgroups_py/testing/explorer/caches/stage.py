@@ -58,7 +58,7 @@ LOOK_SECONDS: Final = 0.02
 REOPEN_SECONDS: Final = 0.5
 """After which an application that was expelled opens its cache again."""
 TIMEOUT: Final = 4.0
-"""Of locks and of what waits for other members. Longer than detection takes."""
+"""Time limits of locks and of waits for other members. Longer than detection takes."""
 STACK: Final = """<config xmlns="urn:org:jgroups">
     <SHARED_LOOPBACK/>
     <SHARED_LOOPBACK_PING/>
@@ -157,12 +157,12 @@ class CacheStage:
         self.lost: dict[str, float] = {}
         """Incarnations that were killed or expelled, and when."""
         self.last: list[str] = []
-        """Incarnations that are there at the end."""
+        """Incarnations that are present at the end."""
         self.split_at: float | None = None
-        """When two groups of owners and buddies went on side by side for the first time, or one without more
-        living members than there are buddies."""
+        """The first time when two groups of owners and buddies went on side by side, or one without more living members
+        than buddies."""
         self.problem = ""
-        """Of the stage: who never came, or never ended."""
+        """Problems of the stage: members that never came, or never ended."""
         self._stack = folder / "stack.xml"
         self._stack.write_text(STACK)
         self._random = random.Random(f"{schedule.seed}:caches")
@@ -224,7 +224,7 @@ class CacheStage:
             self._resume(member)
         if not await self._until(lambda: bool(self._here()), START_SECONDS):
             await self._restart(self._names[0])
-        if self.schedule.majority:  # who is left of two waits for the other one, for good
+        if self.schedule.majority:  # the remaining one of two waits for the other one, for good
             for name in self.schedule.members:
                 await self._restart(name)
         if not await self._until(self._callers_done, END_SECONDS):
@@ -315,7 +315,7 @@ class CacheStage:
         )
 
     def _look_for_split(self) -> None:
-        """Two groups that both go on: what each writes, the merge may drop (``discarded``)."""
+        """Note that two groups go on: the merge may drop writes of each (``discarded``)."""
         if self.split_at is not None or not self._begun:
             return
         living = [
@@ -359,7 +359,9 @@ class CacheStage:
         network = self._network.of(name, prepare)
         member = StageMember(name, number, network)
         self._members[name] = member
-        with trio.move_on_after(START_SECONDS):  # who is stopped while it joins never says so
+        with trio.move_on_after(
+            START_SECONDS
+        ):  # a member that is stopped while it joins never reports it
             await self._nursery.start(self._try_to_live, member)
         return member
 
@@ -405,7 +407,7 @@ class CacheStage:
             await self._restart(member.name)
 
     def _watch(self, member: StageMember, cache: TreeCache) -> None:
-        """Follow the views of a member to whom everything is replicated."""
+        """Follow the views of a member of a cache that is replicated to everybody."""
         replication = cache._replication
         if isinstance(replication, BuddyReplication):
             manager = replication.manager
@@ -565,8 +567,8 @@ class CacheStage:
                 await self._restart(name)
 
     def _others_go_on(self, killed: StageMember) -> bool:
-        """With ``majority`` those that are left may wait for good: of two members both count, and a restarted process
-        is a new member."""
+        """With ``majority`` the remaining ones may wait for good: of two members both count, and a restarted process is
+        a new member."""
         here = self._here()
         if not self.schedule.majority:
             return len(here) > 1

@@ -62,7 +62,7 @@ class ClusterHost:
         self.settings = settings
         self.member: Member | None = None
         self.sent_bytes = 0
-        """Of messages as the group gets them: one that is for all counts once."""
+        """The number of messages as the group gets them: a multicast counts once."""
         self.sent_messages = 0
 
     def start(self, attributes: dict[str, str] | None = None) -> None:

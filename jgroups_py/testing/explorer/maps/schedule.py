@@ -26,7 +26,7 @@ TWIN: Final = 100
 KIND: Final = "maps"
 
 Step = tuple[str, int, int, int]
-"""What, a host, another host or a key, and a value; see ``_play_step``."""
+"""The kind of step, a host, another host or a key, and a value; see ``_play_step``."""
 
 
 class MapSetting(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -1,7 +1,8 @@
-"""What a put costs on the wire: links of one's own for each peer, as over TCP, beside a group that multicasts.
+"""The cost of a put on the wire: with a link for each peer, as over TCP, and with a group that multicasts.
 
 Counted are the bytes of replicas' messages, with the frame of a TCP stream or the envelope of a group, and without the headers of TCP, IP and
-the group's stack. A put makes hosts say what they have, which counts; what they say while nobody puts is measured apart.
+the group's stack. After a put hosts report their numbers, which counts; their reports without puts are measured
+separately.
 """
 
 from __future__ import annotations
@@ -17,15 +18,16 @@ FRAME: Final = 4
 """Bytes before each message in a TCP stream."""
 SETTLE_SECONDS: Final = 2.0
 PUT_SECONDS: Final = 1.0
-"""Virtual seconds between puts. No host says unasked what it has so soon after it has said so."""
+"""Virtual seconds between puts. No host reports its numbers unasked again within this time."""
 IDLE_SECONDS: Final = 10.0
-"""Twice the time in which each host says once what it has while nothing changes."""
+"""Twice the time in which each host reports its numbers once without changes."""
 START_SECONDS: Final = 60.0
 Count = tuple[int, int]
 
 
 def measure(hosts: int, *, puts: int = 3, value_bytes: int = 100) -> dict[str, Any]:
-    """Bytes and messages for one put of a new key, at all hosts together: what the change itself needs, and with acknowledgements."""
+    """Bytes and messages for one put of a new key, at all hosts together: of the change itself, and with
+    acknowledgements."""
     value = b"x" * value_bytes
     return {
         "hosts": hosts,

@@ -19,7 +19,7 @@ STEP: Final = 0.01
 HEAL_SECONDS: Final = 8.0
 """Virtual seconds in which maps must have become equal after all faults."""
 FAR: Final = 100.0
-"""How far clocks are wrong at most, in seconds."""
+"""The largest error of clocks, in seconds."""
 
 
 @dataclass
@@ -30,11 +30,11 @@ class LinkDirection:
     link: int
     waiting: deque[tuple[float, bytes]] = field(default_factory=deque)
     shared: deque[tuple[float, bytes]] = field(default_factory=deque)
-    """What was sent to all; it may overtake what was sent to one."""
+    """Multicasts; they may overtake messages to one host."""
 
 
 class ExploredHost:
-    """A table, and its replica while the host runs. ``told``: what it had to tell."""
+    """A table, and its replica while the host runs. ``told``: its reports."""
 
     def __init__(self, world: MapWorld, node: int, life: int = 1) -> None:
         self.world, self.node = world, node
@@ -98,7 +98,7 @@ class MapWorld:
         self.now = 0.0
         self.rule, self.hybrid, self.settings = rule, hybrid, settings
         self.shared, self.loss = shared, loss
-        """Whether links share a medium, and how much of what is sent to all gets lost."""
+        """Whether links share a medium, and the share of multicasts that get lost."""
         self.multicasts = 0
         self._links = 0
         self.messages = 0
@@ -169,7 +169,7 @@ class MapWorld:
                         pipe.shared.append((due, out.data))
             elif isinstance(out, CloseLink):
                 pipe = host.links.get(out.link)
-                if pipe is not None:  # what was said before arrives first
+                if pipe is not None:  # earlier messages arrive first
                     self._deliver(host, out.link, pipe, all_of_it=True)
                     self._close(host, out.link)
             elif isinstance(out, Told):
@@ -212,7 +212,9 @@ class MapWorld:
             if not host.up:
                 host.start()
         self.connect_all()
-        if self.settings.get("max_ahead", FAR) < FAR:  # what was too far ahead is so no more
+        if (
+            self.settings.get("max_ahead", FAR) < FAR
+        ):  # changes that were too far ahead are not any more
             self.run(2.0)
             self.now += FAR
         self.run(seconds)

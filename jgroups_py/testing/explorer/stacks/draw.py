@@ -8,7 +8,7 @@
     all         its own mix of all of these
     sealed      the same mix, every stack with SEAL
 
-The drawing needs nothing but the seed and the options; playing draws nothing more.
+The drawing needs only the seed and the options; playing draws nothing more.
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ class _Draw:
         names = [site.name for site in sites]
         faults = FaultDraw(self.random, names, seconds, MOMENTS[kind])
         found = faults.steps(mix, self.random.randint(8, 18))
-        # From a generator of their own: what else a seed means is as it was before there were resets.
+        # They have a generator of their own, so that the rest of a seed is the same as before there were resets.
         own = random.Random(f"{self.seed}/resets/{self.profile}")
         faults = FaultDraw(own, names, seconds, MOMENTS[kind])
         resets = [faults.step("reset") for _ in range(own.choice([0, 0, 1, 3]))]
@@ -237,7 +237,7 @@ MOMENTS: Final[dict[str, tuple[str, ...]]] = {
 SIZES: Final[dict[str, tuple[int, ...]]] = {"flow": (0, 500, 5000, 20_000)}
 """Of messages, where they are not 0, 50 and 1000 bytes."""
 LEAST_FAULTS: Final = 5
-"""Where few members are alive, steps find nobody."""
+"""Where few members are alive, steps find no member."""
 
 
 def _single(d: _Draw, kind: str) -> Schedule:

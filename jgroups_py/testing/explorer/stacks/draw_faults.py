@@ -34,7 +34,7 @@ MOMENTS: Final[dict[str, tuple[tuple[str, str], ...]]] = {
         ("RELAY", "gap"),
     ),
 }
-"""The traces that steps wait for (protocol, what it traces), by what is going on."""
+"""The traces that steps wait for (protocol, event), by activity."""
 SURE: Final = 7
 """A run has at least five faults; some of these find too few members."""
 DELAYS: Final = (0.0, 0.0, 0.0005, 0.005, 0.05, 0.3)

@@ -1,5 +1,5 @@
-"""Drawing a stack: which file, which settings. Detection, merging and repair are made quick enough
-for a run of a minute, everything else may become small or strange."""
+"""Drawing a stack: which file, which settings. Detection, merging and repair are quick enough for a run of a minute;
+all other settings may become small or strange."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ QUICK: Final = {
     "UNICAST3.max_retransmit_time": "10s",
     "UNICAST3.departed_remembered": "70s",
 }
-"""And quick forgetting; of who departed after the longest pause there is."""
+"""The same with quick forgetting, but of departed members only after the longest pause."""
 _TRANSPORTS: Final = {
     "sim.xml": "SHARED_LOOPBACK",
     "udp.xml": "UDP",
@@ -112,7 +112,9 @@ def draw_relay_settings(
     for name, values in rare.items():
         if rng.random() < 0.2:
             settings[name] = pick(values)
-    if len(sites) > 1:  # one alone keeps everything for whoever comes first: it would only fill up
+    if (
+        len(sites) > 1
+    ):  # a site alone keeps everything for the first other one: it would only fill up
         settings |= _overflow(rng, credits)
     if "RELAY.max_age" in settings:
         # A message that is dropped before STABLE knows of it would never be relayed.

@@ -1,4 +1,4 @@
-"""The faults: what each kind of step does to a scene.
+"""The faults: the effect of each kind of step on a scene.
 
     crash, vanish, leave   ``who``, ``gap`` apart; somebody stays in each site
     fail_site              everybody of the sites of ``who``, ``gap`` apart; ``how``: crash or vanish
@@ -31,22 +31,21 @@ from jgroups_py.testing.explorer.stacks.schedule import Link, Step
 from jgroups_py.testing.sim import Member
 
 READ_SECONDS: Final = 0.1
-"""A slow reader looks at its stream so often."""
+"""Seconds between two reads of a slow reader."""
 
 _MOMENT: Final = Step(at=0, do="pause", who=("*.any",), seconds=1.0)
 
 
 def apply(scene: Scene, step: Step, trigger: Member | None = None) -> bool:
-    """Does what ``step`` says now; False: nobody is there for it. A step at a time of its own that
-    finds too few members stops somebody for a moment instead."""
+    """Carry out ``step`` now; False: it found no member. A step with a time of its own that finds too few members stops
+    one for a moment instead."""
     if _DO[step.do](scene, step, trigger):
         return True
     return step.after is None and _pause(scene, _MOMENT, trigger)
 
 
 def one_more(scene: Scene) -> bool:
-    """A fault that finds somebody, if anybody can be found: stops a member for a moment, or
-    starts one that is gone."""
+    """A fault that finds a member if there is any: it stops one for a moment, or starts a departed one."""
     if _pause(scene, _MOMENT, None):
         return True
     return any(scene.restart(name) is not None for name in scene.site_of)

@@ -1,4 +1,4 @@
-"""The second phase: a core is repaired, everything else is broken for good; then all must be well.
+"""The second phase: a core is repaired, everything else is broken for good; then the core must come to rest.
 
 In order, each within ``Healing.within`` seconds:
 
@@ -30,14 +30,14 @@ LOOK_SECONDS: Final = 0.25
 FLOOD_MAX: Final = 400_000
 """Credits above that are not used up: it takes too long. Schedules are drawn below."""
 SETTLE_SECONDS: Final = 3.0
-"""A member that was suspected before the repair may still be excluded for so long: an answer of its may
-be on its way on a link as slow as it was."""
+"""A member that was suspected before the repair may still be excluded for this long: its answer may be on its way on a
+slow link."""
 PIECES: Final = 4
-"""In so many messages all credits are used up."""
+"""The number of messages that use up all credits."""
 
 
 class Healer:
-    """Ends a scene. ``core``: who is repaired, by site, in the order of names."""
+    """Ends a scene. ``core``: the repaired members, by site, in the order of names."""
 
     def __init__(self, scene: Scene) -> None:
         self.scene = scene
@@ -92,7 +92,7 @@ class Healer:
                 member.read_again()
         for member in scene.cast.newest():
             if member.alive and member.leaving:
-                member.resume()  # it goes on leaving: nobody else will wake it up
+                member.resume()  # it goes on leaving: no later step would wake it up
 
     def _refill(self) -> list[Member]:
         """Start the first two members of each wholly fallen site again, but not leaving ones unless all are leaving."""
@@ -131,7 +131,7 @@ class Healer:
         elif how == "deaf":
             self.world.partition(keep, self.rest, one_way=True)
 
-    # --- what must be reached
+    # --- goals of healing
 
     def core(self, site: str = "*") -> list[Member]:
         """The core's members that run (all of them, unless one is being started again)."""
@@ -209,7 +209,7 @@ class Healer:
         return self._reach("messages are missing", problem)
 
     def _say(self, member: Member, count: int, near: bool) -> bool:
-        """To each without asking flow control; to everybody if it may."""
+        """Send to each without asking flow control, and to everybody if flow control permits."""
         if not self.scene.send(member, count, 0):
             return False
         for other in self.core(member.site) if near else ():
@@ -284,7 +284,7 @@ class Healer:
 
     def _leftover(self) -> str | None:
         core = self.core()
-        # A member that cannot hear but speaks goes on to announce itself.
+        # A deaf member that can send goes on announcing itself.
         here = [*core, *(self.rest if self.spec.rest == "deaf" else ())]
         core.sort(key=lambda m: m is not self._remembers)  # the last finder first
         for member in core:

@@ -22,12 +22,12 @@ from jgroups_py.testing.sim import Member
 from jgroups_py.testing.sim.world import Watcher
 
 START_SECONDS: Final = 3.0
-"""Members have so long to find each other before faults begin; they need not have."""
+"""Members have this long to find each other before faults begin, found or not."""
 
 
 def try_stack(schedule: Schedule, file: str) -> None:
     """Start the first member for a moment. ``ConfigError``, naming ``file``: its stack cannot be
-    made, or has no such attributes. Anything else that goes wrong is a finding."""
+    made, or has no such attributes. Any other error is a finding."""
     scene = Scene(schedule, None)
     off = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
@@ -51,7 +51,7 @@ def play(
 ) -> RunOutcome:
     """One run. Deterministic: the same schedule gives the same outcome.
 
-    ``stage``, ``healer``: what makes the scene, and what ends it.
+    ``stage`` makes the scene, ``healer`` ends it.
     """
     player = _Player(schedule, stage, healer)
     off = logging.root.manager.disable
@@ -63,7 +63,7 @@ def play(
 
 
 BREATH_SECONDS: Final = 2.0
-"""Between faults that are added because steps found nobody."""
+"""Seconds between faults that are added because steps found no member."""
 BREATHS_MAX: Final = 60
 
 
@@ -94,7 +94,7 @@ class _Player:
                 self.healer(scene).run()
                 if self.shared is not None and not scene.checker.problems:
                     scene.checker.problems += self.shared.judge()
-        except Exception as error:  # a bug in the stack, whatever it is: that is what is looked for
+        except Exception as error:  # any error is a bug in the stack, and a finding
             scene.checker.problems.append(violation_of(error, world.now))
         finally:
             world.close()

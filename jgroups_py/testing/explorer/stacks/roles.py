@@ -1,4 +1,4 @@
-"""Roles: who is meant, found at run time.
+"""Roles name members that are found at run time.
 
     SITE.relay      the first of its site, which is coordinator (and relay)
     SITE.standby    the next one                    SITE.last       the last one
@@ -8,8 +8,8 @@
     SITE.trigger    who traced what the step waited for
     SITE.sender     who sent last                   SITE.asker      who last asked for a state
 
-``*`` as SITE: any site. Where nobody has the role, somebody else of the site is hit; a role of the
-dead, and a name, stand for nobody then.
+``*`` as SITE: any site. If no member has the role, another one of the site is hit. A role of the dead, and a name, then
+find no member.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from jgroups_py.testing.sim import Member, World
 
 @dataclass(slots=True)
 class Cast:
-    """The members that are there, by site and name, in the order in which they were named."""
+    """The present members, by site and name, in the order in which they were named."""
 
     world: World
     sites: dict[str, tuple[str, ...]]

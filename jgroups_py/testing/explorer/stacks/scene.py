@@ -1,7 +1,7 @@
-"""The scene of one run: world, members, traffic, and what applications do by themselves.
+"""The scene of one run: world, members, traffic, and applications.
 
-An application reads, sends what its loads say (waiting while it is told to), keeps a state that is
-what it has been delivered, and opens a new channel after it was expelled.
+An application reads, sends its loads (and waits for flow control), keeps a state with everything delivered to it, and
+opens a new channel after it was expelled.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from jgroups_py.values.message import Flag
 CLUSTER: Final = "explore"
 TCP_PORT, BRIDGE_PORT = 7800, 8000  # FD_SOCK2 listens 100 above each
 STATE_SECONDS: Final = 10.0
-"""How long a provider may take."""
+"""The longest time for a provider."""
 
 
 def link_settings(link: Link) -> LinkSettings:
@@ -45,7 +45,7 @@ class SceneFollower(Protocol):
 
 
 class Scene:
-    """See the module's docstring. ``story``: what happened, for people."""
+    """See the module's docstring. ``story``: the events, for people."""
 
     def __init__(self, schedule: Schedule, trace: Watcher | None = None) -> None:
         self.schedule = schedule
@@ -64,7 +64,7 @@ class Scene:
         self.site_of = {name: site.name for site in schedule.sites for name in site.members}
         self._turns: dict[str, int] = {}
         self._fetching: dict[Member, int] = {}
-        """The members that fetch a state, and how many events it had been told before."""
+        """The members that fetch a state, each with the number of its earlier events."""
         self.world.on_record.append(self._on_record)
         self.followers: list[SceneFollower] = []
 
@@ -206,11 +206,11 @@ class Scene:
         self.world.at(self.world.now + load.every, self._load, load)
 
     def act(self, member: Member, load: Load) -> None:
-        """The actions of an application whenever its load says so."""
+        """The actions of an application at the times of its load."""
         self.send(member, load.count, load.size, load.to)
 
     def send(self, member: Member, count: int, size: int, to: str = "all") -> bool:
-        """Send so many messages, unless its application is told to wait."""
+        """Send so many messages, unless flow control makes its application wait."""
         dest: Member | None = None
         if to == "one":
             dest = self._next_dest(member)

@@ -46,13 +46,13 @@ LATENCY_MAX: Final = 60.0
 GAP_MAX: Final = 60.0
 """Between two starts, or two of several that are hit."""
 MESSAGES_MAX: Final = 1_000_000
-"""Of all loads together, and of a burst."""
+"""The most messages of all loads together, and of a burst."""
 BYTES_MAX: Final = 100_000_000
-"""Of what a load sends at once."""
+"""The most messages that a load sends at once."""
 SHARED_MAX: Final = 10
 """Callers at each member."""
 RATES: Final = (0.01, 100.0)
-"""Of a clock that drifts."""
+"""The rates of a drifting clock."""
 
 # The values that a file may have; a value that is not among them is named with its place.
 Name = Annotated[str, Meta(min_length=1, max_length=64, pattern="^[^/.*]+$")]
@@ -108,8 +108,8 @@ class After(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One fault, ``at`` seconds after everybody was started. ``who``: names or roles of members, for example ``relay``. Which
-    other fields count depends on ``do``: ``jgroups_py/testing/explorer/stacks/faults.py`` says it."""
+    """One fault, ``at`` seconds after everybody was started. ``who``: names or roles of members, for example ``relay``.
+    The other fields that count depend on ``do``: ``jgroups_py/testing/explorer/stacks/faults.py`` says it."""
 
     at: Seconds
     do: Kind
@@ -128,7 +128,7 @@ class Healing(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """The end of a run: a core is repaired, and everything else is broken for good.
 
     Per site, ``keep`` (a share) of the living members are the core, beginning with the ``turn``-th.
-    ``rest``: what becomes of the others. ``within``: seconds for one view, for all messages, for
+    ``rest``: the fate of the others. ``within``: seconds for one view, for all messages, for
     empty buffers, each.
     """
 
@@ -143,10 +143,10 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     ``reopen``: seconds after which an application that was expelled opens a new channel; 0: never.
     ``seconds``: how long the faults last; they go on until there were ``least_faults``.
-    ``least_seconds`` and ``least_messages``: what the whole run has at least; the second phase is
-    prolonged until then. ``heals`` false: there is no second phase, since what failed when the
-    schedule was made smaller did so in the first. ``shared``: so many callers at each member use registers
-    that the site's members share (shared.py). ``sealed``: every stack has SEAL, the bridge's, too.
+    ``least_seconds`` and ``least_messages``: the least length of the whole run; the second phase is prolonged until
+    then. ``heals`` false: there is no second phase, because the failure that was made smaller came in the first.
+    ``shared``: so many callers at each member use registers that the site's members share (shared.py).
+    ``sealed``: every stack has SEAL, the bridge's, too.
     """
 
     kind: Literal["stacks"] = "stacks"

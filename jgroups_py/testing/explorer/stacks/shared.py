@@ -1,6 +1,6 @@
 """Something shared on the members' channels: registers in one order for all, with callers at every member.
 
-It is what a replicated cache does (``cache/total_order.py``, the same machine), on whatever stack a schedule has.
+It works like a replicated cache (``cache/total_order.py``, the same machine), on any stack of a schedule.
 Its messages are messages of the members as all others, so the checkers count them, too; its history must
 be linearizable, as design/linearizability.md has it for ``replicated``. Members of other sites have
 registers of their own.
@@ -37,11 +37,11 @@ TIMEOUT: Final = 8.0
 ASK_SECONDS: Final = 1.0
 """Between two questions for the state, each to the next member."""
 PUSH_SECONDS: Final = 0.05
-"""Between two tries to send where flow control said to wait."""
+"""Seconds between two tries to send while flow control makes a sender wait."""
 PAUSE: Final = 1.0
 """Between two calls of one caller, about."""
 OPERATIONS_MAX: Final = 300
-"""Of one site; then callers stop."""
+"""The most operations of one site; then callers stop."""
 STEPS_MAX: Final = 300_000
 
 
@@ -52,7 +52,7 @@ class TreeAsked(msgspec.Struct, frozen=True, tag="w", array_like=True):
 
 
 class Given(msgspec.Struct, frozen=True, tag="g", array_like=True):
-    """The registers in view ``view``, and what they contain."""
+    """The registers in view ``view``, and their content."""
 
     view: int
     applied: dict[bytes, int]
@@ -87,8 +87,8 @@ class Shared:
         self._ticks = 0
 
     def end(self, site: str) -> None:
-        """A member is about to take a state of its application for messages: those that stand in it do not come, and
-        it knows nothing of registers."""
+        """Note that a member is about to take a state of its application. Messages in that state do not come, and the
+        state has no registers."""
         self.ends.setdefault(site, self.now())
 
     def watch(self, member: Member) -> None:
@@ -122,7 +122,7 @@ class Shared:
         self._later(site, name, number)
 
     def judge(self) -> list[Violation]:
-        """Of a scene that has come to rest: everybody of the core has the same line of views."""
+        """Check a scene at rest: all members of the core have the same line of views."""
         found = []
         for site, entries in self.entries.items():
             core = [self.peers[m] for m in self.scene.cast.living(site) if self._in_core(m)]
@@ -240,7 +240,7 @@ class _Peer:
             winner = max(view.subgroups, key=len)
             there = [bytes(m) for m in winner.members if m in view.members]
             winners = [bytes(m) for m in winner.members]
-            # Who still waits for the tree of a merge before has none to keep.
+            # A member that still waits for the tree of an earlier merge has none to keep.
             ready = order.ready or self.journey is None
             ready = ready and order.keeps(winner.id, winners, there[0] if there else b"")
             providers = [m for m in there if m != me]
@@ -263,7 +263,7 @@ class _Peer:
             self._answer(asker, number)
 
     def _ask(self, view: int, turn: int) -> None:
-        """For the registers, until somebody answers or another view comes."""
+        """Ask for the registers, until a member answers or another view comes."""
         if self.order.ready or self.order.view != view or not self.member.alive:
             return
         if self._providers:
@@ -305,8 +305,8 @@ class _Peer:
     def _said(self, sender: bytes, said: Said) -> None:
         order = self.order
         if isinstance(said, Ordered) and said.view <= order.view and not order.ready:
-            # A coordinator that reads slowly orders in a view from before this member; who gives the tree may get that
-            # after it gave it.
+            # A slow coordinator orders in a view from before this member; the giver of the tree may get that order
+            # after it gave the tree.
             self._held.append((sender, said))
         else:
             order.receive(sender, said)
@@ -351,7 +351,7 @@ class _Peer:
     # --- what goes
 
     def push(self) -> None:
-        """Send what the machine wants sent, as far as flow control lets it."""
+        """Send the machine's output, as far as flow control permits."""
         if self._pushing or not self.member.alive:
             return
         self._pushing = True
@@ -385,6 +385,6 @@ class _Peer:
 
 
 def callers_drawn(seed: int, profile: str) -> int:
-    """How many callers each member has, in a quarter of the seeds; from a generator of its own, so that what
-    else a seed means is as it was before there were registers."""
+    """Draw the number of callers of each member, in a quarter of the seeds. It has a generator of its own, so that the
+    rest of a seed is the same as before there were registers."""
     return random.Random(f"{seed}/shared/{profile}").choice((0, 0, 0, 1, 0, 0, 0, 2))
