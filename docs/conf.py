@@ -24,7 +24,7 @@ html_theme = "furo"
 html_title = f"jgroups_py {release}"
 html_static_path = ["_static"]
 html_css_files = ["pictures.css"]
-highlight_language = "text"  # what a block without a language shows is output
+highlight_language = "text"  # a block without a language shows output
 html_show_sphinx = False
 
 generate.write(Path(__file__).parent / "reference")

@@ -150,7 +150,7 @@ def _help(command: click.Command, words: list[str]) -> list[str]:
 
 
 def errors() -> str:
-    """Every error with what it says of the state that it leaves."""
+    """Every error with the state that it leaves behind."""
     parts = ["# Errors\n", _code(inspect.getdoc(jgroups_py.errors) or "")]
     for name, cls in vars(jgroups_py.errors).items():
         if (
@@ -183,7 +183,7 @@ def stacks() -> str:
     return "\n".join(parts) + "\n"
 
 
-# --- what users import
+# --- names that users import
 
 PUBLIC = {
     "jgroups_py": "Channels, calls, values and errors.",

@@ -100,7 +100,7 @@ async def _body(receive: Receive) -> bytes:
 
 
 def make_app() -> Application:
-    """As the environment says."""
+    """Open the cache of the environment."""
     return Application(os.environ.get("CACHE", "local.xml"), os.environ.get("CLUSTER"))
 
 
@@ -108,7 +108,7 @@ app = make_app()
 
 
 async def request(app: Any, method: str, path: str, body: Any = None) -> tuple[int, Any]:
-    """What a server does for one request."""
+    """Serve one request."""
     sent: list[Event] = []
 
     async def receive() -> Event:

@@ -12,7 +12,7 @@ from jgroups_py import Message, blocking
 
 
 class Calculator:
-    """What others may call; runs in threads of its own, so it may block."""
+    """Others may call its methods. They run in threads of their own, so they may block."""
 
     def add(self, a: int, b: int) -> int:
         time.sleep(0.01)

@@ -1,7 +1,7 @@
 """Sessions in three processes' caches (here: three members in one process), each with one buddy.
 
-Who creates a session owns it; one other member keeps a copy. When the owner dies, the session is found
-by whoever is asked for it next, and that one owns it then. Nobody keeps everything.
+The member that creates a session owns it; one other member keeps a copy. When the owner dies, the next member that is
+asked for the session finds and owns it. Nobody keeps everything.
 
     python examples/buddy_cache.py
 """

@@ -92,7 +92,7 @@ def serve(name: str, port: int, file: str, cluster: str | None) -> None:
 
 
 class Router(ThreadingHTTPServer):
-    """Sticky: where the cookie says, else in turn. Of what could not be sent it tries the next one."""
+    """Sticky: it sends to the server in the cookie, otherwise in turn. If that fails, it tries the next one."""
 
     request_queue_size = 128
 

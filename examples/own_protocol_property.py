@@ -1,8 +1,7 @@
 """A property test of a protocol of your own: faults drawn from seeds find its bug.
 
-TOTAL_ORDER has a bug that a test of the usual kind does not show. ``explore`` plays it in simulated
-clusters whose members crash, leave and come back; what goes wrong is made small and told. MENDED
-holds.
+TOTAL_ORDER has a bug that a test of the usual kind does not show. ``explore`` plays it in simulated clusters whose
+members crash, leave and come back; a violation is made small and reported. MENDED holds.
 
 python examples/own_protocol_property.py
 """

@@ -2,8 +2,8 @@
 
 Messages of one sender come in the order in which they were sent, those of different senders in any: two
 members may receive the writes of two others in different order. So each write carries a stamp, and of two
-writes to a key the one with the higher stamp wins, whichever comes first. All members end with the same,
-also after a merge of groups that were apart.
+writes to a key the one with the higher stamp wins, whichever comes first. All members end with the same content, also
+after a merge of groups that were apart.
 
 Three members in one process write the same keys at the same time; C joins late and still has everything.
 
@@ -24,7 +24,7 @@ Entry = tuple[int, str, str]
 
 
 class ReplicatedDict:
-    """The write with the highest stamp wins. A count is higher than all that its writer had seen."""
+    """The write with the highest stamp wins. A count is higher than all counts that its writer had seen."""
 
     def __init__(self) -> None:
         self._entries: dict[str, Entry] = {}

@@ -13,7 +13,7 @@ from jgroups_py import Answer, Raised, RemoteError, Rpc, Suspected, open_channel
 
 
 class Shop:
-    """What others may call: every public method, sync or async."""
+    """Others may call every public method, sync or async."""
 
     def __init__(self, name: str, stock: dict[str, int]) -> None:
         self._name = name

@@ -23,7 +23,7 @@ from jgroups_py.buckets.upgrade import move_all
 
 
 class SeatTaken(Exception):
-    """Somebody else has the seat."""
+    """Another guest has the seat."""
 
 
 @dataclass
@@ -101,7 +101,7 @@ def beside(node: str, network: MemoryNetwork) -> AbstractAsyncContextManager[Buc
 
 
 async def upgrade(client: BucketNode, node: str) -> int:
-    """Exchange the software of a node. Returns how many moves that took."""
+    """Exchange the software of a node. Returns the number of moves."""
     old, new = client.manager_at(f"m/{node}"), client.manager_at(f"m/{node}-81")
     few = await move_all(client, old, new, at_most=2)
     back = await move_all(client, new, old)

@@ -1,7 +1,7 @@
 """A shop on two hosts with two web workers each: hits are counted and carts are kept in two multi-master maps.
 
-Workers of a host share its files, and one of them replicates with the other host. A worker may be killed at any time, and a host may stop. No hit that was
-answered and nothing that was put into a cart is lost.
+Workers of a host share its files, and one of them replicates with the other host. A worker may be killed at any time,
+and a host may stop. No answered hit and no item of a cart is lost.
 
     python examples/web_map.py                     both hosts on this machine; the worker that replicates is killed while visitors come
 
@@ -50,7 +50,7 @@ CART_AGE: Final = 30 * 24 * 3600
 SWEEP_INTERVAL: Final = 600.0
 """Seconds between looks for carts that are older than CART_AGE."""
 MAX_BYTES: Final = 1 << 30
-"""How large the file of each map may get; then 503."""
+"""The largest size of each map's file; beyond, the answer is 503."""
 THINGS_MAX: Final = 100
 """Things in a cart at most; then 409."""
 

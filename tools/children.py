@@ -1,7 +1,7 @@
 """Members in processes of their own, for commands that measure: JSON lines in and out.
 
-The parent starts ``python -m MODULE ARGUMENT`` per member, tells it what to do and hears what it
-says. A child whose standard input ends leaves the group. child_side.py is what the child does.
+The parent starts ``python -m MODULE ARGUMENT`` per member, sends it orders and reads its lines. A child whose standard
+input ends leaves the group. child_side.py has the child's part.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from jgroups_py.tools.child_side import lines_of
 
 _log = logging.getLogger(__name__)
 _WORDS_KEPT = 4096
-"""Bytes kept of what a child wrote to standard error."""
+"""Bytes of a child's standard error that are kept."""
 
 
 class ChildError(JGroupsError):
@@ -54,7 +54,7 @@ class Child:
             if told["event"] == event:
                 return told
         await self.process.wait()
-        await trio.sleep(0.05)  # what it wrote to standard error is being read
+        await trio.sleep(0.05)  # its standard error is being read
         raise self.ended()
 
     def ended(self) -> ChildError:
@@ -98,8 +98,8 @@ async def ready_children(
     Args:
         start: starts the process of the child with this number.
         seconds: how long the children have until all are ready.
-        missing: what there is not when they are late, for the error.
-        lead: seconds between the first child and the second. Others join faster to a member that is there.
+        missing: the thing that is missing when they are late, for the error.
+        lead: seconds between the first child and the second. Others join faster if a member is there.
         patience: seconds that children have to leave; then they are killed.
         joined: hears how many children are ready.
 

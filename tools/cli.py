@@ -56,7 +56,7 @@ COMMANDS: Final = {
 ANYWHERE: Final = ("--verbose", "--json-log")
 """Options that stand before or after the command's name."""
 
-INTERRUPTED: Final = 130  # what a shell shows for a command that SIGINT ended
+INTERRUPTED: Final = 130  # the exit code that a shell shows for a command that SIGINT ended
 BROKEN_PIPE: Final = 141
 TERMINATED: Final = 143
 
@@ -83,7 +83,7 @@ class Commands(LazyGroup):
 
 
 def _show_version(ctx: click.Context) -> None:
-    """Print the version and what runs compiled, and end."""
+    """Print the version and the number of compiled modules, and end."""
     modules = [name.removeprefix("jgroups_py.") for name in compiled_modules()]
     print("jgroups-py", importlib.metadata.version("jgroups_py"))
     print(f"compiled: {', '.join(modules)}" if modules else "plain Python, nothing is compiled")
@@ -117,7 +117,7 @@ def main(args: Sequence[str] | None = None) -> None:
     terminated = False
 
     def interrupt(number: int, frame: FrameType | None) -> None:
-        # As SIGINT, at which Python and trio let what is under way clean up behind itself.
+        # As SIGINT, at which Python and trio let running code clean up.
         nonlocal terminated
         terminated = True
         if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -130,7 +130,7 @@ def main(args: Sequence[str] | None = None) -> None:
 
 
 def run(args: Sequence[str]) -> int:
-    """Run a command line and return its exit code: 0, what the command says, 2 after an error."""
+    """Run a command line and return its exit code: 0, that of the command, or 2 after an error."""
     end = args.index("--") if "--" in args else len(args)
     verbose = "--verbose" in args[:end]
     _log_to_standard_error(verbose, as_json="--json-log" in args[:end])
@@ -147,7 +147,9 @@ def run(args: Sequence[str]) -> int:
     except (KeyboardInterrupt, click.Abort):
         return INTERRUPTED
     except (PipeClosed, BrokenPipeError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nothing more to flush to
+        os.dup2(
+            os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno()
+        )  # nobody reads what would be flushed
         return BROKEN_PIPE
     except Exception as error:
         if verbose:

@@ -45,7 +45,7 @@ def show(json_out: str | None, json_text: Callable[[], str], text: Callable[[], 
 
 
 def _problem(name: str) -> str | None:
-    """Why this cannot be written; nothing is left of the trial."""
+    """Return why this cannot be written. The trial leaves no file behind."""
     if name == "-":
         return None
     if not name:

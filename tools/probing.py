@@ -1,6 +1,6 @@
 """Asks members with probes, over UDP multicast or over TCP. ``jgroups-py probe`` and ``jgroups-py top`` do it.
 
-Whoever answers may be anybody: answers are bounded, and any bytes are an answer.
+Anybody may answer, so answers are bounded, and any bytes are an answer.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ class ProbeQuestion:
                                 break
                             data += piece
             except (OSError, trio.BrokenResourceError):
-                pass  # nobody is there, or it refused
+                pass  # no process is there, or it refused
             if data:
                 found.append(Heard(host, port, len(data), probe.decode_answer(data)))
 

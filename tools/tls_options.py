@@ -42,7 +42,7 @@ def tls_from(where: dict[str, Any]) -> TlsSettings | None:
 
 
 def tls_files(where: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the files: certificate, key, authorities; or nothing.
+    """Return the files: certificate, key, authorities; or None.
 
     Raises:
         click.UsageError: one of the three is missing.

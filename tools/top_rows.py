@@ -1,6 +1,6 @@
 """Rows of ``jgroups-py top``: two looks at a member and the seconds between them become one row.
 
-Answers come from whoever answers. A number that is not there is None, and texts are cut and cleaned where they are shown.
+Anybody may answer. A missing number is None, and texts are cut and cleaned where they are shown.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class TopRow:
     delivered: float | None
     """Messages that it delivers."""
     resent: float | None
-    """Messages that it asks for again, or sends again: so many are lost on the way."""
+    """Messages that it asks for again, or sends again: these were lost on the way."""
     unstable: float | None
     """Multicasts that it keeps because some member may lack them."""
     waiting: float | None

@@ -1,4 +1,4 @@
-"""A member that prints who is in its group, until it is told to end: the program of the deployment examples.
+"""A member that prints the members of its group until it is told to end: the program of the deployment examples.
 
 STACK (tcp-dns.xml), CLUSTER (demo) and BIND (site_local: the private address of this host or container) come from the
 environment, and so do the stack's variables: JGROUPS_DNS_QUERY for ${jgroups.dns.query}.
@@ -38,7 +38,7 @@ async def main() -> None:
 async def leave_when_told(
     scope: trio.CancelScope, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
 ) -> None:
-    """SIGTERM is how containers and systemd end a process: leave the group, so that nobody suspects a crash."""
+    """Containers and systemd end a process with SIGTERM: leave the group, so that no member suspects a crash."""
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
         task_status.started()
         async for _ in signals:

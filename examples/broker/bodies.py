@@ -1,7 +1,7 @@
 """The waiting messages of a queue: the oldest ones in memory, the others of a deep queue in SQLite.
 
-The file holds what this process has no room for and is no store: what must survive is on the other nodes. So it is not synchronised, and it
-is gone with the process.
+The file holds messages for which this process has no room. It is no store: the other nodes have every message that must
+survive. So it is not synchronised, and it is gone with the process.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Bodies:
         self._section = next(_sections)
         self._memory: dict[int, Message] = {}
         self.paged = 0
-        """How many are in the file."""
+        """The number of messages in the file."""
         self._had_paged = False
 
     def __len__(self) -> int:

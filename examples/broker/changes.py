@@ -21,7 +21,7 @@ class Contents:
     waiting: set[int] = field(default_factory=set)
     """Numbers of the waiting messages."""
     order: list[int] = field(default_factory=list)
-    """A heap of what waits; it may hold numbers that wait no more."""
+    """A heap of waiting numbers; it may hold some that do not wait any more."""
     again: set[int] = field(default_factory=set)
     """Numbers that a subscription had and gave back."""
     expiring: dict[int, float] = field(default_factory=dict)
@@ -223,13 +223,13 @@ def _insert(
 
 @dataclass
 class Change:
-    """The steps of one method, and what it answers."""
+    """The steps of one method, and its answer."""
 
     contents: Contents = field(repr=False)
     steps: list[Step] = field(default_factory=list)
     answer: Any = None
     is_first: bool = False
-    """Nobody had sent anything to the queue, and nobody had subscribed, before this."""
+    """Note that before this no client had sent to the queue or subscribed to it."""
 
     def do(self, step: Step) -> None:
         step.do(self.contents)

@@ -1,6 +1,7 @@
 """One client: its frames become operations, deliveries become its frames.
 
-What a client says is done in its order: SENDs that came together are one operation, everything else is an operation of its own.
+A client's frames are handled in their order: SENDs that came together are one operation; every other frame is one of
+its own.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from jgroups_py.livebackup import NotLive, OutcomeUnknown
 
 CONNECT_TIMEOUT: Final = 10.0
 LAST_WORDS: Final = 5.0
-"""Seconds for what a client has still to read when it goes."""
+"""Seconds for a leaving client to read the rest."""
 SUBSCRIPTIONS_MAX: Final = 100
 PREFETCH: Final = 100
 PREFETCH_MAX: Final = 1_000
@@ -34,11 +35,11 @@ TRANSACTIONS_MAX: Final = 10
 TRANSACTION_MAX: Final = 1_000
 """Frames of one transaction. They are kept here until COMMIT."""
 RECEIPTS_MAX: Final = 1_000
-"""Receipts that a client has not read. Beyond this nothing more is read from it until it has."""
+"""Receipts that a client has not read. Beyond this nothing more is read from the client until it has read."""
 WRITE_BYTES: Final = 256_000
-"""Frames of about so many bytes leave together."""
+"""Frames of about this many bytes leave together."""
 WRITE_TIMEOUT: Final = 60.0
-"""A client that reads nothing for so long is sent away. Its messages go to others."""
+"""A client that reads nothing for this long is disconnected. Its messages go to others."""
 DESTINATION_MAX: Final = 200
 OWN_HEADERS: Final = frozenset(
     {"receipt", "transaction", "content-length", "subscription", "message-id", "ack", "redelivered"}
@@ -70,7 +71,7 @@ class Host(Protocol):
     counts: Counter[str]
 
     def start(self, operation: Operation, *arguments: Any) -> Running:
-        """Run an operation and hand out its deliveries, whoever waits for it or does not."""
+        """Run an operation and hand out its deliveries, even if no caller waits."""
 
 
 @dataclass
@@ -107,14 +108,14 @@ class Connection:
         self._unsent: deque[tuple[Frame, Consumer | None, int]] = deque()
         """Frames; messages with their consumer and turn. There are no more messages than the consumers' prefetch."""
         self._receipts = 0
-        """How many of them are receipts."""
+        """The number of receipts among them."""
         self._wake = trio.Event()
         self._written = trio.Event()
         self._ended = False
         self._beat_out = self._beat_in = math.inf
 
     async def run(self) -> None:
-        """Serve the client until it goes, or is sent away. Its session is over then; the broker has to end it."""
+        """Serve the client until it leaves, or is disconnected. Its session is over then; the broker has to end it."""
         try:
             with trio.fail_after(CONNECT_TIMEOUT):
                 rest = await self._greet()
@@ -365,7 +366,7 @@ class Connection:
                     await self._do(operations.acknowledge, queue, key, turns)
 
     def _some(self) -> tuple[bytes, dict[str, list[int]]]:
-        """What leaves next, and by key the turns of messages that are acknowledged when it has left (mode auto)."""
+        """The bytes that leave next, and by key the turns of messages that are acknowledged after that (mode auto)."""
         data = bytearray()
         done: dict[str, list[int]] = {}
         while self._unsent and len(data) < WRITE_BYTES:

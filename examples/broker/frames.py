@@ -66,7 +66,7 @@ class Parser:
         self._commands = commands
 
         self.bad: BadFrame | None = None
-        """What came after the last frame, and is none. Nothing more is read then."""
+        """Bytes after the last frame that are no frame yet. Nothing more is read then."""
 
     def feed(self, data: bytes) -> list[Frame]:
         """Return the complete frames."""

@@ -1,4 +1,4 @@
-"""A message and what becomes of it."""
+"""A message and its deliveries."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """What a client sent. ``expires``: seconds since 1970, 0 for never."""
+    """A message that a client sent. ``expires``: seconds since 1970, 0 for never."""
 
     headers: tuple[tuple[str, str], ...]
     body: bytes
@@ -42,7 +42,7 @@ class Subscription:
     """A consumer of a queue, with the messages that it has and has not acknowledged."""
 
     prefetch: int
-    """So many messages may be on their way to it."""
+    """The most messages that may be on their way to it."""
     turns: int = 0
     flying: dict[int, int] = field(default_factory=dict)
     """Turn -> number of the message, oldest first."""

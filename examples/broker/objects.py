@@ -1,6 +1,6 @@
 """The kinds of objects: Queue, Session, PostOffice (the seed's Q, S and P).
 
-What a method of a queue returns is a Change: its ``answer`` is for the operation, its steps are for who takes it back.
+A method of a queue returns a Change: its ``answer`` is for the operation, its steps are for taking it back.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Queue(Stateful):
 
     @only_reads
     def look(self) -> tuple[int, bool]:
-        """How many messages there are, and whether nobody has sent anything here before."""
+        """Return the number of messages, and whether no client has sent to the queue before."""
         return len(self._contents.bodies), self._contents.next == 1
 
     @only_reads
@@ -66,7 +66,7 @@ class Queue(Stateful):
 
     @undone_by("undo")
     def offer(self, message: Message, now: float) -> Change:
-        """Like put, but a full queue does not take the message, nor does one that nobody has subscribed to."""
+        """Like put, but a full queue does not take the message, and neither does one without subscribers."""
         if self._contents.subscriptions and len(self._contents.bodies) < DEPTH_MAX:
             return self.put(message, now)
         return Change(self._contents, answer=[])
@@ -80,7 +80,8 @@ class Queue(Stateful):
 
     @undone_by("undo")
     def unsubscribe(self, key: str, now: float) -> Change:
-        """What it has not acknowledged waits again, before what came later. Answers deliveries to others. Nothing, if there is none."""
+        """Its unacknowledged messages wait again, before later ones. Answers deliveries to others. Nothing, if there is
+        none."""
         change = Change(self._contents)
         if key in self._contents.subscriptions:
             for turn, number in list(self._contents.subscriptions[key].flying.items()):
@@ -141,7 +142,7 @@ class Queue(Stateful):
         return numbers
 
     def _assigned(self, change: Change, now: float) -> Change:
-        """Who has room gets what waits, the oldest first."""
+        """Hand waiting messages to subscribers with room, the oldest first."""
         contents = self._contents
         deliveries: list[Delivery] = []
         while True:
@@ -162,7 +163,7 @@ class Queue(Stateful):
     # --- snapshots
 
     def save(self) -> Any:
-        """The same at all nodes, whatever each of them has in memory."""
+        """The state is the same at all nodes, although they have different messages in memory."""
         contents = self._contents
         return [
             contents.next,
@@ -203,13 +204,13 @@ class Session(Stateful):
         return None if found is None else (found[0], found[1])
 
     def closed(self) -> dict[str, tuple[str, str]]:
-        """It ends. Returns what it had."""
+        """It ends. Returns its messages."""
         found, self.subscriptions = self.subscriptions, {}
         return {key: (queue, address) for key, (queue, address) in found.items()}
 
 
 class PostOffice(Stateful):
-    """Which queues there are, which queues of subscribers get what is sent to a topic, and which sessions are open."""
+    """The list of queues, the subscribers' queues of each topic, and the open sessions."""
 
     def __init__(self) -> None:
         self.queues: dict[str, None] = {}
@@ -237,14 +238,14 @@ class PostOffice(Stateful):
         self.queues[queue] = None
 
     def add(self, queue: str) -> None:
-        """A queue that is there, however many there are."""
+        """Return an existing queue, even beyond the limit."""
         self.queues[queue] = None
 
     def forget(self, queue: str) -> None:
         self.queues.pop(queue, None)
 
     def bind(self, address: str, queue: str) -> None:
-        """What is sent to the address goes to this queue, too."""
+        """Messages to the address go to this queue, too."""
         self.bindings.setdefault(address, []).append(queue)
 
     def unbind(self, address: str, queue: str) -> None:

@@ -1,7 +1,8 @@
-"""What clients start, and what the broker starts itself. Each runs on the live node and again on its backups.
+"""Operations that clients start, and operations that the broker starts itself. Each runs on the live node and again on
+its backups.
 
-Arguments are plain data; a message is ``[headers, body, expires]``. What an operation returns are deliveries: the live node sends them when
-they are confirmed.
+Arguments are plain data; a message is ``[headers, body, expires]``. An operation returns deliveries: the live node
+sends them when they are confirmed.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ async def send(work: Work, sendings: list[Any]) -> list[Delivery]:
             if queue == destination:
                 found += await _put(work, queue, message)
                 continue
-            # A topic does not wait for a subscriber that is too slow, and sends nothing to one that has gone meanwhile.
+            # A topic does not wait for a slow subscriber, and sends nothing to one that has left meanwhile.
             change = await work.get(Queue, queue).offer(message, work.now)
             await _leave(work, queue, change)
             found += change.answer
@@ -67,7 +68,7 @@ async def _put(work: Work, queue: str, message: Message) -> list[Delivery]:
 
 
 async def _create(work: Work, queue: str) -> None:
-    """A queue that was looked at, and had nothing yet."""
+    """A queue that was looked at, and was still empty."""
     try:
         await work.get(PostOffice, OFFICE).create(queue)
     except Refused:
@@ -109,7 +110,7 @@ async def unsubscribe(work: Work, session: str, key: str) -> list[Delivery]:
 
 
 async def disconnect(work: Work, session: str) -> list[Delivery]:
-    """The session ends. What it has not acknowledged goes to others."""
+    """The session ends. Its unacknowledged messages go to others."""
     found: list[Delivery] = []
     for key, (queue, topic) in (await work.get(Session, session).closed()).items():
         found += await _end(work, key, queue, topic)
@@ -152,7 +153,7 @@ async def refuse(work: Work, queue: str, key: str, turns: list[int]) -> list[Del
 
 
 async def expire(work: Work) -> int:
-    """Started by a timer. Returns how many messages are gone. Queues that nobody uses are gone, too."""
+    """Started by a timer. Returns the number of removed messages. Unused queues are removed, too."""
     gone = 0
     unused: list[str] = []
     for queue in await work.get(PostOffice, OFFICE).all_queues():

@@ -109,5 +109,7 @@ class Broker:
         for delivery in deliveries:
             session = delivery.subscription.partition("/")[0]
             connection = self._connections.get(session)
-            if connection is not None:  # else it has ended, and its queues get the message again
+            if (
+                connection is not None
+            ):  # otherwise it has ended, and its queues get the message again
                 connection.deliver(delivery)

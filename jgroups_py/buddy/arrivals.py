@@ -138,7 +138,7 @@ class Arrivals:
     def _passed_on(self, site: str, sent: Sent) -> list[str]:
         """Return the sites that this member has to send the value to. Each site tells the others itself, but a site
         that cannot be reached may be lost before it does. Where an older value is still to be sent, the new one needs
-        its own number: else the acknowledgement of the older value would count for both."""
+        its own number. Otherwise the acknowledgement of the older value would count for both."""
         node = self._ownership.nodes.get(sent.path)
         waiting = {name for name, _ in node.unsent} if node is not None else set()
         up, boxes = self._known.up, self._outboxes

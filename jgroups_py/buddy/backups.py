@@ -1,4 +1,4 @@
-"""The buddy's side: copies kept for owners, and what becomes of them when the owner is gone.
+"""The buddy's side: copies kept for owners, and their fate when the owner is gone.
 
 A backup whose owner is not in the view is an *orphan*. It is kept until all holders of the adopter have its nodes. A
 backup is never served to applications.

@@ -34,7 +34,7 @@ from jgroups_py.stack.raised import said
 from jgroups_py.values.address import Address
 
 WRONG_TOLD_MAX: Final = 3
-"""How many different mistakes of one answer are told."""
+"""The most different mistakes of one answer that are logged."""
 
 
 def _said(wrong: list[str]) -> str:
@@ -71,7 +71,7 @@ class Buddies:
         self.blocked = False
         """The next value to be pushed is not in memory."""
         self.pools: dict[Address, Pool] = {}
-        """By member, what it announced."""
+        """The announcement of each member."""
 
     @property
     def group(self) -> BuddyGroup:
@@ -195,7 +195,7 @@ class Buddies:
         soon = islice(todo, self._config.chunk_nodes)
         self._out.event("activate", tuple(p for p in soon if p in own and own[p].passive))
 
-    # --- what comes in
+    # --- inputs
 
     def on_fill_ack(self, src: Address, message: FillAck) -> None:
         holder = self.holders.get(src)

@@ -13,7 +13,7 @@ Values = Mapping[Path, Any]
 Change = Callable[[Values], Values]
 """From the values of the nodes that exist to the values to be written. None removes a node."""
 Inner = Callable[[Mapping[Path, Address]], None]
-"""The body of a call that the machine makes itself. It gets the owners of what this member does not own."""
+"""The body of a call that the machine makes itself. It gets the owners of nodes that this member does not own."""
 
 
 class BuddyCall:
@@ -58,7 +58,7 @@ class BuddyCall:
 
 
 class OwnedElsewhere(Exception):
-    """Somebody else owns the node, and the call may not take it."""
+    """Another member owns the node, and the call may not take it."""
 
 
 class NotBegun(Exception):

@@ -1,4 +1,4 @@
-"""Claims: a member asks the others for what it does not own, in one order for the whole view.
+"""Claims: a member asks the others for nodes that it does not own, in one order for the whole view.
 
 The coordinator multicasts claims in the order in which it gets them. At a member a claim waits only for earlier claims
 that overlap with it. A member's own claim is done when all others have answered. A search therefore cannot miss a node
@@ -83,7 +83,7 @@ class Claims:
         self._out = out
         self.order: dict[ClaimId, Claim] = {}
         self._reach: dict[ClaimId, Reach] = {}
-        """By claim in ``order``, what it reaches."""
+        """The reach of each claim in ``order``."""
         self.mine: dict[ClaimId, OwnClaim] = {}
         self._early: list[ClaimRequest] = []
         self._count = 0

@@ -17,7 +17,7 @@ class BuddyConfig:
     sync: bool = True
     """True: a write is done when all holders have it. False: it is done at once."""
     locator_properties: Mapping[str, str] = field(default_factory=dict)
-    """For the locator: ``numBuddies``, ``ignoreColocatedBuddies``, and whatever a locator of yours reads."""
+    """For the locator: ``numBuddies``, ``ignoreColocatedBuddies``, and the settings of a locator of your own."""
     pool: str = ""
     """Only members that name the same pool are candidates; empty: all are in one."""
     zone: str = ""
@@ -29,7 +29,7 @@ class BuddyConfig:
     leave_timeout: float = 30.0
     """A leave that takes longer counts as a crash, and says so."""
     tombstone_time: float = 1200.0
-    """How long removed nodes are kept after a member was lost (longer than RELAY's ``max_age``)."""
+    """The time for which removed nodes are kept after a member was lost (longer than RELAY's ``max_age``)."""
     partition: Literal["all", "majority"] = "all"
     """``majority``: a side with half or less of the last settled view neither adopts, claims nor
     acknowledges."""
@@ -38,7 +38,7 @@ class BuddyConfig:
     sites: tuple[str, ...] = ()
     """The other sites. Every write goes to each of them, too."""
     events_max: int = 1000
-    """How many events of one owner are under way to one site. Further events wait in the nodes."""
+    """The most events of one owner that are under way to one site. Further events wait in the nodes."""
     event_timeout: float = 10.0
     """Events that nobody has acknowledged within this time are sent again."""
     removed_max: int = 100_000

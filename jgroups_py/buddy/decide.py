@@ -21,7 +21,7 @@ def decide(
     view: int,
     sides: Mapping[Address, Address] | None = None,
 ) -> Settle:
-    """``sides``: by member, who created the view that it comes from, where that is known."""
+    """``sides``: the creator of the view that each member comes from, where it is known."""
     adopted_by: dict[Address, Address] = {}
     safe: dict[Address, None] = {}
     for member in members:

@@ -21,7 +21,7 @@ from jgroups_py.values.address import Address
 
 
 class Handover:
-    """``heirs``: by dead group, who has its nodes, as the ``Settle`` of this view says."""
+    """``heirs``: the member that has the nodes of each dead group, by the ``Settle`` of this view."""
 
     def __init__(
         self, membership: Membership, log: WriteLog, ownership: Ownership, out: BuddyOut

@@ -1,4 +1,4 @@
-"""The members that keep copies of this member's nodes, and what each of them has."""
+"""The members that keep copies of this member's nodes, and the copies of each."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ class Holder:
 
 
 class Holders(dict[Address, Holder]):
-    """``Buddies`` assigns and dismisses. ``Log`` asks who gets an entry and who has it."""
+    """``Buddies`` assigns and dismisses. ``Log`` asks for the receivers of an entry and for the holders that have
+    it."""
 
     def receivers(self) -> list[Address]:
         """The holders that get the next entry of the log."""

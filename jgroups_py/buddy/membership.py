@@ -47,7 +47,7 @@ class Membership:
         self.leaving: dict[Address, bool] = {}
         """Members that are about to leave. True: nothing is lost when that member goes."""
         self.sides: dict[Address, Address] = {}
-        """After a merge, by member: who created the view that it comes from."""
+        """After a merge, the creator of the view that each member comes from."""
         self._majority = config.partition == "majority"
         self._departed_max = config.departed_max
         self._last_settled: tuple[Address, ...] = ()
@@ -56,7 +56,7 @@ class Membership:
         self._alive: dict[Address, int] = {}
         """By member, departed ones included: the number of its last view."""
 
-    # --- what the parts ask
+    # --- questions of the parts
 
     @property
     def coordinator(self) -> Address:
@@ -83,11 +83,11 @@ class Membership:
         return member not in self._since and view > self._alive.get(member, 0)
 
     def is_stranger(self, src: Address, tag: ViewKey) -> bool:
-        """Did ``src``, with its view ``tag``, send something before it was with this member?"""
+        """Return whether ``src``, with its view ``tag``, sent a message before it was with this member."""
         since = self._since.get(src)
         return since is None or tag[0] < since[0] or (tag[0] == since[0] and _other(tag, since))
 
-    # --- what the machine changes
+    # --- changes by the machine
 
     def install(self, view: View) -> ViewNews:
         """The next view."""

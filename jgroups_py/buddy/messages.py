@@ -18,8 +18,8 @@ AdoptedGroups = tuple[tuple[Address, int, int], ...]
 Adoptions = dict[Address, tuple[int, int]]
 """``AdoptedGroups`` by dead owner."""
 Mode = Literal["take", "create", "look"]
-"""The kinds of claims. take: the nodes of others come here. create: what nobody owns is created. look: nothing moves, and the
-claimant hears who has what."""
+"""The kinds of claims. take: the nodes of others come here. create: a node that nobody owns is created. look: nothing
+moves, and the claimant learns the owners."""
 
 
 class Message(msgspec.Struct, frozen=True, array_like=True, tag=True):
@@ -210,7 +210,7 @@ class Discarded(Message, frozen=True):
 
 
 class Settle(Message, frozen=True):
-    """From the coordinator: what becomes of the nodes of the dead, and of nodes that were on the move."""
+    """From the coordinator: the fate of the nodes of the dead, and of nodes that were on the move."""
 
     guardians: tuple[tuple[Address, Address], ...] = ()
     """(Dead owner, the member that adopts its nodes)."""
@@ -233,7 +233,7 @@ class Settle(Message, frozen=True):
 
 
 class Adopted(Message, frozen=True):
-    """The sender's holders have what it adopted: orphaned backups of these groups may go."""
+    """The sender's holders have the adopted nodes: orphaned backups of these groups may go."""
 
     groups: AdoptedGroups
 
@@ -249,7 +249,7 @@ class TakeMine(Message, frozen=True):
 
 
 class Clean(Message, frozen=True):
-    """To the coordinator: my holders have what the merge changed here."""
+    """To the coordinator: my holders have the changes of the merge here."""
 
 
 class Merged(Message, frozen=True):

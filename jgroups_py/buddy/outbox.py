@@ -86,7 +86,7 @@ class SiteOutbox:
 
 class Outboxes(dict[str, SiteOutbox]):
     """One outbox for each other site. ``Ownership`` numbers its nodes here; ``seq`` is the log entry that will have the
-    number. ``Events`` sends what is numbered."""
+    number. ``Events`` sends numbered events."""
 
     def __init__(self, sites: Iterable[str], known: KnownSites) -> None:
         super().__init__({site: SiteOutbox() for site in sites})

@@ -14,7 +14,7 @@ from jgroups_py.values.address import Address
 
 
 class BuddyOutcome(Enum):
-    """How a call ended."""
+    """The end of a call."""
 
     DONE = "done"
     FAILED = "failed"
@@ -49,8 +49,8 @@ class Completed(msgspec.Struct, frozen=True):
 
 class DroppedValue(msgspec.Struct, frozen=True):
     """Detail of ``discarded`` and ``site_discarded``. ``value`` is None if the value was a removal, if another member
-    had it, or if it was in a store. ``side``: who created the view of the side on which it was written, or the
-    name of the other site."""
+    had it, or if it was in a store. ``side``: the creator of the view of the side on which it was written, or the name
+    of the other site."""
 
     path: Path
     stamp: Stamp

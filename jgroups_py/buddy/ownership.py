@@ -267,7 +267,7 @@ class Ownership:
         self._log.append([(path, node)])
 
     def forget(self, paths: Sequence[Path]) -> None:
-        """Drop nodes that somebody else has or nobody needs to remember."""
+        """Drop nodes that another member has or that nobody needs to remember."""
         for path in paths:
             self._drop(path)
         self._log.append([(path, None) for path in paths])
@@ -351,7 +351,7 @@ class Ownership:
         safe: Callable[[Adoptions], None],
     ) -> Settled:
         """Act on a ``Settle`` in one entry of the log. ``copies``: the backups of the groups that this member adopts.
-        ``safe`` runs when all holders have what was adopted.
+        ``safe`` runs when all holders have the adopted nodes.
         """
         changes: dict[Path, OwnedNode | None] = {}
         discards: Discards = {}

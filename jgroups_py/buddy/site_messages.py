@@ -15,7 +15,7 @@ from jgroups_py.values.address import Address
 
 
 class SiteMessage(msgspec.Struct, frozen=True, array_like=True, tag=True):
-    """Base of what travels between two sites."""
+    """Base of messages between two sites."""
 
 
 class Sent(msgspec.Struct, frozen=True, array_like=True):

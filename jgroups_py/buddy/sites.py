@@ -8,8 +8,8 @@ A *walk* is something that concerns all nodes of a site. It asks all members in 
     repair       as reconcile, but nothing is removed. It follows a promotion: the lost site may have
                  told the remaining ones different things, so they tell each other
 
-The coordinator is the relay. It alone asks, and it tells all members what it knows (``SiteState``). The next coordinator
-goes on with the walks.
+The coordinator is the relay. It alone asks, and it sends its knowledge to all members (``SiteState``). The next
+coordinator goes on with the walks.
 """
 
 from __future__ import annotations
@@ -43,7 +43,8 @@ from jgroups_py.values.address import Address
 
 
 class _Progress:
-    """How far a walk is, at the coordinator. ``asking``: an answer is awaited. ``marked``: nothing more has to be marked.
+    """The progress of a walk, at the coordinator. ``asking``: an answer is awaited. ``marked``: nothing more has to be
+    marked.
     ``round``: that of the sums that were sent; ``since``: when."""
 
     __slots__ = ("asking", "marked", "round", "since")
@@ -56,7 +57,7 @@ class _Progress:
 
 
 class Sites:
-    """``links``: sites to which this member, as relay, has a link. ``wanted``: what was asked for here and is not known to
+    """``links``: sites to which this member, as relay, has a link. ``wanted``: orders given here that are not known to
     be under way, with the site epoch that ends a promotion and the coordinator that was asked. A coordinator that dies
     takes it along; then the next one is asked."""
 
@@ -116,7 +117,7 @@ class Sites:
         else:
             self._out.count("site_unreachable")
 
-    # --- what all members know
+    # --- knowledge of all members
 
     def state(self) -> SiteState:
         """The knowledge of this member. Only a coordinator knows which sites can be reached."""
@@ -139,7 +140,7 @@ class Sites:
             self.on_state(state)
 
     def merged(self, states: Iterable[SiteState]) -> SiteState:
-        """As coordinator of a new view, from what everybody reports: for ``Settle``."""
+        """As coordinator of a new view, take the reports of all members, for ``Settle``."""
         known = self._known
         for state in states:
             known.epoch = max(known.epoch, state.epoch)
@@ -182,13 +183,13 @@ class Sites:
             self._known.up = {}
         if any(member not in membership.members for member in before):
             self._lost = True
-            self._walking.clear()  # that member may have marked what nobody else has marked
+            self._walking.clear()  # that member may have marked nodes that nobody else has marked
 
     def settled(self) -> None:
         """Requests from before the ``Settle`` are done now. The coordinator goes on with the walks."""
         leads = self._membership.leads
         asked, self._asked = self._asked, []
-        if leads:  # else the member that asked asks the one that leads
+        if leads:  # otherwise the member that asked asks the one that leads
             for ask in asked:
                 self.on_ask(self._membership.me, ask)
         for site in self._events.overflowed:
@@ -246,8 +247,8 @@ class Sites:
         self._tell()
 
     def _overflows(self, site: str) -> None:
-        """Members drop removals for a site. A reconciliation that is under way may have passed them: it begins anew, and
-        looks at members after they have dropped what they drop."""
+        """Members drop removals for a site. A reconciliation that is under way may have passed them: it begins anew,
+        and looks at members after they have dropped these."""
         self._known.out_of_sync[site] = None
         self._tell()
         walk = Walk(site, "reconcile")
@@ -255,7 +256,7 @@ class Sites:
             self._begin(walk)
 
     def _promote(self, epoch: int) -> None:
-        """Above every epoch known, so that what is written here from now on outranks all of that."""
+        """Return an epoch above every known one, so that later writes here outrank all earlier ones."""
         known = self._known
         new = epoch or known.known + 1
         if new <= known.epoch:
@@ -268,7 +269,7 @@ class Sites:
             self.post(site, Hello(known.known))
 
     def _repair(self) -> None:
-        """A site was promoted. Perhaps another one is lost, which had told us less than the rest, or more."""
+        """A site was promoted. Another site may be lost, which had sent us less than the rest, or more."""
         if len(self._outboxes) < 2:
             return
         for site in self._outboxes:

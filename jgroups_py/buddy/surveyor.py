@@ -1,6 +1,7 @@
 """The answers of a member when a whole site is asked in the order of claims (``Survey``).
 
-At its place in that order every member answers for what it owns. No node is then on its way from one member to another.
+At its place in that order every member answers for its own nodes. No node is then on its way from one member to
+another.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ class Surveyor:
         self._outboxes = outboxes
 
     def answer(self, survey: Survey) -> Found:
-        """Does what the survey asks for, and answers it."""
+        """Carries out a survey, and answers it."""
         match survey.kind:
             case "mark":
                 self._mark(survey.site, [path for path, _ in self._ownership.owned()])

@@ -25,7 +25,8 @@ Wanted = tuple[Path, bool]
 T = TypeVar("T")
 
 LINEAGE_MAX: Final = 8
-"""How many earlier stamps a node keeps. With more, a merge may list a value as discarded that the winner contains."""
+"""The most earlier stamps that a node keeps. With more, a merge may list a value as discarded that the winner
+contains."""
 BACKUP_ROOT: Final = "_buddy_backup_"
 
 

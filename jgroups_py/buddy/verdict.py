@@ -1,4 +1,4 @@
-"""Verdict: what a ``Settle`` means for the nodes of one member. Values in, values out."""
+"""Verdict: the effect of a ``Settle`` on the nodes of one member. Values in, values out."""
 
 from __future__ import annotations
 

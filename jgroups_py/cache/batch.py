@@ -33,7 +33,7 @@ from jgroups_py.cache.options import Options
 from jgroups_py.errors import BatchConflict, CacheRefused
 
 ReadNode = Callable[[Fqn, Options], Awaitable[Node | None]]
-"""How a batch reads a node of its cache, as stored."""
+"""The function with which a batch reads a node of its cache, as stored."""
 
 
 class CacheBatch:

@@ -240,7 +240,7 @@ class BuddyManager:
         self._drain_soon()
 
     def excluded(self, gone: tuple[Address, ...]) -> None:
-        """Ignore it: the merge view that follows tells the machine who was apart."""
+        """Ignore it: the following merge view tells the machine which members were apart."""
 
     def state_replaced(self, unread: list[Batch]) -> None:
         """Ignore it: buddy replication transfers no state (B39)."""

@@ -1,4 +1,5 @@
-"""From the BuddyReplicationConfig of a cache file: the machine's settings, its locator, this host's addresses."""
+"""Makes the machine's settings, its locator and this host's addresses from the BuddyReplicationConfig of a cache
+file."""
 
 from __future__ import annotations
 

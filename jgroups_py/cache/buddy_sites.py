@@ -88,7 +88,7 @@ class CacheSites:
 
     @property
     def status(self) -> SitesStatus:
-        """Return what this member knows of the sites."""
+        """Return this member's knowledge of the sites."""
         machine = self.machine
         known = machine.known
         return SitesStatus(
@@ -116,7 +116,7 @@ class CacheSites:
     def promote(self) -> None:
         """Make this site the first one: later writes here outrank all earlier writes elsewhere. RELAY's direction
         turns, too. This returns at once; ``status.epoch`` rises at all members. With several other sites, the living
-        ones compare their nodes and send each other what is missing.
+        ones compare their nodes and send each other missing ones.
 
         Raises:
             LocalProtocolError: this member has no view yet.

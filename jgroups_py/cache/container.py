@@ -1,7 +1,7 @@
 """Where nodes are kept in memory. ``MemoryTree`` is the usual one; buddy replication brings its
 own, which shows what a member owns and, under ``/_buddy_backup_``, what it keeps for others.
 
-A container is synchronous: what a call computes and applies without waiting is one step.
+A container is synchronous: a call computes and applies its changes in one step.
 """
 
 from __future__ import annotations

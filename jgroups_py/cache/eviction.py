@@ -1,4 +1,4 @@
-"""Evictor: keeps each region within what its policy allows.
+"""Evictor: keeps each region within the limits of its policy.
 
 After a call that filled memory, the calling task evicts, so writers pay for their writes. A background task evicts
 nodes whose time is over. Nodes that a call is using stay. With a store, a node is saved before it leaves. If saving
@@ -186,7 +186,7 @@ class Evictor:
             self._locks.release(lock)
 
     async def run(self, interval: float) -> None:
-        """Evict every ``interval`` seconds, and save what a failing store missed."""
+        """Evict every ``interval`` seconds, and save nodes that a failing store missed."""
         while True:
             await trio.sleep(interval)
             await self.make_room()

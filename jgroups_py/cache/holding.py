@@ -12,9 +12,11 @@ from jgroups_py.values.address import Address
 @dataclass(frozen=True, slots=True)
 class PlaceOfMember:
     """``view``: the one this member is in; ``member`` and the keys of ``members`` (with their logical names): addresses.
-    ``moves``: rises with each node that comes from another member, or goes to one, or is forgotten, removed as it was.
+    ``moves``: rises with each node that comes from another member or goes to one, and with each removed node that is
+        forgotten.
     ``moving``: why nodes may have no owner just now, or two; empty: each has one, as far as this member knows.
-    ``seq``: the last entry of its log. ``told``: the last one that all its holders have, so that others may hear of it.
+    ``seq``: the last entry of its log. ``told``: the last one that all its holders have, so that others may learn of
+        it.
 
     If two successive reports differ only in ``seq`` and ``told`` and are not ``moving``, this member gained and lost
     nodes only by its own calls in between. Adoptions and merges need no count: they come with a view, before it is

@@ -61,7 +61,7 @@ class NodeChanged:
 
 @dataclass(frozen=True, slots=True)
 class Missed:
-    """So many changes are missing at this place: the listener's buffer was full."""
+    """The number of changes that are missing at this place, because the listener's buffer was full."""
 
     count: int
 

@@ -1,8 +1,8 @@
-"""OwnedTree: the memory of a cache with buddies. It has what this member owns; backups can be looked at.
+"""OwnedTree: the memory of a cache with buddies. It has this member's own nodes; backups can be looked at.
 
-It follows the nodes of the machine (``Touched`` notes which have changed). A node that is granted to somebody else, or
-removed, is not here, though the machine still keeps it. Backups are shown below ``/_buddy_backup_/<group>``. Nothing there
-can be written, and no search or eviction sees it (B25, B26).
+It follows the nodes of the machine (``Touched`` notes which have changed). A node that is granted to another member, or
+removed, is not here, though the machine still keeps it. Backups are shown below ``/_buddy_backup_/<group>``. Nothing
+there can be written, and no search or eviction sees it (B25, B26).
 
 A node from a store is a value, not ownership: only the call that loaded it sees it (B22).
 """
@@ -73,7 +73,7 @@ class Outside(Protocol):
 
 
 class OwnedTree(Container):
-    """See the module. ``backups`` gives what this member keeps for others."""
+    """See the module. ``backups`` gives this member's copies for others."""
 
     def __init__(self) -> None:
         self.mine = MemoryTree()

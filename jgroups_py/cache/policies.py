@@ -34,7 +34,7 @@ class EvictionPolicy(ABC):
 
     @abstractmethod
     def is_over(self, now: float) -> bool:
-        """Is there more in memory than the policy allows?"""
+        """Return whether memory has more than the policy allows."""
 
 
 class LeastRecentlyUsed(EvictionPolicy):

@@ -4,8 +4,8 @@ It takes a function, because the block of a ``with`` cannot run twice. A block l
 shows would report a write that never happened.
 
 Batches that read the same nodes queue. At one member they queue by the first node that each reads. A caller that lost a
-race waits, before it runs again, for a turn at all members on everything that it read and wrote: first come, first
-served.
+race waits for a turn before it runs again. The turn holds at all members, for everything that it read and wrote: first
+come, first served.
 """
 
 from __future__ import annotations

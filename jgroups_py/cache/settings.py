@@ -32,7 +32,7 @@ class BuddyReplicationConfig(ConfigBase):
     buddy_locator_class: str = NEXT_MEMBER
     """The class that chooses buddies: this one, or the import path of your own."""
     buddy_locator_properties: Mapping[str, str] = field(default_factory=dict)
-    """``numBuddies = 1`` and ``ignoreColocatedBuddies = true``, or what your locator reads."""
+    """``numBuddies = 1`` and ``ignoreColocatedBuddies = true``, or the settings of your locator."""
     buddy_pool_name: str | None = None
     """Buddies are looked for among members of the same pool; unset: all members are one pool."""
     buddy_communication_timeout: Seconds = 10.0
@@ -40,7 +40,7 @@ class BuddyReplicationConfig(ConfigBase):
     auto_data_gravitation: bool = False
     """A miss asks the cluster, unless the call says otherwise."""
     data_gravitation_remove_on_find: bool = True
-    """The former owner removes what moved away; false: it evicts, so a shared store keeps it."""
+    """The former owner removes a node that moved away; false: it evicts, so a shared store keeps it."""
     data_gravitation_search_backup_trees: bool = True
     """Answers to a search name backups, too (``TreeCache.owners``). A backup never grants a node: only owners do, and
     the nodes of a dead owner already have a new one."""
@@ -52,12 +52,12 @@ class BuddyReplicationConfig(ConfigBase):
     more members there than ``numBuddies``. If one of two members is killed, the other one waits for good: a restarted
     member is a new one, and the old one might still live."""
     leave_timeout: Seconds = 30.0
-    """How long closing the cache may hand nodes over. Buddies adopt the rest."""
+    """The longest time for handing nodes over when the cache closes. Buddies adopt the rest."""
     unsent_removals_max: int = 100_000
     """Removals of one owner kept for a site that has not acknowledged them. With more the site is out of sync, and all
     nodes are compared when it can be reached."""
     tombstone_time: Seconds = 1200.0
-    """How long a removed node is remembered after a member was lost; longer than RELAY's ``max_age``."""
+    """The time for which a removed node is remembered after a member was lost; longer than RELAY's ``max_age``."""
 
     def __post_init__(self) -> None:
         for name in ("buddy_communication_timeout", "leave_timeout"):
@@ -207,9 +207,9 @@ class CacheSettings(ConfigBase):
     stack: str = "udp.xml"
     """The stack file of the channel; also ClusterConfig."""
     lock_acquisition_timeout: Seconds = 10.0
-    """How long a call waits for others on the same paths."""
+    """The longest time that a call waits for others on the same paths."""
     sync_repl_timeout: Seconds = 15.0
-    """How long a write waits for the others (REPL_SYNC)."""
+    """The longest time that a write waits for the others (REPL_SYNC)."""
     max_value_size: Bytes = 16_000_000
     max_call_nodes: int = 100_000
     """Nodes one call may load from a store, changes one batch may have."""

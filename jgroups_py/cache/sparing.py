@@ -27,7 +27,7 @@ class Sparing:
             self._tell(text, *values)
 
     def look(self, now: float) -> None:
-        """Log how many lines were left out, when their time is over."""
+        """Log the number of omitted lines when their time is over."""
         for kind in [k for k, since in self._since.items() if now - since >= SECONDS]:
             del self._since[kind]
             more = self._said.pop(kind) - LINES_MAX

@@ -29,7 +29,7 @@ from jgroups_py.errors import CacheRefused, StoreError
 _SCHEMA: Final = "CREATE TABLE IF NOT EXISTS node (path BLOB PRIMARY KEY, data BLOB) WITHOUT ROWID"
 _FORMAT: Final = 0x6A67_0001  # PRAGMA user_version of our files
 IN_MEMORY: Final = ":memory:"
-"""SQLite's name for no file at all."""
+"""SQLite's name for a database in memory, without a file."""
 R = TypeVar("R")
 
 
@@ -178,7 +178,7 @@ class SqliteStore(Store):
 def _make_private(file: str) -> None:
     """Make ``file`` if it is missing, so that only its owner may read it. SQLite gives its mode to the files beside it.
 
-    One that is there is not opened: to close it would end the locks that SQLite has on it in this process.
+    An existing file is not opened: closing it would end the locks that SQLite has on it in this process.
     """
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
     with suppress(FileExistsError):

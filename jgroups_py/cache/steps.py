@@ -1,4 +1,4 @@
-"""The interceptors of a tree cache. interceptor.py says in which order they stand."""
+"""The interceptors of a tree cache. interceptor.py has their order."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ class Locking(Interceptor):
 
 
 class Loading(Interceptor):
-    """Loads from the store what the call touches and memory lacks (activation)."""
+    """Loads the call's nodes that memory lacks from the store (activation)."""
 
     def __init__(
         self, tree: Tree, keeper: Keeper, replication: MemberReplication, nodes_max: int

@@ -58,7 +58,7 @@ class TreeCache:
         await cache.children("/users")                  ("7",)
         await cache.remove_tree("/users")               1
 
-    A node is a path at which somebody put attributes, perhaps none (``put_node(path, {})``). A path that only leads to
+    A node is a path with attributes that a caller put, perhaps none (``put_node(path, {})``). A path that only leads to
     nodes is no node. Calls on the same paths run one after the other. A call that raises a CacheError with ``definite``
     changed nothing. Every call takes the options of ``CallOptions`` as keyword arguments.
     """
@@ -442,7 +442,7 @@ class TreeCache:
             timeout: seconds; None waits without a limit.
 
         Raises:
-            WaitTimeout: they did not all come in time. The text names who is missing.
+            WaitTimeout: they did not all come in time. The text names the missing ones.
             CacheRefused: a cache in CacheMode LOCAL has no members.
             CacheClosed, Expelled: the cache is closed, or its member has left the group.
         """
@@ -468,7 +468,7 @@ class TreeCache:
             timeout: seconds; None waits without a limit.
 
         Raises:
-            WaitTimeout: it did not happen in time. The text names what is missing.
+            WaitTimeout: it did not happen in time. The text names the missing copies.
             CacheRefused: the cache has no buddies.
             CacheClosed, Expelled: the cache is closed, or its member has left the group.
         """
@@ -687,7 +687,7 @@ class TreeCache:
         """Wait for running calls, and save unsaved nodes if there is a store.
 
         Raises:
-            StoreError: not everything could be saved. The text says how much is not in the store.
+            StoreError: not everything could be saved. The text has the number of nodes that are not in the store.
         """
         await self.end_calls()
         self._listeners.close()

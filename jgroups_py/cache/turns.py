@@ -1,7 +1,7 @@
 """Turns: callers of the same paths read and write one after the other. A turn is no lock; it saves work.
 
-A call that reads and then writes may find that somebody else was first; then it runs again. With many callers nearly
-all work would be in vain. So callers queue. At one member (``Turns``): first come, first served. Between members: a
+A call that reads and then writes may find that another one was first; then it runs again. With many callers nearly all
+work would be wasted. So callers queue. At one member (``Turns``): first come, first served. Between members: a
 replication has a ``Line`` of callers that lost a race. The write still compares the values read. A caller that has
 waited too long may therefore go on without its turn, and a difference between members' lines costs work, not data.
 """

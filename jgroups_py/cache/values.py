@@ -17,7 +17,7 @@ class CacheLimits:
     lock_timeout: float = 10.0
     """How long a call waits for others on the same paths."""
     wake_up_interval: float = 5.0
-    """How often due nodes are evicted and failed saves are tried again."""
+    """Seconds between two evictions of due nodes and retries of failed saves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,8 @@ class CacheStatistics:
 
 @dataclass(frozen=True, slots=True)
 class NodeOwner:
-    """Logical names: who owns a node, who keeps copies (dataGravitationSearchBackupTrees false: unknown)."""
+    """The logical names of a node's owner and of the holders of copies (dataGravitationSearchBackupTrees false:
+    unknown)."""
 
     owner: str
     backups: tuple[str, ...]

@@ -8,7 +8,7 @@
     the connection ends   all that it has registered is forgotten
 
 Source:  JGroups GossipRouter.java; WIRE.md section 9.2.
-Differs: it forwards no messages (for TUNNEL), and so tells nobody of the end of a connection (SUSPECT).
+Differs: it forwards no messages (for TUNNEL), so it does not report the end of a connection (SUSPECT).
          It has no answer to a request for all groups. A connection takes back only what it has registered. A member
          that is registered stays, unless the same host registers it anew.
 Limits:  all fields of Config that begin with ``max_``; requests beyond them are refused and counted. A connection that does not register
@@ -58,7 +58,7 @@ _MEMBERS_MAX: Final = 30_000  # a record counts them in 16 bits
 
 @dataclass(slots=True, eq=False)
 class _Client:
-    """One connection. ``registered``: what it answers for."""
+    """One connection. ``registered``: the members that it has registered."""
 
     handle: Handle
     host: str
@@ -148,7 +148,7 @@ class GossipRouter(Protocol):
         """Beyond max_groups, max_members or max_registrations, without address or place, or of a member that another
         host has registered."""
         self.dropped_garbage = 0
-        """Connections that ended because what came cannot be read."""
+        """Connections that ended because their bytes cannot be read."""
         self.dropped_records = 0
         """Records that a router does not answer: messages (TUNNEL), requests for all groups, unknown kinds."""
         self.dropped_silent = 0
@@ -211,7 +211,7 @@ class GossipRouter(Protocol):
             self._silent.start(config.register_timeout)
 
     def _let_silent_go(self, host: str) -> None:
-        """Make room for one more connection from ``host``: of those that registered nothing the first one goes."""
+        """Make room for one more connection from ``host``: the first of those without a registration goes."""
         config, crowd = self.config, self._crowd
         same = sum(client.host == host for client in self._clients.values())
         full = len(self._clients) >= config.max_connections

@@ -45,7 +45,7 @@ async def run_router(
     transport: Transport | None = None,
     task_status: trio.TaskStatus[Endpoint] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Run ``router`` until cancelled. ``task_status`` is told where it listens.
+    """Run ``router`` until cancelled. ``task_status`` gets the address at which it listens.
 
     Raises:
         RouterError: its port cannot be opened.

@@ -11,7 +11,7 @@ from jgroups_py.errors import ConfigError
 
 SESSION: Final = "jgroups_py.session"
 """The key of an application's session in ``environ`` (WSGI) or ``scope`` (ASGI)."""
-_TOKEN: Final = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"  # RFC 6265: what a cookie may be called
+_TOKEN: Final = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"  # RFC 6265: the allowed names of a cookie
 _VALUE: Final = r"[\x20-\x3a\x3c-\x7e]*"  # of an attribute: no control character, no ";"
 
 

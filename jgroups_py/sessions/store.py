@@ -30,7 +30,7 @@ _log = logging.getLogger("jgroups_py.sessions")
 TOUCHES = 20
 """A session that is only read is written once in ``max_idle / TOUCHES``, to mark it as used."""
 RETRIES = 20
-"""How often a log-in is tried again because another request saved at the same moment."""
+"""The most retries of a log-in when another request saved at the same moment."""
 SWEEP_NODES = 20
 """The most sessions that are looked at with each request."""
 SWEEP_INTERVAL = 10.0

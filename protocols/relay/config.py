@@ -36,7 +36,7 @@ class RelayConfig(Protocol.Config):
     multicasts stay there. Each member logs the primary site at its start."""
     buffering_members: int = 3
     """Members that keep unacknowledged messages: the relay and the next in line. One crash less than this, between two
-    moments of "holders complete", loses nothing. Each holder costs a copy of the tail."""
+    moments of "holders complete", loses no message. Each holder costs a copy of the tail."""
     max_messages: int = 200_000
     """The most messages that a buffer holds."""
     max_bytes: Bytes = 100_000_000
@@ -60,7 +60,7 @@ class RelayConfig(Protocol.Config):
     """``stable``: relay only messages that all members of the site have. That is later, but no other site ever has a
     message that its home site has lost."""
     leave_timeout: Seconds = 5.0
-    """How long a relay that leaves waits for acknowledgements."""
+    """The longest time that a leaving relay waits for acknowledgements."""
     gap_wait: Seconds = 15.0
     """Time after which a missing number is given up. Longer than any merge takes."""
     cut_off_wait: Seconds = 120.0

@@ -1,4 +1,5 @@
-"""The duties of a relay at intervals: acknowledge what all its members have, trim, forget, give up missing numbers."""
+"""The duties of a relay at intervals: acknowledge the numbers that all its members have, trim, forget, give up missing
+numbers."""
 
 from __future__ import annotations
 
@@ -84,7 +85,7 @@ class RelayDuty:
     # --- at intervals
 
     def tend(self) -> bool:
-        """Do what is due. True: something is left to wait for."""
+        """Carry out due duties. True: something is left to wait for."""
         roles, state, bridge = self._roles, self._state, self._bridge
         # Before departed members are dropped: other sites are told of them only by who is not blind.
         waiting = self._joining.see_again(self._config.gap_wait)

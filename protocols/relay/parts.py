@@ -46,7 +46,7 @@ class RelayParts(Protocol):
         raise NotImplementedError
 
     def on_tick(self) -> None:
-        """Do what was asked for after ``ack_interval``."""
+        """Carry out orders after ``ack_interval``."""
         raise NotImplementedError
 
     def on_retry(self) -> None:

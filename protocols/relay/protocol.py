@@ -14,7 +14,7 @@ connected only while this member is relay: the first member of ours in the view.
 
 A unicast to a member of another site is dropped and counted; unicasts are never relayed.
 
-This module orders the parts. It takes what comes, asks one part, and hands the answer to the next. Each part owns its
+This module orders the parts. It takes an input, asks one part, and hands the answer to the next. Each part owns its
 data and knows nothing of RELAY (design/relay.md, "Parts").
 
 Source:  seed 001 (JGRP-747); RELAY.md, which has the reasons for every rule here.

@@ -21,7 +21,8 @@ ALL: Final = "all"
 FORGOTTEN_MAX: Final = 1000
 """Forgotten origins that are remembered for each site, so that a late answer does not bring them back."""
 FORGOTTEN_AGES: Final = 2.0
-"""How long they are remembered, as a multiple of RELAY's ``max_age``. By then no buffer holds their messages."""
+"""The time for which they are remembered, as a multiple of RELAY's ``max_age``. By then no buffer holds their
+messages."""
 FORGOTTEN_LEAST: Final = 300.0
 """The least seconds for which they are remembered. A part of their site that was cut off may still send GAPs."""
 

@@ -50,7 +50,7 @@ ANSWERS_PER_SECOND: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class DatagramLimits:
-    """Attributes of SEAL that bound what datagrams may fill, and ``freshness`` in seconds."""
+    """Attributes of SEAL that bound the memory of datagrams, and ``freshness`` in seconds."""
 
     max_senders: int
     max_pending: int
@@ -62,13 +62,12 @@ class DatagramLimits:
 class Datagrams:
     """See the module's docstring.
 
-    Args:
-        suite: what this member seals with.
+    Args: suite: the suite with which this member seals.
         cluster: the name of its cluster, once it is known.
         secrets: so many bytes that nobody can guess.
         now: the member's time.
         send: sends a sealed datagram to a place.
-        turn_away: counts what is refused: cause, place, number.
+        turn_away: counts refusals: cause, place, number.
     """
 
     def __init__(
@@ -150,7 +149,7 @@ class Datagrams:
     # --- in
 
     def open(self, item: Datagram) -> Iterable[Datagram]:
-        """Return what goes in now: nothing, the plain datagram, or several that waited for a proof."""
+        """Return the datagrams that go in now: none, the plain one, or several that waited for a proof."""
         data = item.data
         if data[:3] == _BEGINS and len(data) >= OVERHEAD:
             known = self.senders.known.get(data[8:24])
@@ -299,7 +298,7 @@ class Datagrams:
             for held in pending.held:
                 known = self.senders.known.get(sender)
                 if known is None:
-                    return  # what went in before has closed the stack
+                    return  # an earlier packet has closed the stack
                 verdict = known.window.take(held.counter)
                 if verdict is Verdict.NEW:
                     self.opened += 1

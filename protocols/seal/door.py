@@ -42,7 +42,8 @@ from jgroups_py.stack.protocol import Protocol
 
 @dataclass(slots=True, eq=False)
 class _Guarded:
-    """A connection. ``until``: its peer must have proved itself; None: it has. ``opens``: what the protocols get then."""
+    """A connection. ``until``: its peer must have proved itself; None: it has. ``opens``: the item that the protocols
+    get then."""
 
     stream: Stream
     peer: Endpoint
@@ -56,8 +57,7 @@ class SealDoor(Door):
     Args:
         by: SEAL itself, for its clock, its cluster and its counters.
         ring: the keys to begin with.
-        suite: what this member seals with.
-        limits: those of datagrams.
+        suite: the suite with which this member seals. limits: those of datagrams.
         max_handshakes, handshake_timeout: attributes of SEAL.
         wake: asks for a call of ``look_again`` at a time.
     """

@@ -1,15 +1,14 @@
 """SEAL: every packet of the stack whole is encrypted and authenticated, with a key that all members have.
 
-Place: directly above the transport. It seals the packets of all
-protocols of the stack, whatever stands between: messages with their headers, discovery, the connections of TCP and FD_SOCK2, RELAY's bridge if its stack has
-SEAL, too.
+Place: directly above the transport. It seals the packets of all protocols of the stack: messages with their headers,
+discovery, the connections of TCP and FD_SOCK2, and RELAY's bridge if its stack has SEAL, too.
 
     everything that leaves or comes     passes a door (door.py): datagrams.py, streams.py
     every reload_interval               the key ring is read again, if its file has changed
 
 A packet in clear, one under a key that this member has not got, one that was altered, or one that came before is
-dropped and counted by its cause. A recording is worth nothing to a member that has just started: a sender proves that
-it is there now, before its first packet goes in (senders.py).
+dropped and counted by its cause. A recording does not get into a member that has just started: a sender proves its
+presence before its first packet goes in (senders.py).
 
 Source:  our own; design/seal.md.
 Differs: JGroups has no such protocol. Members that have it and others are not in one group.
@@ -80,7 +79,7 @@ class SEAL(Protocol):
         cipher: str = "AES-256-GCM"
         """The cipher of this member: AES-256-GCM or ChaCha20-Poly1305. It reads both."""
         reload_interval: Seconds = 5.0
-        """The key ring is read again so often, if its file has changed. 0: never."""
+        """The time after which the key ring is read again, if its file has changed. 0: never."""
         freshness: Seconds = 5.0
         """Packets that are older do not come in when their sender is new to this member."""
         max_senders: int = 2000
@@ -94,7 +93,7 @@ class SEAL(Protocol):
         max_handshakes: int = 100
         """Connections whose peers have yet to prove themselves. The oldest makes room."""
         handshake_timeout: Seconds = 2.0
-        """A peer may take so long for that."""
+        """The longest time for that."""
 
         def __post_init__(self) -> None:
             if self.cipher not in SUITES:

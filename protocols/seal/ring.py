@@ -83,7 +83,7 @@ class Ring:
             raise ConfigError(
                 f"has {KEYS_MAX} keys already (jgroups-py keys rotate drops those that are old)"
             )
-        # Later than all others, so that rotate knows which one is new, whatever the clock says.
+        # Later than all others, so that rotate knows the new one even if the clock is wrong.
         made = max([now, *(key.made + 1 for key in self.keys)])
         return replace(self, keys=(*self.keys, RingKey(secrets(KEY_SIZE), made)))
 

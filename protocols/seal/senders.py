@@ -24,8 +24,8 @@ from jgroups_py.protocols.seal.wire import Aead
 from jgroups_py.stack.ports import Datagram, Endpoint
 
 IDLE: Final = 60.0
-"""Seconds of silence after which a known sender may be replaced by another one. It is more than any freshness:
-what came from it is too old then to come in once more."""
+"""Seconds of silence after which a known sender may be replaced by another one. It is more than any freshness: its
+packets are too old then to come in again."""
 HELD_BYTES: Final = 4_000_000
 """Bytes that are kept of all pending senders together."""
 BUCKET: Final = 1.0
@@ -42,7 +42,8 @@ class Verdict(StrEnum):
 
 
 class Window:
-    """Which counters of one sender have come: the newest one, and the ``size`` before it. Below ``floor`` all are too old."""
+    """The counters of one sender that have come: the newest one, and the ``size`` before it. Below ``floor`` all are
+    too old."""
 
     __slots__ = ("_floor", "_mask", "_newest", "_seen", "_size")
 

@@ -88,11 +88,10 @@ class _Direction:
 
 
 class Stream:
-    """One end of a connection. ``start`` is what to send first; then ``feed`` what comes, and ``seal`` what goes.
+    """One end of a connection. ``start`` gives the first bytes to send; then ``feed`` received bytes, and ``seal``
+    bytes to send.
 
-    Args:
-        ring: the keys.
-        suite: what the end that connects seals with. The other end does the same.
+    Args: ring: the keys. suite: the suite of the end that connects. The other end does the same.
         cluster: the cluster's name.
         secrets: so many bytes that nobody can guess.
         accepted: this end has accepted the connection.
@@ -140,7 +139,7 @@ class Stream:
         self._received: _Direction
 
     def start(self) -> bytes:
-        """Return what the end that connects sends first."""
+        """Return the first bytes of the end that connects."""
         assert not self._accepted
         return self._hello()
 
@@ -166,7 +165,8 @@ class Stream:
         return b"".join([self._sent.seal(view[at : at + RECORD_MAX]) for at in starts])
 
     def take_ring(self, ring: Ring) -> bytes:
-        """Use another ring. Return what to send: nothing, or that the next record is under another key.
+        """Use another ring. Return the bytes to send: none, or a record which says that the next one is under another
+        key.
 
         Raises:
             Refused: the key that this stream began with, or that the peer writes with, is in the ring no more.
@@ -225,7 +225,7 @@ class Stream:
             else:
                 plain.append(piece)
         if at < end:
-            # A long remainder is not copied yet. A short one is, so that it does not keep what has been read.
+            # A long remainder is not copied yet. A short one is copied, so that it does not keep the whole buffer.
             rest = view[at:]
             self._parts = [rest if 2 * len(rest) > end else bytes(rest)]
             self._held = end - at

@@ -1,11 +1,11 @@
-"""The bytes of SEAL: heads, keys made from keys, and what control packets say.
+"""The bytes of SEAL: heads, derived keys, and control packets.
 
 A datagram, and each of the two hellos of a connection:
 
     magic 2 | version 1 | kind and suite 1 | key id 4 | sender 16 | counter 8 | ciphertext and tag
 
-``sender`` is drawn at random by each start of a member (in a hello: by each connection). A sender counts all that it
-seals. Nothing of a head is secret, and all of it is authenticated.
+``sender`` is drawn at random by each start of a member (in a hello: by each connection). A sender counts all its
+packets. Nothing of a head is secret, and all of it is authenticated.
 
 No key of the ring encrypts anything itself. For each sender, suite, purpose and cluster there is another key, made with
 HKDF. So nonces of two senders never meet, and a packet of one cluster is none of another one.

@@ -25,8 +25,8 @@ before changes nothing.
 
 A refused joiner (AUTH) gets the reason under a key that is used once.
 
-ASYM_ENCRYPT keeps out who only listens, and who has left. It does not tell members from an attacker who sends packets of
-its own: whoever may join gets the key. AUTH says who may join.
+ASYM_ENCRYPT keeps out listeners and former members. It does not tell members from an attacker that sends packets of its
+own: any joiner gets the key. AUTH decides who may join.
 
 Source:  JGroups ASYM_ENCRYPT.java; doc/design/ASYM_ENCRYPT.txt; WIRE.md 12.
 Differs: a VIEW that is sent again carries the group key (in JGroups it does not, and its receiver reads nothing any more); a
@@ -129,16 +129,16 @@ class ASYM_ENCRYPT(Encrypt):
         sym_keylength: int = 128
         """Bits of the group key: 128, 192 or 256."""
         asym_algorithm: str = "RSA"
-        """How the group key is encrypted for a member: RSA (which is RSA/ECB/PKCS1Padding), or
+        """The encryption of the group key for a member: RSA (which is RSA/ECB/PKCS1Padding), or
         RSA/ECB/OAEPWithSHA-256AndMGF1Padding. All members need the same."""
         asym_keylength: int = 2048
         """Bits of this member's public key."""
         key_map_max_size: int = 20
         """Earlier group keys that still decrypt."""
         key_overlap: Seconds = 60.0
-        """How long an earlier group key still decrypts what members of the view send."""
+        """The time for which an earlier group key still decrypts messages of members of the view."""
         change_key_on_leave: bool = False
-        """Make a new group key for each view without a former member, so that it cannot read what follows."""
+        """Make a new group key for each view without a former member, so that it cannot read later messages."""
         change_key_on_coord_leave: bool = True
         """Make a new group key when another member becomes coordinator."""
         use_external_key_exchange: bool = False

@@ -1,4 +1,4 @@
-"""AUTH: who joins, or merges its group with ours, shows a token; without a good one it is refused.
+"""AUTH: a member that joins, or merges its group with ours, shows a token; without a good one it is refused.
 
 Place: directly below GMS.
 
@@ -10,13 +10,13 @@ Place: directly below GMS.
 
 auth_class names the kind of token (tokens.py). All members need the same. A member that was refused ends with the reason.
 
-AUTH says who may come in. It does not protect the group's traffic: somebody who reaches the network can forge what comes
-after. That is the work of an encryption.
+AUTH decides who may join. It does not protect the group's traffic: anybody who reaches the network can forge later
+packets. That is the work of an encryption.
 
 Source:  JGroups AUTH.java, AuthHeader.java; WIRE.md 11.1, 11.10.
 Differs: a refusal is not sent again by UNICAST3, since a member keeps no memory for strangers. A sender that did not
          get it asks again, and is refused again. Krb5Token is not built.
-Limits:  none of its own, because it keeps nothing.
+Limits: none of its own, because it has no tables.
 """
 
 from __future__ import annotations

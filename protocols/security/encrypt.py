@@ -48,7 +48,7 @@ _WITH_BYTES: Final = (MessageType.BYTES, MessageType.NIO)
 
 
 class Encrypt(Protocol):
-    """See the module's docstring. A subclass says which keys there are."""
+    """See the module's docstring. A subclass has the keys."""
 
     needs_below = (TRANSPORT,)
     turns_away: ClassVar[Mapping[str, str]] = {
@@ -63,7 +63,7 @@ class Encrypt(Protocol):
         """Attributes of the protocol."""
 
         sym_algorithm: str = "AES"
-        """How payloads are encrypted: AES (which is AES/ECB/PKCS5Padding), AES/CBC/PKCS5Padding,
+        """The encryption of payloads: AES (which is AES/ECB/PKCS5Padding), AES/CBC/PKCS5Padding,
         AES/CTR/NoPadding or AES/GCM/NoPadding. Only GCM notices for certain that a payload was altered. Java members
         need the provider Bouncy Castle for GCM."""
         sym_iv_length: int = 0
@@ -103,7 +103,7 @@ class Encrypt(Protocol):
     # --- keys, for subclasses
 
     def first_key(self) -> None:
-        """There is a key now: sends what waited for it."""
+        """Send the messages that waited for a key, because there is one now."""
         waiting, self._waiting = self._waiting, []
         for batch in waiting:
             self.encrypt_and_pass(batch)

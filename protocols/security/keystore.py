@@ -3,7 +3,7 @@
     PKCS12    the default of keytool since Java 9; the keys of Java 8 (PBE with SHA-1 and triple DES) are read, too
     JCEKS     the default of JGroups
 
-What the file is, its first bytes tell, whatever ``keystore_type`` says.
+The first bytes of the file tell its kind; ``keystore_type`` does not matter.
 
 Source:  RFC 7292 (PKCS #12), RFC 8018 (PBES2); JGroups SYM_ENCRYPT.readSecretKeyFromKeystore.
 Differs: ``cryptography`` reads certificates and private keys of a PKCS12 file, but no secret keys. So those are

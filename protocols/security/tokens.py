@@ -1,10 +1,10 @@
-"""Tokens: what a joiner shows, and whom a member lets in for it.
+"""Tokens: joiners show them, and members check them.
 
     FixedMembershipToken    the sender's network address must be in a list
     RegexMembership         the sender's network address or logical name must match a regular expression
     X509Token               the sender has a certificate that all members have (x509_token.py)
 
-The first two look at what the sender says of itself in discovery, and that can be forged. They keep out members that were
+The first two look at the sender's own report in discovery, which can be forged. They keep out members that were
 set up wrongly, and no attacker.
 
 Source:  JGroups AuthToken, FixedMembershipToken, RegexMembership; WIRE.md 10.
@@ -36,13 +36,13 @@ class SenderFacts(NamedTuple):
 
 
 class Token(ABC):
-    """One way to tell who may join."""
+    """One way to decide who may join."""
 
     attributes: ClassVar[tuple[str, ...]]
     """Attributes of AUTH that are the arguments, in this order."""
 
     def load(self) -> None:
-        """Read the files that the token needs. To be called before the next two.
+        """Read the files that the token needs. Call it before the next two.
 
         Raises:
             ConfigError: one cannot be used.

@@ -1,11 +1,11 @@
-"""X509Token: who joins shows a value that is encrypted under the certificate of the group.
+"""X509Token: a joiner shows a value that is encrypted under the certificate of the group.
 
     shown        ``auth_value``, encrypted for the certificate; made once, when the member starts
     let in       who shows one that decrypts to the same ``auth_value`` with the key of the certificate
 
-All members have the same keystore: its certificate makes tokens, and its key reads them. Somebody who has neither
-cannot make a token. Somebody who has seen one on the network can show it again: only an encryption of whole packets (SEAL,
-TLS) stops that.
+All members have the same keystore: its certificate makes tokens, and its key reads them. Without them nobody can make a
+token. A listener that has seen one on the network can show it again: only an encryption of whole packets (SEAL, TLS)
+stops that.
 
 Source:  JGroups X509Token.java; WIRE.md 10.
 Differs: the keystore is PKCS12, whatever keystore_type says; so it has one password. A value is compared without regard to

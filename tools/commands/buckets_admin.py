@@ -179,7 +179,8 @@ def _export(opened: BucketNode, deployment: Deployment, file: Path) -> None:
 def top(file: str, interval: float, once: bool, json_out: str | None, **member: Any) -> int:
     """Show where buckets are and how busy they are, until you end it.
 
-    Requests a second and latencies are those of the last --interval. A latency is told as the edge of a step, such as 5 ms for 4.2 ms.
+    Requests a second and latencies are those of the last --interval. A latency is shown as the edge of a step, such as
+    5 ms for 4.2 ms.
 
     Exit, with --once or --json, 1: a pair is without backup, lost, or its copies may fail together.
     """
@@ -213,7 +214,7 @@ def top(file: str, interval: float, once: bool, json_out: str | None, **member: 
 @member_options
 @json_option
 def stats(file: str, json_out: str | None, **member: Any) -> int:
-    """Show what instance, nodes and components have counted.
+    """Show the counters of instance, nodes and components.
 
     Exit 1: a member has not answered.
     """
@@ -246,7 +247,7 @@ class _Looks:
         self._before: tuple[float, InstanceStatistics] | None = None
 
     async def next(self) -> dict[str, Any]:
-        """What ``standing_json`` says, with the ``load`` of the last interval."""
+        """Return ``standing_json``, with the ``load`` of the last interval."""
         began, before = self._before or await self._counted()
         await trio.sleep(self._interval)
         ended, now = self._before = await self._counted()

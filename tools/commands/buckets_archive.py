@@ -1,4 +1,5 @@
-"""``jgroups-py buckets archive`` and ``repartition``: looks at archives, saves what can be read, sorts entries for another number of buckets."""
+"""``jgroups-py buckets archive`` and ``repartition``: looks at archives, saves readable entries, sorts entries for
+another number of buckets."""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ from jgroups_py.tools.outputs import show
 from jgroups_py.units import bytes_text, parse_bytes
 
 DAMAGES_SHOWN = 20
-"""Damages of one archive that are told in full."""
+"""The most damages of one archive that are described in full."""
 
 
 class SizeParameter(click.ParamType[int]):
@@ -57,10 +58,10 @@ class SizeParameter(click.ParamType[int]):
 @click.option("--rescue", metavar="OUT", help="Write what can be read to this new archive.")
 @json_option
 def archive(files: tuple[str, ...], rescue: str | None, json_out: str | None) -> int:
-    """Check archives and say what is in them.
+    """Check archives and show their contents.
 
-    An archive has all entries of an instance, or of one node, and does not know how they were partitioned. Each damage is told with the
-    keys around it.
+    An archive has all entries of an instance, or of one node, and does not know how they were partitioned. Each damage
+    is shown with the keys around it.
 
     Exit 1: one is damaged; 2: one cannot be read at all.
     """
@@ -181,9 +182,9 @@ def repartition(
 ) -> int:
     """Sort the entries of archives for other nodes or other buckets.
 
-    Several archives, such as one of each node, are merged; an entry that stands in two of them must be the same. Each node's file has the entries of which it is to
-    hold a copy. The time of this run tells how long your size would take with as many processes on this machine.
-    jgroups-py spark repartition does the same on many machines.
+    Several archives, such as one of each node, are merged; an entry that is in two of them must be equal. Each node's
+    file has the entries of which it is to hold a copy. The time of this run tells how long your size would take with as
+    many processes on this machine. jgroups-py spark repartition does the same on many machines.
 
     Exit 1: --project needs longer than --within.
     """

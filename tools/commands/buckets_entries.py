@@ -44,7 +44,8 @@ def export(file: str, archive: str, **member: Any) -> int:
 def import_entries(file: str, archives: tuple[str, ...], **member: Any) -> int:
     """Put all entries of archives into a running instance.
 
-    Each takes the place of what its key has; other entries stay. The instance may have other nodes and another number of buckets. After an error give the command again.
+    Each replaces the entry of its key; other entries stay. The instance may have other nodes and another number of
+    buckets. After an error give the command again.
     """
 
     async def work(administrator: BucketNode, deployment: Deployment) -> None:

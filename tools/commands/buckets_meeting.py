@@ -17,13 +17,13 @@ from jgroups_py.tools.stack_options import override_options, pairs
 from jgroups_py.values.shown import shown
 
 LINE_MAX = 1_000
-"""Characters of a line that is told."""
+"""Characters of a line that are shown."""
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
 
 
 def member_options(command: F) -> F:
-    """How this member meets the others; the rest is in the deployment file."""
+    """Settings with which this member meets the others; the rest is in the deployment file."""
     return click.option(
         "--for",
         "patience",

@@ -25,8 +25,8 @@ from jgroups_py.tools.outputs import show
 def validate(files: tuple[str, ...], strict: bool) -> int:
     """Check deployment files.
 
-    It says what the rules allow and an administrator should know: nodes that would be overloaded after a loss, copies that
-    may fail together, an index without a majority.
+    It reports what the rules allow but an administrator should know: nodes that would be overloaded after a loss,
+    copies that may fail together, an index without a majority.
 
     Exit 1: there is something to know (with --strict); 2: a rule is broken, with the line and the key to change.
     """

@@ -42,7 +42,7 @@ def rehearse(file: str, detection: float, within: float, seed: int, json_out: st
     """Play what may happen to a deployment, in virtual time.
 
     Every cause of failure is lost and comes back, and all nodes are upgraded, each on an instance of its own with clients. The real components run, with an
-    application that tells whether an answered change is lost. Nothing is started and nothing is sent.
+    application that tells whether an answered change is lost. It starts no process and sends nothing.
 
     Exit 1: an answered change was lost, a key had no answer for longer than --within, or an operation failed.
     """

@@ -1,4 +1,4 @@
-"""The commands of ``jgroups-py cache``. Each takes words and returns a result. They read and print nothing.
+"""The commands of ``jgroups-py cache``. Each takes words and returns a result. They neither read nor print.
 
 ``--json`` prints a result; ``text`` makes lines for people of it.
 """
@@ -34,7 +34,7 @@ help, quit"""
 
 
 class Unknown(CacheRefused):
-    """There is no such command, or it does not take so many words."""
+    """The command is unknown, or does not take this number of words."""
 
 
 @dataclass(frozen=True)

@@ -56,7 +56,7 @@ def doctor(
     """Try whether a member can run on this machine.
 
     It binds the ports, sends multicasts and receives them, asks for socket buffers, connects to the hosts that the stack
-    names, and watches the clock. With --cluster it joins, and says in words why it meets nobody: another version, another
+    names, and watches the clock. With --cluster it joins, and explains why it meets nobody: another version, another
     cluster name, another key. The default of STACK is udp.xml.
 
     Exit 0: nothing failed, though there may be warnings; 1: something failed; 2: the stack cannot be loaded, or no

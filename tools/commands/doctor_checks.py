@@ -27,7 +27,7 @@ HOST_PORTS_MAX: Final = 5
 """Ports of each such host that are tried."""
 SLEEPS: Final = 30
 PAUSE: Final = 0.01
-"""The clock is watched while so many sleeps of so many seconds pass."""
+"""The number and the seconds of the sleeps during which the clock is watched."""
 LATE: Final = 0.2
 """A process that wakes up later than this many seconds is likely to be suspected."""
 STEP: Final = 0.1
@@ -55,7 +55,7 @@ async def examine_machine(built: Built, host: str) -> list[DoctorFinding]:
         return [DoctorFinding("ports", "ok", "the stack opens no sockets", {})]
     found = [judge_interface(place.host, probes.device_of(place.host))]
     if found[0].state == "failed":
-        return found  # nothing else can work
+        return found  # without it no other check can work
     for use in uses:
         if use.way == "in" and not use.multicast:
             bound = use.bound or place.host

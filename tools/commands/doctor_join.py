@@ -54,7 +54,7 @@ class Witness:
                 _note(self.clusters, f'"{shown(details["theirs"])}"')
 
     def turned_away(self, event: TurnedAway) -> None:
-        """Take what was refused."""
+        """Take refusals."""
         self.refused[event.by, event.cause] = event.total
 
 
@@ -65,8 +65,8 @@ def reasons(
     name_of: Callable[[Address], str] = str,
     listening: Sequence[str] = (),
 ) -> list[str]:
-    """Return in words why the member met nobody, the surest reason first. ``listening``: where connections of TCP are
-    accepted, of the places that the stack names."""
+    """Return the reasons why the member met nobody in words, the surest one first. ``listening``: where connections of
+    TCP are accepted, of the places that the stack names."""
     sentences = {cls.__name__: cls.turns_away for cls, _ in built}
     doors = " and ".join(cls.__name__ for cls, config in built if cls.protects(config))
     found = [

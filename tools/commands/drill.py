@@ -218,7 +218,7 @@ def _many(
     seal: bool,
 ) -> int:
     first = plans.build(loaded, seeds[0], parsed, seal=seal)
-    check(first)  # it is wrong with every seed, so it is said once
+    check(first)  # the mistake is the same with every seed, so it is reported once
     runs: dict[int, dict[str, Any]] = {}
     broken: dict[int, str] = {}
     processes = 1 if real else min(cores(), len(seeds))

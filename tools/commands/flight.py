@@ -1,4 +1,4 @@
-"""``jgroups-py flight``: shows what members recorded before something went wrong."""
+"""``jgroups-py flight``: shows the events that members recorded before a fault."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class FlightLine:
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """One file: its first line, the events, and the lines that are none."""
+    """One file: its first line, the events, and unreadable lines."""
 
     head: Mapping[str, Any]
     events: tuple[FlightLine, ...]
@@ -81,7 +81,7 @@ def flight(
 
 
 def read(file: str) -> Recording:
-    """Return what a file has.
+    """Return the content of a file.
 
     Raises:
         ConfigError: it cannot be read, or is no recording.

@@ -59,7 +59,7 @@ def health(file: str | None, least: int, max_age: float) -> int:
 
 
 def judge(file: Path, least: int, max_age: float) -> tuple[bool, str]:
-    """Is the member well, and why, in words."""
+    """Return whether the member is well, and why, in words."""
     try:
         with open(file, "rb", opener=_open) as opened:
             status = os.fstat(opened.fileno())
@@ -86,7 +86,7 @@ def judge(file: Path, least: int, max_age: float) -> tuple[bool, str]:
 
 
 def _open(path: str, flags: int) -> int:
-    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))  # a pipe keeps nobody waiting
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))  # a pipe must not keep us waiting
 
 
 def _read(text: bytes) -> dict[str, Any] | None:

@@ -67,7 +67,7 @@ def new(file: str) -> None:
 def rotate(file: str, keep: int) -> None:
     """Let the newest key write.
 
-    All members must have the newest key already (new, copy): who has it not reads nothing that is written with it.
+    All members must have the newest key already (new, copy): a member without it cannot read packets under it.
     """
     before = read_ring(file)
     ring = _changed(file, lambda: before.rotated(keep))

@@ -1,4 +1,4 @@
-"""LineEditor: a line that is typed on a terminal. It takes keys and has text and cursor. It reads and prints nothing.
+"""LineEditor: a line that is typed on a terminal. It takes keys and has text and cursor. It neither reads nor prints.
 
 Commands use it that print while a user types: the caller erases the line, prints, and shows it again.
 
@@ -54,7 +54,7 @@ _KEYS: Final = {
 
 
 class LineEditor:
-    """``feed`` takes the bytes of a terminal. ``shown`` returns what its line shows."""
+    """``feed`` takes the bytes of a terminal. ``shown`` returns the visible part of its line."""
 
     def __init__(self) -> None:
         self.text = ""

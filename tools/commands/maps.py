@@ -19,7 +19,7 @@ from jgroups_py.tools.outputs import show as show_result
 
 
 def _tls_options(command: Any) -> Any:
-    """Who this side is to hosts that other machines reach."""
+    """The credentials of this side for hosts that other machines can reach."""
     for option in (
         click.option(
             "--insecure",
@@ -138,7 +138,7 @@ def ls(folder: str, limit: int | None, json_out: str | None) -> None:
 @click.argument("folder")
 @json_option
 def stats(folder: str, json_out: str | None) -> None:
-    """Show what a map is, how full it is, and how it replicates.
+    """Show a map's form, its fill, and its replication.
 
     newest_ahead_s: how many seconds the newest change is ahead of this host's clock; more than 0: some host's clock is or was. peers, lag (changes of this
     host that each has not acknowledged) and counters are those of the process of this host that replicates, as of a second ago.
@@ -198,8 +198,9 @@ def diff(
 ) -> int:
     """Show which keys of two maps differ, and why.
 
-    HERE and THERE are folders of this machine, or HOST:PORT/NAME for the map NAME of the host that listens there. Only digests are read of buckets of keys that are
-    equal, and no values. Both may be in use. What is under way differs for a moment.
+    HERE and THERE are folders of this machine, or HOST:PORT/NAME for the map NAME of the host that listens there. Of
+    equal buckets of keys only digests are read, and no values. Both may be in use. Changes under way differ for a
+    moment.
 
     Exit 0: they are equal; 1: they differ.
     """
@@ -229,7 +230,7 @@ def diff(
     "--peer", type=click.IntRange(1, 65_535), help="Only what went to or came from this host."
 )
 def audit(folder: str, peer: int | None) -> None:
-    """Print what was sent to peers and came from them.
+    """Print the messages to and from peers.
 
     FOLDER has audit files: each change that was sent to a peer or came from one, and how old it was then.
 
@@ -297,7 +298,7 @@ async def _serve(
 
 
 class _Found:
-    """A map as its file says."""
+    """A map as described by its file."""
 
     def __init__(self, file: Any) -> None:
         from jgroups_py.maps.described import DescribedMap

@@ -58,7 +58,7 @@ def metrics(listen: str, once: bool, **options: Any) -> int:
 
 
 def _samples(heard: list[Heard]) -> Iterator[Sample]:
-    """The numbers of all who answered."""
+    """The numbers of all members that answered."""
     for one in heard:
         member, cluster = identity_of(one.answer.head)
         if not member:

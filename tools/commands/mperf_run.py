@@ -1,6 +1,6 @@
 """Measures multicasts. N processes are members, and the first of them send.
 
-The parent starts the members, tells them when to begin, and adds up. Times are those of the host's
+The parent starts the members, gives them the time to begin, and adds up. Times are those of the host's
 monotonic clock, which all processes share. Lines of JSON go both ways: a member says ``ready``
 (its view is complete), ``sent`` (its sender has stopped), ``done`` (the figures); the parent says
 ``start`` and ``totals``. A member whose standard input ends leaves the group.
@@ -231,7 +231,7 @@ class MeasuredMember:
 
 
 def _counters(channel: Channel) -> dict[str, dict[str, int | float]]:
-    """What is not zero, for --verbose."""
+    """Return the counters that are not zero, for --verbose."""
     now = channel.statistics()
     groups = {"channel": {"send_waits": now.send_waits}, "driver": now.driver, **now.protocols}
     return {name: {k: v for k, v in group.items() if v} for name, group in groups.items()}
@@ -259,8 +259,7 @@ async def measure(
 ) -> dict[str, Any]:
     """Run the measurement. Return the object that ``mperf --json`` prints.
 
-    Args:
-        start: starts the process of a member, which hears and says the lines of this module. Members of
+    Args: start: starts the process of a member, which reads and writes the lines of this module. Members of
             another library are measured in this way.
 
     Raises:

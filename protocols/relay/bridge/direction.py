@@ -1,4 +1,4 @@
-"""Which site relays to the others: epochs, promotion, fencing. See design/relay.md, "Direction"."""
+"""The choice of the site that relays to the others: epochs, promotion, fencing. See design/relay.md, "Direction"."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Direction:
         elif primary == config.site:
             log.info("primary: %s; this site relays to the others", primary)
         else:
-            # A warning if nobody chose: the first of the sites is primary by default.
+            # Warn if the primary was not chosen: the first of the sites is primary by default.
             log.log(
                 logging.INFO if config.primary else logging.WARNING,
                 "primary: %s%s; this site, %s, does not relay: other sites do not get what is sent"

@@ -1,4 +1,4 @@
-"""The conversation with the relays of other sites: the stack of the global cluster, and what goes over it.
+"""The conversation with the relays of other sites: the stack of the global cluster, and its messages.
 
     connected        only while this member is relay of its site and has collected
     a member there   a session: ask, answer, replay, follow (session.py)

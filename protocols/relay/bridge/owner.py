@@ -22,7 +22,7 @@ from jgroups_py.wire.headers import FragHeader, RelayHeader
 
 
 class BridgeLink:
-    """The owner of one bridge stack. From a closing stack it passes on nothing but the end."""
+    """The owner of one bridge stack. From a closing stack it passes on only the end."""
 
     def __init__(
         self,

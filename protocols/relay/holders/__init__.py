@@ -1,4 +1,4 @@
-"""Becoming a holder: collecting what the members of the site still have.
+"""Becoming a holder: collecting the messages that members of the site still have.
 
 May import: relay.out, relay.state, relay.wire, home.buffer, site.roles, stack and what is below.
 Imported by: relay.home.origins, relay.duty, relay.parts, relay.protocol.

@@ -1,7 +1,7 @@
 """COLLECT: the round in which a member becomes a holder, and the results of the last one. See RELAY.md.
 
 The member asks every member of its view. Each answers, after it has installed that view, with its knowledge and its
-buffered runs. The asker fetches what it lacks, one piece at a time. The round is over when everybody has answered and
+buffered runs. The asker fetches missing runs, one piece at a time. The round is over when everybody has answered and
 nothing is left to fetch.
 """
 

@@ -18,7 +18,7 @@ class Departures:
 
     def __init__(self, out: RelayOut, roles: Roles, wait: float) -> None:
         self.gone_at: dict[bytes, float] = {}
-        """When each departed origin went, until it is forgotten."""
+        """The time of each origin's departure, until it is forgotten."""
         self.shrunk_at = -1e9
         """When a view last lacked a member."""
         self.lost_at: dict[Address, float] = {}

@@ -104,7 +104,7 @@ class CopyKeeping:
             out.multicast(lambda serial: Block(serial, False))
 
     def on_block(self, on: bool) -> FlowBlocked | FlowOpened | None:
-        """Take the relay's word whether senders wait. Return the event to pass up, if that is news."""
+        """Follow the relay's order whether senders wait. Return the event to pass up, if that is news."""
         out = self._out
         if self._roles.is_relay and on != self._blocking:
             self._blocking = on  # from an earlier view or a former relay

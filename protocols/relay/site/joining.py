@@ -17,7 +17,7 @@ from jgroups_py.values.view import View
 SNAPSHOTS_MAX: Final = 8
 """Views whose digests are remembered for their joiners."""
 SNAPSHOT_SECONDS: Final = 300.0
-"""How long they are remembered. A joiner that was cut off may still come back and ask."""
+"""The time for which they are remembered. A joiner that was cut off may still come back and ask."""
 EARLY_MAX: Final = 1000
 """Records kept for views to come."""
 
