@@ -54,12 +54,12 @@ class Watched:
         return self.account
 
 
-def test_schedules_cost_what_they_cost(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_schedules_cost_the_recorded_messages(monkeypatch: pytest.MonkeyPatch) -> None:
     watched = Watched(monkeypatch)
     check("buddy", {name: watched.played(play) for name, play in SCHEDULES.items()})
 
 
-def test_drawn_schedules_cost_what_they_cost(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_drawn_schedules_cost_the_recorded_messages(monkeypatch: pytest.MonkeyPatch) -> None:
     watched = Watched(monkeypatch)
     accounts = {}
     for profile in PROFILES:

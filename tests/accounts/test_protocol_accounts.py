@@ -148,13 +148,15 @@ def _named(batch: Batch) -> list[str]:
 
 
 @pytest.mark.parametrize("module", MODULES)
-def test_protocols_do_what_they_did(module: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_protocols_act_as_recorded(module: str, monkeypatch: pytest.MonkeyPatch) -> None:
     watched = Watched(monkeypatch)
     accounts = {name: watched.played(play) for name, play in scenes(module)}
     check(module.removeprefix("test_"), accounts)
 
 
-def test_rounds_on_a_slow_network_cost_what_they_cost(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rounds_on_a_slow_network_cost_the_recorded_messages(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     watched = Watched(monkeypatch)
     network = _class_of(*NETS["net"])
 

@@ -121,14 +121,16 @@ class Watched:
 
 
 @pytest.mark.parametrize("module", [m.__name__.removeprefix("test_") for m in MODULES])
-def test_schedules_cost_what_they_cost(module: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_schedules_cost_the_recorded_messages(module: str, monkeypatch: pytest.MonkeyPatch) -> None:
     watched = Watched(monkeypatch)
     found = {name: play for name, play in schedules() if name.startswith(f"{module} ")}
     check(module, {name: watched.played(play) for name, play in found.items()})
 
 
 @pytest.mark.parametrize("name", DRAWN)
-def test_drawn_schedules_cost_what_they_cost(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_drawn_schedules_cost_the_recorded_messages(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     logging.disable(logging.CRITICAL)
     try:
         watched = Watched(monkeypatch)

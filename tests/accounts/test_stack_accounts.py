@@ -283,7 +283,7 @@ SCENES: Final[dict[str, Callable[[str], Account]]] = {
 
 @pytest.mark.parametrize("stack", ["udp.xml", "tcp.xml"])
 @pytest.mark.parametrize("scene", SCENES)
-def test_the_life_of_a_group_costs_what_it_costs(scene: str, stack: str) -> None:
+def test_the_life_of_a_group_costs_the_recorded_messages(scene: str, stack: str) -> None:
     name = f"{scene} on {stack.partition('.')[0]}"
     check(name.replace(",", "").replace(" ", "_"), {name: SCENES[scene](stack)})
 
@@ -295,7 +295,7 @@ def test_the_life_of_a_group_costs_what_it_costs(scene: str, stack: str) -> None
         ("both sites write on tcp", _both_sites_write, "relay-tcp.xml"),
     ],
 )
-def test_the_life_of_sites_costs_what_it_costs(
+def test_the_life_of_sites_costs_the_recorded_messages(
     scene: str, play: Callable[[str], Account], stack: str
 ) -> None:
     check(scene.replace(" ", "_"), {scene: play(stack)})

@@ -56,7 +56,7 @@ async def test_an_exclusion_is_not_merged_away_with_views(
         assert isinstance(await a.next_batch(), Excluded), "and in batches"
 
 
-async def test_expelled_for_good_it_names_what_may_be_lost(
+async def test_expelled_for_good_it_names_possible_losses(
     open_toy: Any, autojump_clock: Any
 ) -> None:
     async with open_toy(name="A") as a:

@@ -83,7 +83,7 @@ async def test_ones_own_unread_messages_count_too(
         assert "this member's own reader" in caplog.text
 
 
-async def test_state_comes_first_and_what_follows_it_follows(
+async def test_the_state_comes_first_and_later_messages_follow(
     open_sim: Any, autojump_clock: Any
 ) -> None:
     total = 0

@@ -232,7 +232,7 @@ async def test_state_is_made_where_the_reader_reaches_the_request(
         nursery.cancel_scope.cancel()
 
 
-async def test_a_fetched_state_replaces_what_was_not_read_yet(
+async def test_a_fetched_state_replaces_unread_multicasts(
     open_toy: Any, autojump_clock: Any
 ) -> None:
     async with (

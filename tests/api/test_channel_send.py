@@ -100,7 +100,7 @@ async def test_two_who_block_must_both_open(open_toy: Any, autojump_clock: Any) 
         a.send_nowait(b"x")
 
 
-async def test_a_send_that_waits_long_names_who_holds_it_up(
+async def test_a_send_that_waits_long_names_the_slow_member(
     open_toy: Any, autojump_clock: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with open_toy(name="A") as a, open_toy(name="B") as b:
@@ -151,7 +151,7 @@ async def test_a_message_that_cannot_be_sent_is_refused_at_once(
         assert await take(a, 2) == [["A"], ("A", b"view")]
 
 
-async def test_leaving_waits_for_credit_and_says_what_was_lost(
+async def test_leaving_waits_for_credit_and_reports_losses(
     open_toy: Any, autojump_clock: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with open_toy(name="B") as b:
@@ -186,7 +186,7 @@ async def test_after_the_end_nothing_is_taken_though_a_run_was_begun(
         outbox.put(b"not taken", None, 0, True)
 
 
-async def test_a_channel_that_is_closed_gives_back_what_nobody_read(
+async def test_a_closed_channel_gives_back_unread_credits(
     open_toy: Any, autojump_clock: Any
 ) -> None:
     async with open_toy(name="A") as a:

@@ -127,7 +127,7 @@ async def test_a_second_reader_is_refused(open_toy: Any, autojump_clock: Any) ->
         await a.send(b"x")
 
 
-async def test_an_expelled_member_reads_what_came_before_and_then_the_error(
+async def test_an_expelled_member_reads_earlier_items_and_then_the_error(
     open_toy: Any, autojump_clock: Any
 ) -> None:
     async with open_toy(name="A") as a:

@@ -38,7 +38,7 @@ async def until_there(file: Path) -> list[Mapping[str, Any]]:
 QUICK = {"FD_ALL3.timeout": "1s", "FD_ALL3.interval": "200ms", "FD_SOCK2.start_port": "0"}
 
 
-async def test_a_suspicion_is_written_with_what_came_before_and_after(
+async def test_a_suspicion_is_written_with_the_events_around_it(
     tmp_path: Path, autojump_clock: trio.testing.MockClock
 ) -> None:
     network, file = MemoryNetwork(), tmp_path / "flight.json"
@@ -112,7 +112,7 @@ async def test_lines_of_the_log_are_recorded_and_the_trace_of_the_user_goes_on(
     assert "view" in seen
 
 
-async def test_the_ring_is_bounded_and_says_what_it_dropped(
+async def test_the_ring_is_bounded_and_counts_drops(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(flight, "EVENTS_MAX", 10)

@@ -110,7 +110,7 @@ def test_a_pipe_in_the_place_of_the_file_keeps_nobody_waiting(tmp_path: Path) ->
     assert check(tmp_path / "pipe") == 1
 
 
-def test_without_a_file_the_command_says_what_it_wants(
+def test_without_a_file_the_command_names_its_argument(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("JGROUPS_HEALTH_FILE", raising=False)

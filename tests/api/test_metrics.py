@@ -106,7 +106,7 @@ def test_a_name_has_only_signs_that_prometheus_takes(parts: tuple[str, ...], nam
     assert metric_name(*parts) == name
 
 
-async def test_without_prometheus_client_one_line_says_what_to_install(
+async def test_without_prometheus_client_one_line_names_the_extra(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(sys.modules, "prometheus_client", None)

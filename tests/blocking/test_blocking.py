@@ -496,7 +496,7 @@ cache.close()
     assert "of which this one was forked" in said and codes == "42 1"
 
 
-def test_the_end_of_the_process_closes_what_is_open(tmp_path: Path) -> None:
+def test_the_end_of_the_process_closes_open_blocks(tmp_path: Path) -> None:
     """Also with a thread that reads for ever, and with a store that needs threads to be closed."""
     file = tmp_path / "store.db"
     settings = {"cache.file": str(file), "cache.max_nodes": "1000"}

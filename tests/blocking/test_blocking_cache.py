@@ -16,7 +16,7 @@ from jgroups_py.cache import EventKind, NodeChanged
 from jgroups_py.errors import BatchConflict, CacheClosed, CacheRefused
 
 
-def test_a_cache_does_what_the_async_one_does(cache: blocking.TreeCache) -> None:
+def test_a_cache_acts_like_the_async_one(cache: blocking.TreeCache) -> None:
     cache.put("/a/b", "k", [1], timeout=5)
     cache.put_node("/a/c", {"x": 1, "y": 2})
     assert cache.get("/a/b", "k", timeout=5) == [1] and cache.get("/a/b", "z", "none") == "none"

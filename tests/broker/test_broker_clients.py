@@ -36,7 +36,7 @@ async def test_messages_of_a_queue_go_to_one_subscriber_each_in_order() -> None:
         assert await one.bodies(19) == [f"{n}" for n in range(1, 20)]
 
 
-async def test_a_client_that_goes_leaves_what_it_did_not_acknowledge_to_others() -> None:
+async def test_a_leaving_client_leaves_its_unacknowledged_messages_to_others() -> None:
     async with open_brokers() as brokers:
         sender, one, two = [await brokers.client() for _ in range(3)]
         for n in range(5):
@@ -142,7 +142,7 @@ async def test_a_message_with_a_time_that_is_over_reaches_nobody() -> None:
         ([("HELLO", {})], "no command 'HELLO'"),
     ],
 )
-async def test_what_cannot_be_is_told_and_ends_the_connection(
+async def test_an_impossible_frame_is_answered_and_ends_the_connection(
     said: list[tuple[str, dict[str, str]]], reason: str
 ) -> None:
     async with open_brokers() as brokers:
@@ -153,7 +153,7 @@ async def test_what_cannot_be_is_told_and_ends_the_connection(
         await (await brokers.client()).done("SEND", b"x", destination="/queue/a")
 
 
-async def test_who_does_not_greet_or_speaks_another_version_is_sent_away() -> None:
+async def test_a_client_without_greeting_or_with_another_version_is_disconnected() -> None:
     async with open_brokers() as brokers:
         stranger = await brokers.stranger()
         await stranger.say("SEND", destination="/queue/a")
@@ -240,7 +240,7 @@ async def test_signs_of_life_go_both_ways() -> None:
         assert (await brokers.live()).counts["silent"] == 1
 
 
-async def test_a_backup_goes_on_and_clients_find_there_what_was_not_acknowledged() -> None:
+async def test_a_backup_goes_on_and_clients_find_unacknowledged_messages_there() -> None:
     async with open_brokers("AB") as brokers:
         live = await brokers.live()
         await live.node.wait_backups(1)
@@ -277,7 +277,7 @@ async def test_a_message_for_too_many_subscribers_is_refused_before_anybody_has_
         assert await sender.refused() == "3 subscribers would get a message at once, 2 may"
 
 
-async def test_what_nobody_uses_is_removed() -> None:
+async def test_unused_queues_are_removed() -> None:
     async with open_brokers("AB") as brokers:
         live = await brokers.live()
         sender = await brokers.client()
@@ -317,7 +317,7 @@ async def test_a_queue_that_is_refused_leaves_no_object(monkeypatch: pytest.Monk
         assert queues == ["Queue//queue/0"]
 
 
-async def test_what_comes_late_for_a_topics_subscriber_leaves_no_queue() -> None:
+async def test_a_late_message_for_a_topics_subscriber_leaves_no_queue() -> None:
     async with open_brokers() as brokers:
         live = await brokers.live()
         office = live.node.space.object("PostOffice/main").state
@@ -348,7 +348,7 @@ class Counted(dict[str, None]):
         self.pops += 1
 
 
-async def test_who_is_one_too_many_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_client_beyond_the_limit_gets_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("examples.broker.server.CONNECTIONS_MAX", 1)
     async with open_brokers() as brokers:
         await brokers.client()

@@ -12,7 +12,7 @@ from jgroups_py.tools.commands.mperf_ports import free_block
 pytestmark = [pytest.mark.sockets, pytest.mark.timeout(200)]
 
 
-def test_what_clients_were_told_holds_when_the_live_broker_is_killed(tmp_path: Path) -> None:
+def test_answers_to_clients_hold_when_the_live_broker_is_killed(tmp_path: Path) -> None:
     first = free_block(2)
     found = run(2, 50, [first, first + 1], tmp_path / "log")
     assert found["problems"] == [] and found["sent"] >= 150

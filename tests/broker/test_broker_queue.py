@@ -106,7 +106,7 @@ def test_a_message_is_in_one_place(history: list[Any]) -> None:
     assert all(len(turns) <= prefetch for _, (prefetch, _, turns) in subscriptions)
 
 
-def test_two_subscribers_take_turns_and_have_what_they_can_take() -> None:
+def test_two_subscribers_take_turns_within_their_limits() -> None:
     queue = Queue()
     queue.subscribe("a", 2, 0)
     queue.subscribe("b", 1, 0)
@@ -132,7 +132,7 @@ def test_subscribers_keep_their_turn_when_a_change_is_taken_back() -> None:
     assert normal(queue) == before
 
 
-def test_what_was_not_acknowledged_comes_again_first_and_is_marked() -> None:
+def test_unacknowledged_messages_come_again_first_and_are_marked() -> None:
     queue = Queue()
     for n in range(4):
         queue.put(message(f"{n}"), 0)

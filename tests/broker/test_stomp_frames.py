@@ -60,7 +60,7 @@ def test_any_bytes_are_frames_or_are_bad(data: bytes, size: int) -> None:
         (b"SEND\na:\xff\n\n\0", "command and headers must be UTF-8"),
     ],
 )
-def test_what_is_no_frame_is_named(data: bytes, said: str) -> None:
+def test_a_malformed_frame_is_named(data: bytes, said: str) -> None:
     parser = Parser()
     good = Frame("ACK", {"id": "1"})
     assert parser.feed(good.encode() + data) == [good]

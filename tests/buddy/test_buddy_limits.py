@@ -222,7 +222,7 @@ def test_values_written_at_both_sites_are_listed_once_at_the_site_that_loses_the
     assert t.value(t.n, "x") == t.value(t.s, "x") is not None
 
 
-def test_a_member_that_leaves_hands_on_what_arrives_and_owns_nothing_new() -> None:
+def test_a_leaving_member_hands_on_arriving_events_and_owns_nothing_new() -> None:
     t = TwoScript(there=3)
     home = t.s.machine("S").arrivals
     path = next(p for p in "abcdefgh" if home._target((p,)) == address("T"))
@@ -237,7 +237,7 @@ def test_a_member_that_leaves_hands_on_what_arrives_and_owns_nothing_new() -> No
     t.rest()
 
 
-def test_an_event_for_a_dead_owner_goes_to_who_has_its_nodes() -> None:
+def test_an_event_for_a_dead_owner_goes_to_its_adopter() -> None:
     t = TwoScript(here=3, there=4)
     t.n.write("B", "x")
     t.run()

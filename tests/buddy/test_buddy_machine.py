@@ -170,7 +170,7 @@ def test_half_an_entry_of_an_owner_that_dies_is_nothing() -> None:
     assert {s.node(s.owner(path), path).value for path in "xy"} == {x}
 
 
-def test_a_member_that_may_not_take_a_node_is_told_who_owns_it() -> None:
+def test_a_member_that_may_not_take_a_node_learns_its_owner() -> None:
     s = Script(3)
     s.write("B", "x")
     refused = s.call("C", "write", "x", mode="create")
@@ -199,7 +199,7 @@ def test_a_call_that_is_given_up_says_whether_it_may_have_been_done() -> None:
     assert s.owner("x") == "A" and s.node("A", "x").value == written
 
 
-def test_creating_what_the_caller_vouches_for_costs_no_claim() -> None:
+def test_creating_a_vouched_path_costs_no_claim() -> None:
     machine = alone_with_buddy()
     machine.submit(BuddyCall(1, ((("s",), False),), lambda old: {("s",): 1}, new=True), 0.0)
     assert "claims" not in machine.statistics
@@ -356,7 +356,7 @@ def test_a_write_under_way_ends_in_doubt_if_its_member_is_on_the_smaller_side_af
     s.rest()
 
 
-def test_with_majority_who_left_on_purpose_is_not_missed() -> None:
+def test_with_majority_a_member_that_left_on_purpose_is_not_missed() -> None:
     s = Script(2, majority=True)
     s.write("B", "x")
     s.leave("B")
@@ -376,7 +376,7 @@ def test_a_leave_that_leaves_too_few_members_is_told() -> None:
 
 
 @pytest.mark.parametrize("nodes", [0, 2])
-def test_the_last_one_is_told_what_ends_with_it(nodes: int) -> None:
+def test_the_last_member_learns_which_nodes_end_with_it(nodes: int) -> None:
     s = Script(1)
     for number in range(nodes):
         s.write("A", f"{number}")

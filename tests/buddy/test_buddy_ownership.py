@@ -238,7 +238,7 @@ def test_forgotten_nodes_raise_the_floor_for_nodes_to_come() -> None:
     assert o.own.nodes[X].epoch == (1, 2)
 
 
-def test_epochs_begin_above_what_another_member_has_dropped() -> None:
+def test_epochs_begin_above_those_that_another_member_has_dropped() -> None:
     o = Owner()
     o.own.raise_floor((1, 4))
     o.own.raise_floor((1, 2))
@@ -331,7 +331,7 @@ def test_an_acknowledgement_clears_its_own_number_only() -> None:
     assert not o.own.acknowledged("S", 2, X)
 
 
-def test_holders_are_told_of_what_is_still_ours() -> None:
+def test_holders_are_told_of_nodes_that_are_still_ours() -> None:
     o = Owner(sites=("S",))
     o.written(X, Y)
     o.own.grant([Y], OTHER)
@@ -457,7 +457,7 @@ def test_a_grant_that_an_older_ownership_speaks_of_did_not_take() -> None:
     assert o.own.nodes[X].to is None
 
 
-def test_a_guardian_owns_what_it_adopts_at_the_next_epoch() -> None:
+def test_a_guardian_owns_adopted_nodes_at_the_next_epoch() -> None:
     o = Owner(sites=("S",))
     o.view(2, ME, OTHER)
     safe: list[Adoptions] = []
@@ -476,7 +476,7 @@ def test_a_guardian_owns_what_it_adopts_at_the_next_epoch() -> None:
     assert list(o.own.adopted_safely) == [THIRD, DEAD] and len(safe) == 1
 
 
-def test_a_guardian_keeps_a_spare_of_what_a_living_member_has() -> None:
+def test_a_guardian_keeps_a_spare_of_a_living_members_node() -> None:
     o = Owner()
     o.view(2, ME, OTHER)
     message = Settle(guardians=((DEAD, ME),), unconfirmed=((X, (1, 5), OTHER),))
@@ -540,7 +540,7 @@ def test_an_adoption_is_void_when_its_owner_is_there_again() -> None:
     assert not o.own.adopted and not o.own.adopted_safely
 
 
-def test_every_change_is_told_with_what_was_there() -> None:
+def test_every_change_is_reported_with_the_former_node() -> None:
     o = Owner()
     o.own.write({X: 1})
     first = o.own.nodes[X]

@@ -17,7 +17,7 @@ NODE = OwnedNode(None, (1, 0), Stamp(0, (1, 0), 1, Address(b"x")))
 
 
 @given(WANTED, WANTED, st.lists(PATHS, unique=True))
-def test_a_reach_is_what_is_wanted_and_what_is_below(
+def test_a_reach_has_the_wanted_paths_and_those_below(
     one: tuple[tuple[Path, bool], ...],
     other: tuple[tuple[Path, bool], ...],
     paths: list[Path],

@@ -50,7 +50,7 @@ async def test_there_is_a_manager_only_with_buddies(autojump_clock: Any) -> None
 
 
 @pytest.mark.seed("B7", "B8", "B12")
-async def test_a_dead_owners_node_comes_to_who_asks_first(autojump_clock: Any) -> None:
+async def test_a_dead_owners_node_comes_to_the_first_asker(autojump_clock: Any) -> None:
     async with group() as g:
         a, b, c, d, e = await g.start("ABCDE", settings())
         for n in range(10):
@@ -363,7 +363,7 @@ async def test_a_call_that_is_cancelled_before_it_owned_anything_did_nothing(
 
 @pytest.mark.seed("B3", "B13")
 @pytest.mark.parametrize("buddies", [1, 3])
-async def test_memory_is_what_is_owned_and_as_much_for_each_buddy(
+async def test_memory_holds_own_nodes_and_as_much_for_each_buddy(
     buddies: int, autojump_clock: Any
 ) -> None:
     """Exactly (b + 1) X over all members at rest; fully replicated it is n X."""

@@ -157,7 +157,7 @@ def test_a_policy_for_backups_is_refused(name: str) -> None:
 
 
 @pytest.mark.seed("B26")
-async def test_eviction_passes_by_what_is_kept_for_others(autojump_clock: Any) -> None:
+async def test_eviction_passes_by_backups(autojump_clock: Any) -> None:
     tree = MemoryTree()
     backup = Fqn(("_buddy_backup_", "B-1", "x"))
     tree.apply((NodeChange(backup, None, Node({"k": b"\xc5\x01\xf4" + bytes(500)})),))

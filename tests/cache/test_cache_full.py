@@ -73,7 +73,7 @@ async def test_a_write_is_everywhere_when_it_returns(opened: Any, autojump_clock
         assert not await a.exists("/mine")
 
 
-async def test_a_joiner_begins_with_what_is_there(opened: Any, autojump_clock: Any) -> None:
+async def test_a_joiner_begins_with_the_present_tree(opened: Any, autojump_clock: Any) -> None:
     async with opened(SYNC, name="A") as a:
         for n in range(50):
             await a.put(f"/n/{n}", "x", bytes(1000))
@@ -233,7 +233,7 @@ async def test_asynchronous_writes_return_when_they_are_ordered(
         assert await whole(a) == await whole(b)
 
 
-async def test_listeners_hear_what_others_change(opened: Any, autojump_clock: Any) -> None:
+async def test_listeners_hear_of_others_changes(opened: Any, autojump_clock: Any) -> None:
     async with opened(SYNC, name="A") as a, opened(SYNC, name="B") as b, b.listen() as changes:
         await a.put("/a", "x", 1)
         await b.put("/b", "x", 1)
@@ -333,7 +333,7 @@ def member(address: UUID, nodes: dict[str, bytes]) -> tuple[FullReplication, Tre
     return full, cache
 
 
-async def test_a_merge_takes_the_larger_side_and_says_what_was_discarded(
+async def test_a_merge_takes_the_larger_side_and_lists_discarded_values(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     a, b, c = (UUID(bytes(15) + bytes([n])) for n in range(3))
@@ -365,7 +365,7 @@ async def test_a_merge_takes_the_larger_side_and_says_what_was_discarded(
         await member(c, {})[0]._install(Winner(b"x" * 20), merged)  # type: ignore[arg-type]
 
 
-async def test_after_a_merge_what_the_coordinator_ordered_on_the_side_that_lost_is_void() -> None:
+async def test_after_a_merge_orders_of_the_losing_sides_coordinator_are_void() -> None:
     """``c`` coordinates the merged group. It multicast a batch before it installed that view, and then took the other
     side's tree; the batch reaches ``a`` afterwards."""
     a, b, c = (UUID(bytes(15) + bytes([n])) for n in range(3))

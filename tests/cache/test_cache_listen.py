@@ -62,7 +62,7 @@ async def test_the_events_that_a_slow_listener_missed_are_counted_where_the_gap_
     assert cache.statistics().missed_by_listeners == 5
 
 
-async def test_a_stream_ends_with_the_cache_and_after_what_it_holds() -> None:
+async def test_a_stream_ends_with_the_cache_after_its_last_item() -> None:
     async with open_tree_cache("local.xml") as cache:
         listener = cache.listen(kinds=frozenset({EventKind.REMOVED}))
         async with listener:

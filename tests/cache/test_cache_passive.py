@@ -84,7 +84,7 @@ async def test_nodes_that_left_memory_are_still_owned_and_their_copies_stay(
 
 
 @pytest.mark.seed("B22")
-async def test_gravitation_finds_what_left_memory(autojump_clock: Any) -> None:
+async def test_gravitation_finds_passive_nodes(autojump_clock: Any) -> None:
     async with group() as g:
         a, b, c = caches = await start(g, "ABC", small())
         await fill(a)
@@ -172,7 +172,7 @@ async def test_a_store_that_fails_makes_others_wait_and_loses_nothing(autojump_c
         assert await b.get(gone, "k") == int(gone.name)
 
 
-async def test_a_merge_drops_what_left_memory_from_the_store_too(autojump_clock: Any) -> None:
+async def test_a_merge_drops_passive_nodes_from_the_store_too(autojump_clock: Any) -> None:
     async with group() as g:
         g.network = network = SplitNetwork()
         a, _, c, d = caches = await start(g, "ABCD", small())

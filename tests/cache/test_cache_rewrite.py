@@ -55,7 +55,7 @@ def idle(cache: TreeCache) -> bool:
 
 
 @pytest.mark.parametrize("config", MODES)
-async def test_they_do_what_they_say(config: str, autojump_clock: Any) -> None:
+async def test_each_rewriting_call_has_its_effect(config: str, autojump_clock: Any) -> None:
     async with caches(config) as found:
         a, z = found[0], found[-1]
         assert await a.update("/a", "list", lambda old: [*old, 1], default=[]) == [1]

@@ -383,7 +383,7 @@ MISTAKES = [
 
 
 @pytest.mark.parametrize(("text", "said"), MISTAKES)
-def test_a_mistake_is_named_with_its_place_and_what_would_do(text: str, said: str) -> None:
+def test_a_mistake_is_named_with_its_place_and_an_accepted_value(text: str, said: str) -> None:
     with pytest.raises(ConfigError) as caught:
         xml(text)
     message = str(caught.value)

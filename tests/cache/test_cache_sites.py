@@ -164,7 +164,7 @@ async def test_relays_and_owners_crash_while_others_write_and_no_write_is_missin
 
 
 @pytest.mark.seed("R17", "R19")
-async def test_a_lost_site_had_named_what_the_other_lacks_and_is_built_anew_from_there(
+async def test_a_lost_site_had_named_the_others_missing_keys_and_is_built_anew_from_it(
     autojump_clock: Any,
 ) -> None:
     async with two_sites() as (nyc, sfo):
@@ -200,7 +200,7 @@ async def test_a_lost_site_had_named_what_the_other_lacks_and_is_built_anew_from
         assert await ours[0].get("/k/7", "n") == "after"
 
 
-async def test_listeners_hear_of_what_another_site_writes(autojump_clock: Any) -> None:
+async def test_listeners_hear_of_another_sites_writes(autojump_clock: Any) -> None:
     async with two_sites() as (nyc, sfo):
         (a,) = await nyc.open("A")
         (s,) = await sfo.open("S")

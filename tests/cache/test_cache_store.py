@@ -118,7 +118,7 @@ async def test_write_through_has_every_write_at_once() -> None:
         assert not store.rows
 
 
-async def test_passivation_has_what_was_evicted_and_writes_it_once() -> None:
+async def test_passivation_has_evicted_nodes_and_writes_them_once() -> None:
     store = FaultyStore()
     async with open_tree_cache(settings(True), store=store) as cache:
         await cache.put("/a", "x", 1)
@@ -223,7 +223,7 @@ async def test_with_copies_elsewhere_the_store_may_fall_behind_and_catches_up(
     assert {p: n.attributes for p, n in store.rows.items()} == {A: {"x": b"\x02"}}
 
 
-async def test_closing_says_what_could_not_be_saved() -> None:
+async def test_closing_reports_unsaved_nodes() -> None:
     store = FaultyStore()
     with pytest.raises(StoreError, match="; 2 changes are not in the store"):  # noqa: PT012, the block is what raises
         async with open_tree_cache(settings(True), store=store) as cache:
@@ -274,7 +274,7 @@ def test_importing_the_package_does_not_need_the_cache() -> None:
 
 
 @pytest.mark.parametrize("passivation", [False, True])
-async def test_a_subtree_that_is_loaded_does_not_overwrite_what_is_newer(passivation: bool) -> None:
+async def test_a_loaded_subtree_does_not_overwrite_newer_nodes(passivation: bool) -> None:
     store = FaultyStore()
     async with open_tree_cache(settings(passivation), store=store) as cache:
         await cache.put("/a", "x", 1)

@@ -98,7 +98,7 @@ async def test_a_node_that_came_from_another_member_is_written_and_one_that_went
 
 
 @pytest.mark.parametrize("stored", [False, True])
-async def test_only_what_is_nowhere_any_more_is_told_as_forgotten(stored: bool) -> None:
+async def test_only_values_that_are_nowhere_are_reported_as_forgotten(stored: bool) -> None:
     tree = tree_with((A, NEW))
     kept = (await keeper(passivation=True))[0] if stored else None
     if kept is not None:

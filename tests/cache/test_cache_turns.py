@@ -77,7 +77,7 @@ def test_a_line_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(line) == 2 and line.full == 1
 
 
-async def test_a_turn_covers_what_it_was_taken_for(autojump_clock: Any) -> None:
+async def test_a_turn_covers_its_paths(autojump_clock: Any) -> None:
     queue = Turns()
     turn = await queue.take([scope("/x"), scope("/y", deep=True)], 1)
     assert turn.covers([scope("/x"), scope("/y/z"), scope("/y/z", deep=True)])
@@ -172,7 +172,7 @@ def test_a_turn_is_told_apart_from_another_on_the_same_paths() -> None:
     assert len({Turn(Turns(), [], held=None): 1, Turn(Turns(), [], held=None): 2}) == 2  # type: ignore[arg-type]
 
 
-async def test_only_what_is_still_the_calls_own_is_stored(autojump_clock: Any) -> None:
+async def test_only_changes_that_are_still_the_calls_own_are_stored(autojump_clock: Any) -> None:
     """While others acknowledged, one node went away, one came back with another value, one was made anew."""
     gone, other, anew, still, removed = map(Fqn.parse, ("/gone", "/other", "/anew", "/still", "/r"))
     old, new = Node({"n": b"1"}), Node({"n": b"2"})

@@ -116,7 +116,7 @@ def test_texts_become_typed_values(written: str, field: str, value: object) -> N
     assert getattr(settings(written), field) == value
 
 
-def test_defaults_hold_for_what_is_not_given() -> None:
+def test_defaults_hold_for_missing_attributes() -> None:
     assert settings("") == SAMPLE.Config()
 
 
@@ -142,7 +142,7 @@ def test_compat_reads_kib_as_jgroups_5_does() -> None:
         ('count="10"', "s.xml:2:3: SAMPLE: at most 9"),
     ],
 )
-def test_a_mistake_names_file_line_column_key_value_and_what_would_do(
+def test_a_mistake_names_file_line_column_key_value_and_accepted_ones(
     written: str, message: str
 ) -> None:
     with pytest.raises(ConfigError) as caught:
@@ -202,7 +202,7 @@ def test_nested_elements_go_to_protocols_that_read_them() -> None:
         ("mode", "one of BLOCK, SPILL"),
     ],
 )
-def test_an_attribute_says_in_words_what_it_accepts(name: str, words: str) -> None:
+def test_an_attribute_names_accepted_values(name: str, words: str) -> None:
     assert accepted(field_types(SAMPLE.Config)[name]) == words
 
 
@@ -215,7 +215,7 @@ def test_values_are_written_as_they_are_read() -> None:
     assert settings(written) == config
 
 
-def test_an_attribute_that_would_be_believed_is_refused_with_what_to_write() -> None:
+def test_a_misleading_attribute_is_refused_with_its_replacement() -> None:
     with pytest.raises(ConfigError) as raised:
         settings('lock.factory="x"')
     assert (

@@ -33,7 +33,7 @@ def test_only_its_owner_may_read_a_secret(file: Path) -> None:
     assert accepted == {0o400, 0o500, 0o600, 0o700}
 
 
-def test_a_group_may_read_what_root_has_mounted_for_another_user(
+def test_a_group_may_read_a_secret_that_root_has_mounted_for_another_user(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As Kubernetes does with ``fsGroup``: root's file, mode 0440, read by who is not root."""

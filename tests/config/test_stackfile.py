@@ -248,7 +248,7 @@ def test_an_override_that_fits_nothing_is_an_error(key: str, problem: str) -> No
     assert problem in str(caught.value)
 
 
-def test_something_that_is_no_file_is_refused_with_what_would_be_accepted() -> None:
+def test_a_source_that_is_no_file_is_refused_with_accepted_ones() -> None:
     stack: Any = ["udp.xml"]
     with pytest.raises(ConfigError, match=r"a stack is the path of a file .* not a list"):
         load_stack(stack)

@@ -313,7 +313,7 @@ def test_a_text_that_is_no_uuid_is_refused(text: str) -> None:
         parse_uuid(text)
 
 
-def test_rubbish_is_counted_and_what_can_be_read_is_used() -> None:
+def test_rubbish_is_counted_and_readable_lines_are_used() -> None:
     listing = ping(max_hosts=3)
     listing.stack.event_down(FIND)
     listing.answer()

@@ -239,7 +239,7 @@ def test_requests_that_a_router_does_not_serve_are_counted() -> None:
         {"physical": B},
     ],
 )
-def test_a_registration_without_what_it_needs_is_refused(fields: dict[str, Any]) -> None:
+def test_an_incomplete_registration_is_refused(fields: dict[str, Any]) -> None:
     router = Router()
     values: dict[str, Any] = {"group": "g", "address": A, "physical": at(1), **fields}
     router.say(router.accept(), GossipType.REGISTER, **values)

@@ -109,7 +109,7 @@ def test_a_member_that_is_coordinator_no_more_says_so_in_its_row() -> None:
     assert listing.requests() == []
 
 
-def test_rows_of_those_who_are_not_in_the_view_are_removed_where_that_is_wanted() -> None:
+def test_rows_of_strangers_are_removed_where_that_is_wanted() -> None:
     listing = ping(remove_all_data_on_view_change=True)
     listing.stack.event_down(became(view(A, B, number=2), view(C, A, B)))
     assert isinstance(listing.answer(OTHERS), ReadTable)
@@ -135,7 +135,7 @@ def test_a_member_that_goes_removes_its_row() -> None:
     assert removed(listing.answer_left()) == [f"uuid://{A}"]
 
 
-def test_a_write_that_was_under_way_does_not_bring_back_the_row_of_who_has_left() -> None:
+def test_a_late_write_does_not_restore_the_row_of_a_former_member() -> None:
     listing = coordinator()
     listing.stack.event_down(became(view(A, B, number=2), view(A)))
     assert listing.requests()  # under way: B's own removal may come before it

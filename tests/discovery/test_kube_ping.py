@@ -297,7 +297,7 @@ def test_the_api_server_is_asked_with_the_token(server: tuple[Api, int], ask: As
     assert api.tokens == [f"Bearer {TOKEN}"]
 
 
-def test_the_environment_tells_what_is_not_set(
+def test_the_environment_fills_missing_settings(
     server: tuple[Api, int], ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "127.0.0.1")

@@ -151,7 +151,7 @@ def test_a_router_that_does_not_answer_is_given_up() -> None:
     assert stack.take_up_events() == [MembersFound("GMS", (), alone=False)]
 
 
-def test_a_router_that_was_lost_is_told_again_who_we_are() -> None:
+def test_we_register_again_at_a_router_that_was_lost() -> None:
     stack, (handle,) = connected(reconnect_interval=1.0)
     stack.take_outgoing()
     stack.handle(Closed(handle, True))

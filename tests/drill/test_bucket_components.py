@@ -62,7 +62,7 @@ def hits(result: dict[str, Any]) -> list[tuple[str, str, str]]:
 
 
 @pytest.mark.parametrize("component", ["master", "proxy"])
-def test_who_has_a_component_is_killed_and_nothing_answered_is_lost(component: str) -> None:
+def test_members_with_a_component_are_killed_and_no_answered_change_is_lost(component: str) -> None:
     verdict, found = played(f"at: 500ms, crash: NYC.{component}", "at: 1s, restart: NYC.fallen")
     assert verdict.passed, found["expectations"]
     ((event, who, role),) = hits(found)
@@ -206,7 +206,7 @@ def test_nobody_to_hit_is_told_with_its_place() -> None:
         ("buckets: 6", "buckets: [6, 7]", 5, "buckets.buckets: '6, 7' is not a whole number"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_hit_is_told_with_its_place(
+def test_an_impossible_target_is_reported_with_its_place(
     old: str, new: str, line: int, words: str
 ) -> None:
     drill = text("at: 500ms, crash: NYC.target, during: move")

@@ -68,7 +68,7 @@ def test_a_node_is_killed_while_copies_move_and_nothing_answered_is_lost() -> No
     assert again == found  # the seed says all
 
 
-def test_the_command_shows_what_became_of_entries(
+def test_the_command_shows_the_fate_of_entries(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(DrillProvider, "backup", "after_reply")

@@ -73,7 +73,7 @@ def _two(store: Store) -> None:
     store.write(2.0, "B1", 1, "A1")
 
 
-def test_what_was_answered_is_there() -> None:
+def test_an_answered_request_is_present() -> None:
     store = Store()
     _two(store)
     store.read(3.0, "C", "A1 B1")
@@ -94,7 +94,7 @@ def test_what_was_answered_is_there() -> None:
         ("A1 B1 C9", [("half", "C#1", 9)]),
     ],
 )
-def test_what_a_member_reads_at_the_end_is_compared(found: str, kinds: list[Any]) -> None:
+def test_final_reads_of_members_are_compared(found: str, kinds: list[Any]) -> None:
     store = Store()
     _two(store)
     names = ("lost", "undone", "half", "duplicated")
@@ -113,7 +113,7 @@ def test_a_modification_without_an_answer_is_there_once_or_not() -> None:
         assert _kinds(store.end(found)) == kinds
 
 
-def test_what_certainly_was_not_carried_out_is_not_there() -> None:
+def test_a_request_that_certainly_was_not_carried_out_is_absent() -> None:
     store = Store()
     store.add(1.0, "A", "put", "A1", keys=[7])
     store.add(1.1, "A", "failed", "A1", keys=[7], why="busy", definite=True)

@@ -55,7 +55,7 @@ def drill(tmp_path: Path) -> Any:
     return how
 
 
-def test_a_crash_within_what_the_buddies_bear_loses_nothing(drill: Any, tmp_path: Path) -> None:
+def test_a_crash_that_the_buddies_bear_loses_nothing(drill: Any, tmp_path: Path) -> None:
     report, log = tmp_path / "a.html", tmp_path / "a.jsonl"
     code, found = drill(CRASH, "--report", str(report), "--log", str(log))
     assert code == 0 and found["verdict"] == "pass" and found["workload"] == "cache"
@@ -81,7 +81,7 @@ def test_faults_of_every_kind_lose_nothing(drill: Any) -> None:
     assert found["sites"]["NYC"]["acknowledged"] > 60
 
 
-def test_too_few_buddies_for_what_falls_are_found_out(
+def test_too_few_buddies_for_the_falls_are_found_out(
     drill: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     code, found = drill(TWO, stop="1.5s")  # nothing is written again that was lost
@@ -137,7 +137,7 @@ def test_a_reader_that_is_told_old_values_is_found_out(
     assert code == 1 and found["stale"] and not found["doubly_owned"]
 
 
-def test_all_members_of_the_only_site_crash_and_what_it_had_is_lost(drill: Any) -> None:
+def test_all_members_of_the_only_site_crash_and_its_values_are_lost(drill: Any) -> None:
     all_fall = "  - {at: 1.5s, crash: [NYC.A, NYC.B, NYC.C, NYC.D]}"
     for restart in ("", "\n  - {at: 2s, restart: [NYC.A, NYC.B]}"):
         code, found = drill(all_fall + restart, stop="2s")

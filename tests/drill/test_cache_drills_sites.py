@@ -139,7 +139,7 @@ def test_removals_that_overflow_while_a_site_is_away_are_made_good_by_comparing(
     assert sum(not key["present"] and key["acknowledged"] > 1 for key in found["keys"]) > 3
 
 
-def test_a_site_that_acknowledges_what_it_does_not_keep_is_found_out(
+def test_a_site_that_acknowledges_dropped_writes_is_found_out(
     drill: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     is_newer = Arrivals._is_newer

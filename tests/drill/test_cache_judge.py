@@ -187,7 +187,7 @@ def test_writes_that_were_certainly_not_done_must_not_be_found() -> None:
     assert key.stale == 1 and key.lost == 1
 
 
-def test_a_read_of_what_was_replaced_before_it_began_is_stale() -> None:
+def test_a_read_of_a_value_that_was_replaced_before_is_stale() -> None:
     caches = Caches()
     caches.write("A", 1, 1.0, 1.1)
     caches.write("A", 2, 2.0, 2.1)
@@ -200,7 +200,7 @@ def test_a_read_of_what_was_replaced_before_it_began_is_stale() -> None:
     assert caches.judged().sites["NYC"].misses == 1
 
 
-def test_two_owners_of_one_key_are_found_and_who_is_in_another_view_is_not_asked() -> None:
+def test_two_owners_of_one_key_are_found_and_members_of_other_views_are_not_asked() -> None:
     caches = Caches()
     caches.write("A", 1, 1.0, 1.1)
     assert caches.end("A1", "A", "C").owners == ("A#1", "C#1")

@@ -210,7 +210,7 @@ def test_writes_of_two_sites_that_had_not_heard_of_each_other_may_win_or_lose() 
         assert not any(key.bad for key in caches.end(NYC=found, SFO=found).keys)
 
 
-def test_a_write_that_says_what_it_replaces_must_not_be_undone_by_that() -> None:
+def test_a_write_must_not_be_undone_by_the_value_that_it_replaces() -> None:
     caches = Caches()
     caches.write("NYC.A1", 1.0, 1.1)
     caches.write("SFO.S1", 2.0, 2.1, over="NYC.A1")

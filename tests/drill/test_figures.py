@@ -43,7 +43,7 @@ def test_rto_leaves_out_the_time_in_which_nothing_was_sent(story: Any) -> None:
     assert recovery.start == pytest.approx(10.0)
 
 
-def test_rto_has_the_wait_of_what_was_under_way_at_the_fault(story: Any) -> None:
+def test_rto_has_the_wait_of_messages_under_way_at_the_fault(story: Any) -> None:
     """One message a while: it was relayed again only after the take-over, then came the next one."""
     story.send(0.99, "NYC.E", skip=["SFO.T", "SFO.S"])
     story.fault(1.0, "crash", "NYC.C")
@@ -54,7 +54,7 @@ def test_rto_has_the_wait_of_what_was_under_way_at_the_fault(story: Any) -> None
     assert recovery.seconds == pytest.approx(3.0)
 
 
-def test_rto_has_the_wait_of_what_never_arrived(story: Any) -> None:
+def test_rto_has_the_wait_of_lost_messages(story: Any) -> None:
     story.send(0.5, "NYC.E")
     story.fault(1.0, "crash", "NYC.C")
     story.send(2.0, "NYC.E", skip=["SFO.T", "SFO.S"])
@@ -243,7 +243,7 @@ def test_rto_of_caches_is_until_every_application_could_write_again() -> None:
     assert found.latency_p99 == pytest.approx(2.0)
 
 
-def test_rto_of_caches_leaves_out_who_fell_before_it_could_write() -> None:
+def test_rto_of_caches_leaves_out_members_that_fell_before_they_could_write() -> None:
     evidence = cache_evidence(DrillRecord(1.95, "NYC", "C", "crash"))
     found = cache_figures.figures(evidence, cache_figures.requests(evidence), [])
     assert [r.seconds for r in found.recoveries] == [pytest.approx(2.0), pytest.approx(0.01)]

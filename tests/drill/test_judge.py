@@ -75,7 +75,7 @@ def test_a_message_that_only_a_crashed_member_delivered_is_lost_but_not_inside(s
     assert verdict.lost_inside == []
 
 
-def test_survivors_who_disagree_on_a_crashed_members_message_are_found(story: Any) -> None:
+def test_survivors_that_disagree_on_a_crashed_members_message_are_found(story: Any) -> None:
     story.send(0.5, "NYC.E", skip=["NYC.C"])
     story.fault(0.6, "crash", "NYC.E")
     story.view(0.8, "NYC", ["D", "C"])
@@ -206,14 +206,14 @@ def test_a_restarted_member_is_a_new_receiver_and_a_new_origin(story: Any) -> No
     assert verdict.lost_inside == []
 
 
-def test_the_dead_and_those_who_left_are_not_obliged(story: Any) -> None:
+def test_dead_and_departed_members_are_not_obliged(story: Any) -> None:
     story.fault(0.5, "leave", "SFO.T")
     story.view(0.6, "SFO", ["S"])
     story.send(1.0, "NYC.E")
     assert clean(story.judge())
 
 
-def test_site_failure_counts_what_was_delivered_a_grace_before(story: Any) -> None:
+def test_a_site_failure_counts_messages_delivered_a_grace_before(story: Any) -> None:
     away = ["SFO.T", "SFO.S"]
     story.send(3.5, "NYC.E", skip=away)  # 1.5 s before: counted
     story.send(4.8, "NYC.E", skip=away)  # 0.2 s before: unrelayed

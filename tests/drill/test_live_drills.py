@@ -85,7 +85,7 @@ def test_slow_operations_are_reversed_as_a_whole() -> None:
     assert verdict.passed, found["expectations"]
 
 
-def test_the_command_shows_what_became_of_operations(
+def test_the_command_shows_the_fate_of_operations(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     drill, out, report = (tmp_path / name for name in ("live.yaml", "out.json", "a.html"))

@@ -78,7 +78,7 @@ def _two(nodes: Nodes) -> None:
 WELL: Logs = {0: "A1 A2", 1: "A1", 2: "A2"}
 
 
-def test_what_was_confirmed_is_there() -> None:
+def test_a_confirmed_operation_is_present() -> None:
     nodes = Nodes()
     _two(nodes)
     verdict = nodes.end(WELL)
@@ -134,7 +134,7 @@ def test_an_operation_of_unknown_outcome_is_there_or_not_but_whole() -> None:
         assert _kinds(verdict) == kinds and verdict.sites["NYC"].unknown == 1
 
 
-def test_what_certainly_did_not_run_is_not_there() -> None:
+def test_an_operation_that_certainly_did_not_run_is_absent() -> None:
     nodes = Nodes()
     nodes.add(1.0, "A", "put", "A1", keys=[0])
     nodes.add(1.1, "A", "failed", "A1", keys=[0], why="not live", definite=True)

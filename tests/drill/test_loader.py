@@ -181,7 +181,7 @@ def test_shipped_drills_of_caches_are_read_and_could_be_run(name: str) -> None:
         ("network: &n {loss: 1%}\nset: *n", "5:6", ["anchors and aliases are not accepted"]),
     ],
 )
-def test_mistakes_name_file_line_and_what_was_meant(line: Any, place: Any, words: Any) -> None:
+def test_mistakes_name_file_line_and_the_nearest_key(line: Any, place: Any, words: Any) -> None:
     with pytest.raises(ConfigError) as caught:
         loader.loads(small(line), "d.yaml")
     text = str(caught.value)
@@ -270,7 +270,7 @@ def test_a_seed_draws_inside_the_range_and_always_the_same() -> None:
     assert times == [plan.build(drill, seed).events[0].at for seed in range(50)]
 
 
-def test_one_more_range_does_not_change_what_the_others_draw() -> None:
+def test_one_more_range_does_not_change_the_draws_of_others() -> None:
     drill = loader.loads(CONTRACT)
     more = dataclasses.replace(drill, settle=DrawnValue(1, 9))
     assert plan.build(drill).events == plan.build(more).events

@@ -242,6 +242,6 @@ def test_a_real_drill_kills_a_host_and_brings_back_its_file(tmp_path: Path) -> N
     assert found["sites"]["NYC"]["seen"] > 40 and found["lag_s"] > 0.2
 
 
-def test_the_rule_of_maps_is_what_the_judge_takes_it_for() -> None:
+def test_the_rule_of_maps_is_that_of_the_judge() -> None:
     """The last writer wins: the verdict rests on that."""
     assert SimulatedFile(1).rule is rules.LAST_WRITER

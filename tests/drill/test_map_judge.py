@@ -184,7 +184,7 @@ def test_hosts_that_are_still_cut_off_owe_nothing_to_each_other() -> None:
     assert key.lost_at == ["SFO.S"] and key.diverged
 
 
-def test_what_a_host_that_is_gone_put_is_owed_if_somebody_has_seen_it() -> None:
+def test_a_put_of_a_lost_host_is_owed_if_another_has_seen_it() -> None:
     def of(seen: bool, **found: str | None) -> MapVerdict:
         maps = Maps()
         maps.put(1.0, "A1")
@@ -233,7 +233,7 @@ def test_a_host_does_not_go_back() -> None:
     assert key.stale == ["NYC.A", "NYC.B"] and key.bad and not key.lost_at
 
 
-def test_times_of_what_differs_and_heals() -> None:
+def test_times_of_differences_and_healing() -> None:
     maps = Maps()
     maps.note(0.5, "partition", groups=SIDES)
     maps.put(1.0, "A1", took=0.0001)
@@ -299,7 +299,7 @@ def test_a_removal_of_nothing_changes_nothing() -> None:
     assert verdict.keys[0].puts == 0 and not verdict.keys[0].bad
 
 
-def test_what_happens_at_one_instant_is_told_in_the_order_of_the_log() -> None:
+def test_events_of_one_instant_are_in_the_order_of_the_log() -> None:
     maps = Maps()
     maps.put(1.0, "A1")
     maps.add(1.5, "A", "crash")

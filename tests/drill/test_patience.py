@@ -24,7 +24,7 @@ def test_a_wait_grows_with_the_processes_that_wait_for_each_core(
     assert patience.patient(30.0) == seconds
 
 
-def test_what_was_waited_for_in_vain_is_told_with_the_load(
+def test_a_vain_wait_is_reported_with_the_load(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     load(monkeypatch, 24.0)

@@ -107,7 +107,7 @@ def test_the_picture_shows_relays_faults_gaps_and_takeovers(told: Any) -> None:
     assert [len(panel["series"]) for panel in shown.curves["panels"]] == [2, 2, 1, 1]
 
 
-def test_the_legend_has_what_occurs_and_nothing_else(told: Any, new_story: Any) -> None:
+def test_the_legend_has_only_marks_of_the_picture(told: Any, new_story: Any) -> None:
     planned, evidence, verdict, found, _ = told
     keys = [key for key, _ in drawn(evidence, verdict, found, planned.end).legend]
     assert keys == [
@@ -137,7 +137,7 @@ def test_a_promoted_site_has_a_relay_from_then_on(story: Any) -> None:
     assert picture.roles(evidence, everybody, Who("SFO", "T", 1), 9.0) == [("relay", -1.0, 9.0)]
 
 
-def test_the_headlines_say_what_was_measured(told: Any, new_story: Any) -> None:
+def test_the_headlines_have_the_measured_figures(told: Any, new_story: Any) -> None:
     planned, _, verdict, found, printed = told
     headlines = {one.name: one for one in report.headlines(planned, verdict, found, "1 MB")}
     assert headlines["RTO"].value == "not recovered: fail_site NYC (no other site was promoted)"

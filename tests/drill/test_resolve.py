@@ -79,7 +79,7 @@ def test_a_member_that_is_not_there_ends_the_drill_with_the_place(
         names(line, living, gone=gone)
 
 
-def test_restart_needs_somebody_who_is_gone() -> None:
+def test_restart_needs_a_departed_member() -> None:
     text = "sites: {NYC: {members: [E, D, C, B]}}\ntimeline:\n"
     text += "- {at: 1s, crash: NYC.relay}\n- {at: 2s, restart: NYC.E}\n"
     restart = plan.build(loader.loads(text, "d.yaml")).events[1]

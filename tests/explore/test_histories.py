@@ -91,7 +91,7 @@ def test_seed_107_a_member_that_gets_no_state_is_told_so_without_a_group_around_
     assert play_caches(draw_caches(107, "cache-replicated")).problems == []
 
 
-def test_merge_10_what_was_ordered_on_a_side_that_has_ended_is_void() -> None:
+def test_merge_10_orders_of_an_ended_side_are_void() -> None:
     """Members applied what their coordinator had multicast before the merge; it had taken their tree."""
     schedule = msgspec.structs.replace(draw(10, "merge"), shared=2)
     assert play(schedule).problems == []
@@ -223,7 +223,7 @@ def kept(name: str) -> CacheSchedule:
     return from_json(file.read_text(), str(file))
 
 
-def test_seed_546_a_merge_does_not_acknowledge_what_it_drops() -> None:
+def test_seed_546_a_merge_does_not_acknowledge_dropped_writes() -> None:
     """C was stopped while it wrote /b/y, and the others went on. The first that it heard was the merge: it dropped its
     holders, took them for silent consent, and said True; the merge kept the others' value."""
     schedule = kept("cache-buddy-546")
@@ -238,7 +238,7 @@ def test_seed_464_with_majority_nobody_is_killed_of_two() -> None:
     assert outcome.faults == 0
 
 
-def test_seed_464_who_is_started_while_it_leaves_is_started_when_it_has_left() -> None:
+def test_seed_464_a_member_started_while_it_leaves_starts_when_it_has_left() -> None:
     """B was still handing over when its start was due. The start was left out, and the group had two members from then on."""
     outcome = play_caches(kept("cache-buddy-464-leave"))
     assert outcome.problems == []
@@ -342,7 +342,7 @@ def test_caches_are_on_one_site() -> None:
 # --- shrinking
 
 
-def test_shrinking_leaves_what_matters() -> None:
+def test_shrinking_leaves_the_needed_steps() -> None:
     """It fails as long as somebody at B puts something while A is killed."""
 
     def player(schedule: CacheSchedule) -> RunOutcome:
@@ -420,7 +420,7 @@ def test_reads_where_others_had_gone_on_are_not_judged() -> None:
     assert checked(entry("A", "node", 5, 5.5, OLD, OLD)) == [("A", True)]
 
 
-def test_a_read_there_of_what_nobody_was_told_of_is_not_judged() -> None:
+def test_a_read_there_of_an_unacknowledged_write_is_not_judged() -> None:
     unsure = entry("C", "put", 4, math.inf, OLD, None)
     assert checked(unsure, entry("C", "node", 4.2, 4.3, OLD, OLD)) == [("C", False)]
     assert checked(unsure, entry("A", "node", 4.2, 4.3, OLD, OLD)) == [("C", False), ("A", True)]
@@ -445,7 +445,7 @@ def line_of_a(*, b_has_both_at: float) -> Went:
     return went
 
 
-def test_who_missed_the_last_view_with_it_was_left_out_of_the_one_that_it_had() -> None:
+def test_a_member_that_missed_the_last_common_view_was_left_out_of_its_own() -> None:
     left = {(b"c", FIRST): 1.0, (b"b", FIRST): 2.0, (b"b", BOTH): 2.0}
     assert line_of_a(b_has_both_at=math.inf).left == left
 

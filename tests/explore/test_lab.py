@@ -176,7 +176,7 @@ def test_a_caller_that_stops_iterating_begins_nothing_more() -> None:
 # --- the shrinker
 
 
-def test_a_list_is_cut_to_what_is_needed() -> None:
+def test_a_list_is_cut_to_the_needed_part() -> None:
     calls = []
 
     def fails(case: tuple[int, ...]) -> bool:

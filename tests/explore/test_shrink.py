@@ -42,7 +42,7 @@ def fails_with(*kinds: str, runs: list[int]) -> Player:
     return player
 
 
-def test_only_what_is_needed_stays() -> None:
+def test_only_needed_parts_stay() -> None:
     runs: list[int] = []
     player = fails_with("crash", "pause", runs=runs)
     seed = next(s for s in range(100) if player(draw(s, "membership")).problems)

@@ -87,7 +87,7 @@ async def test_a_place_that_is_in_no_owners_log_is_refused_with_the_reason() -> 
 
 
 @pytest.mark.parametrize("stored", [False, True])
-async def test_a_commit_that_is_begun_again_leaves_out_only_what_this_member_owns(
+async def test_a_commit_that_is_begun_again_leaves_out_only_own_rows(
     stored: bool,
 ) -> None:
     """What others own may be written or gone by now, whatever an old row of this member's store says."""

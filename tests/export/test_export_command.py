@@ -41,7 +41,7 @@ def test_it_makes_a_token_says_where_it_listens_and_ends_when_told(tmp_path: Pat
         assert process.wait(20) == 128 + signal.SIGTERM
 
 
-def test_without_spark_it_says_what_to_install() -> None:
+def test_without_spark_it_names_the_extra() -> None:
     code = (
         "import sys; sys.modules['pyspark'] = sys.modules['pyarrow'] = None\n"
         "from jgroups_py.tools.cli import run\n"

@@ -75,7 +75,7 @@ async def test_a_client_with_a_certificate_reads_and_nothing_is_in_clear(
         assert port.counters["no_tls"] == 0
 
 
-async def test_who_has_no_certificate_or_another_one_is_turned_away_by_name(
+async def test_a_client_without_our_certificate_is_turned_away_by_name(
     ours: TlsSettings, tmp_path: Path
 ) -> None:
     foreign = CertificateAuthority(tmp_path, "foreign").settings("client")

@@ -149,7 +149,7 @@ async def test_clients_that_know_the_token_have_places_of_their_own() -> None:
         assert (await in_thread(client.describe)).kind == "tree"
 
 
-async def test_the_member_counts_and_tells_who_was_turned_away() -> None:
+async def test_the_member_counts_and_names_refused_clients() -> None:
     async with (
         open_tree_cache("replicated.xml", cluster="doors", transport=MemoryNetwork()) as cache,
         open_export(cache, token=TOKEN, limits=ExportLimits(hello_timeout=0.2)) as port,

@@ -95,7 +95,7 @@ def test_places_are_numbers_and_those_that_wrote_nothing_have_no_entry() -> None
     assert found.places()[bytes(A).hex()].end == 5
 
 
-def test_a_change_says_what_the_node_is_then() -> None:
+def test_a_change_has_the_new_node() -> None:
     found, _ = logs()
     found.logged(A, 1, change(1) + change(2, removed=True))
     (entry,) = found.log_of(bytes(A).hex()).between(0, 1)
@@ -489,7 +489,7 @@ async def test_ports_that_are_missing_are_named_and_those_that_are_gone_do_no_ha
             await in_thread(connect, [gone])
 
 
-def test_a_part_counts_when_all_buddies_have_what_is_in_it() -> None:
+def test_a_part_counts_when_all_buddies_have_its_content() -> None:
     """Else a crash could take back what a snapshot has, and no change would ever tell."""
 
     class Fake:

@@ -83,7 +83,7 @@ async def moved_to(cache: TreeCache, path: str) -> None:
 # --- what is read
 
 
-async def test_the_parts_together_are_what_all_members_own() -> None:
+async def test_the_parts_together_have_all_owned_nodes() -> None:
     async with group() as g:
         caches = await joined(g, "ABC")
         for number, path in enumerate(PATHS):

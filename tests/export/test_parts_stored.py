@@ -103,7 +103,7 @@ async def whole(members: Sequence[Address], *under: str) -> dict[str, dict[str, 
 
 
 @BOTH
-async def test_the_parts_are_what_members_own_in_memory_and_in_their_stores(
+async def test_the_parts_have_own_nodes_in_memory_and_in_stores(
     passivation: bool, tmp_path: Path
 ) -> None:
     async with group() as g:
@@ -329,7 +329,7 @@ async def test_changes_while_the_rows_are_taken(late: bool) -> None:
         }
 
 
-async def test_bulk_writes_reach_what_has_left_its_owners_memory(tmp_path: Path) -> None:
+async def test_bulk_writes_reach_passive_nodes(tmp_path: Path) -> None:
     async with group() as g:
         a, b = caches = await started(g, "AB", tmp_path)
         for number in range(30):
@@ -514,7 +514,7 @@ async def test_rows_that_nobody_owns_after_a_restart_of_all_are_named_until_they
         assert await b.get_node("/n/x") == {"v": "x"}, "it had copies"
 
 
-async def test_old_rows_of_what_others_own_by_now_are_not_told(tmp_path: Path) -> None:
+async def test_old_rows_of_nodes_that_others_own_are_not_reported(tmp_path: Path) -> None:
     """Also when those remove it later. Who owns it is asked once."""
     async with group() as g:
         g.stores["A"] = SqliteStore(tmp_path / "A.db", durable=False)

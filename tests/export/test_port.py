@@ -109,7 +109,7 @@ async def test_clients_beyond_the_limit_are_told() -> None:
             await in_thread(ExportClient, port.address, TOKEN)
 
 
-async def test_other_hosts_must_be_meant_and_what_cannot_be_exported_says_why() -> None:
+async def test_other_hosts_must_be_meant_and_refused_exports_have_a_reason() -> None:
     async with open_tree_cache("local.xml") as cache:
         with pytest.raises(ConfigError, match="allow_remote"):
             async with open_export(cache, token=TOKEN, host="0.0.0.0"):

@@ -76,9 +76,7 @@ async def whole(cache: TreeCache) -> Tree:
 
 
 @pytest.mark.parametrize("passivation", [True, False])
-async def test_a_snapshot_has_what_is_in_the_store_as_of_one_moment(
-    tmp_path: Path, passivation: bool
-) -> None:
+async def test_a_snapshot_has_the_store_of_one_moment(tmp_path: Path, passivation: bool) -> None:
     """Read piece by piece while nodes are written, removed, loaded and evicted; the log gives the same."""
     async with stored(tmp_path, passivation, frame_rows=7) as (cache, _, client):
         begin = (await in_thread(lambda: client.find_offset("cache", earliest=True))).offset

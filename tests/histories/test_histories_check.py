@@ -246,7 +246,7 @@ def test_half_a_batch_is_seen() -> None:
     assert "batch saw nothing; put /a {v=1}, put /b {v=1}" in verdict.text
 
 
-def test_a_move_over_what_is_there_cannot_have_happened() -> None:
+def test_a_move_over_an_existing_node_cannot_have_happened() -> None:
     history = nodes(
         ("A", Call("put", A, V), 0, 1, None),
         ("A", Call("put", B, V), 2, 3, None),

@@ -235,7 +235,7 @@ def cluster_of(top: type[Protocol], checks: tuple[str, ...] = tuple(CHECKS)) -> 
 @pytest.mark.parametrize(
     ("check", "top", "script"), PLANTED, ids=[f"{c}-{t.__name__}" for c, t, _ in PLANTED]
 )
-def test_a_check_finds_what_was_broken_for_it(
+def test_each_check_finds_its_planted_fault(
     check: str, top: type[Protocol], script: Script
 ) -> None:
     with pytest.raises(PropertyViolated) as caught, cluster_of(top, (check,)) as cluster:

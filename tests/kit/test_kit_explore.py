@@ -122,7 +122,7 @@ def test_the_command_plays_it(
         ([f"{__name__}:sound", __file__], "not a schedule"),
     ],
 )
-def test_the_command_says_in_a_line_what_is_wrong(
+def test_the_command_reports_a_mistake_in_one_line(
     arguments: list[str], problem: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(arguments) == 2

@@ -52,7 +52,7 @@ def test_a_rule_that_keeps_its_promises_passes(values: Any) -> None:
         ),
     ],
 )
-def test_what_is_wrong_is_named_with_values(of: Any, law: str, says: list[str]) -> None:
+def test_a_broken_promise_is_named_with_values(of: Any, law: str, says: list[str]) -> None:
     with pytest.raises(RuleBroken, match=f'the rule "mine" is not {law}') as told:
         check_rule(Rule(of), NUMBERS)
     assert told.value.law == law

@@ -155,7 +155,7 @@ def shell(home: Path, *lines: str) -> Person:
     return person
 
 
-def test_the_shell_remembers_what_was_typed_the_last_time(tmp_path: Path) -> None:
+def test_the_shell_remembers_the_lines_of_the_last_time(tmp_path: Path) -> None:
     first = shell(tmp_path, "put /a k 1", "get /a k")
     try:
         assert first.leave() == 0

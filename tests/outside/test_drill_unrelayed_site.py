@@ -88,7 +88,7 @@ def test_many_seeds_say_so_as_well(tmp_path: Path) -> None:
         ({}, "INFO", "primary: all; this site, LON, relays to the others"),
     ],
 )
-async def test_relay_says_at_its_start_who_is_primary(
+async def test_relay_names_the_primary_at_its_start(
     properties: dict[str, str], level: str, words: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")

@@ -128,7 +128,7 @@ def numbers(ranges: list[list[int]]) -> list[int]:
     return [number for first, last in ranges for number in range(first, last + 1)]
 
 
-def test_a_process_that_was_stopped_is_told_and_what_is_lost_is_named(peers: list[Peer]) -> None:
+def test_a_stopped_process_learns_of_its_exclusion_and_its_lost_messages(peers: list[Peer]) -> None:
     a, b, c = peers
     assert until(lambda: len(a.has("C")) > 5, 10), a.log
     c.process.send_signal(signal.SIGSTOP)

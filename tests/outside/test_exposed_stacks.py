@@ -36,7 +36,7 @@ def stack(folder: Path, host: str = WIDE, more: str = "", door: str = "", relay:
     return str(file)
 
 
-def test_clear_messages_that_leave_the_machine_are_refused_with_what_to_add(tmp_path: Path) -> None:
+def test_clear_messages_that_leave_the_machine_are_refused_with_advice(tmp_path: Path) -> None:
     file = stack(tmp_path)
 
     async def run() -> None:

@@ -219,7 +219,7 @@ def write(found: dict[str, str]) -> None:
         for title, make in MISTAKES.items()
     ],
 )
-def test_the_page_has_what_really_comes(
+def test_the_page_has_the_real_messages(
     mistake: str,
     tmp_path: Path,
     caplog: pytest.LogCaptureFixture,

@@ -28,7 +28,7 @@ NO_ADDRESS: list[Any] = ["A", 5, b"x" * 16, ["A"], IpAddress("127.0.0.1", 7800)]
 
 
 @pytest.mark.parametrize("to", NO_ADDRESS)
-async def test_a_message_to_what_is_no_address_is_refused_at_the_call(to: Any) -> None:
+async def test_a_message_to_no_address_is_refused_at_the_call(to: Any) -> None:
     async with open_channel("udp.xml", cluster="demo", transport=MemoryNetwork()) as channel:
         with pytest.raises(TypeError, match=r"address|unhashable"):
             await channel.send(b"x", to)
@@ -226,7 +226,7 @@ async def test_the_stored_form_is_compared() -> None:
         assert await cache.get_node("/a") == {"k": 3, "other": 4}
 
 
-async def test_an_update_gives_what_is_stored() -> None:
+async def test_an_update_returns_the_stored_value() -> None:
     async with open_tree_cache("local.xml") as cache:
         assert await cache.update("/a", "k", lambda _: (1, 2)) == [1, 2]
         assert await cache.get("/a", "k") == [1, 2]

@@ -124,7 +124,7 @@ def refused_by_open_channel(file: Path) -> str:
 
 
 @pytest.mark.parametrize(("name", "words"), WITHOUT)
-def test_a_layer_that_is_missing_is_named_with_what_breaks(
+def test_a_missing_layer_is_named_with_the_consequence(
     tmp_path: Path, name: str, words: list[str]
 ) -> None:
     file = tmp_path / "stack.xml"

@@ -95,7 +95,7 @@ def test_a_large_message_is_cut_and_only_the_first_part_has_the_headers_from_abo
     assert {(batch.dest, batch.flags) for batch in sent} == {(B, 1)}
 
 
-def test_only_what_is_too_large_of_a_run_is_cut() -> None:
+def test_only_messages_of_a_run_that_are_too_large_are_cut() -> None:
     stack = fake()
     stack.down(Batch(None, [b"a", b"b", bytes(11), b"c", bytes(20), None, b"d"], {}))
     shape = [[0 if p is None else len(p) for p in b.payloads] for b in stack.take_down()]
@@ -250,7 +250,7 @@ def test_messages_of_several_senders_do_not_mix() -> None:
     assert count(stack, "incomplete") == 0
 
 
-def test_the_message_owes_what_its_fragments_owed() -> None:
+def test_the_message_owes_the_credits_of_its_fragments() -> None:
     stack = fake(max_held_credits=100)
     stack.up(fragment(1, 0, 2, b"ab", owed=30))
     stack.up(fragment(1, 1, 2, b"cd", owed=20))

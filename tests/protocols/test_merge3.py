@@ -328,7 +328,7 @@ def test_announcements_are_remembered_beyond_a_check_but_not_for_ever() -> None:
     assert not sent(fake, MergeType.VIEW_REQ)
 
 
-def test_our_view_is_told_to_who_asks() -> None:
+def test_a_member_that_asks_gets_our_view() -> None:
     fake = stack()
     request = Batch.of(A, ID, MergeHeader(MergeType.VIEW_REQ))
     request.src = C

@@ -121,7 +121,7 @@ def test_the_slowest_member_decides() -> None:
     assert stack.take_up_events()[-1] == FlowOpened("MFC", None)
 
 
-def test_the_channel_is_told_once_who_is_waited_for() -> None:
+def test_the_channel_is_told_once_for_whose_credit_it_waits() -> None:
     stack = fake()
     send(stack, 100)
     replenish(stack, 100, B)
@@ -271,7 +271,7 @@ def test_exempt_messages_carry_none() -> None:
     assert [batch.credits for batch in stack.take_up()] == [(), (), ()]
 
 
-def test_only_what_was_consumed_is_replenished_and_not_before_it_is_worth_it() -> None:
+def test_only_consumed_credits_are_replenished_and_not_before_it_is_worth_it() -> None:
     stack = fake()
     for _ in range(4):
         deliver(stack, 25)
@@ -303,7 +303,7 @@ def test_debts_to_a_member_that_left_are_forgotten() -> None:
     assert said(stack) == []
 
 
-def test_a_request_is_answered_with_what_was_consumed_and_the_rest_when_it_is() -> None:
+def test_a_request_is_answered_with_consumed_credits_and_the_rest_later() -> None:
     stack = fake()
     for _ in range(4):
         deliver(stack, 25)
@@ -316,7 +316,7 @@ def test_a_request_is_answered_with_what_was_consumed_and_the_rest_when_it_is() 
     assert said(stack) == [(B, "REPLENISH", 50, 3)]
 
 
-def test_a_request_never_gets_credits_for_what_is_not_consumed() -> None:
+def test_a_request_never_gets_credits_for_unconsumed_messages() -> None:
     stack = fake()
     deliver(stack, 25)
     for _ in range(5):
@@ -439,7 +439,7 @@ def test_the_caller_gets_the_rest_as_soon_as_all_is_read() -> None:
     assert said(stack) == [(B, "REPLENISH", 30, 3)]
 
 
-def test_it_is_asked_for_again_when_what_came_was_not_enough() -> None:
+def test_credit_is_asked_for_again_when_it_was_not_enough() -> None:
     stack = fake()
     send(stack, 90)
     send(stack, 80)

@@ -139,7 +139,7 @@ class Receiver(Player):
             del unicast._incoming[A]
 
 
-def test_we_repair_what_a_java_sender_lost() -> None:
+def test_we_repair_losses_of_a_java_sender() -> None:
     player = Receiver(
         "udp_retransmit", "B", 17.2, NAKACK2(xmit_interval=0.5), UNICAST3(xmit_interval=0.5)
     )
@@ -185,7 +185,7 @@ class Sender(Player):
         return again
 
 
-def test_we_repeat_what_a_java_receiver_missed() -> None:
+def test_we_repeat_missing_messages_of_a_java_receiver() -> None:
     player = Sender(
         "udp_retransmit", "A", 14.5, NAKACK2(xmit_interval=0.5), UNICAST3(xmit_interval=0.5)
     )

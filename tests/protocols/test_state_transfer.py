@@ -93,7 +93,9 @@ def test_the_digest_is_that_of_the_moment_between_two_handlers() -> None:
 
 
 @pytest.mark.parametrize("completed", [True, False])
-def test_the_state_contains_what_had_come_in_part_when_its_receiver_joined(completed: bool) -> None:
+def test_the_state_contains_messages_that_had_come_in_part_when_its_receiver_joined(
+    completed: bool,
+) -> None:
     """D joins in the middle of a large multicast of B: it never gets the beginning."""
     fake = stack(B, C, A, catch_up_timeout=2.0)
     fake.answers[SharedAttribute] = frozenset({(B, 1)})
@@ -223,7 +225,7 @@ def test_a_member_that_is_alone_does_not_ask() -> None:
     assert failed.provider is None and "nobody" in failed.problem
 
 
-def test_a_java_provider_is_not_told_what_we_have() -> None:
+def test_a_java_provider_does_not_get_our_digest() -> None:
     fake = stack(JAVA, A, connect=True)
     assert sent(fake) == [(JAVA, StateHeader(StateType.STATE_REQ))]
 
@@ -333,7 +335,7 @@ def test_a_state_waits_for_its_providers_own_multicasts() -> None:
     assert texts(fake) == []
 
 
-def test_a_member_that_keeps_copies_is_shown_what_a_state_contains() -> None:
+def test_a_protocol_that_keeps_copies_sees_a_states_messages() -> None:
     """Explored: all 7806. Also of who left meanwhile (all 9), and what comes after the state."""
     fake = stack(delivered=digest(A=0, B=5, C=1, D=3))
     fake.event_down(GetState(B, 5.0))
@@ -539,7 +541,7 @@ def test_the_request_is_an_item_of_the_stream_and_the_digest_of_that_point() -> 
     assert answer.headers[ID] == StateHeader(StateType.STATE_RSP, digest(B=3))
 
 
-def test_a_state_contains_what_the_one_that_was_given_to_its_provider_did() -> None:
+def test_a_state_contains_the_messages_of_its_providers_own_state() -> None:
     """Also what has not come to the provider itself yet."""
     fake = stack(connect=True, delivered=digest(B=3, C=1))
     fake.up(state(B, b"theirs", B=3, C=4))
@@ -552,7 +554,7 @@ def test_a_state_contains_what_the_one_that_was_given_to_its_provider_did() -> N
     assert sent(fake) == [(C, StateHeader(StateType.STATE_RSP, digest(B=3, C=4)))]
 
 
-def test_a_further_transfer_that_fails_leaves_covered_what_was() -> None:
+def test_a_failed_further_transfer_leaves_covered_numbers_covered() -> None:
     fake = stack(connect=True, delivered=digest(B=3, C=1))
     fake.up(state(B, b"theirs", B=3, C=4))
     fake.advance(2.1)
@@ -564,7 +566,7 @@ def test_a_further_transfer_that_fails_leaves_covered_what_was() -> None:
     assert texts(fake) == [b"c5"]
 
 
-def test_a_provider_first_gets_what_the_requester_has() -> None:
+def test_a_provider_waits_for_the_requesters_messages() -> None:
     fake = stack(delivered=digest(B=3, C=1))
     fake.up(message(B, StateType.STATE_REQ, None, digest(B=4, C=1)))
     assert fake.take_up_events() == []

@@ -139,7 +139,7 @@ def test_messages_without_reliability_pass_by() -> None:
     assert len(stack.take_up()) == 1
 
 
-def test_an_ack_is_cumulative_and_frees_what_it_covers() -> None:
+def test_an_ack_is_cumulative_and_frees_covered_messages() -> None:
     stack = fake()
     for _ in range(4):
         stack.down(Batch(B, [b"x"], {}))
@@ -448,7 +448,7 @@ def test_a_connection_in_use_stays() -> None:
     assert sent(stack, UnicastType.CLOSE) == []
 
 
-def test_a_connection_to_a_member_that_left_is_closed_with_what_was_not_acked() -> None:
+def test_a_connection_to_a_former_member_is_closed_with_its_unacked_messages() -> None:
     stack = sending(3)
     stack.event_down(members(2, A, C, old=View(ViewId(A, 1), (A, B, C))))
     assert count(stack, "unacked_dropped") == 3
@@ -569,7 +569,7 @@ def test_of_strangers_the_one_that_was_silent_for_longest_is_forgotten() -> None
     assert delivered == [[3], [], [2]]
 
 
-def test_somebody_outside_the_view_who_acks_nothing_is_given_up() -> None:
+def test_a_stranger_that_acks_nothing_is_given_up() -> None:
     stack = fake(max_retransmit_time=10.0)
     stack.down(Batch(D, [b"x"], {}))
     stack.down(Batch(B, [b"x"], {}))

@@ -141,7 +141,7 @@ def test_spilled_messages_are_read_back_and_their_file_is_emptied(tmp_path: Path
     held.close()
 
 
-def test_a_part_of_what_was_spilled_stays_in_the_file(tmp_path: Path) -> None:
+def test_a_part_of_a_spilled_run_stays_in_the_file(tmp_path: Path) -> None:
     """Read back into memory it was above the limit (a simulated drill found it)."""
     held = RelayBuffer(5, 1_000_000, 0.0, SpillFile(str(tmp_path), 1000))
     fill(held, A, 1, 5)

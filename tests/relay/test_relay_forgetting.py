@@ -219,7 +219,7 @@ def test_a_member_that_was_forgotten_too_soon_goes_on_where_it_was() -> None:
     net.at_rest()
 
 
-def test_a_joiner_learns_who_was_forgotten_and_where_they_were() -> None:
+def test_a_joiner_learns_forgotten_origins_and_their_numbers() -> None:
     net = forgotten_too_soon()
     origin = id_of(net, "O")
     net.join("J", "SFO")

@@ -34,7 +34,7 @@ def test_a_sender_that_left_a_site_that_relays_is_forgotten() -> None:
     assert naming(net, net.members["O"]) == []
 
 
-def test_a_member_that_never_sent_is_forgotten_also_by_those_who_are_not_relay() -> None:
+def test_a_member_that_never_sent_is_forgotten_by_all_members() -> None:
     """(relay 14)"""
     net = started()
     net.crash("O")
@@ -187,7 +187,7 @@ def first_site_comes(net: Net) -> None:
 
 
 @pytest.mark.parametrize("late", [False, True])
-def test_the_first_site_that_comes_gets_what_the_gone_have_sent(late: bool) -> None:
+def test_the_first_other_site_gets_messages_of_departed_members(late: bool) -> None:
     """Or hears that it is lost: until it comes they are remembered (relay 1, of one site)."""
     net = Net(NYC="RSMO", config={"max_age": 60.0})
     net.settle(3)

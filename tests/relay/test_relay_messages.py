@@ -116,7 +116,7 @@ def test_forwarded_messages_are_not_multicast_again() -> None:
     assert relay.relay.counters.duplicates_dropped == 2
 
 
-def test_a_relay_that_asks_again_is_told_again_what_is_acknowledged() -> None:
+def test_a_relay_that_asks_again_gets_the_acknowledgements_again() -> None:
     """Its own session is a new one, ours has stayed."""
     net = started()
     net.send("C", 3)
@@ -133,7 +133,7 @@ def test_a_relay_that_asks_again_is_told_again_what_is_acknowledged() -> None:
     net.at_rest()
 
 
-def test_of_a_run_that_reaches_back_only_what_is_new_is_delivered() -> None:
+def test_only_the_new_part_of_a_run_that_reaches_back_is_delivered() -> None:
     net = started()
     member, home = net.members["W"], net.members["E"]
     net.send("C", 3)
@@ -155,7 +155,7 @@ def test_of_a_run_that_reaches_back_only_what_is_new_is_delivered() -> None:
 
 
 @pytest.mark.parametrize(("wanted", "comes"), [("wq", [1]), ("qw", [2]), ("wqw", [1, 3])])
-def test_of_an_own_run_only_what_is_wanted_back_comes(wanted: str, comes: list[int]) -> None:
+def test_only_the_wanted_part_of_an_own_run_comes_back(wanted: str, comes: list[int]) -> None:
     """Messages of several sends came back as one run."""
     net = started()
     sender = net.members["C"]

@@ -75,7 +75,7 @@ def run(*payloads: bytes) -> Batch:
 # --- numbers
 
 
-def test_of_a_run_only_what_follows_without_a_gap_is_fresh() -> None:
+def test_only_the_part_of_a_run_without_a_gap_before_it_is_fresh() -> None:
     assert fresh_from(3, 4, 6) == 4
     assert fresh_from(3, 2, 6) == 4
     assert fresh_from(3, 1, 3) == 4, "nothing is fresh: the number after the run"
@@ -172,7 +172,7 @@ def test_a_member_that_stays_behind_gets_the_rest_again() -> None:
 # --- home
 
 
-def test_a_trim_says_what_all_sites_have_acknowledged_beyond_the_last() -> None:
+def test_a_trim_has_the_numbers_acknowledged_by_all_sites_since_the_last() -> None:
     trimming = Trimming()
     acknowledged = {ORIGIN: 5, bytes(M): 2}.__getitem__
     origins = [ORIGIN, bytes(M)]
@@ -250,7 +250,7 @@ def test_as_many_missing_as_present_may_be_the_site() -> None:
     assert departures.gone_for(ORIGIN, 100.0) and not departures.gone_for(ORIGIN, 101.0)
 
 
-def test_the_dead_are_not_missing_and_who_is_back_is_not_gone() -> None:
+def test_dead_members_are_not_missing_and_returned_ones_are_not_gone() -> None:
     out, roles = Recorded(R), roles_of(R, R, S, M)
     departures = Departures(out, roles, 100.0)
     old = roles.line
@@ -274,7 +274,7 @@ def keeping_of(
     return CopyKeeping(config, out, roles, state, buffer)
 
 
-def test_only_what_is_not_acknowledged_is_kept() -> None:
+def test_only_unacknowledged_runs_are_kept() -> None:
     out, state = Recorded(R), state_of()
     keeping = keeping_of(roles_of(R, R, S), state, out)
     state.trim_to(ORIGIN, 2)
@@ -441,7 +441,7 @@ def test_nothing_is_kept_of_an_origin_of_another_site_that_is_forgotten() -> Non
     assert session.owes_have == {stays: None}
 
 
-def test_acknowledged_is_what_all_relays_of_all_sites_have() -> None:
+def test_a_number_is_acknowledged_when_all_relays_of_all_sites_have_it() -> None:
     sessions = Sessions()
     for session in (
         session_of(R, "SFO", O=5),
@@ -472,7 +472,7 @@ def test_messages_up_to_the_former_end_count_as_replay() -> None:
 # --- site
 
 
-def test_a_report_says_what_changed() -> None:
+def test_a_report_has_the_changes() -> None:
     reporting = Reporting(3)
     assert not reporting.progress(2) and reporting.progress(1)
     reporting.reset()

@@ -40,7 +40,7 @@ def test_r1_delivery_at_home_does_not_wait_for_the_wan() -> None:
 
 
 @pytest.mark.seed("R2")
-def test_r2_what_the_other_site_lacks_is_known_by_sender() -> None:
+def test_r2_the_other_sites_missing_messages_are_known_by_sender() -> None:
     net = started()
     net.send("C", 4)
     net.settle(2)
@@ -85,7 +85,7 @@ def test_r3_only_the_primary_relays_until_another_is_promoted() -> None:
 
 
 @pytest.mark.seed("R3")
-def test_r3_all_sites_relay_when_that_is_what_the_settings_say() -> None:
+def test_r3_all_sites_relay_if_the_settings_say_so() -> None:
     net = started(primary="all")
     net.send("U", 2)
     net.send("C", 2)
@@ -108,9 +108,7 @@ def test_the_primary_defaults_to_the_first_site() -> None:
 
 
 @pytest.mark.seed("R4")
-def test_r4_what_goes_over_the_bridge_is_data_or_control_never_an_answer_of_an_application() -> (
-    None
-):
+def test_r4_only_data_and_control_records_cross_the_bridge_never_an_answer() -> None:
     net = started()
     net.send("C")
     net.settle(2)
@@ -327,7 +325,7 @@ def test_r16_blocking_ends_with_a_view_until_told_again() -> None:
 
 
 @pytest.mark.seed("R16")
-def test_r16_what_was_said_in_the_view_before_is_taken_back() -> None:
+def test_r16_orders_of_the_view_before_are_taken_back() -> None:
     """It came after the view, in which fewer members may use up what is left (relay 1823)."""
     net = started(overflow="block", max_messages=100, block_credits=1_000_000, max_bytes=10_000_000)
     net.cut_wan("SFO")

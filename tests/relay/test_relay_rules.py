@@ -55,9 +55,7 @@ def test_a_member_that_is_no_longer_in_line_keeps_its_copies() -> None:
 
 @pytest.mark.parametrize("marked", [True, False])
 @pytest.mark.parametrize(("name", "other"), [("R", "S"), ("S", "R")])
-def test_a_holder_fetches_the_copies_of_what_a_state_contained(
-    name: str, other: str, marked: bool
-) -> None:
+def test_a_holder_fetches_copies_of_a_states_messages(name: str, other: str, marked: bool) -> None:
     """STATE_TRANSFER does not hand up what is in the state (all 20045)."""
     net = started(buffering_members=2)
     holder, provider, origin = (net.members[n] for n in (name, "M", "O"))
@@ -87,7 +85,7 @@ def test_a_holder_fetches_the_copies_of_what_a_state_contained(
 
 
 @pytest.mark.parametrize("when", ["delivered", "stable"])
-def test_a_holder_keeps_what_a_state_contained(when: str) -> None:
+def test_a_holder_keeps_a_states_messages(when: str) -> None:
     """R dies before the standby could collect from it; M is no holder (all 7806)."""
     net = started(buffering_members=2, relay_when=when)
     holder, origin = net.members["S"], net.members["O"]
@@ -223,7 +221,7 @@ def test_a_trim_is_repeated_after_a_merge() -> None:
     net.at_rest()
 
 
-def test_a_relay_begins_with_what_the_slowest_member_has() -> None:
+def test_a_relay_begins_with_the_numbers_of_the_slowest_member() -> None:
     """Z has 1 and T has not. T gets it at once, not only when Z finds out that it stays behind."""
     net = started()
     net.partition("SFO", "YZ", "T")
@@ -400,7 +398,7 @@ def test_after_a_merge_everybody_lives_in_the_same_epoch() -> None:
     assert got(net, "T", "R", "O") == [[1, 2], [1, 2]]
 
 
-def test_copies_of_who_has_not_heard_that_its_site_relays_no_more_are_nobodys() -> None:
+def test_copies_of_a_member_that_missed_the_end_of_relaying_are_not_taken() -> None:
     """O's half relays still, as far as it knows; the other one has heard of the promotion (all 1830)."""
     net = started(primary="NYC", buffering_members=2)
     net.partition("NYC", "RSM", "O")
@@ -476,7 +474,7 @@ def test_only_acknowledgements_of_all_relays_of_a_site_count() -> None:
     assert bridge.sessions.acknowledged(["SFO"], origin) == 3
 
 
-def test_a_member_that_is_no_longer_relay_remembers_nothing_of_what_it_multicast() -> None:
+def test_a_former_relay_forgets_its_multicasts() -> None:
     """It would name members of other sites that are forgotten, for as long as it lives."""
     net = started()
     net.partition("SFO", "Y", "ZT")

@@ -39,7 +39,7 @@ def test_t1_nobody_takes_a_late_packet_of_the_departed() -> None:
     net.at_rest()
 
 
-def test_t2_what_one_survivor_has_all_have_through_two_view_changes() -> None:
+def test_t2_a_message_of_one_survivor_reaches_all_through_two_view_changes() -> None:
     net = started(nyc="RSMNO")
     net.hold("bridge")
     net.hold("mc", src="O")
@@ -116,7 +116,7 @@ def test_t5_a_relay_crash_at_the_other_site_loses_nothing_on_the_way() -> None:
     net.at_rest()
 
 
-def test_t6_a_relay_multicasts_what_it_has_and_others_lack() -> None:
+def test_t6_a_relay_multicasts_its_messages_that_others_lack() -> None:
     net = started()
     net.partition("SFO", "YZ", "T")
     net.hold("bview", dst="T")
@@ -190,7 +190,7 @@ def test_t9_nothing_is_acknowledged_that_a_joiner_lacks() -> None:
     net.at_rest()
 
 
-def test_a_joiner_that_nobody_tells_where_to_begin_gets_what_is_not_acknowledged() -> None:
+def test_a_joiner_without_a_beginning_gets_all_unacknowledged_messages() -> None:
     net = started(sfo="YT")
     net.send("O", 2)
     net.settle(2)
@@ -239,7 +239,7 @@ def test_t10_a_report_of_an_older_view_is_ignored() -> None:
 
 @pytest.mark.seed("R11")
 @pytest.mark.seed("R14")
-def test_t11_what_arrives_between_flush_and_view_is_relayed_by_the_successor() -> None:
+def test_t11_messages_between_flush_and_view_are_relayed_by_the_successor() -> None:
     net = started()
     net.send("O", 4)
     net.deliver("mc")
@@ -261,7 +261,7 @@ def test_t11_what_arrives_between_flush_and_view_is_relayed_by_the_successor() -
     net.at_rest()
 
 
-def test_t12_what_a_former_relay_had_sent_is_not_read_any_more() -> None:
+def test_t12_messages_of_a_former_relay_are_not_read_any_more() -> None:
     net = started()
     net.hold("bridge", dst="Y", src="R")
     net.send("O")
@@ -306,7 +306,7 @@ def test_t13_a_late_trim_and_a_take_over_replay_nothing(reach: int, collecting: 
     net.at_rest()
 
 
-def test_a_relay_keeps_no_number_of_who_is_forgotten() -> None:
+def test_a_relay_keeps_no_number_of_forgotten_origins() -> None:
     net = started()
     net.send("O")
     net.settle(2)

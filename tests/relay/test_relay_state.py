@@ -30,7 +30,7 @@ from jgroups_py.values.events import (
 from jgroups_py.values.view import View, ViewId
 
 
-def test_a_state_that_is_older_than_what_was_delivered_sets_the_digests_back() -> None:
+def test_a_state_older_than_deliveries_sets_the_digests_back() -> None:
     """What the state lacks must come again."""
     net = started()
     net.send("C", 3)
@@ -250,7 +250,7 @@ def test_a_member_that_was_to_wait_goes_on_when_that_was_said_while_a_state_was_
     assert not member.keeping.blocked
 
 
-def test_a_member_that_joins_while_the_wan_is_cut_keeps_what_the_other_site_lacks() -> None:
+def test_a_member_that_joins_while_the_wan_is_cut_keeps_the_other_sites_missing_messages() -> None:
     net = started(nyc="ED", sfo="TS", buffering_members=2)
     net.cut_wan("SFO")
     net.settle(5)

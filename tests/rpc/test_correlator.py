@@ -41,7 +41,7 @@ def test_calls_to_each_member_count_for_themselves() -> None:
     assert [c.call_many([A, B]).id for _ in range(2)] == [GROUP_IDS, GROUP_IDS + 1]
 
 
-def test_a_run_of_replies_finds_its_calls_and_wakes_who_waits() -> None:
+def test_a_run_of_replies_finds_its_calls_and_wakes_their_callers() -> None:
     c, counters = correlator()
     calls = [c.call_one(A) for _ in range(3)]
     woken: list[int] = []
@@ -152,7 +152,7 @@ def test_one_reply_larger_than_replies_max_still_arrives() -> None:
     assert taken(c, one)[0][1] is OutcomeKind.VALUE
 
 
-def test_the_end_loses_what_is_under_way() -> None:
+def test_the_end_loses_calls_under_way() -> None:
     c, _ = correlator()
     one, many = c.call_one(A), c.call_many([A, B])
     answer(c, B, many.id, b"x")

@@ -158,7 +158,7 @@ def test_requests_of_java_are_read_and_ours_are_the_same_bytes() -> None:
     assert any("Exception" in name for name, _ in seen), seen
 
 
-def test_our_exception_is_what_java_writes_but_for_the_stack() -> None:
+def test_our_exception_is_javas_without_the_stack() -> None:
     vectors = json.loads((VECTORS / "objects.json").read_text())
     golden = next(v for v in vectors if v["name"] == "serializable_runtime_exception_buffer")
     theirs = bytes.fromhex(golden["fields"]["value"]["value"]["b"])

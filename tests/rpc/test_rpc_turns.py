@@ -248,7 +248,7 @@ async def test_more_calls_than_a_turn_takes_are_left_to_the_reading_task(
             assert sorted(target.seen) == [0, 1, 2, 3, 4, 5]
 
 
-async def test_methods_see_the_context_of_who_opened_the_rpc(
+async def test_methods_see_the_context_of_the_rpcs_opener(
     open_sim: Open, autojump_clock: Any
 ) -> None:
     async with open_sim(name="A") as a, open_sim(name="B") as b, open_rpc(a) as rpc:
@@ -363,7 +363,7 @@ async def test_calls_of_the_step_that_ends_the_channel_do_not_run(
         assert target.seen == []
 
 
-async def test_a_caller_is_refused_what_its_fetched_state_contains(
+async def test_a_call_that_a_fetched_state_contains_is_refused(
     open_sim: Open, autojump_clock: Any
 ) -> None:
     """As above, for the caller: it hears that the call did not run there."""

@@ -94,7 +94,7 @@ def test_a_group_with_loss_splits_and_crashes_comes_together(tmp_path: Path, see
         assert len({asym(m)._current.version for m in cluster.living}) == 1  # type: ignore[union-attr]
 
 
-def test_a_member_that_has_left_reads_nothing_of_what_follows(tmp_path: Path) -> None:
+def test_a_former_member_reads_no_later_messages(tmp_path: Path) -> None:
     """All packets are captured. The keys that the former member had decrypt none of the later payloads."""
     packets: list[bytes] = []
 

@@ -62,7 +62,7 @@ def test_a_message_before_its_key_waits_for_the_view() -> None:
     assert group[B].take_down() == []
 
 
-def test_a_member_that_lacks_a_key_asks_who_used_it() -> None:
+def test_a_member_that_lacks_a_key_asks_its_user() -> None:
     group = three()
     missed(group)
     group[B].advance(ASK_AFTER)
@@ -83,7 +83,7 @@ def test_a_stranger_that_asks_for_the_key_gets_none() -> None:
     assert group[A].take_down() == [] and counters(group[A]) == {"turned_away_stray_keys": 1}
 
 
-def test_the_coordinator_gives_the_key_to_who_uses_an_earlier_one_but_not_at_once() -> None:
+def test_the_coordinator_gives_the_key_to_users_of_an_earlier_one_but_not_at_once() -> None:
     group = three()
     missed(group)
     group.protocol(B)._awaiting.clear()

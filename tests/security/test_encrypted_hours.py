@@ -99,7 +99,7 @@ def encrypted_payloads(packets: list[bytes]) -> Iterator[tuple[bytes | None, byt
 
 
 @pytest.mark.parametrize("seconds", LENGTHS)
-def test_with_asym_encrypt_nothing_is_lost_and_who_has_left_reads_nothing(
+def test_with_asym_encrypt_nothing_is_lost_and_former_members_read_nothing(
     tmp_path: Path, seconds: float
 ) -> None:
     churn, read = asym_churn(tmp_path, seconds)
@@ -112,13 +112,13 @@ def test_with_asym_encrypt_nothing_is_lost_and_who_has_left_reads_nothing(
     assert len({sent.key for sent in churn.sent}) > 0.9 * left, "each departure brings a key"
 
 
-def test_without_a_new_key_who_has_left_goes_on_reading(tmp_path: Path) -> None:
+def test_without_a_new_key_former_members_go_on_reading(tmp_path: Path) -> None:
     """The recording, the keys and the reading are such that a leak is seen."""
     _, read = asym_churn(tmp_path, 60, change="false")
     assert len(read.stolen) > 50
 
 
-def test_what_one_member_does_not_get_is_seen_as_lost(tmp_path: Path) -> None:
+def test_a_message_that_one_member_misses_counts_as_lost(tmp_path: Path) -> None:
     churn, _ = asym_churn(tmp_path, 20)
     first = churn.lives[-1].got
     got = next(got for got in first.values() if len(got) > 4)
@@ -223,7 +223,7 @@ def opened_with(key: RingKey, packets: list[bytes]) -> Iterator[bytes]:
 
 
 @pytest.mark.parametrize("seconds", LENGTHS)
-def test_with_seal_nothing_is_lost_and_who_has_left_reads_nothing(
+def test_with_seal_nothing_is_lost_and_former_members_read_nothing(
     tmp_path: Path, seconds: float
 ) -> None:
     churn, read = seal_churn(tmp_path, seconds)
@@ -236,7 +236,7 @@ def test_with_seal_nothing_is_lost_and_who_has_left_reads_nothing(
     assert len({sent.key for sent in churn.sent}) >= left
 
 
-def test_without_rotation_who_has_left_goes_on_reading(tmp_path: Path) -> None:
+def test_without_rotation_former_members_go_on_reading(tmp_path: Path) -> None:
     """The recording, the keys and the reading are such that a leak is seen."""
     _, read = seal_churn(tmp_path, 60, rotate=False)
     assert len(read.stolen) > 50

@@ -28,7 +28,7 @@ def test_nothing_of_a_flood_comes_in_and_nothing_grows(
         assert result.refused.total() > 0.95 * packets
 
 
-def test_what_comes_in_all_the_same_is_seen(tmp_path: Path) -> None:
+def test_packets_that_come_in_all_the_same_are_seen(tmp_path: Path) -> None:
     flood = Flood(tmp_path, KINDS[0], 3)
     flood._members[1].send(b"forged")
     result = flood.run(400)

@@ -32,7 +32,7 @@ def secrets(seed: int) -> random.Random:
 
 @EVERY_PADDING
 @pytest.mark.parametrize("size", [16, 24, 32])
-def test_the_owner_decrypts_what_was_encrypted_for_it(digest: str, size: int) -> None:
+def test_the_owner_decrypts_its_messages(digest: str, size: int) -> None:
     pair = KeyPair(PRIVATE, digest)
     key = bytes(range(size))
     for seed in range(50):  # random bytes of 0 must not end the filler

@@ -462,7 +462,7 @@ def test_a_window_survives_a_change_of_keys() -> None:
 # --- the tables alone
 
 
-def test_a_window_is_what_a_set_of_counters_says() -> None:
+def test_a_window_equals_a_set_of_counters() -> None:
     """Against a model: any order, repetitions, jumps."""
     rng = random.Random(1)
     for _ in range(50):

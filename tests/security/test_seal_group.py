@@ -204,7 +204,7 @@ def test_a_group_changes_its_key_as_it_runs_and_loses_nothing(tmp_path: Path, st
     assert one.writer not in last.keys
 
 
-def test_a_key_that_is_dropped_shuts_out_who_has_no_other(tmp_path: Path) -> None:
+def test_a_dropped_key_shuts_out_members_without_another(tmp_path: Path) -> None:
     world = World(8)
     a, b, c = group(world, "ABC", sealed(tmp_path, "tcp.xml"))
     two = ring_of(2)

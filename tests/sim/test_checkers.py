@@ -126,7 +126,7 @@ def test_messages_multicast_in_views_without_a_member_may_be_lost_to_it(
     assert stage.checks == ["gap"]
 
 
-def test_survivors_differ_in_what_one_who_stays_sent(stage: Stage) -> None:
+def test_survivors_differ_in_a_staying_members_messages(stage: Stage) -> None:
     one, two = stage.sends("A", 2)
     stage.gets("A", "A", one, two)
     stage.gets("B", "A", one)
@@ -229,7 +229,7 @@ def test_stream_names_the_sender_and_reaches_whom_it_is_for(stage: Stage) -> Non
     assert stage.checks == ["stream", "stream"]
 
 
-def test_a_state_contains_what_its_receiver_has_sent(stage: Stage) -> None:
+def test_a_state_contains_its_receivers_messages(stage: Stage) -> None:
     one, two = stage.sends("A", 2)
     stage.gets("B", "A", one)
     state = stage.checker.messages.state_of(stage.members["B"])
@@ -239,7 +239,7 @@ def test_a_state_contains_what_its_receiver_has_sent(stage: Stage) -> None:
     assert msgspec.msgpack.decode(state) == [[b"\1" * 16, 1, False, []]]
 
 
-def test_a_state_lacks_what_a_merge_has_lost(stage: Stage) -> None:
+def test_a_state_lacks_messages_that_a_merge_has_lost(stage: Stage) -> None:
     """What one side of a partition sent is not sent again to the other one when they merge."""
     one, two, three = stage.sends("A", 3)
     stage.gets("A", "A", one, two)

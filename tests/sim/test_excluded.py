@@ -220,7 +220,7 @@ def test_unicasts_are_not_lost() -> None:
     group.finish()
 
 
-def test_an_expelled_member_without_merging_ends_with_what_may_be_lost() -> None:
+def test_an_expelled_member_without_merging_ends_with_its_possible_losses() -> None:
     group = Group("ABC", QUICK | {"GMS.excluded": "expel"})
     c = group.members[2]
     c.pause()

@@ -211,7 +211,7 @@ def test_a_host_that_comes_back_proves_the_death_of_its_former_member(victim: in
     assert world.views_agree(present)
 
 
-def test_a_connection_on_which_nobody_says_who_it_is_is_closed() -> None:
+def test_a_connection_without_an_address_is_closed() -> None:
     """Its other side may have gone in silence: no end of it would ever come."""
     world = World()
     members = group(world, "ABCD")

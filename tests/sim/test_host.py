@@ -155,7 +155,7 @@ def test_a_cut_holds_a_stream_back_until_it_heals() -> None:
     assert pb.seen == [Received(theirs, b"1"), Received(theirs, b"2"), Closed(theirs, False)]
 
 
-def test_a_reset_ends_a_connection_at_both_ends_with_what_is_under_way() -> None:
+def test_a_reset_ends_a_connection_at_both_ends_with_all_bytes_under_way() -> None:
     world = World(1)
     a, pa, b, pb, mine, theirs = tcp_pair(world)
     put(a, pa, Write(mine, b"lost"))
@@ -248,7 +248,7 @@ def test_loss_and_duplicates_come_at_their_rates() -> None:
     assert 1600 < len(nodes["B"][1].seen) < 1920  # 2000 * 0.8 * 1.1 = 1760
 
 
-def test_a_paused_host_gets_what_its_buffers_held() -> None:
+def test_a_paused_host_gets_its_buffered_input() -> None:
     world = World(1)
     nodes = udp_sites(world)
     host, protocol, _ = nodes["A"]

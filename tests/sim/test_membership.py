@@ -218,7 +218,7 @@ class Run:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_survivors_agree_on_the_messages_of_those_who_departed(seed: int) -> None:
+def test_survivors_agree_on_the_messages_of_departed_members(seed: int) -> None:
     run = Run(seed, partitions=False)
     run.run()
     run.check()

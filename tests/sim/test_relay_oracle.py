@@ -277,7 +277,7 @@ def test_a_member_that_is_cut_off_for_good_counts_as_gone() -> None:
 
 
 @pytest.mark.parametrize("founds", [True, False])
-def test_a_member_that_is_beside_a_group_that_began_anew_may_lack_what_that_acknowledged(
+def test_a_member_beside_a_group_that_began_anew_may_lack_its_acknowledged_messages(
     founds: bool,
 ) -> None:
     """It was paused, and who was started again did not find it (all 3256)."""
@@ -322,7 +322,7 @@ def given_up(cut_off_wait: str) -> tuple[Any, Any, Any]:
     return oracle, *oracle.sites.values()  # type: ignore[return-value]
 
 
-def test_a_member_that_begins_a_site_anew_lacks_what_the_one_before_had() -> None:
+def test_a_member_that_begins_a_site_anew_lacks_its_predecessors_messages() -> None:
     """Which was leaving then, so that it does not count as beside (all 5482)."""
     oracle, home, away = given_up("90s")
     last, fresh = away.members
@@ -368,7 +368,7 @@ def test_losses_that_all_holders_took_along_are_excused_where_the_survivors_neve
     assert bool(list(oracle.given_up())) == (fallen <= 1)
 
 
-def test_a_member_that_begins_blindly_begins_behind_what_was_trimmed() -> None:
+def test_a_member_that_begins_blindly_begins_behind_the_trim() -> None:
     """All who could have told it where to begin were gone (all 8534)."""
     oracle, home, away = given_up("90s")
     joiner, origin = away.members[1], oracle._origins[home.members[0].raw]

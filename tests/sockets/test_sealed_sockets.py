@@ -132,7 +132,7 @@ async def pair(folder: Path, port: int) -> AsyncIterator[Pair]:
             nursery.cancel_scope.cancel()
 
 
-async def test_what_a_stranger_recorded_altered_or_made_up_is_turned_away_by_its_cause(
+async def test_recorded_altered_and_forged_packets_of_a_stranger_are_turned_away_by_cause(
     tmp_path: Path, port: int, multicast: MulticastProbe
 ) -> None:
     async with pair(tmp_path, port) as two:

@@ -469,7 +469,7 @@ def test_errors_are_one_line(
     assert 'use mode("append")' in said_by(save.mode("overwrite").save)
 
 
-def test_a_trimmed_log_says_what_to_do(spark: Any, cache: Cache, tmp_path: Path) -> None:
+def test_the_error_of_a_trimmed_log_has_advice(spark: Any, cache: Cache, tmp_path: Path) -> None:
     from jgroups_py.export import ExportLimits
 
     with blocking.open_export(cache, token=TOKEN, limits=ExportLimits(log_changes=5)) as port:

@@ -145,7 +145,7 @@ def test_load_snapshot_and_follow_go_on_while_a_member_goes(
     assert state == now
 
 
-def test_reconcile_finds_what_was_planted_and_mends_it(
+def test_reconcile_finds_planted_differences_and_mends_them(
     spark: Any, token_file: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     one, other = Member("A", MemoryNetwork()), Member("X", MemoryNetwork())

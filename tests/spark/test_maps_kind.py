@@ -185,7 +185,7 @@ def test_removals_that_were_forgotten_end_a_stream_with_a_word(
     assert "removals were forgotten before they were read" in line and "snapshot" in line
 
 
-def test_what_cannot_be_read_is_told_in_one_line(
+def test_an_unreadable_map_is_reported_in_one_line(
     spark: Any, fx: blocking.Map[str, Any], read: Callable[..., Any], tmp_path: Path
 ) -> None:
     told = {

@@ -143,7 +143,7 @@ def test_a_connection_that_a_door_turns_away_reaches_no_protocol() -> None:
     assert a.heard == [] and a.machine.unrouted == 1 and a.stack.ports.keys() == {a.udp, a.tcp}
 
 
-def test_a_stack_that_closes_closes_what_its_door_holds() -> None:
+def test_a_closing_stack_closes_connections_that_its_door_holds() -> None:
     a = house(Turning())
     a.machine.handle([Accepted(a.tcp, -1, PEER), Accepted(a.tcp, -2, PEER)], 1.0)
     a.machine.handle([Received(-2, b"open sesame")], 1.0)

@@ -76,7 +76,7 @@ def test_a_users_header_may_be_frozen() -> None:
         Mine(1).value = 2  # type: ignore[misc]
 
 
-def test_what_checks_its_fields_cannot_be_light() -> None:
+def test_a_class_that_checks_its_fields_cannot_be_light() -> None:
     @dataclass(frozen=True, slots=True)
     class Checked:
         x: int

@@ -80,5 +80,5 @@ def test_a_class_name_has_one_meaning() -> None:
     )
 
 
-def test_the_list_names_only_what_is_shared() -> None:
+def test_the_list_names_only_shared_classes() -> None:
     assert sorted(set(MEANT) - set(shared())) == []

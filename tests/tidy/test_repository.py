@@ -100,7 +100,7 @@ def test_importing_a_folder_by_its_short_name_is_refused(folder: str) -> None:
         "jgroups_py.testing.strategies",
     ],
 )
-def test_all_names_what_is_public_and_nothing_that_is_not_there(module: str) -> None:
+def test_all_names_the_public_names_that_exist(module: str) -> None:
     loaded = importlib.import_module(module)
     assert loaded.__all__ and len(set(loaded.__all__)) == len(loaded.__all__)
     for name in loaded.__all__:
@@ -114,7 +114,7 @@ def test_all_names_what_is_public_and_nothing_that_is_not_there(module: str) -> 
         assert bound - {"annotations"} <= set(loaded.__all__)
 
 
-def test_every_folder_of_modules_says_what_it_may_import() -> None:
+def test_every_folder_of_modules_names_its_allowed_imports() -> None:
     rooms = [file for file in python_files() if file.name == "__init__.py"]
     silent = [
         file
@@ -149,7 +149,7 @@ def test_no_file_is_long_without_a_reason() -> None:
     assert {name for name, lines in lengths.items() if lines > LONGEST_FILE} <= set(LONGER)
 
 
-def test_every_attribute_of_a_protocol_says_what_it_is() -> None:
+def test_every_attribute_of_a_protocol_has_a_meaning() -> None:
     """A field of a class of settings has a docstring directly below it."""
     silent = []
     for file in sorted((ROOT / "protocols").rglob("*.py")):

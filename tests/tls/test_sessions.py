@@ -207,7 +207,7 @@ def test_noise_raises_one_kind_of_error(good: Credentials) -> None:
             assert not server.established
 
 
-def test_only_who_is_asked_needs_a_certificate(authority: CertificateAuthority) -> None:
+def test_only_a_client_that_is_asked_needs_a_certificate(authority: CertificateAuthority) -> None:
     for client_auth in ("WANT", "NONE"):
         b = load(replace(authority.settings("b"), client_auth=client_auth))
         context = ssl.create_default_context(cafile=authority.ca)

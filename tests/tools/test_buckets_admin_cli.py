@@ -122,7 +122,7 @@ def node(monkeypatch: pytest.MonkeyPatch) -> FakeNode:
     return fake
 
 
-def test_top_shows_where_buckets_are_and_what_is_missing(
+def test_top_shows_the_places_of_buckets_and_missing_copies(
     file: str, node: FakeNode, run: Any
 ) -> None:
     once = ("top", file, "--once", "--interval", "1ms")

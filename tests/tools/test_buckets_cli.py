@@ -23,7 +23,7 @@ def file(deployment: Any) -> str:
     return str(deployment(SEATS))
 
 
-def test_validate_says_what_is_wrong_and_what_to_know(file: str, run: Any) -> None:
+def test_validate_reports_mistakes_and_notes(file: str, run: Any) -> None:
     assert run("validate", "--strict", file) == (
         0,
         f"{file}: 9 buckets on 3 nodes can be placed\n",

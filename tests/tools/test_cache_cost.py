@@ -45,7 +45,7 @@ async def test_a_write_costs_the_same_and_memory_is_b_plus_1_x(
 
 
 @pytest.mark.seed("B4")
-async def test_low_stickiness_shows_what_gravitation_costs(autojump_clock: Any) -> None:
+async def test_low_stickiness_shows_the_cost_of_gravitation(autojump_clock: Any) -> None:
     """Requests at home cost b + b messages a write; each that goes astray at least a search of all."""
     found = []
     for part in (1.0, 0.5):

@@ -125,7 +125,7 @@ def test_another_version_is_the_reason(tmp_path: Path) -> None:
     assert "packets of version 5.6.0 come here, and this member speaks 5.5" in found.text
 
 
-def test_with_tcp_somebody_who_listens_and_does_not_answer_is_a_reason(tmp_path: Path) -> None:
+def test_with_tcp_a_silent_listener_is_a_reason(tmp_path: Path) -> None:
     stack = STACK.format(transport=TCP, door="")
     at = ("127.0.0.1[7800]",)
     found = diagnose(tmp_path, stack, stack, cluster="Shop", listening=at)

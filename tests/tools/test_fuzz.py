@@ -285,7 +285,7 @@ def test_each_target_begins_with_what_it_takes(target: FuzzTarget) -> None:
     assert taken * 2 >= len(list(target.seeds())) > 0
 
 
-def test_a_spy_reads_what_a_reader_reads() -> None:
+def test_a_spy_reads_like_a_reader() -> None:
     target = next(t for t in DECODERS if t.name == "kind:packet")
     for data in list(target.seeds())[:20]:
         read = KINDS["packet"][0]

@@ -50,7 +50,7 @@ def test_show_tells_ids_ages_and_which_key_writes_and_no_key(
     assert [entry["id"] for entry in told["keys"]] == [key.id.hex() for key in ring.keys]
 
 
-def test_rotate_without_a_new_key_says_what_to_do(
+def test_rotate_without_a_new_key_gives_advice(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = str(tmp_path / "ring.keys")

@@ -95,7 +95,7 @@ def test_an_unknown_number_stops_the_run(checkout: Path) -> None:
     assert done.returncode != 0 and "no requirement 'R99'" in done.stdout + done.stderr
 
 
-def test_the_list_for_people_says_what_is_open(
+def test_the_list_for_people_names_open_requirements(
     checkout: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(checkout)

@@ -48,7 +48,7 @@ def test_a_violation_is_exit_code_1_and_says_how_to_replay_it(
     assert cli.run(["simulate", "--replay", "build/simulate/2.json"]) == 1
 
 
-def test_a_replay_tells_what_happened(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_a_replay_shows_the_events(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert run("--replay", "2") == 0
     told = capsys.readouterr()
     assert "the core is repaired" in told.err

@@ -33,7 +33,7 @@ def _run_installed(missing: str, *args: str) -> subprocess.CompletedProcess[str]
 
 
 @pytest.mark.parametrize("missing", ["click", "rich", "jinja2"])
-def test_a_plain_installation_says_in_one_line_what_to_install(missing: str) -> None:
+def test_a_plain_installation_names_the_extra_in_one_line(missing: str) -> None:
     done = _run_installed(missing, "drill", "nyc-sfo")
     assert done.returncode == 2
     assert done.stdout == ""

@@ -32,7 +32,7 @@ def test_it_returns_and_raises_as_without() -> None:
         divide(6, by=0)
 
 
-def test_a_signal_reaches_only_who_waits() -> None:
+def test_a_signal_reaches_only_the_waiting_thread() -> None:
     """The thread goes on until it is told, and to its end; ``stop`` is called until then."""
     seen: list[str] = []
 

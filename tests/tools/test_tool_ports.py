@@ -41,7 +41,7 @@ def test_blocks_of_one_process_lie_apart() -> None:
 
 
 @pytest.mark.sockets
-def test_another_process_does_not_choose_what_this_one_holds(
+def test_two_processes_do_not_choose_the_same_ports(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Though no port of it is bound yet. A block of two slots is held in both."""

@@ -180,7 +180,7 @@ def test_the_port_of_fd_sock2_has_the_same_limits() -> None:
     assert count(stack, "turned_away_stranger", "FD_SOCK2") == 98
 
 
-def test_a_router_keeps_those_who_registered_and_lets_silent_ones_go() -> None:
+def test_a_router_keeps_registered_clients_and_closes_silent_ones() -> None:
     router = GossipRouter(max_connections=6, max_connections_per_host=4, max_silent=3)
     stack = FakeStack(router)
     stack.event_down(Connect("router"))

@@ -207,7 +207,7 @@ def test_somebody_else_behind_a_port_is_passed_over() -> None:
 # --- others
 
 
-def test_a_connecting_member_is_told_who_we_are() -> None:
+def test_a_connecting_member_gets_our_address() -> None:
     stack = opened()
     install(stack, C, A, B)
     stack.take_outgoing()
@@ -276,7 +276,7 @@ def test_a_suspicion_of_others_goes_up() -> None:
 
 
 @pytest.mark.parametrize("kind", [FdType.SUSPECT, FdType.UNSUSPECT])
-def test_what_a_stranger_says_of_members_is_turned_away(kind: FdType) -> None:
+def test_a_strangers_reports_of_members_are_turned_away(kind: FdType) -> None:
     stack = opened()
     install(stack, C, A, B)
     said_by(stack, C, FdHeader(FdType.SUSPECT, (B,)))

@@ -121,7 +121,7 @@ def test_a_joiner_behind_address_translation_is_answered_over_its_own_connection
     assert refused(stack) == 0
 
 
-def test_who_tells_its_own_host_is_connected_to() -> None:
+def test_a_place_on_the_reporters_own_host_is_connected_to() -> None:
     stack = opened()
     other_port = IpAddress("10.0.0.4", 7900)
     accept(stack, -1, AT_X, "10.0.0.4")
@@ -140,7 +140,7 @@ def test_hearsay_takes_the_place_of_nothing_that_is_believed() -> None:
     assert [out.handle for out in outs if isinstance(out, Written)] == [-1]
 
 
-def test_what_a_member_tells_is_believed() -> None:
+def test_a_members_report_is_believed() -> None:
     stack = opened()
     accept(stack, -1, AT_X, "10.0.0.4")
     request(stack, -1, X, (X, AT_X))
@@ -150,14 +150,14 @@ def test_what_a_member_tells_is_believed() -> None:
     assert ELSEWHERE in asked(stack)
 
 
-def test_a_joiner_believes_who_answers() -> None:
+def test_a_joiner_believes_answers() -> None:
     stack = opened(joined=False)
     accept(stack, -1, AT_X, "10.0.0.4")
     say(stack, -1, said(PingType.GET_MBRS_RSP, X, (C, ELSEWHERE)))
     assert asked(stack) == [ELSEWHERE]
 
 
-def test_who_comes_into_the_view_is_connected_to() -> None:
+def test_a_new_member_of_the_view_is_connected_to() -> None:
     stack = opened()
     accept(stack, -1, AT_X, "10.0.0.4")
     request(stack, -1, X, (C, ELSEWHERE))

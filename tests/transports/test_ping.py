@@ -69,7 +69,7 @@ def asked(stack: FakeStack) -> list[PingData]:
     return decode_whole(read_ping_data_list, batch.payloads[0])
 
 
-def test_a_request_says_who_and_where_we_are() -> None:
+def test_a_request_has_our_name_and_place() -> None:
     stack = ready()
     stack.event_down(FIND)
     (batch,) = stack.take_down()
@@ -364,7 +364,7 @@ def test_later_searches_do_not_look_around() -> None:
     assert stack.take_down_events(LookAround) == []
 
 
-def test_who_has_answered_is_found_though_nobody_listens_any_more() -> None:
+def test_a_member_that_answered_is_found_though_it_listens_no_more() -> None:
     stack = ready()
     stack.event_down(FIND)
     stack.up(response(PingData(B, 0, "B", AT_B)))

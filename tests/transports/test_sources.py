@@ -130,7 +130,7 @@ def test_another_member_may_repeat_a_members_message() -> None:
     assert heard(stack, B, AT_C)
 
 
-def test_who_is_not_in_the_view_is_heard_from_anywhere() -> None:
+def test_a_stranger_is_heard_from_anywhere() -> None:
     stack = with_b()
     assert heard(stack, D, ELSEWHERE)
     install(stack, A, number=2)

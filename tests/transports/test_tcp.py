@@ -413,7 +413,7 @@ def test_half_sent_frames_of_all_peers_are_bounded_together() -> None:
     assert tcp.statistics()["incomplete_bytes"] == 80_000 and len(tcp._connections) == 2
 
 
-def test_a_connection_that_closes_gives_back_what_it_held() -> None:
+def test_a_closed_connection_gives_back_its_bytes() -> None:
     stack, tcp = opened()
     half_sent(stack, -1, 50_000)
     half_sent(stack, -2, 50_000)
@@ -463,7 +463,7 @@ def test_a_peer_that_has_taken_everything_is_not() -> None:
     assert tcp.statistics()["dropped_stuck"] == 0
 
 
-def test_a_peer_that_does_not_say_who_it_is_is_disconnected() -> None:
+def test_a_peer_without_a_handshake_is_disconnected() -> None:
     stack, tcp = opened()
     stack.handle(Accepted(1, -1, ("127.0.0.1", 55555)))
     stack.handle(Received(-1, b"be"))

@@ -31,7 +31,7 @@ def test_packets_are_shown_from_the_command_line(vector: Any, capsys: Capture) -
     assert json.loads(capsys.readouterr().out) == vector["fields"]
 
 
-def test_text_names_what_the_numbers_mean(capsys: Capture) -> None:
+def test_the_text_names_the_meaning_of_numbers(capsys: Capture) -> None:
     assert run(["decode", LIST["hex"]]) == 0
     text = capsys.readouterr().out
     assert "NAKACK2(41) NakAckHeader2 MSG seqno=1" in text

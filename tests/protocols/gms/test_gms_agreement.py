@@ -71,7 +71,7 @@ def test_one_round_trip_is_enough_when_nothing_is_missing(net: Any) -> None:
     assert b.fetches == c.fetches == []
 
 
-def test_everybody_has_what_anybody_delivered_of_those_who_stay_too(net: Any) -> None:
+def test_all_have_any_survivors_deliveries_of_staying_members_too(net: Any) -> None:
     """A had a message of B's that C lost; C could crash before B repeats it."""
     _a, b, c, d = net.group("ABCD")
     net.delivered("B", A=4, B=3, C=2)
@@ -84,7 +84,7 @@ def test_everybody_has_what_anybody_delivered_of_those_who_stay_too(net: Any) ->
     assert c.delivered[b.address] == b.delivered[b.address] == 4
 
 
-def test_a_survivor_tells_what_it_has_of_those_who_stay(net: Any) -> None:
+def test_a_survivor_reports_its_numbers_of_staying_members(net: Any) -> None:
     """And a leaver what it has of one that is out of its view already, but not of all others'."""
     a, b, c, d = net.group("ABCD")
     net.delivered("B", A=2, B=2, C=4)
@@ -216,7 +216,7 @@ def test_the_round_covers_every_sender_that_is_not_in_the_new_view(net: Any) -> 
     assert ("B", Freeze((c.address, d.address))) in freezes
 
 
-def test_a_member_that_has_the_view_already_still_says_what_it_has_of_those_it_left_out(
+def test_a_member_with_the_view_still_reports_its_numbers_of_excluded_senders(
     net: Any,
 ) -> None:
     """B has D still, C has not; but its NAKACK2 remembers D."""
@@ -352,7 +352,7 @@ def test_a_leavers_messages_come_to_all_and_it_helps(net: Any) -> None:
     assert [f.goals[c.address] for f in b.fetches] == [(5, c.address)]
 
 
-def test_a_leaver_counts_what_it_has_sent_and_not_delivered_to_itself_yet(net: Any) -> None:
+def test_a_leaver_counts_its_sent_messages_before_they_are_delivered_to_it(net: Any) -> None:
     a, b, c = net.group("ABC")
     net.delivered("C", A=3, B=4, C=5)
     own = {c.address: (3, 5), a.address: (0, 0), b.address: (0, 0)}
@@ -505,7 +505,7 @@ def test_the_end_of_a_round_of_another_member_does_not_end_the_one_that_is_follo
     assert b.view == ("A", "B", "C")
 
 
-def test_a_report_of_who_was_not_asked_is_not_counted(net: Any) -> None:
+def test_a_report_of_an_unasked_member_does_not_count(net: Any) -> None:
     """It departs: what it says of itself nobody can fetch from it."""
     a, _, c, d = net.group("ABCD")
     net.lose = lambda src, dest, batch: dest is c or src is c

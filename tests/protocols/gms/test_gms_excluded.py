@@ -83,7 +83,7 @@ def told(fake: FakeStack) -> list[Event]:
     return [e for e in fake.take_up_events() if isinstance(e, Exclude)]
 
 
-def test_nothing_more_goes_out_and_those_who_went_on_are_asked_what_they_have() -> None:
+def test_sending_stops_and_the_members_that_went_on_are_asked_for_their_numbers() -> None:
     fake = excluded()
     blocked = [e for e in fake.take_up_events() if isinstance(e, FlowBlocked)]
     assert [e.dest for e in blocked] == [None, B, C]
@@ -92,7 +92,7 @@ def test_nothing_more_goes_out_and_those_who_went_on_are_asked_what_they_have() 
     assert fake.protocol.statistics()["times_excluded"] == 1
 
 
-def test_when_all_have_answered_the_application_is_told_what_is_lost() -> None:
+def test_when_all_have_answered_the_application_learns_its_losses() -> None:
     fake = excluded()
     fake.up(said(B, RoundKind.HAS, 1, encode_has(9)))
     assert told(fake) == []
@@ -105,7 +105,9 @@ def test_when_all_have_answered_the_application_is_told_what_is_lost() -> None:
     assert told(fake) == [], "once"
 
 
-def test_others_that_went_on_in_another_group_are_asked_too_and_what_they_lack_is_told() -> None:
+def test_members_that_went_on_in_another_group_are_asked_too_and_their_losses_are_reported() -> (
+    None
+):
     """Seed 929 of ``sealed``: a cut made two groups, each without this member, which was stopped."""
     fake = excluded(B, A, C, D, out=view(6, B, C))
     fake.answers = {GetSentAfter: lambda query: runs_after(query.seqno)}
@@ -173,7 +175,7 @@ def test_answers_to_nobody_are_dropped() -> None:
     assert told(fake) == []
 
 
-def test_a_merge_view_opens_and_what_was_not_said_is_said_before_it() -> None:
+def test_a_merge_view_reopens_after_a_report_of_untold_losses() -> None:
     fake = excluded()
     fake.take_up_events()
     merged = MergeView(ViewId(B, 7), (B, C, A), (view(6, B, C), View(ViewId(B, 5), (A,))))
@@ -258,7 +260,7 @@ def test_a_member_that_ends_meanwhile_waits_for_no_answer() -> None:
     assert told(fake) == []
 
 
-def test_a_member_that_is_to_be_expelled_ends_and_names_what_may_be_lost() -> None:
+def test_a_member_that_is_to_be_expelled_ends_and_names_possible_losses() -> None:
     fake = excluded(excluded="expel")
     events = fake.take_up_events()
     assert [type(e) for e in events] == [Expel]

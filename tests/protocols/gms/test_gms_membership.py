@@ -171,7 +171,7 @@ def test_of_two_coordinators_the_other_one_is_asked_after_a_silent_one() -> None
         fake.advance(1.0)
 
 
-def test_an_answer_of_somebody_who_was_not_asked_is_ignored() -> None:
+def test_an_answer_of_an_unasked_member_is_ignored() -> None:
     fake = FakeStack(GMS(join_timeout=1.0), address=A)
     fake.event_down(Connect("test"))
     fake.event_up(READY)
@@ -327,7 +327,7 @@ def test_a_view_is_reliable_but_neither_flow_controlled_nor_relayed(net: Any) ->
     assert view.flags == Flag.NO_FC | Flag.NO_RELAY
 
 
-def test_the_joiners_digest_is_what_the_coordinator_delivered(net: Any) -> None:
+def test_the_joiners_digest_has_the_coordinators_deliveries(net: Any) -> None:
     a, b = net.group("AB")
     net.delivered("A", A=10, B=10)
     net.delivered("B", A=4, B=5)
@@ -403,7 +403,7 @@ def test_nobody_is_let_in_at_the_request_of_somebody_else(kind: GmsType, named: 
     assert fake.stack.ask(GetView()).members == (A, C)
 
 
-def test_a_request_to_leave_names_who_leaves() -> None:
+def test_a_request_to_leave_names_the_leaver() -> None:
     fake = joined(A)
     for member in (B, C):
         fake.up(message(member, GmsType.JOIN_REQ, member=member))

@@ -275,7 +275,7 @@ def test_nothing_is_declared_stable_while_a_merge_runs(net: Any, answered: bool)
     }
 
 
-def test_only_who_leads_a_merge_can_cancel_it(net: Any) -> None:
+def test_only_the_leader_of_a_merge_can_cancel_it(net: Any) -> None:
     a, b, c, _d = net.group("ABCD")
     split(net, "AB", "CD")
     heal(net)
@@ -527,7 +527,7 @@ def test_members_whose_coordinator_said_nothing_are_left_to_it() -> None:
     assert participants_of(views) == {A: (A,)}
 
 
-def test_a_member_whose_coordinator_died_belongs_to_who_went_on() -> None:
+def test_a_member_whose_coordinator_died_belongs_to_the_members_that_went_on() -> None:
     views: dict[Address, Any] = {A: view(6, A), B: view(5, C, A, B)}
     assert participants_of(views) == {A: (A,), B: (B,)}
 

@@ -162,7 +162,7 @@ def test_a_view_that_overtakes_the_decision_waits_for_it(net: Any) -> None:
     assert c.view == ("A", "B", "C") and c.fetches[-1].goals[d.address] == (7, a.address)
 
 
-def test_a_merge_ends_the_wait_of_who_was_left_behind(net: Any) -> None:
+def test_a_merge_ends_the_wait_of_a_member_that_was_left_behind(net: Any) -> None:
     a, b, c, d = net.group("ABCD")
     d.dead = True
     net.lose = lambda src, dest, batch: dest is c and AGREE_ID in batch.headers
@@ -363,7 +363,7 @@ def test_a_late_freeze_of_an_older_view_does_not_freeze(net: Any) -> None:
     assert b.fake.take_down_events(Freeze) == [] and b.frozen == set()
 
 
-def test_a_late_freeze_does_not_freeze_who_has_joined_since(net: Any) -> None:
+def test_a_late_freeze_does_not_freeze_later_joiners(net: Any) -> None:
     _a, b, _c, d = net.group("ABCD")
     d.dead = True
     net.suspect("A", "D")

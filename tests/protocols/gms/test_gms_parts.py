@@ -61,7 +61,7 @@ def test_a_member_that_leaves_or_has_left_does_not_act() -> None:
     assert not changes.acting
 
 
-def test_an_excluded_member_acts_when_who_leads_the_others_is_suspected() -> None:
+def test_an_excluded_member_acts_when_the_others_leader_is_suspected() -> None:
     known = group(A, B, C, JAVA)
     changes = PendingChanges(known, 10)
     known.went_on(view(6, B, C))
@@ -90,7 +90,7 @@ def test_a_view_tells_who_left_and_whose_death_is_proved() -> None:
     assert changes.ended(view(6, A)) == (B, C), "D is only silent"
 
 
-def test_joiners_are_counted_and_forgotten_by_who_does_not_act() -> None:
+def test_joiners_are_counted_and_forgotten_by_members_that_do_not_act() -> None:
     known = group(A, B)
     changes = PendingChanges(known, 1)
     assert changes.add_joiner(C) is True and changes.add_joiner(C) is False
@@ -101,7 +101,7 @@ def test_joiners_are_counted_and_forgotten_by_who_does_not_act() -> None:
     assert not changes.joiners, "B acts now, and is asked"
 
 
-def test_a_view_ends_what_was_known_of_members_that_are_gone() -> None:
+def test_a_view_ends_the_knowledge_of_former_members() -> None:
     known = group(A, B, C)
     changes = PendingChanges(known, 10)
     changes.suspect((B,), True)

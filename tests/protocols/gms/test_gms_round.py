@@ -77,7 +77,7 @@ def test_silent_members_are_not_waited_for_and_are_told_the_goals() -> None:
     assert round.held == (B, C)
 
 
-def test_a_coordinator_that_cannot_fetch_settles_for_what_it_has() -> None:
+def test_a_coordinator_that_cannot_fetch_settles_for_its_own_numbers() -> None:
     round = round_without_d(B)
     round.reports[B] = digest(d=5)
     round.decide(A, digest(d=3))

@@ -135,7 +135,7 @@ def test_discovery_asks_in_the_name_of_the_nonce_and_tells_the_answer() -> None:
     assert fake.take_up_events() == [Reached(B, nonce)]
 
 
-def test_the_transport_takes_what_is_for_a_nonce_until_its_time_is_over() -> None:
+def test_the_transport_takes_packets_for_a_nonce_until_its_time_is_over() -> None:
     fake = FakeStack(UDP(ip_mcast=False), address=A)
     fake.event_down(Connect("test", False))
     fake.handle(Bound(1, ("10.0.0.1", 7000)))

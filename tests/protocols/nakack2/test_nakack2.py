@@ -115,7 +115,7 @@ def test_own_messages_that_are_not_looped_back_leave_no_gap() -> None:
     assert delivered(stack, A) == [3]
 
 
-def test_the_own_entry_of_a_digest_says_what_was_sent_though_not_delivered_yet() -> None:
+def test_the_own_entry_of_a_digest_counts_sent_messages_before_delivery() -> None:
     stack = joined(A, B)
     stack.down(Batch(None, [b"1", b"2"], {}))
     assert stack.protocol.answer(GetDigest((A,))).seqnos == {A: (0, 2)}

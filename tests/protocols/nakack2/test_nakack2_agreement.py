@@ -111,7 +111,7 @@ def test_messages_that_a_round_wanted_are_asked_for_though_another_round_begins_
     assert asked(stack) == [(C, (B, [1, 2, 3, 4]))]
 
 
-def test_out_of_band_messages_beyond_what_was_agreed_are_not_delivered_either() -> None:
+def test_out_of_band_messages_beyond_the_agreement_are_not_delivered_either() -> None:
     stack = frozen()
     stack.event_down(Fetch({B: (7, C)}))
     header = NakAckHeader2(NakAckType.XMIT_RSP, 7)
@@ -220,7 +220,7 @@ def test_an_agreement_after_the_hold_has_ended_opens_no_frozen_sender() -> None:
     assert got(stack) == []
 
 
-def test_a_goal_beyond_what_we_have_sent_is_no_more_than_that() -> None:
+def test_a_goal_beyond_our_sent_numbers_is_cut_to_them() -> None:
     """Nobody can send us what we have not sent: a report that says so was forged."""
     stack = frozen()
     stack.down(Batch(None, [b"1"], {}))
@@ -264,7 +264,7 @@ def test_an_oob_message_at_the_goal_takes_nothing_beyond_it_along() -> None:
     assert got(stack) == []
 
 
-def test_while_a_state_is_awaited_what_is_stable_is_kept_since_it_may_be_older() -> None:
+def test_while_a_state_is_awaited_stable_messages_are_kept_since_it_may_be_older() -> None:
     stack = joined()
     stack.up(data(B, 1, 8))
     stack.event_down(StateAwaited(True))

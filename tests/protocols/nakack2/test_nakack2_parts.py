@@ -110,7 +110,7 @@ def test_this_member_is_never_frozen_and_never_departs() -> None:
     assert table.present[A] is table.own
 
 
-def test_a_sender_that_goes_back_hands_out_again_what_is_kept() -> None:
+def test_a_sender_that_goes_back_hands_out_kept_messages_again() -> None:
     sender = Sender(0, 1.0)
     takes(sender, 1, 5)
     sender.purged = 2
@@ -162,7 +162,7 @@ def test_a_round_that_ends_while_it_hands_out_does_nothing_more() -> None:
     assert list(steps) == []
 
 
-def test_a_goal_for_this_member_is_no_higher_than_what_it_has_sent() -> None:
+def test_a_goal_for_this_member_is_no_higher_than_its_sent_number() -> None:
     table, round = senders(B), Round(A, WINDOW)
     round.freeze(table, ())
     round.fetch(table, {A: (9, B)}, 0)
@@ -205,7 +205,7 @@ def test_a_frozen_sender_is_asked_for_at_its_holder_up_to_the_goal() -> None:
     assert (request.sender, request.to, list(request.wanted)) == (B, C, [1, 2, 3])
 
 
-def test_an_answer_names_what_is_missing_and_what_was_forgotten() -> None:
+def test_an_answer_names_missing_and_forgotten_messages() -> None:
     table, part = senders(B), repair()
     sender = table.present[B]
     takes(sender, 1, 3)

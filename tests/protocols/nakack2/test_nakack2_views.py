@@ -112,7 +112,7 @@ def departed(after: float) -> FakeStack:
     return stack
 
 
-def test_a_merge_brings_back_who_departed_where_it_was() -> None:
+def test_a_merge_brings_a_departed_sender_back_at_its_number() -> None:
     """The other side has it in its view still, although it is dead, and knows less of it."""
     stack = departed(after=200.0)
     stack.event_down(MergeDigest(digest(a=0, b=2, c=0)))
@@ -122,7 +122,7 @@ def test_a_merge_brings_back_who_departed_where_it_was() -> None:
 
 
 @pytest.mark.parametrize("stable", [True, False])
-def test_a_merge_brings_no_out_of_band_message_of_who_departed_again(stable: bool) -> None:
+def test_a_merge_repeats_no_out_of_band_message_of_a_departed_sender(stable: bool) -> None:
     """It was handed out beyond a gap that nobody could fill (merge 21640)."""
     stack = joined(A, B, C)
     stack.up(data(B, 1, 3))
@@ -159,7 +159,7 @@ def told_gone(stack: FakeStack) -> list[tuple[Address | None, int]]:
     return found
 
 
-def test_a_member_that_asks_for_what_we_have_forgotten_hears_that_it_is_gone() -> None:
+def test_a_member_that_asks_for_forgotten_messages_learns_that_they_are_gone() -> None:
     """It was stable in a view without the asker, which has lost the merge that said so (merge 23705)."""
     stack = joined(A, B, C)
     for n in range(1, 6):
@@ -235,7 +235,7 @@ def test_nothing_is_passed_over_that_was_not_asked_for(src: Address, seqno: int)
 
 
 @pytest.mark.parametrize("stable", [True, False])
-def test_it_knows_who_has_departed(stable: bool) -> None:
+def test_it_knows_departed_members(stable: bool) -> None:
     stack = departed(after=1.0) if stable else joined(A, B, C)
     stack.event_down(view_change(2, A, C))
     assert stack.stack.ask(GetDeparted((A, B, C, D))) == (B,)
@@ -308,7 +308,7 @@ def test_a_member_that_comes_back_is_not_delivered_a_second_time() -> None:
     assert got(stack) == [1, 2, 3, 4, 5, 6, 7]
 
 
-def test_the_digest_of_a_state_replaces_what_was_delivered() -> None:
+def test_the_digest_of_a_state_replaces_delivered_numbers() -> None:
     stack = joined(A, B, C)
     stack.up(data(B, 1, 6))
     stack.take_up()

@@ -39,7 +39,7 @@ def test_the_applications_multicasts_wait_for_the_next_view() -> None:
     assert numbered(stack) == [(6, [b"e"])]
 
 
-def test_the_others_begin_after_what_was_numbered_before() -> None:
+def test_the_others_begin_after_numbers_from_before() -> None:
     """None of it has come back to ourselves yet: else they would fetch what was named as lost."""
     stack = joined()
     send(stack, 1, b"a", b"b")
