@@ -1,4 +1,5 @@
-"""How many files this process may have open, and whether an accepted connection takes one of the last.
+"""The number of files that this process may have open, and the check whether an accepted connection takes one of the
+last.
 
 A descriptor is a small number, and a new one is the lowest that is free. So a high number tells that all below it are
 in use, whoever uses them: this member, another one in this process, or the application.
@@ -15,9 +16,9 @@ except ImportError:  # Windows, where sockets are no files
     resource = None  # type: ignore[assignment]
 
 KEPT_PART: Final = 16
-"""One in so many descriptors is kept for what this process opens itself."""
+"""One in so many descriptors is kept for files that this process opens itself."""
 KEPT_LEAST: Final = 16
-"""At least so many are kept."""
+"""At least this many are kept."""
 
 
 def most() -> int | None:

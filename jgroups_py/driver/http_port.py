@@ -36,7 +36,7 @@ _REQUEST: Final = re.compile(rb"([A-Z]{1,10}) (/[!-~]{0,200}) HTTP/1\.[01]\r?\n"
 
 Page = Callable[[], Awaitable[bytes]]
 Refuse = Callable[[str, tuple[str, int]], None]
-"""Gets a cause of HTTP_CAUSES, and where the connection came from."""
+"""Gets a cause of HTTP_CAUSES, and the origin of the connection."""
 
 
 def open_port(setting: str, where: int | str) -> trio.SocketListener:
@@ -110,7 +110,7 @@ class HttpPort:
             self._refuse(cause, peer)
 
     async def _answered(self, stream: trio.SocketStream) -> str:
-        """Returns the cause of a refusal, or an empty text."""
+        """Return the cause of a refusal, or an empty text."""
         head = b""
         with trio.move_on_after(REQUEST_TIMEOUT):
             head = await _head_of(stream)
@@ -132,7 +132,7 @@ class HttpPort:
 
 
 async def _head_of(stream: trio.SocketStream) -> bytes:
-    """Returns all up to the empty line, or more than HEAD_MAX bytes."""
+    """Return all bytes up to the empty line, or more than HEAD_MAX bytes."""
     head = b""
     while b"\r\n\r\n" not in head and b"\n\n" not in head and len(head) <= HEAD_MAX:
         piece = await stream.receive_some(4096)

@@ -12,8 +12,8 @@ commas: the first one that this machine has is taken.
     match-address:REGEX     an address that matches
     match-host:REGEX        an address whose host name matches
 
-IPv4 addresses are preferred. ``initial_hosts`` may name hosts, too; names stay names here, since they
-need not be known yet: TCPPING has them looked up (``Resolve``), by ``resolve_all``.
+IPv4 addresses are preferred. ``initial_hosts`` may name hosts, too; names stay names here, because they need not be
+known yet: TCPPING has them looked up (``Resolve``), by ``resolve_all``.
 
 Source:  JGroups' manual on bind_addr; Util.getAddress, Util.getAddressByPatternMatch.
 """
@@ -42,7 +42,7 @@ WORDS: Final = ("loopback", "global", "site_local", "link_local", "non_loopback"
 PATTERNS: Final = ("match-interface", "match-address", "match-host")
 _BIND_FIELDS: Final = ("bind_addr", "external_addr", "diag_bind_addr")
 ADDRESSES_MAX: Final = 5
-"""Own addresses that one error names."""
+"""The most own addresses that one error names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,12 +123,12 @@ def resolve_bind_addr(text: str, known: Callable[[], Iterable[Interface]] | None
 
 
 def _is_any(word: str) -> bool:
-    """0.0.0.0 and :: cannot be told to others as our address."""
+    """0.0.0.0 and :: are no addresses at which others could reach us."""
     return is_numeric_host(word) and ipaddress.ip_address(word.partition("%")[0]).is_unspecified
 
 
 def _test_of(word: str) -> Callable[[Interface], bool] | None:
-    """The condition that an interface must fulfil for a word; None: it is not one of the words."""
+    """Return the condition that an interface must fulfil for a word; None: it is not one of the words."""
     kind, colon, pattern = word.partition(":")
     kind = kind.strip().lower().replace("_", "-")
     if colon and kind in PATTERNS:

@@ -1,8 +1,8 @@
-"""Who listens to a multicast group on the loopback interface, as Linux tells in /proc/net.
+"""Counts the listeners of a multicast group on the loopback interface, as Linux lists them in /proc/net.
 
-What is sent through the loopback interface stays in this network namespace, and the kernel lists all sockets of it. So a
-member that is alone there can be sure of that, and need not wait for answers that cannot come. On other interfaces, on other
-systems, and where /proc is closed, nothing is known.
+Packets through the loopback interface stay in this network namespace, and the kernel lists all its sockets. So a
+member that is alone there can be sure of that, and need not wait for answers that cannot come. On other interfaces, on
+other systems, and where /proc is closed, the number is unknown.
 
 Two members that start together: each binds its socket before it looks. So one of them, or both, sees the other. One that
 sees the other asks it and waits.
@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final
 
 LOOKS_MAX: Final = 5
-"""The list is read again when it changed meanwhile. After so many times nothing is known."""
+"""The list is read again when it changed meanwhile. After this many readings the number is unknown."""
 
 
 def others(sock: socket.socket, interface: str, proc: Path = Path("/proc/net")) -> int | None:

@@ -8,7 +8,7 @@ from jgroups_py.stack.ports import Resolve, Resolved
 from jgroups_py.values.address import is_numeric_host
 
 Resolver = Callable[[str], Sequence[str]]
-"""Gives the numeric addresses of a host's name; raises OSError or gives none where it is not known."""
+"""Gives the numeric addresses of a host's name. It raises OSError or gives none for an unknown name."""
 
 
 def addresses_of(resolver: Resolver, out: Resolve) -> Resolved:

@@ -43,9 +43,10 @@ Place = tuple["MemoryDriver", Handle]
 
 class MemoryNetwork:
     """A network in memory, for tests of programs that use channels. Channels that are opened with the same
-    ``transport=MemoryNetwork()`` see each other and no other channel. No socket is opened and nothing is lost. With trio's
-    MockClock time-outs pass at once. Two runs of trio must not share it. ``resolver`` looks up the names in ``initial_hosts`` at
-    once. ``directory`` answers the requests of FILE_PING and its like. By default all channels share one in memory."""
+    ``transport=MemoryNetwork()`` see each other and no other channel. It opens no socket and loses no packet. With
+    trio's MockClock time-outs pass at once. Two runs of trio must not share it. ``resolver`` looks up the names in
+    ``initial_hosts`` at once. ``directory`` answers the requests of FILE_PING and its like. By default all channels
+    share one in memory."""
 
     in_memory = True
     """Nothing leaves this process: open_channel asks for no encryption."""

@@ -13,7 +13,7 @@ from jgroups_py.stack.ports import Bind, JoinGroup
 
 @dataclass(frozen=True, slots=True)
 class MulticastProbe:
-    """``usable``, and if not ``why``, in words."""
+    """``usable``; ``why`` not, in words."""
 
     usable: bool
     why: str = ""

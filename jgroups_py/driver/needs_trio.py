@@ -1,4 +1,4 @@
-"""Tells a program that it uses the API of another loop than its own."""
+"""Reports to a program that it uses the API of another loop than its own."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ _told: list[str] = []
 
 
 def _in_asyncio() -> bool:
-    asyncio = sys.modules.get("asyncio")  # not imported for this: who did not has no loop of it
+    asyncio = sys.modules.get(
+        "asyncio"
+    )  # not imported for this: a program without the import has no such loop
     return asyncio is not None and asyncio._get_running_loop() is not None
 
 

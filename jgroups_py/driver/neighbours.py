@@ -1,7 +1,7 @@
-"""The other programs of this machine that listen to multicast groups, as Linux tells in /proc/net. Hints, no more.
+"""The other programs of this machine that listen to multicast groups, as Linux lists them in /proc/net. Hints, no more.
 
-Elsewhere, and where /proc is closed, nothing is known. IPv4 only. Sockets of other machines or other network namespaces are not
-seen; one that is seen may belong to another program. Groups of 224.0.0.* are left
+Elsewhere, and where /proc is closed, they are unknown. IPv4 only. Sockets of other machines or other network namespaces
+are not seen; one that is seen may belong to another program. Groups of 224.0.0.* are left
 out: no cluster uses them, name services do.
 """
 
@@ -19,7 +19,7 @@ PLACES_MAX = 5
 
 
 def hints(groups: Sequence[Endpoint], proc: Path = Path("/proc/net")) -> list[str]:
-    """In words, for a member that listens to ``groups`` and is alone. Reads two small files."""
+    """Describe them in words, for a member that listens to ``groups`` and is alone. It reads two small files."""
     if not groups:
         return []
     found = []

@@ -1,7 +1,7 @@
-"""Opening sockets as ports.py asks for them. All are non-blocking; failures are OSErrors.
+"""Opens sockets as ports.py asks for them. All are non-blocking; failures are OSErrors.
 
-Multicast goes out of and comes in through the interface that was named, nothing wider: loopback
-works too, although ``lo`` does not carry the MULTICAST flag.
+Multicast uses only the named interface, in both directions. Loopback works, too, although ``lo`` does not carry the
+MULTICAST flag.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ def local_of(sock: socket.socket) -> Endpoint:
 
 
 def last_port(bind: Bind) -> int:
-    """The last port that is tried; 0 where the system chooses."""
+    """Return the last port that is tried; 0 where the system chooses."""
     return min(bind.port + bind.port_range, 65535) if bind.port else 0
 
 
 def open_udp(bind: Bind, default_buffer: int) -> socket.socket:
-    """A bound UDP socket that can also send to groups."""
+    """Return a bound UDP socket that can also send to groups."""
     family = family_of(bind.host)
     for port in _ports(bind):
         sock = socket.socket(family, socket.SOCK_DGRAM)
@@ -56,7 +56,7 @@ def open_udp(bind: Bind, default_buffer: int) -> socket.socket:
 
 
 def open_group(join: JoinGroup, default_buffer: int) -> socket.socket:
-    """A UDP socket that hears ``group`` on ``interface``."""
+    """Return a UDP socket that hears ``group`` on ``interface``."""
     group, port = join.group
     family = family_of(group)
     if not ipaddress.ip_address(group).is_multicast:
@@ -75,7 +75,7 @@ def open_group(join: JoinGroup, default_buffer: int) -> socket.socket:
         if not sys.platform.startswith("linux") and hasattr(socket, "SO_REUSEPORT"):
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         _buffers(sock, 0, join.receive_buffer, default_buffer)
-        # Bound to the group, Linux hands us nothing of other groups with the same port.
+        # Linux hands a socket that is bound to the group no packets of other groups with the same port.
         place = group if sys.platform.startswith("linux") else ""
         if family == socket.AF_INET6:
             index = _index(join.interface)
@@ -96,7 +96,7 @@ def open_group(join: JoinGroup, default_buffer: int) -> socket.socket:
 
 
 def open_listener(bind: Bind) -> socket.socket:
-    """A listening TCP socket."""
+    """Return a listening TCP socket."""
     for port in _ports(bind):
         sock = socket.socket(family_of(bind.host), socket.SOCK_STREAM)
         try:
@@ -116,7 +116,7 @@ def open_listener(bind: Bind) -> socket.socket:
 
 
 def open_stream(connect: Connect) -> socket.socket:
-    """A TCP socket, not connected yet."""
+    """Return a TCP socket that is not connected yet."""
     sock = socket.socket(family_of(connect.dest[0]), socket.SOCK_STREAM)
     try:
         sock.setblocking(False)
@@ -151,7 +151,7 @@ def _send_multicast_through(sock: socket.socket, host: str, ttl: int) -> None:
 
 def _index(host: str) -> int:
     """The index of the interface that has this IPv6 address (0: the system's choice)."""
-    import psutil  # only here, and not cheap to import
+    import psutil  # imported only here, because it is not cheap
 
     plain = host.split("%")[0]
     if ipaddress.ip_address(plain).is_unspecified:

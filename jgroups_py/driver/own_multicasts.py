@@ -1,7 +1,7 @@
 """Linux: leaves out our own multicasts before they cost a receive buffer and a system call.
 
 A socket filter (classic BPF) on the group's socket drops datagrams whose source is our own sending
-socket. Only a saving: without it they come, and the transport drops them.
+socket. It only saves time: without it the datagrams come, and the transport drops them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _IP_SOURCE = 0xFFF00000 + 12  # SKF_NET_OFF: from the IP header on
 
 
 def leave_out(sock: socket.socket, source: Endpoint) -> bool:
-    """Datagrams from ``source`` (IPv4) never reach ``sock``; False where that cannot be done."""
+    """Keep datagrams from ``source`` (IPv4) from ``sock``. False: that cannot be done."""
     host, port = source
     if not sys.platform.startswith("linux") or ":" in host or host == "0.0.0.0" or port == 0:
         return False

@@ -30,7 +30,7 @@ _TIMEX_BYTES: Final = 512  # more than struct timex has on any system
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """The interface that has an address. ``mtu`` is in bytes, 0 if it is not known."""
+    """The interface with an address. ``mtu`` is in bytes, 0 if it is not known."""
 
     name: str
     mtu: int
@@ -39,7 +39,7 @@ class Device:
 
 @dataclass(frozen=True, slots=True)
 class Ports:
-    """Which ports could be bound. ``problem``: the system's words about the last one that could not."""
+    """The ports that could be bound. ``problem``: the system's words about the last one that could not."""
 
     free: tuple[int, ...]
     taken: tuple[int, ...]
@@ -57,7 +57,8 @@ class Buffer:
 
 @dataclass(frozen=True, slots=True)
 class EchoProbe:
-    """Did a datagram to a multicast group come back? ``seconds``: after how long. ``problem``: why it could not be sent."""
+    """Whether a datagram to a multicast group came back. ``seconds``: after how long. ``problem``: why it could not be
+    sent."""
 
     size: int
     came: bool
@@ -128,7 +129,7 @@ def buffers(
                 asked = multicast or default
                 found.append(_buffer("receiving multicasts", socket.SO_RCVBUF, asked, sock))
     except OSError:
-        pass  # told with the ports and the group
+        pass  # reported with the ports and the group
     return tuple(found)
 
 

@@ -1,4 +1,4 @@
-"""Says in words why the system refused to open a socket, and what would help."""
+"""Describes why the system refused to open a socket, and what would help."""
 
 from __future__ import annotations
 

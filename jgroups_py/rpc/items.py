@@ -1,6 +1,6 @@
 """Items: views and messages of a channel that are not RPC, for the application, in one ordered stream.
 
-The RPC reads the channel and moves here what it does not take. Flow-control credits stay with the messages until
+The RPC reads the channel and moves items that it does not take here. Flow-control credits stay with the messages until
 the application takes them. So a slow reader slows the senders of messages as it does on a channel, and calls go on
 meanwhile. (Messages and replies share their credit: a member of which 4 MB of unicasts are unread cannot send its
 replies, either.)
@@ -40,7 +40,7 @@ class Items:
 
     @property
     def position(self) -> tuple[int, int]:
-        """Return how far the reader is, as a value to compare."""
+        """Return a value that changes when the reader reads."""
         return self._stream.taken, self._index
 
     def put(self, item: BatchItem) -> None:

@@ -31,7 +31,7 @@ class RpcLimits:
     early_bytes_max: int = 1_000_000
     """The same in bytes."""
     early_wait: float = 5.0
-    """A call waits so long for the view with its caller. Then it is turned away, without an answer."""
+    """A call waits this long for the view with its caller. Then it is turned away, without an answer."""
 
     def __post_init__(self) -> None:
         for name in ("pending_max", "replies_max", "handlers_max", "turn_requests", "early_max"):
@@ -55,7 +55,7 @@ class RpcCounters:
     late: int = 0
     """Replies that no task waited for any more."""
     lost: int = 0
-    """Replies that found no room (``replies_max``)."""
+    """Replies that were dropped because of ``replies_max``."""
     malformed: int = 0
     """Messages under our header that are neither request nor reply, or cannot be read."""
     strangers: int = 0

@@ -85,8 +85,8 @@ class Methods(Mapping[str, Callable[..., Any]]):
 
 
 def methods_of(target: object) -> dict[str, Method]:
-    """Return what can be called of ``target``: every function of a mapping, or every public method of an object. The name
-    of a public method does not begin with an underscore. Properties are not looked at."""
+    """Return the callable methods of ``target``: every function of a mapping, or every public method of an object. The
+    name of a public method does not begin with an underscore. Properties are not looked at."""
     if target is None:
         return {}
     if isinstance(target, Mapping):

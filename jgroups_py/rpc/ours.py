@@ -4,7 +4,7 @@
     value     the value (codec)
     error     msgpack [refused, type, text]
 
-Nothing that arrives is unpickled. All members must have the same codec.
+No bytes from the network are unpickled. All members must have the same codec.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ class Codec(Interface):
 
 
 class Msgpack:
-    """The default codec. It takes None, bool, int of 64 bits, float, str, bytes, list, dict, datetime and what else msgspec
-    writes. Tuples and sets arrive as lists, other bytes-like values as bytes."""
+    """The default codec. It takes None, bool, int of 64 bits, float, str, bytes, list, dict, datetime and other types
+    of msgspec. Tuples and sets arrive as lists, other bytes-like values as bytes."""
 
     def __init__(self) -> None:
         self.encode = msgspec.msgpack.Encoder(enc_hook=_plain).encode
@@ -56,7 +56,7 @@ class OurForm:
     """See the module's docstring and form.py."""
 
     def __init__(self, codec: Codec) -> None:
-        self._encode: Callable[[Any], Any] = codec.encode  # a user's may give anything
+        self._encode: Callable[[Any], Any] = codec.encode  # a user's codec may return anything
         self._decode = codec.decode
         self._heads: dict[str, bytes] = {}  # length and name, by name
         self._names: dict[bytes, str] = {}

@@ -1,4 +1,4 @@
-"""STABLE: finds out which multicasts everybody has, so that they can be forgotten.
+"""STABLE: finds out which multicasts all members have, so that they can be forgotten.
 
 Place: above NAKACK2 and UNICAST3, below GMS.
 
@@ -208,8 +208,9 @@ class STABLE(Protocol):
         self._send(None, StableType.STABILITY, view, stable, _STABILITY_FLAGS)
 
     def _tell_the_quiet(self) -> None:
-        """Not all have told. A member with nothing to tell may not know what it lacks. That happens when it took
-        nothing from a sender just as that sender said for the last time how far it is."""
+        """Tell the numbers while not all members have reported. A member with nothing to tell may not know what it
+        lacks. That happens when it took no messages from a sender just as that sender reported its number for the last
+        time."""
         view, stable = self._view, self._stable
         if view is None or stable is None or view.coordinator != self.local_address:
             return
@@ -249,7 +250,7 @@ has_settings(STABLE, StableConfig)
 
 
 def _agree(digest: Digest, stable: Digest | None) -> bool:
-    """Everything that ``digest`` says was delivered is stable."""
+    """All messages that ``digest`` counts as delivered are stable."""
     if stable is None:
         return False
     return all(stable.delivered(m) >= delivered for m, (delivered, _) in digest.seqnos.items())

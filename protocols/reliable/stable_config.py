@@ -17,7 +17,7 @@ class StableConfig(ProtocolSettings):
     desired_avg_gossip: Seconds = 20.0
     """A member looks at intervals of 0 to twice this. 0: it looks only after ``max_bytes``."""
     max_bytes: Bytes = 2_000_000
-    """A member also looks when so many bytes of multicasts have come. The cost of keeping them counts, too
+    """A member also looks when this many bytes of multicasts have come. The cost of keeping them counts, too
     (400 bytes a run, 100 a message). 0: it looks only at intervals."""
 
     ignored: ClassVar[frozenset[str]] = frozenset(

@@ -159,7 +159,7 @@ class UNICAST3(Protocol):
         self.acks_received = 0
         self.stale_acks = 0
         self.last_resent = 0
-        """How often the last message was sent again because nothing was acked."""
+        """How often the last message was sent again for lack of an ack."""
         self.first_requested = 0
         self.window_dropped = 0
         self.unknown_dropped = 0
@@ -260,7 +260,7 @@ class UNICAST3(Protocol):
             self._strangers_size -= conn.kept.size
 
     def _sort_strangers(self, view: View) -> None:
-        """There is a new view: some connections are to members now, others are not any more."""
+        """Follow a new view: some connections are to members now, others are not any more."""
         members = view.members
         self._strangers = {}
         self._strangers_size = 0
@@ -321,7 +321,7 @@ class UNICAST3(Protocol):
             self.bad += 1
 
     def _on_data(self, src: Address, conn: _Incoming, batch: Batch, first: int) -> None:
-        """Takes a run that is not simply the next one of its connection."""
+        """Take a run that is not simply the next one of its connection."""
         window = conn.window
         count = len(batch.payloads)
         if first < 1:
@@ -363,7 +363,7 @@ class UNICAST3(Protocol):
                 self._arm_gaps(at)
 
     def _room(self, src: Address) -> int:
-        """Bytes of ``src`` that may wait for a gap to close. Strangers share one member's room."""
+        """Return the bytes of ``src`` that may wait for a gap to close. Strangers share one member's room."""
         config = self.config
         if src in self._members():
             return config.max_window_bytes
@@ -372,7 +372,7 @@ class UNICAST3(Protocol):
     def _on_other(
         self, src: Address, conn: _Incoming | None, batch: Batch, header: UnicastHeader3
     ) -> None:
-        """Takes data of a connection that is not known: a new one, an old one, or one that we forgot."""
+        """Take data of an unknown connection: a new one, an old one, or one that we forgot."""
         if conn is not None and (conn.conn_id - header.conn_id) % _CONN_IDS < _CONN_IDS // 2:
             self.duplicates += len(batch.payloads)
             return
@@ -533,7 +533,7 @@ class UNICAST3(Protocol):
             timer.start_at(at)
 
     def _on_tick(self) -> None:
-        """Sends acks that are due, and the last message of connections on which nothing moved."""
+        """Send due acks, and the last message of connections without progress."""
         now = self.now
         for src, incoming in list(self._incoming.items()):
             if incoming.ack_due:
@@ -554,7 +554,7 @@ class UNICAST3(Protocol):
 
     def _resend_last(self, dest: Address, conn: _Outgoing) -> None:
         interval = self.config.xmit_interval
-        # Messages still flow: only what was sent last a full interval ago may be lost.
+        # Messages still flow: only a message whose last sending was a full interval ago may be lost.
         if conn.tries == 0 and conn.used_at + interval > self.now:
             conn.resend_at = conn.used_at + interval
             return
@@ -572,7 +572,7 @@ class UNICAST3(Protocol):
         )
 
     def _give_up(self, dest: Address, conn: _Outgoing) -> None:
-        """Forgets the connection and what was not acked on it."""
+        """Forget the connection and its unacked messages."""
         lost = conn.seqno - conn.acked
         self.unacked_dropped += lost
         self.given_up += 1
@@ -639,7 +639,7 @@ class UNICAST3(Protocol):
                 if dest in members:
                     close = UnicastHeader3(UnicastType.CLOSE, conn_id=conn.conn_id)
                     self.pass_down(Batch.of(dest, _ID, close, flags=_NO_FC))
-        # A member that still has us in its view may send messages again that were not acked, however late.
+        # A member that still has us in its view may repeat unacked messages, even very late.
         long_ago = min(idle, self.now - config.departed_remembered)
         for src, incoming in list(self._incoming.items()):
             if src in members or incoming.used_at > idle:
@@ -647,7 +647,7 @@ class UNICAST3(Protocol):
             if incoming.used_at <= long_ago:
                 self._forget(src, incoming)
             else:
-                incoming.window.forget_pending()  # nobody is left to fill its gaps
+                incoming.window.forget_pending()  # no member is left to fill its gaps
         for src, (asked, _) in list(self._unknown.items()):
             if asked <= idle:
                 del self._unknown[src]
@@ -664,7 +664,7 @@ class UNICAST3(Protocol):
                 self._unknown.pop(member, None)
                 incoming = self._incoming.get(member)
                 if incoming is not None:
-                    # Kept, so that nothing is delivered twice; but nobody is left to fill gaps.
+                    # Kept, so that no message is delivered twice; but no member is left to fill gaps.
                     incoming.window.forget_pending()
             self._sort_strangers(event.view)
         self.pass_event_down(event)

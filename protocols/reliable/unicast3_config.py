@@ -14,12 +14,12 @@ class Unicast3Config(ProtocolSettings):
     """Attributes of the protocol."""
 
     xmit_interval: Seconds = 0.5
-    """A message that is not acked for so long is sent again. Acks go out after half of it at the latest."""
+    """A message that is not acked for this long is sent again. Acks go out after half of it at the latest."""
     xmit_delay: Seconds = 0.02
-    """A member waits so long before it asks for a gap, because packets may overtake each other. At most
+    """The time that a member waits before it asks for a gap, because packets may overtake each other. At most
     ``xmit_interval``."""
     ack_threshold: int = 100
-    """After so many messages an ack goes out at once."""
+    """After this many messages an ack goes out at once."""
     sync_min_interval: Seconds = 2.0
     """The time between two SEND_FIRST_SEQNO to one member."""
     max_xmit_req_size: int = 1024
@@ -27,14 +27,14 @@ class Unicast3Config(ProtocolSettings):
     max_xmit_bytes: Bytes = 4_000_000
     """Bytes that one member gets retransmitted per ``xmit_interval``."""
     max_retransmit_time: Seconds = 60.0
-    """A connection to a member outside the view is given up when nothing was acked for so long."""
+    """A connection to a member outside the view is given up when it has not acked for this long."""
     conn_expiry_timeout: Seconds = 120.0
-    """A connection that was not used for so long is about to be closed. 0: never."""
+    """A connection that was not used for this long is about to be closed. 0: never."""
     conn_close_timeout: Seconds = 240.0
-    """Such a connection is closed when it was not used for so much longer."""
+    """Such a connection is closed when it was not used for this much longer."""
     departed_remembered: Seconds = 300.0
-    """How long it is remembered how far a sender was that is not in the view any more. A merge may bring it
-    back. Others take less long to find out that we are gone to them."""
+    """The time for which the number of a sender outside the view is remembered. A merge may bring it
+    back. Others need less time to find out that we have left them."""
     max_window: int = 131_072
     """Messages of one sender that are kept beyond the last delivered one. Messages further off are dropped."""
     max_window_bytes: Bytes = 50_000_000
@@ -43,8 +43,8 @@ class Unicast3Config(ProtocolSettings):
     max_unacked: Bytes = 100_000_000
     """Messages to one destination that are not acked. Beyond, FlowBlocked asks the channel to wait."""
     max_cached: int = 50
-    """Batches of one sender that are kept while its connection is unknown. Of a sender outside the view
-    as many are kept as a ``max_strangers``th of ``max_window_bytes`` holds."""
+    """Batches of one sender that are kept while its connection is unknown. For a sender outside the view the limit is a
+    ``max_strangers``th of ``max_window_bytes``."""
     max_strangers: int = 1000
     """Senders outside the view, senders without connection, and destinations outside the view that are remembered."""
     max_strangers_bytes: Bytes = 20_000_000

@@ -1,4 +1,4 @@
-"""The answering of requests to a directory, as every driver does it with ``Consult``."""
+"""Answers requests to a directory. Every driver uses it for ``Consult``."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from jgroups_py.stack.directories import (
 from jgroups_py.stack.ports import Consult, Consulted
 
 Directory = Callable[[DirectoryRequest], Any]
-"""Answers a request, in its own time; raises DirectoryProblem or OSError where it cannot."""
+"""Answers a request, perhaps slowly. It raises DirectoryProblem or OSError if it cannot."""
 
 
 class DirectoryProblem(Exception):
-    """Why a directory did not answer. ``final``: it will not before somebody mends it."""
+    """Why a directory did not answer. ``final``: it will not before somebody solves the problem."""
 
     def __init__(self, problem: str, *, final: bool = False) -> None:
         super().__init__(problem)
@@ -57,7 +57,7 @@ def real_directory(request: DirectoryRequest) -> Any:
 
 
 def answer_of(directory: Directory, out: Consult) -> Consulted:
-    """The answer of ``directory``. It never raises: another error is a problem, too."""
+    """Return the answer of ``directory``. It never raises: another error is a problem, too."""
     try:
         return Consulted(out.handle, directory(out.request))
     except DirectoryProblem as problem:

@@ -1,4 +1,4 @@
-"""Keys and certificates on disk: what TLS is spoken with. They are files of this host, read like a directory."""
+"""Keys and certificates on disk, for TLS. They are files of this host, read like a directory."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from jgroups_py.tls import CredentialsError, load
 
 
 def answer(request: LoadCredentials) -> CredentialsFound:
-    """Reads the files. The time of day is that of this host."""
+    """Reads the files. Read them by the time of day of this host."""
     try:
         found = load(request.settings)
     except CredentialsError as error:

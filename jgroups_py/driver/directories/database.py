@@ -1,4 +1,4 @@
-"""A table of a database: what JDBC_PING2 reads and changes. PostgreSQL (pg8000), and SQLite for one host.
+"""A table of a database, which JDBC_PING2 reads and changes. PostgreSQL (pg8000), and SQLite for one host.
 
 Each request opens a connection and closes it, as JGroups does: members ask rarely.
 """
@@ -24,12 +24,12 @@ POSTGRESQL: Final = "jdbc:postgresql:"
 SQLITE: Final = "jdbc:sqlite:"
 FORMS: Final = f"{POSTGRESQL}//HOST:PORT/DATABASE or {SQLITE}FILE"
 _REFUSED: Final = ("28", "3D")
-"""SQLSTATE classes that nobody but the operator can mend: who asks, and which database."""
+"""SQLSTATE classes that only the operator can mend: wrong user, wrong database."""
 _MODES: Final = ("disable", "allow", "prefer", "require", "verify-ca", "verify-full")
 
 
 def answer(request: OpenTable | ReadTable | ChangeTable) -> Any:
-    """Carries out a request on a connection of its own."""
+    """Carry out a request on a connection of its own."""
     try:
         with closing(_connect(request.database)) as connection:
             return carry_out(request, connection)
@@ -42,7 +42,7 @@ def answer(request: OpenTable | ReadTable | ChangeTable) -> Any:
 
 
 def carry_out(request: OpenTable | ReadTable | ChangeTable, connection: Any) -> Any:
-    """Carries out a request on a connection of the Python DB-API."""
+    """Carry out a request on a connection of the Python DB-API."""
     style = "?" if isinstance(connection, sqlite3.Connection) else "%s"
     match request:
         case OpenTable(statements=statements, check=check):
@@ -71,7 +71,7 @@ def _try_all(statements: tuple[str, ...], connection: Any) -> Exception | None:
         try:
             connection.cursor().execute(text)
             connection.commit()
-        except Exception as error:  # whatever a driver raises: most likely the table is there
+        except Exception as error:  # any error of the driver: most likely the table exists
             connection.rollback()
             refused = error
     return refused
@@ -104,7 +104,7 @@ def _limited(statement: SqlStatement, most: int) -> SqlStatement:
 
 
 def _with_style(text: str, style: str) -> str:
-    """``?`` becomes what the driver wants, but not inside quotes."""
+    """Replace ``?`` by the driver's own mark, but not inside quotes."""
     parts, quote = [], ""
     for char in text:
         if quote:
@@ -159,7 +159,7 @@ def _connect_postgresql(database: Database) -> Any:
 
 
 def _encryption(asked: dict[str, str], database: Database) -> ssl.SSLContext | None:
-    """As PostgreSQL's ``sslmode`` says; without one the connection is in clear."""
+    """Return the TLS context for PostgreSQL's ``sslmode``; without one the connection is in clear."""
     mode = asked.get("sslmode", "require" if asked.get("ssl") == "true" else "disable")
     if mode not in _MODES:
         raise DirectoryProblem(
@@ -191,13 +191,13 @@ def _problem(error: Exception) -> DirectoryProblem:
 
 
 def _told(error: Exception) -> dict[str, str]:
-    """The fields that PostgreSQL told, by its letters: M the message, C the SQLSTATE."""
+    """Return the fields of PostgreSQL's error, by its letters: M the message, C the SQLSTATE."""
     first = error.args[0] if error.args else None
     return first if isinstance(first, dict) else {}
 
 
 def _words(error: Exception | None) -> str:
-    """One line; no values of the statement, which a driver might put there."""
+    """Return an error in one line, without values of the statement, which a driver might put there."""
     if error is None:
         return ""
     message = _told(error).get("M") or (str(error) if isinstance(error, sqlite3.Error) else "")

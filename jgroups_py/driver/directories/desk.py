@@ -13,8 +13,8 @@ from jgroups_py.stack.ports import Consult, Consulted, In
 
 
 class Desk:
-    """``take`` is handed what was answered. ``limiter``: how many threads there may be; one whose request took too
-    long counts until it ends. Nobody waits for the threads when the driver ends."""
+    """``take`` gets the answers. ``limiter``: the most threads; one whose request took too long counts until it ends.
+    The end of the driver does not wait for the threads."""
 
     def __init__(
         self,
@@ -35,7 +35,7 @@ class Desk:
         return bool(self._waiting)
 
     def submit(self, out: Consult, nursery: trio.Nursery) -> Consulted | None:
-        """Puts ``out`` into its row. A row that is full is an answer at once."""
+        """Put ``out`` into its row. If the row is full, answer at once."""
         kind = KINDS[type(out.request)]
         row = self._waiting.get(kind)
         if row is None:
@@ -53,7 +53,7 @@ class Desk:
             found = await self._answer(row[0])
             row.popleft()
             if not row:
-                del self._waiting[kind]  # before it is handed in: that may ask again
+                del self._waiting[kind]  # before it is handed in, because that may ask again
             self._take([found])
             if kind not in self._waiting or self._waiting[kind] is not row:
                 return

@@ -1,4 +1,4 @@
-"""A folder of files, one for each coordinator: what FILE_PING reads and writes."""
+"""A folder of files, one for each coordinator, which FILE_PING reads and writes."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from jgroups_py.stack.directories import (
 )
 
 _PLAIN = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0)
-"""A pipe of that name does not keep us, and a link leads nowhere."""
+"""A pipe of that name must not keep us waiting, and links are not followed."""
 
 
 def answer(request: OpenFolder | ReadFolder | WriteFile | RemoveFiles) -> Any:
-    """Carries out a request."""
+    """Carry out a request."""
     folder = _folder(request.location, request.cluster)
     match request:
         case OpenFolder():
@@ -68,7 +68,7 @@ def _read(request: ReadFolder, folder: Path) -> FolderContents:
         try:
             data = _contents(folder / name, min(request.max_size, left))
         except FileNotFoundError:
-            continue  # its member has gone meanwhile
+            continue  # its member has left meanwhile
         except OSError:
             data = None
         if data is None:
@@ -95,7 +95,7 @@ def _contents(file: Path, most: int) -> bytes | None:
 
 def _write(folder: Path, name: str, data: bytes) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    new = folder / f".{name}.{os.getpid()}.new"  # a name that readers pass over
+    new = folder / f".{name}.{os.getpid()}.new"  # a name that readers skip
     new.unlink(missing_ok=True)
     handle = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
     try:

@@ -46,7 +46,8 @@ class MemoryDirectories:
         self.pods: bytes | None = None
         """None: there is no API server."""
         self.fails: dict[str, str] = {}
-        """Kind of a directory (folder, names, kubernetes, database, private, credentials) -> why it does not answer."""
+        """Kind of a directory (folder, names, kubernetes, database, private, credentials) -> the reason why it does not
+        answer."""
         self.private: dict[str, bytes] = {}
         """Path -> contents of a file that holds secrets."""
         self.asked: dict[str, int] = {}
@@ -59,7 +60,7 @@ class MemoryDirectories:
 
     @property
     def tables(self) -> sqlite3.Connection:
-        """The one database, whatever a URL says."""
+        """The one database, for every URL."""
         if self._tables is None:
             import sqlite3  # a megabyte, which only tests of JDBC_PING2 need
 

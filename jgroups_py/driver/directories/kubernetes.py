@@ -1,4 +1,4 @@
-"""Kubernetes' API server: what KUBE_PING asks."""
+"""Kubernetes' API server, for KUBE_PING."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ REFUSED: Final = {
 
 
 def answer(request: ListPods) -> bytes:
-    """The API server's answer."""
+    """Return the API server's answer."""
     host = request.host or os.environ.get("KUBERNETES_SERVICE_HOST", "")
     if not host:
         raise DirectoryProblem(
@@ -124,7 +124,7 @@ def _unreadable(attribute: str, value: str, wanted: str, error: Exception) -> Di
 def _get(
     connection: http.client.HTTPConnection, path: str, headers: dict[str, str], request: ListPods
 ) -> tuple[int, bytes]:
-    """Status, and at most one byte more than is allowed."""
+    """Return the status, and at most one byte more than allowed."""
     connection.connect()
     assert connection.sock is not None
     connection.sock.settimeout(request.read_timeout)

@@ -1,4 +1,4 @@
-"""The DNS: what DNS_PING asks. The system's way to look up addresses, or dnspython where more is wanted."""
+"""The DNS, for DNS_PING. It uses the system's look-up of addresses, or dnspython where more is wanted."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _UNKNOWN: Final = tuple(
 
 
 def answer(request: QueryDns) -> tuple[Endpoint, ...]:
-    """Addresses and ports, without repetitions; none for a name that is not known."""
+    """Return addresses and ports, without repetitions; none for an unknown name."""
     if request.kind in _FAMILIES and not request.server:
         found = [place for name in request.names for place in _of_system(name, request.kind)]
     else:
@@ -95,7 +95,7 @@ def _host_and_port(server: str) -> Endpoint:
 
 
 def _ask(resolver: Resolver, name: str, kind: str, deadline: float) -> Any:
-    """The answer, or None if there is no such name or record."""
+    """Return the answer, or None if there is no such name or record."""
     import dns.exception
     import dns.resolver
 
@@ -114,7 +114,7 @@ def _addresses(resolver: Resolver, name: str, kinds: Iterable[str], deadline: fl
 
 
 def _services(resolver: Resolver, name: str, deadline: float, most: int) -> list[Endpoint]:
-    """Addresses of the targets of SRV records: those that came along, else looked up."""
+    """Return the addresses of the targets of SRV records. Addresses that did not come along are looked up."""
     found = _ask(resolver, name, "SRV", deadline)
     if found is None:
         return []

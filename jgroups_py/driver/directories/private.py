@@ -1,4 +1,5 @@
-"""A file that holds secrets, such as a key ring: read if it has changed, and only if it is its owner's alone."""
+"""A file that holds secrets, such as a key ring. It is read if it has changed, and only if no other user may read
+it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""NAKACK2, survivors agree: takes nothing more of departing senders, and hands out nothing before the view.
+"""NAKACK2, survivors agree: takes no more messages of departing senders, and hands none out before the view.
 
     freeze       Nothing more is taken of departing senders. Messages of others are taken and held.
     fetch        Everything up to the goals is to be had and handed out.
@@ -6,7 +6,7 @@
     thaw         A sender does not depart after all.
     release      What is held may be handed out.
 
-This part knows no protocol. It works on the table of senders that it gets, and says what is to be done.
+This part knows no protocol. It works on the table of senders that it gets, and returns the next steps.
 
 Source: membership/gms/agreement.py has the round itself, values/events.py the events between both; RELAY.md of
 the design, "Survivors agree".
@@ -22,16 +22,16 @@ from jgroups_py.values.address import Address
 from jgroups_py.values.batch import Batch
 
 Goals = Mapping[Address, tuple[int, Address]]
-"""Sender -> (the number to deliver up to, who has it)."""
+"""Sender -> (the number to deliver up to, a member that has it)."""
 
 
 class RoundStep(Enum):
     """Further steps beside handing out a run."""
 
     ASK = auto()
-    """Ask at once for what is missing."""
+    """Ask at once for missing messages."""
     FETCHED = auto()
-    """Everything up to the goals has been handed out: say so."""
+    """Report that everything up to the goals has been handed out."""
 
 
 class Round:
@@ -41,11 +41,11 @@ class Round:
         self._me = me
         self._max_window = max_window
         self.held = False
-        """Nothing of anybody is handed out until the view comes."""
+        """True: no messages are handed out until the view comes."""
         self.fetching = False
 
     def freeze(self, senders: Senders, departed: tuple[Address, ...]) -> dict[Address, Sender]:
-        """Freezes ``departed`` and holds the others. Returns the senders that were frozen now."""
+        """Freeze ``departed``, hold the others, and return the senders that were frozen now."""
         frozen = {}
         for member in departed:
             sender = senders.freeze(member)
@@ -64,7 +64,8 @@ class Round:
         return frozen
 
     def thaw(self, senders: Senders, member: Address) -> Sender | None:
-        """``member`` does not depart. Returns its sender: its messages may be handed out. None: it was not frozen."""
+        """Note that ``member`` does not depart, and return its sender, whose messages may be handed out. None: it was
+        not frozen."""
         sender = senders.thaw(member)
         if sender is not None:
             sender.holder = None
@@ -78,7 +79,7 @@ class Round:
             self.fetching = False
 
     def end(self, senders: Senders) -> bool:
-        """The view is there. Returns the same as ``release``."""
+        """Note that the view has come. Returns the same as ``release``."""
         self.fetching = False
         return self.release(senders)
 
@@ -100,18 +101,18 @@ class Round:
         for member, (goal, holder) in goals.items():
             found = senders.frozen.get(member) or senders.present.get(member)
             if found is senders.own:
-                goal = min(goal, own_seqno)  # others may say more
+                goal = min(goal, own_seqno)  # others may report higher numbers
             if found is not None and found.window.closed:
                 found.goal = goal
                 found.holder = None if holder == self._me else holder
                 found.window.known = max(found.window.known, self._reach(found))
 
     def _reach(self, sender: Sender) -> int:
-        """Up to here ``sender`` can be fetched now. The goal may lie beyond the window."""
+        """Return the number up to which ``sender`` can be fetched now. The goal may lie beyond the window."""
         return min(sender.goal, sender.window.delivered + self._max_window)
 
     def wanted(self, sender: Sender, batch: Batch, first: int) -> Batch | None:
-        """The part of a run of a frozen sender that is taken. The run begins at or below the goal."""
+        """Return the part of a run of a frozen sender that is taken. The run begins at or below the goal."""
         reach = self._reach(sender)
         if first > reach:
             return None
@@ -120,8 +121,8 @@ class Round:
         return batch
 
     def go_on(self, senders: Senders, now: float) -> Iterator[Batch | RoundStep]:
-        """The runs to hand out up to the goals, and what else is to be done, in order. Each is to be done
-        before the next one is taken: handing out a run may end the round, and then nothing follows."""
+        """Yield the runs to hand out up to the goals, and other steps, in order. Carry out each before you take the
+        next one: handing out a run may end the round, and then no step follows."""
         held = self.held
         tables = (senders.frozen, senders.present)
         here = [(table, member, sender) for table in tables for member, sender in table.items()]

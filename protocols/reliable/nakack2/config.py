@@ -14,7 +14,7 @@ class Nakack2Config(ProtocolSettings):
     """Settings of NAKACK2. See its module."""
 
     xmit_interval: Seconds = 1.0
-    """A request that brought nothing is repeated after this time, then after twice as long, ..."""
+    """A vain request is repeated after this time, then after twice as long, ..."""
     xmit_delay: Seconds = 0.02
     """A member waits so long before it asks for a gap, because packets may overtake each other. At most
     ``xmit_interval``."""
@@ -23,7 +23,7 @@ class Nakack2Config(ProtocolSettings):
     max_xmit_req_size: int = 1024
     """Seqnos that one request may ask for, and that are answered."""
     ask_others_after: int = 3
-    """After so many vain requests a member other than the sender is asked."""
+    """After this many vain requests a member other than the sender is asked."""
     xmit_from_random_member: bool = False
     """Ask any member each time, to spare the sender."""
     max_xmit_bytes: Bytes = 4_000_000
@@ -39,11 +39,11 @@ class Nakack2Config(ProtocolSettings):
     max_unstable: Bytes = 100_000_000
     """Bytes of own messages that are not stable. Beyond, FlowBlocked asks the channel to wait."""
     max_departed: int = 100
-    """Departed senders whose messages are kept until everybody has a view without them. For as many more
-    senders it is remembered for ``departed_remembered`` how far they were delivered."""
+    """Departed senders whose messages are kept until everybody has a view without them. Of as many more senders the
+    delivered numbers are remembered for ``departed_remembered``."""
     departed_remembered: Seconds = 300.0
-    """How long it is remembered how far a departed sender was delivered. A merge may bring the sender back,
-    less far than it was here. Others take less long to find out that it is dead."""
+    """The time for which the delivered number of a departed sender is remembered. A merge may bring the sender back at
+    a lower number. Others need less time to find out that it is dead."""
 
     ignored: ClassVar[frozenset[str]] = frozenset(
         {

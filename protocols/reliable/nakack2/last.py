@@ -1,4 +1,5 @@
-"""The own last number: said again for a while when nothing is sent, so that nobody lacks the end without knowing it."""
+"""The own last number. It is repeated for a while when no messages are sent, so that every member knows whether it
+lacks the end."""
 
 from __future__ import annotations
 
@@ -6,7 +7,8 @@ from jgroups_py.stack.protocol import Timer
 
 
 class LastNumber:
-    """``most``: how often one number is said; 0: never. ``interval``: seconds until the first time, then twice as long."""
+    """``most``: how often one number is repeated; 0: never. ``interval``: seconds until the first time, then twice as
+    long."""
 
     def __init__(self, timer: Timer, interval: float, most: int) -> None:
         self._timer = timer
@@ -16,7 +18,7 @@ class LastNumber:
         self._count = 0
 
     def sent(self, seqno: int) -> None:
-        """Own message ``seqno`` has just been sent. If the timer runs, it looks at its end how far we are then."""
+        """Note that own message ``seqno`` has just been sent. If the timer runs, the number at its end counts."""
         if self._timer.deadline is None:
             self._begin(seqno)
 
@@ -27,7 +29,8 @@ class LastNumber:
             self._timer.start(self._interval)
 
     def is_due(self, seqno: int, purged: int) -> bool:
-        """The time is over. ``seqno``: the last one sent; ``purged``: everybody has those. True: it is to be said."""
+        """Return whether to repeat the number, when the time is over. ``seqno``: the last one sent; ``purged``: all
+        members have those."""
         if seqno > self._seqno:
             self._begin(seqno)
             return False

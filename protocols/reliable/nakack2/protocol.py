@@ -17,8 +17,8 @@ Place: above failure detection, below UNICAST3 and STABLE.
     Withhold                  Keep the application's multicasts until the next view. The others have gone on
                               without us, and begin after what was numbered until now (``_settled``).
 
-The parts know no protocol. senders.py has the table of senders, agreement.py the round of survivors, and
-repair.py says what to ask for and what to answer. Only the protocol sends, passes on, counts and keeps time.
+The parts know no protocol. senders.py has the table of senders, agreement.py the round of survivors, and repair.py the
+requests and the answers. Only the protocol sends, passes on, counts and keeps time.
 
 Up to ``max_buffered_before_join`` batches of senders that are not in the view wait: after a join their view is on
 its way. The next view drops the batches of senders that have not joined.
@@ -29,7 +29,7 @@ Source:  JGroups NAKACK2.java; WIRE.md 11.4; RELAY.md "Survivors agree".
 Differs: a member asks for a gap once after ``xmit_delay`` and then at growing intervals, sooner if an answer stops, after
          ``ask_others_after`` vain requests at other members too. Answers on behalf of others go
          to the asker alone. HIGHEST_SEQNO is repeated ``resend_last_seqno_max_count`` times.
-         Nobody asks for what its sender has forgotten (GONE). Departed senders' messages are kept
+         No member asks for messages that their sender has forgotten (GONE). Departed senders' messages are kept
          until all have installed a view without them.
 """
 
@@ -151,7 +151,7 @@ class NAKACK2(Protocol):
         self.retransmitted = 0
         self.not_found = 0
         self.lost = 0
-        """Messages that were passed over because their sender has forgotten them."""
+        """Messages that were skipped because their sender has forgotten them."""
         self.limited = 0
         """Requests that were cut short because the asker had got its share (``max_xmit_bytes``)."""
         self.window_dropped = 0
@@ -261,7 +261,7 @@ class NAKACK2(Protocol):
             self.bad += 1
 
     def _may_be_unnumbered(self, batch: Batch) -> bool:
-        """Returns whether a multicast may pass without a number. Without that rule anybody's datagram would be a
+        """Return whether a multicast may pass without a number. Without this rule anybody's datagram would be a
         member's message."""
         src = batch.src
         if not batch.flags & _NO_RELIABILITY:
@@ -273,7 +273,7 @@ class NAKACK2(Protocol):
         return False
 
     def _on_data(self, batch: Batch, first: int) -> None:
-        """Takes a run that is not simply the next one."""
+        """Take a run that is not simply the next one."""
         src = batch.src
         assert src is not None
         count = len(batch.payloads)
@@ -289,7 +289,7 @@ class NAKACK2(Protocol):
             first > window.delivered + 1
             and window.pending.size + batch.length > self.config.max_window_bytes
         )
-        # Own messages are kept anyway, and nobody asks for them.
+        # Own messages are kept anyway, and a member does not ask for them.
         if too_far and sender is not self.own:
             self.window_dropped += count
             self.trace("window_full", sender=src, seqno=first, delivered=window.delivered)
@@ -324,7 +324,7 @@ class NAKACK2(Protocol):
             self.pass_up(run)
 
     def _on_stranger(self, src: Address, batch: Batch, first: int) -> None:
-        """Takes a run of somebody who is not a sender of this view."""
+        """Take a run of a sender outside this view."""
         frozen = self.senders.frozen.get(src)
         count = len(batch.payloads)
         if frozen is not None:
@@ -342,7 +342,7 @@ class NAKACK2(Protocol):
             self.early_dropped += count
 
     def _on_highest(self, src: Address | None, seqno: int, delay: float = 0.0) -> None:
-        """``src`` has sent up to ``seqno``. Asks after ``delay`` for what we lack."""
+        """Note that ``src`` has sent up to ``seqno``, and ask for missing messages after ``delay``."""
         sender = None if src is None else self._present(src)
         if src is None or sender is None or sender is self.own:
             return
@@ -352,10 +352,10 @@ class NAKACK2(Protocol):
             window.known = seqno
             self._saw_gap(src, sender, delay)
 
-    # --- what is missing
+    # --- missing messages
 
     def _saw_gap(self, src: Address, sender: Sender, delay: float) -> None:
-        """Something of ``src`` is missing. Asks for it after ``delay``."""
+        """Ask for missing messages of ``src`` after ``delay``."""
         at = self.now + delay
         if sender.gaps.saw(sender.window.known, at):
             self.gaps_seen += 1
@@ -370,7 +370,7 @@ class NAKACK2(Protocol):
             timer.start_at(at)
 
     def _on_answered(self, sender: Sender) -> None:
-        """Something that was asked for came, but not all."""
+        """Note that a part of the requested messages came."""
         gaps = sender.gaps
         gaps.answered(self.now, self.delay)
         if gaps.again_at is not None:
@@ -441,7 +441,7 @@ class NAKACK2(Protocol):
         )
 
     def _on_gone(self, src: Address, gone: int, view: int) -> None:
-        """``src`` keeps nothing up to ``gone`` any more."""
+        """Skip messages up to ``gone``, which ``src`` has forgotten."""
         sender = self.senders.active(src)
         if sender is None or sender is self.own or gone > sender.window.known:
             self.bad += 1
@@ -484,7 +484,7 @@ class NAKACK2(Protocol):
                 self.pass_up(step)
 
     def _on_fetched(self, sender: Sender, batch: Batch, first: int) -> None:
-        """Takes a run of a frozen sender. The run begins at or below the goal."""
+        """Take a run of a frozen sender. The run begins at or below the goal."""
         count = len(batch.payloads)
         wanted = self.round.wanted(sender, batch, first)
         if wanted is None:
@@ -508,8 +508,7 @@ class NAKACK2(Protocol):
             self._deliver_soon(member, sender, 0.0)
 
     def _deliver_soon(self, member: Address, sender: Sender, delay: float) -> None:
-        """Hands out what is in order, if ``member`` is still present then, and asks for the rest after
-        ``delay``."""
+        """Hand out messages in order, if ``member`` is still present, and ask for the rest after ``delay``."""
 
         def deliver() -> None:
             if self._present(member) is sender:
@@ -527,8 +526,8 @@ class NAKACK2(Protocol):
                     self._saw_gap(member, sender, self.delay)
 
     def _hand_out_again(self, member: Address, sender: Sender, delivered: int) -> None:
-        """A state came that contains less of a frozen sender than was handed out. Hands out the rest once more. We
-        have reported how far we are, so that stays as it is."""
+        """Hand out messages of a frozen sender once more, because a state came that contains less of it. We have
+        reported our number, so that stays as it is."""
         reached = sender.window.delivered
         if delivered >= reached:
             return
@@ -543,7 +542,7 @@ class NAKACK2(Protocol):
         self.machine.soon(deliver)
 
     def _back_to(self, member: Address, sender: Sender, delivered: int) -> int:
-        """``delivered``, or the nearest number that ``sender`` can go back to."""
+        """Return ``delivered``, or the nearest number that ``sender`` can go back to."""
         possible = sender.not_before(delivered)
         if possible > delivered:
             self.trace("cannot_go_back", sender=member, to=delivered, stable=possible)
@@ -657,7 +656,7 @@ class NAKACK2(Protocol):
                 self._move(member, sender, delivered)
 
     def _move(self, member: Address, sender: Sender, delivered: int) -> None:
-        """Goes on after ``delivered``. Delivers (again) the messages above it that are here."""
+        """Go on after ``delivered``, and deliver (again) the messages above it that are here."""
         after = self._back_to(member, sender, delivered)
         self.trace("moved", sender=member, before=sender.window.delivered, after=after)
         sender.move_to(after, self.round.held)
@@ -683,7 +682,7 @@ class NAKACK2(Protocol):
             self.down(batch)
 
     def _take_early(self) -> None:
-        """Takes the batches that came before their sender's view."""
+        """Take the batches that came before their sender's view."""
         early, self._early = self._early, []
         for batch in early:
             if batch.src in self.senders.present:
@@ -702,7 +701,7 @@ class NAKACK2(Protocol):
                 sender.purged = stable
                 sender.kept.drop_to(stable)
             if sender is not self.own:
-                # The coordinator's word can overtake what that member itself has under way to us.
+                # The coordinator's message can overtake messages of that member under way to us.
                 self._on_highest(member, received, self.config.xmit_interval)
         self.senders.forget_departed(self.now, self.config.departed_remembered)
         if self._blocked and self.own.kept.size <= self.config.max_unstable // 2:
@@ -727,7 +726,7 @@ class NAKACK2(Protocol):
         assert self._gap_timer.armed or not waiting
 
     def _check_sender(self, member: Address, sender: Sender, present: bool) -> None:
-        """Checks a sender again only when something of it has changed."""
+        """Check a sender again only after a change of it."""
         window, kept, gaps = sender.window, sender.kept, sender.gaps
         pending = window.pending
         state = (

@@ -1,4 +1,4 @@
-"""NAKACK2, repairing: says what to ask for, and what to answer to others that ask.
+"""NAKACK2, repairing: makes the requests for missing messages, and the answers to others' requests.
 
     gap seen          Ask for it once after ``xmit_delay``, then for all that is missing at growing intervals.
                       After ``ask_others_after`` vain requests ask other members, too.
@@ -9,13 +9,13 @@
     GONE from P       P's messages up to there are lost. Go on behind them.
 
 A merge says where a member begins that was taken for dead and comes back. If that view is lost on its way, and its
-maker too, the member would ask for ever for what was forgotten while it was away.
+maker too, the member would ask for ever for messages that were forgotten in its absence.
 
 On the wire GONE is a FragHeader (a class every Java member can parse) under NAKACK2's id. The header's id is the
-number, and its index a sum over the sender's view. A receiver with another view ignores it: a merge or a view that
-says it better is under way to that receiver. GONE goes only to members of ours.
+number, and its index a sum over the sender's view. A receiver with another view ignores it: a merge or a newer view is
+under way to that receiver. GONE goes only to members of ours.
 
-This part knows no protocol. It owns how much each asker got in the present interval.
+This part knows no protocol. It owns the bytes that each asker got in the present interval.
 
 Source: see protocol.py. JGroups has no GONE.
 """
@@ -55,7 +55,7 @@ class Resend(NamedTuple):
 
 
 class NotHere(NamedTuple):
-    """Of the messages ``low`` to ``high``, ``lacking`` are not here."""
+    """A part of the answer: of the messages ``low`` to ``high``, ``lacking`` are not here."""
 
     low: int
     high: int
@@ -69,8 +69,8 @@ class Limited(NamedTuple):
 
 
 class RepairAnswer(NamedTuple):
-    """The answer to a request: steps in their order. ``gone``: up to here the sender has forgotten what was asked
-    for; 0: nothing was forgotten."""
+    """The answer to a request: steps in their order. ``gone``: up to here the sender has forgotten the requested
+    messages; 0: none was forgotten."""
 
     steps: list[Resend | NotHere | Limited]
     gone: int
@@ -108,7 +108,7 @@ class Repair:
     def due(
         self, senders: Senders, members: tuple[Address, ...], now: float
     ) -> tuple[list[RepairRequest], float | None]:
-        """Requests that are due now, and when to look again. ``members``: of the view."""
+        """Return the due requests, and the time to look again. ``members``: of the view."""
         limit = self._limit
         requests = []
         earliest: float | None = None
@@ -139,7 +139,7 @@ class Repair:
     def _asked(
         self, src: Address, sender: Sender, frozen: bool, members: tuple[Address, ...]
     ) -> Address:
-        """The member that is asked for messages of ``src``."""
+        """Return the member that is asked for messages of ``src``."""
         tries = sender.gaps.tries
         if sender.holder is not None and (frozen or tries % 2 == 0):
             return sender.holder
@@ -154,7 +154,7 @@ class Repair:
     # --- answering
 
     def answer(self, asker: Address, sender: Sender, seqnos: SeqnoList, now: float) -> RepairAnswer:
-        """The messages of ``sender`` that ``asker`` gets, of those it wants."""
+        """Return the wanted messages of ``sender`` that ``asker`` gets."""
         budget = self._budget(asker, now)
         steps: list[Resend | NotHere | Limited] = []
         gone = 0
@@ -187,10 +187,11 @@ class Repair:
 
 
 def behind_gone(window: ReceiveWindow, gone: int) -> int:
-    """Where to go on when everything up to ``gone`` is lost. Messages of that range that are here are handed out all the same."""
+    """Return the number to go on from when everything up to ``gone`` is lost. Messages of that range that are here are
+    still handed out."""
     return min(gone, window.pending.first - 1) if window.pending else gone
 
 
 def view_sum(view: View) -> int:
-    """A sum of 31 bits, the same only for the same view."""
+    """Return a sum of 31 bits that tells views apart."""
     return crc32(encode_whole(write_view_id, view.view_id)) & 0x7FFFFFFF

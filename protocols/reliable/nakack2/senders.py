@@ -1,4 +1,4 @@
-"""NAKACK2, the table of senders: what is known of each sender, and its state.
+"""NAKACK2, the table of senders, with the knowledge of each sender and its state.
 
     present      a member of the view, or somebody whom a digest named
     frozen       departs in a round of survivors; nothing more is taken than what the round agrees on
@@ -35,19 +35,21 @@ class Sender:
 
     @property
     def forgotten(self) -> int:
-        """Nothing is kept up to here. A run is kept as a whole while a part of it is not stable."""
+        """Messages up to here are not kept. A run is kept as a whole while a part of it is not stable."""
         return self.kept.first - 1 if self.kept else self.purged
 
     def ask_anew(self) -> None:
-        """Forgets what was asked for, and when."""
+        """Forget the requests and their times."""
         self.gaps = GapClock(self.gaps.interval)
 
     def not_before(self, delivered: int) -> int:
-        """``delivered``, or up to where everything is stable: what is stable cannot be handed out again."""
+        """Return ``delivered``, or the number up to which everything is stable: stable messages cannot be handed out
+        again."""
         return max(delivered, self.purged)
 
     def move_to(self, delivered: int, held: bool) -> None:
-        """Goes on after ``delivered``. The messages above it that are here are to be handed out (again)."""
+        """Goes on after ``delivered``. Go back to a number: the messages above it that are here are to be handed out
+        (again)."""
         old = self.window
         if delivered < old.delivered:
             window = ReceiveWindow(delivered)
@@ -62,7 +64,7 @@ class Sender:
         self.ask_anew()
 
     def close(self) -> None:
-        """Its member is not in the view: forgets what was not delivered."""
+        """Note that its member is not in the view, and forget undelivered messages."""
         self.window.closed = True
         self.kept = cut(self.kept, self.window.delivered)
         self.window.forget_pending()
@@ -73,9 +75,9 @@ class Left(NamedTuple):
 
     delivered: int
     passed: frozenset[int]
-    """Higher numbers of out-of-band messages that were handed out all the same."""
+    """Higher numbers of out-of-band messages that were handed out already."""
     at: float
-    """When the rest was forgotten."""
+    """The time when the rest was forgotten."""
 
 
 class Senders:
@@ -94,23 +96,23 @@ class Senders:
     # --- looking
 
     def find(self, member: Address) -> Sender | None:
-        """The sender, if its messages are here, whatever its state."""
+        """Return the sender, if its messages are here, in any state."""
         return self.present.get(member) or self.frozen.get(member) or self.departed.get(member)
 
     def active(self, member: Address) -> Sender | None:
-        """The sender, if it is present or frozen."""
+        """Return the sender, if it is present or frozen."""
         return self.present.get(member) or self.frozen.get(member)
 
     def everybody(self) -> list[Sender]:
-        """All senders whose messages are here."""
+        """Return all senders whose messages are here."""
         return [*self.present.values(), *self.frozen.values(), *self.departed.values()]
 
     def names(self, first: tuple[Address, ...]) -> tuple[Address, ...]:
-        """``first``, then all other senders whose messages are here."""
+        """Yield ``first``, then all other senders whose messages are here."""
         return tuple(dict.fromkeys([*first, *self.present, *self.frozen, *self.departed]))
 
     def delivered(self, member: Address) -> int | None:
-        """How far ``member`` was delivered, as far as that is remembered."""
+        """Return the delivered number of ``member``, as far as it is remembered."""
         sender = self.find(member)
         if sender is not None:
             return sender.window.delivered
@@ -118,14 +120,14 @@ class Senders:
         return None if left is None else left.delivered
 
     def gone(self, members: tuple[Address, ...]) -> tuple[Address, ...]:
-        """Those of ``members`` that have departed, as far as that is remembered."""
+        """Return the departed members among ``members``, as far as they are remembered."""
         return tuple(m for m in members if m in self.departed or m in self.left)
 
     # --- changing
 
     def begin(self, member: Address, delivered: int, held: bool) -> None:
-        """Takes what ``member`` sends after ``delivered``, and nothing a second time. ``held``: nothing of
-        anybody is handed out at present."""
+        """Take messages of ``member`` after ``delivered``, and none a second time. ``held``: no messages are handed out
+        at present."""
         if member in self.frozen:
             return
         departed = self.departed.pop(member, None)
@@ -138,15 +140,14 @@ class Senders:
             sender.window.passed = departed.window.passed
 
     def begin_again(self, member: Address, delivered: int, held: bool) -> None:
-        """As ``begin``, after a merge: it goes on where it was here when it departed, if that is further."""
+        """As ``begin``, after a merge: it goes on at its number of the departure, if that is higher."""
         left = self.left.get(member)
         self.begin(member, delivered if left is None else max(delivered, left.delivered), held)
         if left is not None:  # then it is not frozen
             self.present[member].window.passed |= left.passed
 
     def begin_as_told(self, member: Address, delivered: int, held: bool) -> None:
-        """As ``begin``, after a state. The state is as old as it says, so ``member`` may go on earlier than
-        where it was here."""
+        """As ``begin``, after a state. The state may be old, so ``member`` may go on at a lower number than before."""
         self.departed.pop(member, None)
         self.begin(member, delivered, held)
 
@@ -167,8 +168,8 @@ class Senders:
         return sender
 
     def close_others(self, members: tuple[Address, ...], now: float) -> int:
-        """Senders that are not in ``members`` depart. Returns how many departed senders were forgotten, because there
-        were too many."""
+        """Let senders that are not in ``members`` depart. Return the number of departed senders that were forgotten,
+        because there were too many."""
         dropped = 0
         for member, sender in [*self.present.items(), *self.frozen.items()]:
             if member in members:
@@ -186,7 +187,8 @@ class Senders:
         return dropped
 
     def forget_departed(self, now: float, remembered: float) -> None:
-        """Everybody has a view without the departed. How far they were is remembered for ``remembered`` seconds."""
+        """Note that all members have a view without the departed. Their numbers are remembered for ``remembered``
+        seconds."""
         for member in list(self.departed):
             self._forget(member, now)
         if self.left:
@@ -201,7 +203,7 @@ class Senders:
 
 
 def cut(store: RunStore, last: int) -> RunStore:
-    """The part of a store that is not above ``last``."""
+    """Return the part of a store that is not above ``last``."""
     if store.last <= last:
         return store
     cut = RunStore()
