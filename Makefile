@@ -104,7 +104,7 @@ test-java: $(STAMP)
 
 # The tests are in the source archive of the client's release.
 build/pymemcache/pymemcache-4.0.0: $(STAMP)
-	$(BIN)/python -m pip download --quiet --no-deps --no-binary :all: -d build/pymemcache pymemcache==4.0.0
+	$(BIN)/python -m pip download --quiet --no-deps --no-binary pymemcache -d build/pymemcache pymemcache==4.0.0
 	tar xzf build/pymemcache/pymemcache-4.0.0.tar.gz -C build/pymemcache
 
 test-memcached: build/pymemcache/pymemcache-4.0.0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -11,8 +12,15 @@ from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn, TimeE
 
 
 @contextmanager
-def status_line(name: str) -> Iterator[Callable[[str], None]]:
-    """Show the latest text on standard error, in place of the previous one."""
+def status_line(name: str, *, every: float | None = None) -> Iterator[Callable[[str], None]]:
+    """Show the latest text on standard error, in place of the previous one.
+
+    Args:
+        every: without a terminal a text is printed as a line if the last one is at least so many seconds old; None: none is.
+    """
+    if every is not None and not sys.stderr.isatty():
+        yield _Lines(name, every).show
+        return
     with _progress(TextColumn("{task.description}", markup=False)) as progress:
         task = progress.add_task(name)
 
@@ -20,6 +28,21 @@ def status_line(name: str) -> Iterator[Callable[[str], None]]:
             progress.update(task, description=f"{name}: {text}", refresh=True)
 
         yield show
+
+
+class _Lines:
+    """Progress for a log file or a pipe: some lines, each with its time since the beginning."""
+
+    def __init__(self, name: str, every: float) -> None:
+        self._name, self._every = name, every
+        self._began = time.monotonic()
+        self._next = self._began
+
+    def show(self, text: str) -> None:
+        now = time.monotonic()
+        if now >= self._next:
+            self._next = now + self._every
+            print(f"{self._name}: {now - self._began:.0f} s, {text}", file=sys.stderr, flush=True)
 
 
 @contextmanager

@@ -12,7 +12,12 @@ from jgroups_py.drill import judged
 from jgroups_py.drill.file import loader, plan
 from jgroups_py.drill.file.bucket_keys import BucketWorkload
 from jgroups_py.drill.judge.bucket_judge import BucketVerdict
-from jgroups_py.drill.run.bucket_user import NEW, OLD, DrillEntry, DrillProvider
+from jgroups_py.drill.run.bucket_user import (
+    NEW,
+    OLD,
+    DrillEntry,
+    DrillProvider,
+)
 from jgroups_py.drill.run.runner import NoProgress
 from jgroups_py.driver import probe_multicast
 from jgroups_py.errors import ConfigError

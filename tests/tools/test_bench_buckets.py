@@ -33,13 +33,31 @@ def test_percentiles_are_of_the_sorted_times() -> None:
 
 
 @pytest.mark.sockets
-@pytest.mark.timeout(90)
+@pytest.mark.timeout(240)
 def test_two_versions_in_processes_exchange_objects_under_load(
-    tmp_path: Path,
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "exchange.json"
     arguments = ["--entries", "300", "--rate", "50", "--seconds", "0.2"]
     assert bucket_exchange.main([*arguments, "--json", str(out)]) == 0
     found = json.loads(out.read_text(encoding="utf-8"))
     assert found["moves"] == 4 * bucket_exchange.BUCKETS and found["lost"] == 0
-    assert len(found["bytes"]) == 5
+    assert found["finished"] and len(found["bytes"]) == 5
+    both = [found["phases"][f"up {which}"]["requests"] for which in ("moving", "beside")]
+    assert sum(both) == found["phases"]["up"]["requests"] and min(both) > 0
+    shown = capsys.readouterr()
+    assert "exchange: 0 s, starting" in shown.err  # without a terminal, too
+    assert "requests to the bucket that moved" in shown.out
+
+
+@pytest.mark.sockets
+def test_an_exchange_that_takes_too_long_says_how_far_it_came(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "exchange.json"
+    assert bucket_exchange.main(["--entries", "10", "--limit", "0.05", "--json", str(out)]) == 3
+    found = json.loads(out.read_text(encoding="utf-8"))
+    assert not found["finished"] and found["lost"] is None
+    assert found["ended"].startswith("not finished in 0.05 s: starting")
+    shown = capsys.readouterr()
+    assert found["ended"] in shown.err and "what is lost is not known" in shown.out

@@ -21,121 +21,20 @@ import random
 import sys
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 import trio
 
 from jgroups_py import MemoryNetwork
-from jgroups_py.buckets import FAST_DETECTION, BucketNode, NodeParts, open_buckets
+from jgroups_py.buckets import FAST_DETECTION, NodeParts, open_buckets
 from jgroups_py.buckets.deployed import open_deployed
 from jgroups_py.buckets.deployment import parse_deployment
-from jgroups_py.buckets.objects import Earlier, Kind, Objects, modifies, object_plugin
 from jgroups_py.buckets.upgrade import move_all
+from jgroups_py.tools.bench.account_load import NEW, OLD, PHASES, AccountLoad
 from jgroups_py.tools.bench.latencies import figures, phases_text, write_json
 
 BUCKETS: Final = 36
-LOADERS: Final = 64
-PHASES: Final = ("quiet", "up", "quiet", "down")
-
-
-@dataclass
-class Account:
-    owner: str = ""
-    euros: int = 0
-
-    @modifies
-    async def pay(self, owner: str, euros: int) -> int:
-        self.owner, self.euros = owner, self.euros + euros
-        return self.euros
-
-    async def balance(self) -> int:
-        return self.euros
-
-
-@dataclass
-class NewAccount(Account):
-    """The new version counts cents."""
-
-    cents: int = 0
-
-    @modifies
-    async def pay(self, owner: str, euros: int) -> int:
-        self.owner, self.cents = owner, self.cents + 100 * euros
-        return self.cents // 100
-
-    async def balance(self) -> int:
-        return self.cents // 100
-
-
-OLD = object_plugin(Account, application="accounts", version=73)
-NEW = object_plugin(
-    Kind(
-        NewAccount,
-        name="Account",
-        earlier={
-            73: Earlier(
-                Account,
-                up=lambda old: NewAccount(old.owner, 0, 100 * old.euros),
-                down=lambda new: Account(new.owner, new.cents // 100),
-            )
-        },
-    ),
-    application="accounts",
-    version=81,
-    reads=(73,),
-    writes=(73,),
-)
-
-
-class Load:
-    """Requests at fixed times. ``took``: phase -> seconds of each request."""
-
-    def __init__(
-        self, client: BucketNode, entries: int, rate: float, chance: random.Random
-    ) -> None:
-        self._accounts = Objects(client, Account)
-        self._entries, self._rate, self._chance = entries, rate, chance
-        self.paid = [0] * entries
-        self.took: dict[str, list[float]] = {phase: [] for phase in PHASES}
-
-    async def fill(self) -> None:
-        """Make every entry."""
-        numbers = iter(range(self._entries))
-
-        async def worker() -> None:
-            for number in numbers:
-                await self._accounts[str(number)].pay("owner of an account", 1)
-                self.paid[number] += 1
-
-        async with trio.open_nursery() as nursery:
-            for _ in range(LOADERS):
-                nursery.start_soon(worker)
-
-    async def run(self, phase: str, over: trio.Event) -> None:
-        """Send requests until ``over``."""
-        due = trio.current_time()
-        async with trio.open_nursery() as nursery:
-            while not over.is_set():
-                nursery.start_soon(self._one, phase, due, self._chance.randrange(self._entries))
-                due += 1 / self._rate
-                await trio.sleep_until(due)
-
-    async def _one(self, phase: str, due: float, number: int) -> None:
-        account = self._accounts[str(number)]
-        if self._chance.random() < 0.5:
-            await account.balance()
-        else:
-            await account.pay("owner of an account", 1)
-            self.paid[number] += 1
-        self.took[phase].append(trio.current_time() - due)
-
-    async def lost(self) -> int:
-        """Entries whose balance is not what was paid."""
-        return sum(
-            [await self._accounts[str(n)].balance() != self.paid[n] for n in range(self._entries)]
-        )
 
 
 async def measure(entries: int, rate: float, seconds: float, rounds: int) -> dict[str, Any]:
@@ -162,7 +61,7 @@ async def measure(entries: int, rate: float, seconds: float, rounds: int) -> dic
         await beside.wait_until(lambda state: len(state.managers) == 4)
         await client.wait_until(lambda state: len(state.managers) == 4)
         old, new = client.manager_at("m/n1"), client.manager_at("new")
-        load = Load(client, entries, rate, random.Random(1))
+        load = AccountLoad(client, entries, rate, random.Random(1), BUCKETS)
         await load.fill()
         gc.collect()
         gc.freeze()  # a full collection in the middle of a phase would be taken for a move's pause
@@ -175,7 +74,9 @@ async def measure(entries: int, rate: float, seconds: float, rounds: int) -> dic
                     await trio.sleep(seconds)
                 else:
                     ends = (old, new) if phase == "up" else (new, old)
-                    done = await move_all(client, *ends)
+                    done = await move_all(
+                        client, *ends, before_move=load.move_begins, on_move=load.move_ends
+                    )
                     assert not done.refused, done.refused
                     moved += len(done.moved)
                 over.set()
@@ -183,7 +84,8 @@ async def measure(entries: int, rate: float, seconds: float, rounds: int) -> dic
             "entries": entries,
             "moves": moved,
             "lost": await load.lost(),
-            "phases": {phase: figures(took) for phase, took in load.took.items()},
+            "failed": load.failed,
+            "phases": {phase: figures(load.took[phase]) for phase in dict.fromkeys(PHASES)},
         }
 
 

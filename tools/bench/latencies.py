@@ -22,13 +22,13 @@ def figures(took: Sequence[float]) -> dict[str, float]:
 
 def phases_text(phases: Mapping[str, Mapping[str, float]]) -> list[str]:
     """A line for each phase, and p99.9 of each in relation to the one that is ``quiet``."""
-    lines = [f"{'ms':8}{'requests':>10}" + "".join(f"{f'p{p:g}':>10}" for p in PERCENTILES)]
+    lines = [f"{'ms':12}{'requests':>10}" + "".join(f"{f'p{p:g}':>10}" for p in PERCENTILES)]
     for phase, row in phases.items():
         values = "".join(f"{row[f'p{p:g}']:10.2f}" for p in PERCENTILES)
-        lines.append(f"{phase:8}{row['requests']:10}{values}")
+        lines.append(f"{phase:12}{row['requests']:10}{values}")
     quiet = phases["quiet"]["p99.9"]
     for phase, row in phases.items():
-        if phase != "quiet":
+        if not phase.startswith("quiet") and quiet:
             lines.append(f"p99.9 {phase} / quiet: {row['p99.9'] / quiet:.2f}")
     return lines
 

@@ -1,0 +1,49 @@
+"""What a drill of a bucket store reads at its end."""
+
+from __future__ import annotations
+
+import json
+import random
+from typing import Any, cast
+
+import pytest
+import trio
+import trio.testing
+
+from jgroups_py.buckets import BucketNode, Request
+from jgroups_py.buckets.errors import Unavailable
+from jgroups_py.buckets.messages import EMPTY
+from jgroups_py.drill.run.bucket_user import LAST_LOOK_SECONDS, BucketUser
+
+
+async def test_the_last_look_waits_once_for_all_keys_that_nobody_answers(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    class Node:
+        state = EMPTY
+
+        async def request(self, request: Request) -> list[bytes]:
+            if request.key in ("k3", "k97"):
+                return [json.dumps([request.key]).encode()]
+            if request.key == "k5":
+                raise Unavailable("no master")
+            return await trio.sleep_forever()
+
+    told: list[dict[str, Any]] = []
+    user = BucketUser(
+        cast(BucketNode, Node()),
+        "NYC",
+        "A#1",
+        random.Random(1),
+        lambda *_, **what: told.append(what),
+        {},
+    )
+    began = trio.current_time()
+    await user.census(60)
+    assert trio.current_time() - began == pytest.approx(LAST_LOOK_SECONDS)
+    (found,) = told
+    assert found["owned"] == {"3": ["k3"]} and len(found["missing"]) == 59
+    told.clear()
+    await user.census(100)
+    assert told[0]["missing"] == [key for key in range(100) if key != 3]
+    assert trio.current_time() - began == pytest.approx(2 * LAST_LOOK_SECONDS)
