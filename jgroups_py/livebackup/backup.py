@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
@@ -16,7 +16,20 @@ from jgroups_py.livebackup.kinds import is_awaited, outcome_of
 from jgroups_py.livebackup.messages import Op
 from jgroups_py.livebackup.objects import Space
 from jgroups_py.livebackup.tickets import Ticket
+from jgroups_py.livebackup.waiting import Change, WaitingChange, make_changes
 from jgroups_py.livebackup.work import AloneWork, Work
+
+
+class _Turn(WaitingChange):
+    """A change of operation ``number`` whose turn has not come."""
+
+    __slots__ = ("follower", "number")
+
+    def __init__(self, number: int, change: Change) -> None:
+        super().__init__(change)
+        self.number = number
+        self.follower: _Turn | None = None
+        """The turn that has come by this one."""
 
 
 class BackupWork(Work):
@@ -36,8 +49,11 @@ class BackupWork(Work):
             raise side.differs(
                 self._op, f"change {self._made + 1} is of {key}, not {ticket or 'the end'}"
             )
-        await side.turn(number)
-        place = self._made
+        return await side.in_turn(number, partial(self._change, ticket, method, arguments))
+
+    async def _change(self, ticket: Ticket, method: str, arguments: tuple[Any, ...]) -> Any:
+        """Make the change, in its turn."""
+        side, place, key = self._side, self._made, ticket.object
         keep = None if side.copies is None else partial(side.copies.keep, ticket)
         outcome, undo = await side.space.change_undoable(key, method, arguments, keep)
         if place in self._checksums:
@@ -47,7 +63,7 @@ class BackupWork(Work):
                     self._op,
                     f"change {place + 1}, {ticket} by {method}: the object is not what it is on the live node",
                 )
-        side.made(Step(number, place, ticket), undo)
+        side.made(Step(self._op.number, place, ticket), undo)
         self._made += 1
         return outcome.unwrap()
 
@@ -86,7 +102,9 @@ class BackupSide:
         self._crew = Crew()
         nursery.start_soon(self._crew.stay)
         self._on_confirmed, self._on_diverged = on_confirmed, on_diverged
-        self._turns: dict[int, trio.Event] = {}
+        self._turns: dict[int, _Turn] = {}
+        self._chained: dict[int, _Turn] = {}
+        """Turns that have come and are made in a chain."""
         self._moving = 0
         """Running operations that do not wait for a turn."""
         self._still = trio.Event()
@@ -187,19 +205,32 @@ class BackupSide:
 
     # --- turns
 
-    async def turn(self, number: int) -> None:
-        """Wait until the next change of this operation may be made."""
-        if not self.applier.is_ready(number):
-            event = self._turns[number] = trio.Event()
-            self._stop()
-            await event.wait()
+    async def in_turn(self, number: int, change: Change) -> Any:
+        """Make the next change of this operation when its turn has come; return its value."""
+        if self.applier.is_ready(number):
+            return await change()
+        turn = self._turns[number] = _Turn(number, change)
+        self._stop()
+        return await turn.result(partial(self._turns.pop, number, None))
 
     def made(self, step: Step, undo: Any) -> None:
         for ready in self.applier.done(step, undo):
-            event = self._turns.pop(ready.op, None)
-            if event is not None:
+            turn = self._turns.pop(ready.op, None)
+            if turn is not None:
                 self._go()
-                event.set()
+                before = self._chained.get(step.op)
+                if before is not None:
+                    before.follower = turn
+                else:
+                    self._crew.start_next(partial(make_changes, self._chain(turn)))
+
+    def _chain(self, turn: _Turn | None) -> Iterator[_Turn]:
+        """Yield this turn, and each one that has come by the one before it."""
+        while turn is not None:
+            self._chained[turn.number] = turn
+            yield turn
+            del self._chained[turn.number]
+            turn = turn.follower
 
     def _go(self) -> None:
         self._moving += 1

@@ -72,6 +72,11 @@ class Crew:
         self._jobs.append(job)
         self._call()
 
+    def start_next(self, job: Job) -> None:
+        """Run a job before all that wait: in the calling task if that is one of the crew, right after its own job."""
+        self._jobs.appendleft(job)
+        self._call()
+
     async def cancel(self) -> None:
         """Cancel all jobs and wait for their ends. No further job begins."""
         self._jobs.clear()

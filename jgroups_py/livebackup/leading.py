@@ -54,6 +54,7 @@ class Leading:
             vector,
             home.settings,
             self._crew.start,
+            start_next=self._crew.start_next,
             wall=wall,
             chance=chance,
             out=out,

@@ -13,7 +13,7 @@ from jgroups_py.livebackup.confirming import Confirming
 from jgroups_py.livebackup.crew import Job
 from jgroups_py.livebackup.errors import BadOperation, NotLive, OutcomeUnknown
 from jgroups_py.livebackup.kinds import Operation, OperationOutcome, is_by_effects, outcome_of
-from jgroups_py.livebackup.locks import InLine
+from jgroups_py.livebackup.locks import Locks
 from jgroups_py.livebackup.messages import MESSAGE_MAX, NOT_PLAIN, Op, Part, Whole, encode, plain
 from jgroups_py.livebackup.objects import Space
 from jgroups_py.livebackup.outgoing import Outgoing
@@ -54,12 +54,13 @@ class LiveSide:
         settings: LiveBackupSettings,
         start: Callable[[Job], None],
         *,
+        start_next: Callable[[Job], None],
         wall: Callable[[], float],
         chance: Callable[[], int],
         out: Outgoing[Address],
         awaited: Iterable[Address] = (),
     ) -> None:
-        """``start`` runs a job in a task that ends with the term."""
+        """``start`` runs a job in a task that ends with the term, and ``start_next`` does so before all jobs that wait."""
         self.term = term
         self.space = space
         self.counters = Counters(counters.items())
@@ -79,8 +80,8 @@ class LiveSide:
         self._waiting = 0
         """Callers that wait for ``_moved``."""
         self._answers: dict[int, _Answer] = {}
-        self.line = InLine()
         self.pace = ObjectPace(settings.lag_aim, self.confirming.is_answered, trio.current_time)
+        self.locks = Locks(self.pace.may_begin, start_next)
         self._changed = Changed(self.counters)
         self._one_at_a_time = trio.Lock()
         self.ended = False
@@ -126,8 +127,7 @@ class LiveSide:
             self._chance(),
             self.space,
             self.counters,
-            may_begin=self.pace.may_begin,
-            line=self.line,
+            locks=self.locks,
             checksum_every=self._settings.checksum_every,
             by_effects=is_by_effects(operation),
         )
@@ -194,7 +194,7 @@ class LiveSide:
             answer.event.set()
         self.wake()
         for lock in self.pace.confirmed():
-            lock.look_again(self.pace.may_begin)
+            lock.look_again(self.locks)
 
     def give_up(self) -> None:
         """End all answers: waiting callers get OutcomeUnknown."""

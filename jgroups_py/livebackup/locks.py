@@ -6,25 +6,31 @@ nobody, so it may wait while the backups are behind (``pace.py``). No operation 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
-import trio
+from jgroups_py.livebackup.crew import Job
+from jgroups_py.livebackup.waiting import Change, WaitingChange, make_changes
 
 MayBegin = Callable[["ObjectLock"], bool]
 
 
-class InLine:
-    """The operations that wait for an object, of all objects of a live node."""
+class Locks:
+    """What all locks of a live node in one term share."""
 
-    __slots__ = ("number",)
+    __slots__ = ("in_line", "may_begin", "start")
 
-    def __init__(self) -> None:
-        self.number = 0
+    def __init__(self, may_begin: MayBegin, start: Callable[[Job], None]) -> None:
+        """``may_begin``: may an operation make its first change at the object of this lock? ``start`` runs a job in a
+        task of the term, before all jobs that wait."""
+        self.may_begin, self.start = may_begin, start
+        self.in_line = 0
+        """The changes that wait for an object."""
 
 
 class ObjectLock:
-    """A fair lock. Taking a free one is no checkpoint."""
+    """A fair lock. Making a change of an object that is free is no checkpoint."""
 
     __slots__ = ("_beginning", "_going_on", "_held", "key")
 
@@ -32,48 +38,47 @@ class ObjectLock:
         self.key = key
         """Of the object."""
         self._held = False
-        self._going_on: dict[trio.lowlevel.Task, None] = {}
-        self._beginning: dict[trio.lowlevel.Task, None] = {}
+        self._going_on: dict[WaitingChange, None] = {}
+        self._beginning: dict[WaitingChange, None] = {}
 
-    async def acquire(self, begins: bool, may_begin: MayBegin, line: InLine | None = None) -> None:
-        """Take the lock. ``begins``: the operation has changed nothing yet and also waits for ``may_begin``; see
-        ``look_again``. ``line`` counts the operation while it waits."""
-        if not self._held and (not begins or (not self._beginning and may_begin(self))):
+    async def change(self, begins: bool, change: Change, locks: Locks) -> Any:
+        """Make a change when the object is free; return its value. ``begins``: the operation has changed nothing yet and
+        also waits for ``may_begin``; see ``look_again``."""
+        if not self._held and (not begins or (not self._beginning and locks.may_begin(self))):
             self._held = True
-            return
-        waiting = self._beginning if begins else self._going_on
-        task = trio.lowlevel.current_task()
-        waiting[task] = None
+            try:
+                return await change()
+            finally:
+                self._held = False
+                self.look_again(locks)
+        line = self._beginning if begins else self._going_on
+        waiting = WaitingChange(change)
+        line[waiting] = None
+        locks.in_line += 1
+        return await waiting.result(partial(self._leave, waiting, line, locks))
 
-        def abort(_: Any) -> trio.lowlevel.Abort:
-            del waiting[task]
-            return trio.lowlevel.Abort.SUCCEEDED
+    def _leave(
+        self, waiting: WaitingChange, line: dict[WaitingChange, None], locks: Locks
+    ) -> None:
+        del line[waiting]
+        locks.in_line -= 1
 
-        if line is not None:
-            line.number += 1
-        try:
-            await trio.lowlevel.wait_task_rescheduled(abort)
-        finally:
-            if line is not None:
-                line.number -= 1
+    def look_again(self, locks: Locks) -> None:
+        """Check those that wait again: ``may_begin`` may have become true."""
+        if not self._held and self._line(locks) is not None:
+            self._held = True
+            locks.start(partial(make_changes, self._those_in_line(locks)))
 
-    def release(self, may_begin: MayBegin) -> None:
-        """Give the lock to the next one, which goes on in the next turn of the loop."""
-        assert self._held
-        self._held = False
-        self.look_again(may_begin)
-
-    def look_again(self, may_begin: MayBegin) -> None:
-        """Check waiters again: Check waiters again: ``may_begin`` may have become true."""
-        if self._held:
-            return
+    def _line(self, locks: Locks) -> dict[WaitingChange, None] | None:
+        """Return the line whose first one is next. None: nobody may go on."""
         if self._going_on:
-            waiting = self._going_on
-        elif self._beginning and may_begin(self):
-            waiting = self._beginning
-        else:
-            return
-        self._held = True
-        task = next(iter(waiting))
-        del waiting[task]
-        trio.lowlevel.reschedule(task)
+            return self._going_on
+        return self._beginning if self._beginning and locks.may_begin(self) else None
+
+    def _those_in_line(self, locks: Locks) -> Iterator[WaitingChange]:
+        """Take one after the other out of its line, until nobody may go on. Then the object is free."""
+        while (line := self._line(locks)) is not None:
+            following = next(iter(line))
+            self._leave(following, line, locks)
+            yield following
+        self._held = False

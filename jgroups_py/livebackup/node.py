@@ -406,7 +406,7 @@ class LiveBackupNode:
         if self._leading is None:
             return Crowd()
         side = self._leading.side
-        return Crowd(len(side.confirming), side.line.number)
+        return Crowd(len(side.confirming), side.locks.in_line)
 
     def _on_sent(self) -> None:
         if self._leading is not None:

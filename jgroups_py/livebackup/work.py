@@ -12,6 +12,7 @@ from __future__ import annotations
 import random
 from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
+from functools import partial
 from typing import Any, Final
 
 import trio
@@ -19,13 +20,14 @@ import trio
 from jgroups_py.livebackup.applier import RECORD_MAX
 from jgroups_py.livebackup.errors import BadOperation, OutsideOperation
 from jgroups_py.livebackup.kinds import REMOVAL, OperationOutcome, Stateful, key_of, outcome_of
-from jgroups_py.livebackup.locks import InLine, MayBegin
+from jgroups_py.livebackup.locks import Locks
 from jgroups_py.livebackup.messages import plain
-from jgroups_py.livebackup.objects import Space
+from jgroups_py.livebackup.objects import Object, Space
 from jgroups_py.livebackup.tickets import Counters, Ticket
 
 REST_EVERY: Final = 100
 """Changes of one operation without a wait, after which others have their turn."""
+_GONE: Final = object()
 CURRENT: Final[ContextVar[Work | None]] = ContextVar("jgroups_py.livebackup", default=None)
 
 
@@ -129,15 +131,12 @@ class LiveWork(Work):
         space: Space,
         counters: Counters,
         *,
-        may_begin: MayBegin = lambda lock: True,
-        line: InLine | None = None,
+        locks: Locks,
         checksum_every: int = 0,
         by_effects: bool = False,
     ) -> None:
-        """``may_begin``: may an operation make its first change at the object of this lock? ``line`` counts it while it waits."""
         super().__init__(name, now, seed)
-        self._space, self._counters, self._may_begin = space, counters, may_begin
-        self._line = line
+        self._space, self._counters, self._locks = space, counters, locks
         self._checksum_every = checksum_every
         self.record: list[Ticket] = []
         self.removed: dict[str, int] = {}
@@ -153,21 +152,27 @@ class LiveWork(Work):
             arguments = tuple(plain(list(arguments)))
         while True:
             found, is_new = self._space.obtain(key)
-            await found.lock.acquire(not self.record, self._may_begin, self._line)
-            try:
-                if self._space.find(key) is not found:  # the object was removed during the wait
-                    continue
-                ticket = self._counters.next(key)
-                self.record.append(ticket)
-                if method == REMOVAL:
-                    outcome = await self._space.remove(found, is_new, arguments)
-                    if self._space.find(key) is None:
-                        self.removed[key] = ticket.number
-                else:
-                    outcome = await outcome_of(found.call(method, arguments))
-                return await self._noted(ticket, method, arguments, outcome)
-            finally:
-                found.lock.release(self._may_begin)
+            change = partial(self._change, found, is_new, method, arguments)
+            value = await found.lock.change(not self.record, change, self._locks)
+            if value is not _GONE:
+                return value
+
+    async def _change(
+        self, found: Object, is_new: bool, method: str, arguments: tuple[Any, ...]
+    ) -> Any:
+        """Make the change, with the right to change the object. _GONE: it was removed meanwhile."""
+        key = found.key
+        if self._space.find(key) is not found:
+            return _GONE
+        ticket = self._counters.next(key)
+        self.record.append(ticket)
+        if method == REMOVAL:
+            outcome = await self._space.remove(found, is_new, arguments)
+            if self._space.find(key) is None:
+                self.removed[key] = ticket.number
+        else:
+            outcome = await outcome_of(found.call(method, arguments))
+        return await self._noted(ticket, method, arguments, outcome)
 
     async def _noted(
         self, ticket: Ticket, method: str, arguments: tuple[Any, ...], outcome: OperationOutcome

@@ -1,0 +1,82 @@
+"""WaitingChange: a change that waits for its object, and is made by another task than its operation's.
+
+The object is what everybody waits for, on the live node (``locks.py``) and on a backup (``backup.py``). So while changes wait
+for an object, one task makes them, one right after the other, and each operation goes on with its result in its own task.
+Were the right to change the object handed from task to task, the object would rest for a turn of the loop
+between two changes, and a turn is the longer the more the node has to do.
+
+A change is cancelled with its operation, and only so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Iterator
+from contextvars import copy_context
+from typing import Any
+
+import outcome
+import trio
+
+from jgroups_py.livebackup.crew import in_context
+
+Change = Callable[[], Coroutine[Any, Any, Any]]
+
+
+class WaitingChange:
+    """Of one operation. Made in the operation's task, which then waits for the result."""
+
+    __slots__ = ("_change", "_context", "_scope", "_stop", "_task", "is_gone")
+
+    def __init__(self, change: Change) -> None:
+        self._change = change
+        self._task = trio.lowlevel.current_task()
+        self._context = copy_context()
+        self._scope: trio.CancelScope | None = None
+        self._stop: Callable[[], Any] | None = None
+        self.is_gone = False
+        """The operation was cancelled before the change began."""
+
+    async def result(self, leave: Callable[[], object]) -> Any:
+        """Wait until the change is made; return its value or raise its error. ``leave`` is called if the operation is cancelled
+        before the change begins."""
+
+        def abort(stop: Callable[[], Any]) -> trio.lowlevel.Abort:
+            if self._scope is not None:
+                self._stop = stop
+                self._scope.cancel()
+                return trio.lowlevel.Abort.FAILED  # ``make`` ends the wait
+            self.is_gone = True
+            leave()
+            return trio.lowlevel.Abort.SUCCEEDED
+
+        return await trio.lowlevel.wait_task_rescheduled(abort)
+
+    async def make(self, scope: trio.CancelScope) -> None:
+        """Make the change and end the operation's wait. ``scope`` is the caller's, and is cancelled with the operation."""
+        if self.is_gone:
+            return
+        self._scope = scope
+        result: outcome.Outcome[Any]
+        try:
+            result = outcome.Value(await in_context(self._context, self._change()))
+        except BaseException as error:
+            result = outcome.Error(error)
+            if self._stop is not None and _is_cancellation(error):
+                result = outcome.capture(self._stop)
+        trio.lowlevel.reschedule(self._task, result)
+
+
+async def make_changes(changes: Iterator[WaitingChange]) -> None:
+    """Make one change after the other, without a pause, until none follows."""
+    change = next(changes, None)
+    while change is not None:
+        with trio.CancelScope(shield=True) as scope:
+            while change is not None and not scope.cancel_called:
+                await change.make(scope)
+                change = next(changes, None)
+
+
+def _is_cancellation(error: BaseException) -> bool:
+    if isinstance(error, BaseExceptionGroup):
+        return error.split(trio.Cancelled)[1] is None
+    return isinstance(error, trio.Cancelled)
