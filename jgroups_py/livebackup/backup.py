@@ -104,7 +104,7 @@ class BackupSide:
         self._on_confirmed, self._on_diverged = on_confirmed, on_diverged
         self._turns: dict[int, _Turn] = {}
         self._chained: dict[int, _Turn] = {}
-        """Turns that have come and are made in a chain."""
+        """The turn that is made in a chain, until it is made, by its operation."""
         self._moving = 0
         """Running operations that do not wait for a turn."""
         self._still = trio.Event()
@@ -218,7 +218,7 @@ class BackupSide:
             turn = self._turns.pop(ready.op, None)
             if turn is not None:
                 self._go()
-                before = self._chained.get(step.op)
+                before = self._chained.pop(step.op, None)
                 if before is not None:
                     before.follower = turn
                 else:
@@ -229,7 +229,7 @@ class BackupSide:
         while turn is not None:
             self._chained[turn.number] = turn
             yield turn
-            del self._chained[turn.number]
+            self._chained.pop(turn.number, None)
             turn = turn.follower
 
     def _go(self) -> None:

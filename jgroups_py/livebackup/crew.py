@@ -12,26 +12,31 @@ import types
 from collections import deque
 from collections.abc import Callable, Coroutine, Generator
 from contextvars import Context, copy_context
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import trio
 
 IDLE_MAX: Final = 100
 """Tasks that are kept for later operations."""
+V = TypeVar("V")
 Job = Callable[[], Coroutine[Any, Any, None]]
 
 
 @types.coroutine
-def in_context(context: Context, coroutine: Coroutine[Any, Any, None]) -> Generator[Any, Any, None]:
-    """Run the coroutine in this task and in that context."""
+def in_context(
+    context: Context, coroutine: Coroutine[Any, Any, V]
+) -> Generator[Any, Any, tuple[V, bool]]:
+    """Run the coroutine in this task and in that context. Return its value, and whether it waited for something."""
     run = context.run
     step: Callable[[Any], Any] = coroutine.send
     given: Any = None
+    has_waited = False
     while True:
         try:
             trap = run(step, given)
-        except StopIteration:
-            return
+        except StopIteration as end:
+            return end.value, has_waited
+        has_waited = True
         try:
             given, step = (yield trap), coroutine.send
         except BaseException as error:

@@ -57,9 +57,7 @@ class ObjectLock:
         locks.in_line += 1
         return await waiting.result(partial(self._leave, waiting, line, locks))
 
-    def _leave(
-        self, waiting: WaitingChange, line: dict[WaitingChange, None], locks: Locks
-    ) -> None:
+    def _leave(self, waiting: WaitingChange, line: dict[WaitingChange, None], locks: Locks) -> None:
         del line[waiting]
         locks.in_line -= 1
 

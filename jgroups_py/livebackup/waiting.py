@@ -51,28 +51,36 @@ class WaitingChange:
 
         return await trio.lowlevel.wait_task_rescheduled(abort)
 
-    async def make(self, scope: trio.CancelScope) -> None:
-        """Make the change and end the operation's wait. ``scope`` is the caller's, and is cancelled with the operation."""
+    async def make(self, scope: trio.CancelScope) -> bool:
+        """Make the change and end the operation's wait. Return whether the change waited for something. ``scope`` is the
+        caller's, and is cancelled with the operation."""
         if self.is_gone:
-            return
+            return False
         self._scope = scope
         result: outcome.Outcome[Any]
+        has_waited = False
         try:
-            result = outcome.Value(await in_context(self._context, self._change()))
+            value, has_waited = await in_context(self._context, self._change())
+            result = outcome.Value(value)
         except BaseException as error:
             result = outcome.Error(error)
             if self._stop is not None and _is_cancellation(error):
                 result = outcome.capture(self._stop)
         trio.lowlevel.reschedule(self._task, result)
+        return has_waited
 
 
 async def make_changes(changes: Iterator[WaitingChange]) -> None:
-    """Make one change after the other, without a pause, until none follows."""
+    """Make one change after the other, until none follows.
+
+    After a change that did not wait others have their turn, and its operation goes on.
+    """
     change = next(changes, None)
     while change is not None:
         with trio.CancelScope(shield=True) as scope:
             while change is not None and not scope.cancel_called:
-                await change.make(scope)
+                if not await change.make(scope):
+                    await trio.lowlevel.cancel_shielded_checkpoint()
                 change = next(changes, None)
 
 

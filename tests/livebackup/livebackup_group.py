@@ -18,6 +18,11 @@ from jgroups_py.livebackup import (
     open_livebackup,
     undone_by,
 )
+from jgroups_py.livebackup.crew import Crew
+from jgroups_py.livebackup.locks import Locks
+from jgroups_py.livebackup.objects import Space
+from jgroups_py.livebackup.tickets import Counters
+from jgroups_py.livebackup.work import LiveWork
 
 
 class Session(Stateful):
@@ -276,3 +281,17 @@ async def livebackup_group(
     async with trio.open_nursery() as nursery:
         yield Group(nursery, LiveBackupSettings(**settings), timers=timers)
         nursery.cancel_scope.cancel()
+
+
+@asynccontextmanager
+async def open_crew() -> AsyncIterator[Crew]:
+    crew = Crew()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(crew.stay)
+        yield crew
+        await crew.cancel()
+
+
+def live_work(space: Space) -> LiveWork:
+    """An operation that is the only one, so that nothing waits for an object."""
+    return LiveWork("test", 0.0, 1, space, Counters(), locks=Locks(lambda lock: True, Crew().start))

@@ -2,30 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial
 from typing import Any
 
 import pytest
 import trio
-from livebackup_group import Queue, livebackup_group, put
+from livebackup_group import Queue, livebackup_group, open_crew, put
 
 from jgroups_py.livebackup import BadOperation, Work
 from jgroups_py.livebackup.crew import IDLE_MAX, Crew
 from jgroups_py.livebackup.kinds import outcome_of
 
 MARK: ContextVar[str] = ContextVar("mark", default="none")
-
-
-@asynccontextmanager
-async def open_crew() -> AsyncIterator[Crew]:
-    crew = Crew()
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(crew.stay)
-        yield crew
-        await crew.cancel()
 
 
 async def test_jobs_that_come_before_the_crew_wait_for_it(autojump_clock: Any) -> None:
@@ -75,6 +66,26 @@ async def test_jobs_that_do_not_wait_share_a_task(autojump_clock: Any) -> None:
             crew.start(job)
         await trio.sleep(1)
     assert len(tasks) == 10 and len(set(tasks)) == 1
+
+
+async def test_a_job_that_is_next_runs_before_those_that_wait_in_the_task_that_asked(
+    autojump_clock: Any,
+) -> None:
+    done = list[tuple[str, Any]]()
+
+    async def job(name: str) -> None:
+        done.append((name, trio.lowlevel.current_task()))
+        if name == "first":
+            crew.start_next(partial(job, "next"))
+
+    async with open_crew() as crew:
+        for name in ("first", "second"):
+            crew.start(partial(job, name))
+        await trio.sleep(1)
+        crew.start_next(partial(job, "alone"))
+        await trio.sleep(1)
+    assert [name for name, _ in done] == ["first", "next", "second", "alone"]
+    assert done[0][1] is done[1][1]
 
 
 async def test_a_job_sees_no_context_variable_of_another_one_nor_of_who_starts_it(

@@ -12,7 +12,6 @@ import trio
 from livebackup_group import livebackup_group, slow_put
 
 from jgroups_py.livebackup.gathering import GATHER_FROM, GATHER_SECONDS, Gathering
-from jgroups_py.livebackup.locks import InLine, ObjectLock
 from jgroups_py.livebackup.messages import Confirm, Op, Ops, decode, encode
 from jgroups_py.livebackup.outgoing import TOGETHER_BYTES, Crowd, Outgoing
 
@@ -231,19 +230,3 @@ async def test_operations_are_sent_when_those_under_way_are_confirmed(autojump_c
             await trio.sleep(0.02 - SOON)
             assert await _time_of(live, "q", 0.0) == pytest.approx(SOON, rel=0.5)
             nursery.cancel_scope.cancel()
-
-
-async def test_who_is_cancelled_does_not_wait_for_an_object_any_more(autojump_clock: Any) -> None:
-    lock, line = ObjectLock("Queue/q"), InLine()
-    await lock.acquire(True, lambda _: True, line)
-    assert line.number == 0
-    async with trio.open_nursery() as nursery:
-        for begins in (True, False):
-            nursery.start_soon(lock.acquire, begins, lambda _: True, line)
-        await trio.testing.wait_all_tasks_blocked()
-        assert line.number == 2
-        lock.release(lambda _: True)
-        await trio.testing.wait_all_tasks_blocked()
-        assert line.number == 1
-        nursery.cancel_scope.cancel()
-    assert line.number == 0

@@ -7,7 +7,16 @@ from typing import Any
 
 import pytest
 import trio
-from livebackup_group import KINDS, OPERATIONS, Queue, livebackup_group, put, put_both, states
+from livebackup_group import (
+    KINDS,
+    OPERATIONS,
+    Queue,
+    live_work,
+    livebackup_group,
+    put,
+    put_both,
+    states,
+)
 
 from jgroups_py.livebackup import BadOperation, Stateful, Work, undone_by
 from jgroups_py.livebackup.kinds import Catalogue
@@ -32,8 +41,7 @@ from jgroups_py.livebackup.snapshots import (
     Givings,
     SnapshotAsk,
 )
-from jgroups_py.livebackup.tickets import Counters
-from jgroups_py.livebackup.work import AloneWork, LiveWork
+from jgroups_py.livebackup.work import AloneWork
 
 
 class Extra(Stateful):
@@ -255,9 +263,7 @@ def _numbers(data: bytes) -> Any:
 @pytest.mark.parametrize("alone", [False, True])
 async def test_a_call_of_a_method_that_is_not_there_makes_no_object(alone: bool) -> None:
     space = Space(Catalogue.of(KINDS, OPERATIONS))
-    work: Work = (
-        AloneWork("test", 0.0, 1, space) if alone else LiveWork("test", 0.0, 1, space, Counters())
-    )
+    work: Work = AloneWork("test", 0.0, 1, space) if alone else live_work(space)
 
     async def operation(work: Work) -> None:
         await work.get(Queue, "a").no_such()

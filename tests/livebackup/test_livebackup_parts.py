@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from livebackup_group import KINDS, OPERATIONS, Queue, put_both
+from livebackup_group import KINDS, OPERATIONS, Queue, live_work, put_both
 
 from jgroups_py.livebackup.confirming import RULES, BackupLag, Confirming, Rule
 from jgroups_py.livebackup.errors import BadOperation, OutsideOperation
@@ -24,8 +24,8 @@ from jgroups_py.livebackup.messages import (
 )
 from jgroups_py.livebackup.objects import Object, Space
 from jgroups_py.livebackup.roles import Decision, Election, Stand
-from jgroups_py.livebackup.tickets import Counters, write_record
-from jgroups_py.livebackup.work import LiveWork, Work
+from jgroups_py.livebackup.tickets import write_record
+from jgroups_py.livebackup.work import Work
 
 CATALOGUE = Catalogue.of(KINDS, OPERATIONS)
 
@@ -202,19 +202,15 @@ def test_nobody_is_live_before_all_have_spoken_or_in_a_view_that_is_too_small() 
 # --- what an operation may do
 
 
-def live_work() -> LiveWork:
-    return LiveWork("test", 0.0, 1, Space(CATALOGUE), Counters())
-
-
 @pytest.mark.seed("P6", "P7", "P8")
 async def test_a_work_collects_the_number_of_each_change() -> None:
-    work = live_work()
+    work = live_work(Space(CATALOGUE))
     await work.run(put_both, ("a", "b", "m", 0))
     assert write_record(work.record) == "Queue/a(1), Queue/b(1)"
 
 
 async def test_a_method_that_changes_another_object_is_refused() -> None:
-    work = live_work()
+    work = live_work(Space(CATALOGUE))
 
     class Meddling(Queue):
         async def put_elsewhere(self) -> None:
@@ -229,7 +225,7 @@ async def test_a_method_that_changes_another_object_is_refused() -> None:
 
 
 async def test_an_operation_that_is_over_changes_nothing() -> None:
-    work = live_work()
+    work = live_work(Space(CATALOGUE))
 
     async def leak(work: Work) -> Any:
         return work.get(Queue, "a")
@@ -242,7 +238,7 @@ async def test_an_operation_that_is_over_changes_nothing() -> None:
 
 @pytest.mark.parametrize("name", ["_restore", "save", "load", "messages", "nothing"])
 async def test_what_is_no_public_method_is_no_change(name: str) -> None:
-    work = live_work()
+    work = live_work(Space(CATALOGUE))
 
     async def operation(work: Work) -> None:
         await work.change("Queue/a", name, ())
