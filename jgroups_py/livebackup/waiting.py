@@ -25,14 +25,13 @@ Change = Callable[[], Coroutine[Any, Any, Any]]
 class WaitingChange:
     """Of one operation. Made in the operation's task, which then waits for the result."""
 
-    __slots__ = ("_change", "_context", "_scope", "_stop", "_task", "is_gone")
+    __slots__ = ("_change", "_context", "_scope", "_task", "is_gone")
 
     def __init__(self, change: Change) -> None:
         self._change = change
         self._task = trio.lowlevel.current_task()
         self._context = copy_context()
         self._scope: trio.CancelScope | None = None
-        self._stop: Callable[[], Any] | None = None
         self.is_gone = False
         """The operation was cancelled before the change began."""
 
@@ -40,9 +39,8 @@ class WaitingChange:
         """Wait until the change is made; return its value or raise its error. ``leave`` is called if the operation is cancelled
         before the change begins."""
 
-        def abort(stop: Callable[[], Any]) -> trio.lowlevel.Abort:
+        def abort(_: Any) -> trio.lowlevel.Abort:
             if self._scope is not None:
-                self._stop = stop
                 self._scope.cancel()
                 return trio.lowlevel.Abort.FAILED  # ``make`` ends the wait
             self.is_gone = True
@@ -62,10 +60,8 @@ class WaitingChange:
         try:
             value, has_waited = await in_context(self._context, self._change())
             result = outcome.Value(value)
-        except BaseException as error:
+        except BaseException as error:  # a cancellation as well: it is the operation's own
             result = outcome.Error(error)
-            if self._stop is not None and _is_cancellation(error):
-                result = outcome.capture(self._stop)
         trio.lowlevel.reschedule(self._task, result)
         return has_waited
 
@@ -82,9 +78,3 @@ async def make_changes(changes: Iterator[WaitingChange]) -> None:
                 if not await change.make(scope):
                     await trio.lowlevel.cancel_shielded_checkpoint()
                 change = next(changes, None)
-
-
-def _is_cancellation(error: BaseException) -> bool:
-    if isinstance(error, BaseExceptionGroup):
-        return error.split(trio.Cancelled)[1] is None
-    return isinstance(error, trio.Cancelled)

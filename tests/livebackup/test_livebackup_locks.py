@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 import trio
-from livebackup_group import Queue, livebackup_group, open_crew
+from livebackup_group import Queue, livebackup_group, open_crew, put, put_both, slow_put
 
 from jgroups_py.livebackup import Work
 from jgroups_py.livebackup.locks import Locks, ObjectLock
+from jgroups_py.livebackup.waiting import WaitingChange, make_changes
 
 MARK: ContextVar[str] = ContextVar("mark", default="none")
 
@@ -70,7 +71,10 @@ async def test_an_object_is_changed_in_the_order_of_asking(
 
 async def test_who_has_changed_something_goes_before_those_that_begin(autojump_clock: Any) -> None:
     async with opened() as (found, nursery):
-        calls = [partial(found.change, n, begins=begins) for n, begins in enumerate((1, 1, 1, 0))]
+        calls = [
+            partial(found.change, n, begins=begins)
+            for n, begins in enumerate((True, True, True, False))
+        ]
         await in_their_order(nursery, *calls)
     assert found.had == [0, 3, 1, 2]
 
@@ -261,6 +265,27 @@ async def test_a_change_of_a_shielded_operation_ends_though_all_others_are_cance
     await found.change("later")
 
 
+async def test_a_change_whose_operation_was_cancelled_before_it_began_is_not_made(
+    autojump_clock: Any,
+) -> None:
+    """On a backup its turn may have come, and the task that makes it has not begun."""
+    made, left, waiting = list[str](), list[str](), list[WaitingChange]()
+
+    async def change() -> None:
+        made.append("made")
+
+    async def operation() -> None:
+        waiting.append(WaitingChange(change))
+        await waiting[0].result(lambda: left.append("left"))
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(operation)
+        await trio.testing.wait_all_tasks_blocked()
+        nursery.cancel_scope.cancel()
+    await make_changes(iter(waiting))
+    assert left == ["left"] and not made
+
+
 async def test_the_end_of_the_process_goes_through_the_operation(autojump_clock: Any) -> None:
     async def operation() -> None:
         with pytest.raises(KeyboardInterrupt):
@@ -290,3 +315,20 @@ async def test_operations_that_wait_for_the_same_object_have_it_in_one_order_on_
                 nursery.start_soon(live.run, patient, "q", number, 0.5)
         found = await group.equal()
         assert sorted(found["Queue/q"]["messages"]) == list(range(12))
+
+
+async def test_an_operation_lets_changes_of_two_objects_go_on_at_once(autojump_clock: Any) -> None:
+    """On the backup it waits for q, as does the change of q behind it, and the one of r waits for it."""
+    async with livebackup_group() as group:
+        live, _ = await group.start("AB")
+        with trio.fail_after(10):
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(live.run, slow_put, "q", 0, 1.0)
+                await trio.sleep(0.1)
+                nursery.start_soon(live.run, put_both, "q", "r", 1, 0.0)
+                await trio.sleep(0.1)
+                nursery.start_soon(live.run, put, "q", 2)
+                await trio.sleep(1.3)
+                nursery.start_soon(live.run, put, "r", 3)
+        found = await group.equal()
+    assert [found[f"Queue/{name}"]["messages"] for name in "qr"] == [[0, 1, 2], [1, 3]]
