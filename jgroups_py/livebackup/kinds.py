@@ -50,7 +50,8 @@ class Stateful:
 
     Every call of a public method counts as a change, reads included: an operation must read the same on both sides.
     A method's result depends on the object and its arguments alone; time and chance come from the operation (``Work.now``,
-    ``Work.random``). A method may be async. It changes no other object.
+    ``Work.random``). A method may be async. It changes no other object. While operations wait for the object, methods run in
+    another task than their operations, with their context variables, and are cancelled with them.
     """
 
     runs_in: ClassVar[Where] = "task"

@@ -5,7 +5,8 @@
 
 A live node and a backup, each in a process of its own, TCP on the loopback interface; with ``--together`` both in one process on a network in memory.
 Each operation makes one change, of an object in turn, and the change waits for 1 ms as if for a disk (``--io``). With ``--cpu`` it computes for so long instead,
-in the processes of its node, two for each. 64 clients. Printed for each number of objects, operations a second:
+in the processes of its node, two for each. 64 clients. ``--realtime`` gives figures that hardly depend on what else the machine does; it takes its
+processors from all others. Printed for each number of objects, operations a second:
 
     one at a time   the reference (P1)
     parallel        with the backup that confirms
@@ -185,10 +186,16 @@ async def run_load(live: LiveBackupNode, load: Load) -> Rate:
     return Rate(load.operations / seconds, p50, p99, used, wait)
 
 
-async def rate_of_processes(mode: Any, load: Load, *, backup: bool) -> Rate:
+async def rate_of_processes(mode: Any, load: Load, *, backup: bool, realtime: bool = False) -> Rate:
     """The same with a process for each node."""
     attributes = private_attributes(load_stack(STACK), 2)
-    given = {"mode": mode, "attributes": attributes, "load": asdict(load), "backups": int(backup)}
+    given = {
+        "mode": mode,
+        "attributes": attributes,
+        "load": asdict(load),
+        "backups": int(backup),
+        "realtime": realtime,
+    }
     async with AsyncExitStack() as opened:
         live = await opened.enter_async_context(_process({**given, "is_backup": False}))
         said = b""
@@ -260,9 +267,10 @@ def measure(
     cpu: bool = False,
     *,
     together: bool = False,
+    realtime: bool = False,
 ) -> dict[str, Any]:
     rows = []
-    find = rate if together else rate_of_processes
+    find = rate if together else partial(rate_of_processes, realtime=realtime)
     for number in objects:
         load = Load(operations, number, seconds, cpu)
         fewer = replace(load, operations=max(50, operations // 8))
@@ -303,12 +311,26 @@ def main() -> int:
     parser.add_argument("--io", type=float, default=1.0, help="milliseconds that one change waits")
     parser.add_argument("--cpu", type=float, help="milliseconds that one change computes instead")
     parser.add_argument("--together", action="store_true", help="both nodes in one process")
+    parser.add_argument(
+        "--realtime",
+        action="store_true",
+        help="both nodes before all other processes while they are measured (Linux, as root)",
+    )
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
+    if given.realtime and (given.cpu is not None or given.together):
+        parser.error("--realtime is for waits in two processes, so not with --cpu or --together")
     objects = [int(n) for n in given.objects.split(",")]
     milliseconds = given.io if given.cpu is None else given.cpu
     seconds, cpu = milliseconds / 1000, given.cpu is not None
-    found = measure(given.operations, objects, seconds, cpu, together=given.together)
+    found = measure(
+        given.operations,
+        objects,
+        seconds,
+        cpu,
+        together=given.together,
+        realtime=given.realtime,
+    )
     if given.json:
         print(json.dumps(found))
         return 0
