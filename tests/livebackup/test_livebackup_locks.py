@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import trio
-from livebackup_group import Queue, livebackup_group, open_crew, put, put_both, slow_put
+from livebackup_group import Queue, livebackup_group, open_crew, put, slow_put
 
 from jgroups_py.livebackup import Work
 from jgroups_py.livebackup.locks import Locks, ObjectLock
@@ -317,18 +317,33 @@ async def test_operations_that_wait_for_the_same_object_have_it_in_one_order_on_
         assert sorted(found["Queue/q"]["messages"]) == list(range(12))
 
 
+async def both(work: Work, first: str, second: str, message: Any) -> None:
+    """Without a wait between its two changes."""
+    await work.get(Queue, first).put(message)
+    await work.get(Queue, second).put(message)
+
+
 async def test_an_operation_lets_changes_of_two_objects_go_on_at_once(autojump_clock: Any) -> None:
-    """On the backup it waits for q, as does the change of q behind it, and the one of r waits for it."""
+    """On the backup it waits for q, as does the change of q behind it, and the one of r waits for it. Ten times, because
+    which task goes on first is chance."""
     async with livebackup_group() as group:
+        group.also(operations=(both,))
         live, _ = await group.start("AB")
-        with trio.fail_after(10):
+
+        async def once(q: str, r: str) -> None:
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(live.run, slow_put, "q", 0, 1.0)
+                nursery.start_soon(live.run, slow_put, q, 0, 1.0)
                 await trio.sleep(0.1)
-                nursery.start_soon(live.run, put_both, "q", "r", 1, 0.0)
+                nursery.start_soon(live.run, both, q, r, 1)
                 await trio.sleep(0.1)
-                nursery.start_soon(live.run, put, "q", 2)
+                nursery.start_soon(live.run, put, q, 2)
                 await trio.sleep(1.3)
-                nursery.start_soon(live.run, put, "r", 3)
+                nursery.start_soon(live.run, put, r, 3)
+
+        with trio.fail_after(10):
+            async with trio.open_nursery() as all_of_them:
+                for n in range(10):
+                    all_of_them.start_soon(once, f"q{n}", f"r{n}")
         found = await group.equal()
-    assert [found[f"Queue/{name}"]["messages"] for name in "qr"] == [[0, 1, 2], [1, 3]]
+    for n in range(10):
+        assert [found[f"Queue/{name}{n}"]["messages"] for name in "qr"] == [[0, 1, 2], [1, 3]]
