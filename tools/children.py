@@ -17,6 +17,7 @@ from typing import Any
 
 import trio
 
+from jgroups_py.drill.run.patience import busy_text, patient
 from jgroups_py.errors import JGroupsError
 from jgroups_py.tools.child_side import lines_of
 
@@ -100,7 +101,7 @@ async def ready_children(
         seconds: how long the children have until all are ready.
         missing: the thing that is missing when they are late, for the error.
         lead: seconds between the first child and the second. Others join faster if a member is there.
-        patience: seconds that children have to leave; then they are killed.
+        patience: seconds that children have to leave on an idle machine; then they are killed, with a warning.
         joined: hears how many children are ready.
 
     Raises:
@@ -128,14 +129,18 @@ async def ready_children(
 
 
 async def end_all(children: Sequence[Child], patience: float) -> None:
-    """Let children leave; kill those that have not left within ``patience`` seconds."""
+    """Let children leave; kill those that have not left within ``patience`` seconds, more on a busy machine."""
     for child in children:
         await child.stdin.aclose()
-    with trio.move_on_after(patience):
+    seconds = patient(patience)
+    with trio.move_on_after(seconds):
         for child in children:
             await child.process.wait()
     for child in children:
         if child.process.returncode is None:
+            _log.warning(
+                "member %s has not left within %.0f s%s: killed", child.name, seconds, busy_text()
+            )
             child.process.kill()
             await child.process.wait()
         with contextlib.suppress(RuntimeError):  # a task that still reads it ends with it

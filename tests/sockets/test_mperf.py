@@ -15,6 +15,7 @@ import pytest
 from commands import run_here
 
 from jgroups_py.config.settings import load_stack
+from jgroups_py.drill.run.patience import patient
 from jgroups_py.tools.commands.mperf_load import HEAD, SEQNO_BITS, SIZE_MIN, Payloads
 from jgroups_py.tools.commands.mperf_ports import private_attributes
 from jgroups_py.tools.commands.mperf_run import Check, MperfPlan, has_fault, summary
@@ -65,16 +66,15 @@ def test_two_runs_at_once_count_every_message(stack: str, multicast: object) -> 
 def test_it_leaves_when_interrupted(multicast: object) -> None:
     run = start("--members", "2", "--for", "60s")
     children: list[psutil.Process] = []
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + patient(20)
     while len(children) < 2 and time.monotonic() < deadline:
         time.sleep(0.05)
         children = psutil.Process(run.pid).children()
     assert len(children) == 2
-    began = time.monotonic()
     run.send_signal(signal.SIGINT)
-    run.communicate(timeout=20)
-    assert time.monotonic() - began < 7, "members that do not leave are killed after 8 s"
+    _, err = run.communicate(timeout=patient(20))
     assert run.returncode == 130
+    assert err == "", "members that do not leave are killed, with a warning"
     assert not any(child.is_running() for child in children)
 
 

@@ -80,12 +80,26 @@ async def test_children_that_are_ready_leave_at_the_end(autojump_clock: object) 
     assert trio.current_time() < 1
 
 
-async def test_a_child_that_does_not_leave_is_killed(autojump_clock: object) -> None:
+@pytest.mark.parametrize(
+    ("average", "seconds", "busy"),
+    [(1.0, 8, ""), (24.0, 80, " (12.0 processes wait for each core)")],
+)
+async def test_a_child_that_does_not_leave_is_killed(
+    average: float,
+    seconds: float,
+    busy: str,
+    autojump_clock: object,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setattr(os, "getloadavg", lambda: (average, 0.0, 0.0), raising=False)
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
     one, two = FakeProcess("ready"), FakeProcess("ready", obeys=False)
     began = trio.current_time()
     await played(one, two)
     assert (one.killed, two.killed) == (False, True)
-    assert 8 <= trio.current_time() - began < 9
+    assert seconds <= trio.current_time() - began < seconds + 1
+    assert caplog.messages == [f"member M2 has not left within {seconds} s{busy}: killed"]
 
 
 async def test_children_that_are_late_are_told_and_leave(autojump_clock: object) -> None:
