@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,6 +16,7 @@ import pytest
 
 from jgroups_py.buddy.handover import Handover
 from jgroups_py.cache.tree_cache import TreeCache
+from jgroups_py.drill.run.patience import patient
 from jgroups_py.errors import ConfigError
 from jgroups_py.protocols.discovery.base import Discovery
 from jgroups_py.protocols.membership.gms.protocol import GMS
@@ -171,6 +177,49 @@ def test_a_caller_that_stops_iterating_begins_nothing_more() -> None:
 
     assert next(each(square, jobs(), 1)) == 0
     assert drawn == [0]
+
+
+KILLED_WHILE_IT_SENDS = """
+import os, signal, time
+from multiprocessing import connection
+from jgroups_py.testing.explorer import pool
+
+def send_half(self, data, write=None):
+    os.write(self._handle, bytes(data)[: len(data) // 2])
+    os.kill(os.getppid(), signal.SIGINT)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+def work(number):
+    if number == 0:
+        connection.Connection._send = send_half
+    return bytes(1000)
+
+if __name__ == "__main__":
+    pool.END_SECONDS = 0.5
+    try:
+        list(pool.each(work, range(100_000), 2))
+    except KeyboardInterrupt:
+        print("interrupted")
+"""
+
+
+def test_an_interrupt_ends_processes_of_which_one_was_killed_while_it_sent_its_result(
+    tmp_path: Path,
+) -> None:
+    """The pool waited for the other half of that result for good: so hung ``drill --seeds`` at a SIGTERM to all."""
+    script = tmp_path / "script.py"
+    script.write_text(KILLED_WHILE_IT_SENDS)
+    command = subprocess.Popen(
+        [sys.executable, str(script)], stdout=subprocess.PIPE, text=True, start_new_session=True
+    )
+    try:
+        out, _ = command.communicate(timeout=patient(20))
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(command.pid, signal.SIGKILL)
+        command.wait()
+    assert out == "interrupted\n"
+    assert command.returncode == 0
 
 
 # --- the shrinker

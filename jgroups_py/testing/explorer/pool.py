@@ -11,13 +11,16 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from itertools import islice
-from typing import Final, TypeVar
+from multiprocessing import connection
+from typing import Any, Final, TypeVar
 
 J = TypeVar("J")
 R = TypeVar("R")
 
 AHEAD: Final = 2
 """Chunks handed to a process before their results are awaited."""
+END_SECONDS: Final = 10.0
+"""What processes do is awaited for so long at an interrupt, or when the caller needs no more results. Then they are killed."""
 GARBAGE_MAX: Final = 50_000
 """New objects before a process collects garbage."""
 
@@ -33,8 +36,8 @@ def each(
     """Yield the results of ``work`` for all jobs as they are ready.
 
     ``chunk``: jobs handed to a process at once. ``stop_after``: seconds of real time after which no further chunk
-    begins. If the caller stops iterating, chunks that have not begun are cancelled. With one process everything runs
-    here.
+    begins. If the caller stops iterating, chunks that have not begun are cancelled, and the others have ``END_SECONDS``.
+    With one process everything runs here.
     """
     begun = time.monotonic()
     waiting = iter(jobs)
@@ -68,7 +71,25 @@ def _on_processes(
                     del under_way[future]
                     yield from future.result()
         finally:
-            pool.shutdown(wait=False, cancel_futures=True)
+            _end(pool)
+
+
+def _end(pool: ProcessPoolExecutor) -> None:
+    """End the processes: what they do now is awaited for ``END_SECONDS``.
+
+    A process that is killed while it sends a result leaves half of it in the pipe. The pool waits for the other half as
+    long as anybody could write it: other processes, which wait for their turn to write, and this one.
+    """
+    results: Any = pool._result_queue
+    waiting = {process.sentinel: process for process in pool._processes.values()}
+    pool.shutdown(wait=False, cancel_futures=True)
+    results._writer.close()
+    end = time.monotonic() + END_SECONDS
+    while waiting and (left := end - time.monotonic()) > 0:
+        for ended in connection.wait(list(waiting), left):
+            del waiting[ended]  # type: ignore[arg-type]
+    for process in waiting.values():
+        process.kill()
 
 
 def _do(work: Callable[[J], R], jobs: list[J]) -> list[R]:
