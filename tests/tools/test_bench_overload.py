@@ -50,7 +50,12 @@ async def test_a_slow_member_takes_so_many_bytes_a_second(autojump_clock: Any) -
 
 def test_each_stack_has_a_case_for_each_pressure() -> None:
     cases: list[Case] = list(PLAN.cases())
-    assert [case.arguments for case in cases] == [(False, False), (True, False), (True, True)] * 2
+    assert [case.arguments for case in cases] == [
+        (False, False, False),
+        (True, False, False),
+        (True, False, True),
+        (True, True, False),
+    ] * 2
     assert libraries.names(cases[0]) == ["jgroups_py", "Java JGroups 5.5.6.Final"]
 
 
@@ -81,7 +86,7 @@ async def _measured(
 
 
 async def test_the_pressure_is_what_the_case_says(monkeypatch: pytest.MonkeyPatch) -> None:
-    easy, _, hard = [case for case in PLAN.cases() if case.stack == "tcp.xml"]
+    easy, _, fitting, hard = [case for case in PLAN.cases() if case.stack == "tcp.xml"]
     plan, figures = await _measured(monkeypatch, easy)
     assert plan.attributes == {"own": "ports"}
     assert (plan.size, plan.huge, plan.slow) == (measures.TINY, measures.HUGE, 0.0)
@@ -90,6 +95,9 @@ async def test_the_pressure_is_what_the_case_says(monkeypatch: pytest.MonkeyPatc
     plan, _ = await _measured(monkeypatch, hard)
     assert plan.attributes["TCP.recv_buf_size"] == "65536"
     assert plan.slow == measures.SLOW
+    assert "MFC.max_credits" not in plan.attributes
+    plan, _ = await _measured(monkeypatch, fitting)
+    assert plan.attributes["MFC.max_credits"] == measures.FITTING_CREDITS
 
 
 @pytest.mark.parametrize(

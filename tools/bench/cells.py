@@ -13,6 +13,6 @@ def cell(figure: Mapping[str, float], ratio: str, sign: str = "") -> str:
 
 
 def _number(value: float) -> str:
-    if value >= 100:
+    if abs(value) >= 100:
         return f"{value:,.0f}"
-    return f"{value:.1f}" if value >= 10 else f"{value:.2f}"
+    return f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"

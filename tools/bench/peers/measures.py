@@ -29,6 +29,8 @@ TINY: Final = 10
 HUGE: Final = 200_000
 SLOW: Final = 20e6
 """Bytes a second that the slow member takes. Flow control lets nobody be faster for long."""
+FITTING_CREDITS: Final = "400K"
+"""What a small buffer of a UDP socket holds: Linux doubles what is asked for."""
 SMALL_BUFFERS: Final = {
     "udp.xml": dict.fromkeys(("UDP.mcast_recv_buf_size", "UDP.ucast_recv_buf_size"), "212992"),
     "tcp.xml": dict.fromkeys(("TCP.recv_buf_size", "TCP.send_buf_size"), "65536"),
@@ -74,11 +76,13 @@ async def one_overload(
     Raises:
         ChildError: a message was lost, came twice or in the wrong order, or a member was suspected.
     """
-    small_buffers, slow = case.arguments
+    small_buffers, slow, credits_fit = case.arguments
     config, host = configure(case.stack, None, {}, {})
     attributes = private_attributes(config, OVERLOADED, host)
     if small_buffers:
         attributes |= SMALL_BUFFERS[case.stack]
+    if credits_fit:
+        attributes["MFC.max_credits"] = FITTING_CREDITS
     measured = mperf_run.MperfPlan(
         case.stack,
         OVERLOADED,

@@ -15,11 +15,13 @@ SPARE_SECONDS: Final = 60.0
 IDLE_MEMBERS: Final = (4, 32)
 """Members of groups that are idle, and of which one is killed then."""
 OVERLOADS: Final = {
-    "": (False, False),
-    ", small buffers": (True, False),
-    ", small buffers, a slow member": (True, True),
+    "": (False, False, False),
+    ", small buffers": (True, False, False),
+    ", small buffers, credits that fit": (True, False, True),
+    ", small buffers, a slow member": (True, True, False),
 }
-"""Text of a case of overload -> whether sockets have small buffers, whether a member is slow."""
+"""Text of a case of overload -> whether sockets have small buffers, whether a member is slow, whether credits are as small as the
+buffers."""
 CACHE_CALLERS_MAX: Final = 8
 """More callers of a cache are not measured: each needs a connection to Redis."""
 
