@@ -19,10 +19,12 @@ from jgroups_py.tools.bench.peers.corosync import CorosyncPeer
 from jgroups_py.tools.bench.peers.group_member import GroupPlan
 from jgroups_py.tools.bench.peers.java import JavaPeer, TunedJavaPeer
 from jgroups_py.tools.bench.peers.nats import NatsPeer
+from jgroups_py.tools.bench.peers.plain import PlainMember
 from jgroups_py.tools.bench.peers.plan import Case, PeersPlan
 from jgroups_py.tools.bench.peers.redis import RedisPeer
 from jgroups_py.tools.bench.peers.summary import OURS, markdown, summary
 from jgroups_py.tools.children import ChildError
+from jgroups_py.tools.commands.mperf_load import SEQNO_BITS, payloads
 
 PLAN = PeersPlan(("udp.xml",), (1000,), (2, 3), (0, 1), (1,), 1.0, 1.0, 2)
 
@@ -330,6 +332,18 @@ def test_a_compiler_has_time_to_warm_up() -> None:
     assert measures.warm_up(PLAN, java) == 8.0
     assert measures.warm_up(PLAN, BarePeer()) == PLAN.warm_up
     assert measures.warm_up(replace(PLAN, warm_up=20.0), java) == 20.0
+
+
+def test_messages_of_several_senders_are_checked_as_runs() -> None:
+    member = PlainMember(0, 0, 0.0, {"senders": 2})
+    first, second = (payloads(100, 0), payloads(100, 0))
+    mixed = zip(first.beginning(0), second.beginning(1 << SEQNO_BITS), strict=True)
+    member.arrived([payload for pair in mixed for payload in pair])
+    check = member.check
+    assert check.delivered == [first.count] * 2
+    assert (check.duplicates, check.out_of_order) == (0, 0)
+    member.arrived([first.beginning(0)[0]])
+    assert check.duplicates == 1
 
 
 def case_of(plan: PeersPlan, kind: str) -> Case:

@@ -16,6 +16,7 @@ import select
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
@@ -163,7 +164,7 @@ class CorosyncMember(PlainMember):
         if result != OK:
             raise OSError(f"libcpg returns {result}")
 
-    def publish(self, payloads: list[bytes]) -> None:
+    def publish(self, payloads: Sequence[bytes]) -> None:
         for payload in payloads:
             part = _Part(payload, len(payload))
             while True:

@@ -23,6 +23,8 @@ from jgroups_py.tools.commands.mperf_load import mean_size
 from jgroups_py.tools.commands.mperf_ports import private_attributes
 
 Figures = Mapping[str, Mapping[str, float]]
+JOIN_SECONDS: Final = 50.0
+"""Processes on a busy machine may need so long until they are members."""
 OVERLOADED: Final = 4
 """Members of a group under pressure."""
 TINY: Final = 10
@@ -54,6 +56,7 @@ async def one_messages(
         cluster,
         attributes,
         bind_addr=host,
+        join_timeout=JOIN_SECONDS,
         warm_up_seconds=warm_up(plan, peer),
     )
     found = await mperf_run.measure(measured, lambda _: None, peer.messages)
@@ -92,6 +95,7 @@ async def one_overload(
         cluster,
         attributes,
         bind_addr=host,
+        join_timeout=JOIN_SECONDS,
         warm_up_seconds=warm_up(plan, peer),
         huge=HUGE,
         slow=SLOW if slow else 0.0,
@@ -127,6 +131,7 @@ async def all_calls(
         cluster,
         attributes,
         bind_addr=host,
+        join_timeout=JOIN_SECONDS,
         warm_up_seconds=warm_up(plan, peer),
     )
     found = await rpcperf_run.measure(measured, lambda _: None, peer.calls)

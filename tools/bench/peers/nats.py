@@ -12,6 +12,7 @@ import importlib
 import json
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
@@ -90,10 +91,10 @@ class NatsMember(PlainMember):
     async def _take_one(self, message: Any) -> None:
         self.check.take([message.data])
 
-    def publish(self, payloads: list[bytes]) -> None:
+    def publish(self, payloads: Sequence[bytes]) -> None:
         self._loop.run_until_complete(self._publish(payloads))
 
-    async def _publish(self, payloads: list[bytes]) -> None:
+    async def _publish(self, payloads: Sequence[bytes]) -> None:
         for payload in payloads:
             await self._client.publish("bench", payload)
         await self._client.flush()

@@ -21,7 +21,7 @@ import trio
 from jgroups_py.tools.bench import cache_peers
 from jgroups_py.tools.bench.cache_perf import CachePerfPlan
 from jgroups_py.tools.bench.peers.missing import need_module, need_program
-from jgroups_py.tools.bench.peers.plain import START_SECONDS, PlainMember
+from jgroups_py.tools.bench.peers.plain import START_SECONDS, TAKEN_MAX, PlainMember
 from jgroups_py.tools.bench.peers.plan import PeersPlan
 from jgroups_py.tools.children import ChildError, start_process
 from jgroups_py.tools.commands.mperf_ports import free_block
@@ -102,17 +102,21 @@ class RedisMember(PlainMember):
                 raise TimeoutError(f"not all have subscribed within {START_SECONDS:g} s")
             time.sleep(0.02)
 
-    def publish(self, payloads: list[bytes]) -> None:
+    def publish(self, payloads: Sequence[bytes]) -> None:
         pipeline = self._client.pipeline(transaction=False)
         for payload in payloads:
             pipeline.publish(TOPIC, payload)
         pipeline.execute()
 
     def take(self, wait: float) -> None:
-        got = self._topic.get_message(timeout=wait)
-        while got is not None:
-            self.check.take([got["data"]])
-            got = self._topic.get_message(timeout=0)
+        got: list[bytes] = []
+        message = self._topic.get_message(timeout=wait)
+        while message is not None and len(got) < TAKEN_MAX:
+            got.append(message["data"])
+            message = self._topic.get_message(timeout=0)
+        if message is not None:
+            got.append(message["data"])
+        self.arrived(got)
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ import os
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
@@ -21,7 +22,7 @@ import trio
 
 from jgroups_py.tools.bench.peers.figures import call_figures
 from jgroups_py.tools.bench.peers.missing import need_module
-from jgroups_py.tools.bench.peers.plain import PlainMember
+from jgroups_py.tools.bench.peers.plain import TAKEN_MAX, PlainMember
 from jgroups_py.tools.child_side import say
 from jgroups_py.tools.children import start_process
 from jgroups_py.tools.commands.mperf_ports import free_block
@@ -78,18 +79,20 @@ class MeshMember(PlainMember):
         for _ in range(self.plan["members"]):
             self._out.recv()  # somebody's subscription
 
-    def publish(self, payloads: list[bytes]) -> None:
+    def publish(self, payloads: Sequence[bytes]) -> None:
         for payload in payloads:
             self._out.send(payload)
 
     def take(self, wait: float) -> None:
         if not self._in.poll(1000 * wait):
             return
+        got: list[bytes] = []
         try:
-            while True:
-                self.check.take([self._in.recv(self._zmq.NOBLOCK)])
+            while len(got) < TAKEN_MAX:
+                got.append(self._in.recv(self._zmq.NOBLOCK))
         except self._zmq.Again:
             pass
+        self.arrived(got)
 
 
 def answer(first: int) -> None:
