@@ -6,7 +6,7 @@ from typing import Annotated, Final
 
 import msgspec
 
-VERSION: Final = 2
+VERSION: Final = 3
 MESSAGE_MAX: Final = 16 * 1024 * 1024
 """Bytes of one message."""
 
@@ -33,10 +33,11 @@ class Hello(msgspec.Struct, frozen=True, tag="h", array_like=True, forbid_unknow
 
 
 class Have(msgspec.Struct, frozen=True, tag="v", array_like=True, forbid_unknown_fields=True):
-    """The sender's changes: pairs of origin and number. ``clock``: its time, in ticks."""
+    """The sender's changes: pairs of origin and number. ``clock``: its time, in ticks. ``sum``: over what is in its map (sums.py)."""
 
     vector: Pairs
     clock: Number
+    sum: Number | None = None
 
 
 class Got(msgspec.Struct, frozen=True, tag="g", array_like=True, forbid_unknown_fields=True):

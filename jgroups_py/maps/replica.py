@@ -10,8 +10,7 @@ and executes the results of ``take``.
     a peer has more of    (an origin that is gone, a host that was away) asked of one peer at a time, with Want
       somebody else
     a tombstone           is forgotten when every known peer has it and nothing older can come, or at ``tombstone_age``
-    a peer comes back     after tombstones were forgotten that it lacks: it gets what it lacks, and then Surveys: which changes are still here. Of those that
-                          it has seen the others go there, too
+    a peer lacks removals that are forgotten here, or differs though it has the same changes: surveys.py
 
 Only the table knows entries; a link holds one number for each origin, and nothing waits in memory.
 
@@ -34,7 +33,6 @@ from jgroups_py.maps.confirmations import Confirmations
 from jgroups_py.maps.entry import TIME_MAX, DamagedEntry, MapEntry, node_of
 from jgroups_py.maps.errors import InboxFull, MapFull
 from jgroups_py.maps.messages import (
-    SURVEY_NUMBERS,
     VERSION,
     BadMessage,
     Got,
@@ -51,6 +49,8 @@ from jgroups_py.maps.messages import (
 from jgroups_py.maps.orders import Arrived, CloseLink, Out, SendAll, SendToPeer, Sent, Told
 from jgroups_py.maps.replica_settings import ReplicaSettings
 from jgroups_py.maps.stamp import TICKS_PER_S, HybridClock
+from jgroups_py.maps.sums import compared
+from jgroups_py.maps.surveys import Contents, MapSurveys, SurveyedTable
 from jgroups_py.maps.table import ChangedKey, Vector
 from jgroups_py.maps.taking_turns import TakingTurns
 
@@ -64,13 +64,10 @@ RESTS_MAX: Final = 9
 """While nothing changes, a Have is sent only each tenth ``have_interval``."""
 
 
-class ReplicaTable(Protocol):
-    """The part of a table that a replica needs. ``apply`` may take effect later, in the order of calls."""
+class ReplicaTable(SurveyedTable, Protocol):
+    """The part of a table that a replica needs. ``apply`` and ``drop`` may take effect later, in the order of calls."""
 
     def vector(self) -> Vector: ...
-    def changes(
-        self, origin: int, after: int, to: int, most: int
-    ) -> Iterator[tuple[int, bytes, MapEntry]]: ...
     def apply(
         self, entries: Iterable[tuple[bytes, MapEntry]], advance: Mapping[int, int]
     ) -> Sequence[ChangedKey] | None: ...
@@ -78,9 +75,6 @@ class ReplicaTable(Protocol):
         """Yield the first ``most`` tombstones above ``after``, in the order of keys."""
 
     def forget(self, keys: Iterable[bytes]) -> None: ...
-    def drop(self, dots: Iterable[tuple[int, int]]) -> None: ...
-    @property
-    def forgotten(self) -> Mapping[int, int]: ...
 
 
 @dataclass(slots=True)
@@ -101,8 +95,8 @@ class _Link:
     wants: dict[int, int] = field(default_factory=dict)
     """By other origin, the number after which the peer has asked for changes."""
     have_due: float = 0.0
-    told: Vector | None = None
-    """The changes in our last Have to the peer."""
+    told: Contents | None = None
+    """What was here at our last Have to the peer."""
     rests: int = 0
     """Intervals without a Have, because nothing had changed."""
     owes: dict[int, int] = field(default_factory=dict)
@@ -112,10 +106,6 @@ class _Link:
     """Entries of the next message that the table has already."""
     ahead: dict[int, int] = field(default_factory=dict)
     """Of origins whose changes from here have to wait, the time of the first one."""
-    survey: Vector | None = None
-    """The peer lacks tombstones that were forgotten here. When it has all of this, it gets Surveys."""
-    surveyed: Vector = field(default_factory=dict)
-    """Up to which number it has got them."""
     warned: set[str] = field(default_factory=set)
     """What was told of this peer, once for each link."""
 
@@ -157,11 +147,12 @@ class Replica:
         self._budget = 0.0
         self._budget_at = now
         self._shared_due = now
-        self._shared_told: Vector = {}
+        self._shared_told: Contents | None = None
         self._shared_rests = 0
         """Intervals without a shared Have, because nothing had changed."""
         self._skewed: set[int] = set()
         self._turns = TakingTurns()
+        self._surveys = MapSurveys(settings, table)
         self.counters: Counter[str] = Counter()
 
     # --- the driver's side
@@ -180,6 +171,7 @@ class Replica:
             self._out.append(CloseLink(link))
             return
         self._links[link] = _Link(link, shared)
+        self._surveys.opened(link, self._now)
         self._shared_rests = RESTS_MAX
         mine = self.settings
         self._send(
@@ -189,6 +181,7 @@ class Replica:
 
     def link_closed(self, link: int) -> None:
         peer = self._links.pop(link, None)
+        self._surveys.closed(link)
         if peer is not None and peer.hello is not None:
             self._confirmations.parted(peer.hello.node)
             self._tell("gone", peer.hello.node, f"{_shown(peer.hello)} is not connected any more")
@@ -376,14 +369,10 @@ class Replica:
                 first or (number > peer.sent.get(origin, 0) and origin not in peer.wants)
             ):
                 peer.sent[origin] = number
-        if (
-            first
-            and any(vector.values())
-            and any(
-                vector.get(origin, 0) < number for origin, number in self._table.forgotten.items()
-            )
-        ):
+        if first and self._surveys.lacks(vector):
             self._begin_survey(peer)
+        elif self._surveys.compare(peer.number, have, self._now):
+            self._differs(peer)
         self._land(peer, vector)
         if node in self.settings.peers:
             self._confirmations.told(node, peer.hello.origin, told.items())
@@ -559,53 +548,43 @@ class Replica:
 
     def _begin_survey(self, peer: _Link) -> None:
         """The peer may have values whose removal was forgotten here."""
-        assert peer.hello is not None
-        peer.survey, peer.surveyed = self._table.vector(), {}
-        if "stale" not in peer.warned:
-            peer.warned.add("stale")
-            self._tell(
-                "stale",
-                peer.hello.node,
-                f"{_shown(peer.hello)} lacks removals that are forgotten here: what it has seen and this host has not any more goes there",
-            )
+        self._surveys.begin(peer.number)
+        self._tell_stale(
+            peer,
+            "lacks removals that are forgotten here: what it has seen and this host has not any more goes there",
+        )
 
-    def _send_surveys(self, peer: _Link) -> None:
-        """Once the peer has everything that may have replaced its values; some in each flush interval."""
-        goal = peer.survey
-        if goal is None or any(peer.has.get(origin, 0) < number for origin, number in goal.items()):
-            return
-        for origin, to in goal.items():
-            after = peer.surveyed.get(origin, 0)
-            if after >= to:
-                continue
-            numbers = [n for n, _, _ in self._table.changes(origin, after, to, SURVEY_NUMBERS)]
-            upto = to if len(numbers) < SURVEY_NUMBERS else numbers[-1]
-            peer.surveyed[origin] = upto
-            self._send_to(peer, MapSurvey(origin, after, upto, numbers))
-            self.changed()
-            return
-        peer.survey = None
+    def _differs(self, peer: _Link) -> None:
+        """The peer has the same changes and another map. A survey goes there; what is here is said, so that one comes from there."""
+        self.counters["differed"] += 1
+        peer.told = self._shared_told = None
+        peer.have_due = self._shared_due = self._now
+        self.changed()
+        self._tell_stale(
+            peer,
+            "has the same changes and another map: what one of both has replaced or removed goes at the other one, too",
+        )
 
     def _on_survey(self, peer: _Link, survey: MapSurvey) -> None:
-        assert peer.hello is not None
-        origin = survey.origin
-        there = set(survey.numbers)
-        after, gone = survey.after, []
-        while changes := list(self._table.changes(origin, after, survey.to, SURVEY_NUMBERS)):
-            gone += [(origin, number) for number, _, _ in changes if number not in there]
-            after = changes[-1][0]
+        gone = self._surveys.take(survey)
         if not gone:
             return
-        self._table.drop(gone)
-        self.counters["dropped"] += len(gone)
+        self.counters["dropped"] += gone
+        assert peer.hello is not None
         self._tell(
             "stale",
             peer.hello.node,
-            f"{len(gone)} changes that {_shown(peer.hello)} has replaced or removed while it was away, and forgotten, are dropped here",
+            f"{gone} changes that {_shown(peer.hello)} has replaced or removed while it was away, and forgotten, are dropped here",
         )
         for other in self._links.values():  # who may have got them from here meanwhile
             if other is not peer and other.heard:
                 self._begin_survey(other)
+
+    def _tell_stale(self, peer: _Link, what: str) -> None:
+        assert peer.hello is not None
+        if "stale" not in peer.warned:
+            peer.warned.add("stale")
+            self._tell("stale", peer.hello.node, f"{_shown(peer.hello)} {what}")
 
     # --- sending
 
@@ -616,7 +595,9 @@ class Replica:
                 continue
             mine = self._table.vector()
             origins = [self.settings.origin, *peer.wants]
-            self._send_surveys(peer)
+            if survey := self._surveys.following(peer.number, peer.has, self._now):
+                self._send_to(peer, survey)
+                self.changed()
             for origin in origins:
                 budget = self._send_changes(peer, origin, mine.get(origin, 0), budget)
                 if origin in peer.wants and peer.sent.get(origin, 0) >= mine.get(origin, 0):
@@ -755,7 +736,7 @@ class Replica:
     def _is_have_due(self, peer: _Link) -> bool:
         if self._now < peer.have_due:
             return False
-        if peer.rests >= RESTS_MAX or peer.told != self._table.vector():
+        if peer.rests >= RESTS_MAX or peer.told != self._table.contents():
             return True
         peer.rests += 1
         peer.have_due = self._now + self.settings.have_interval
@@ -764,13 +745,12 @@ class Replica:
     def _send_shared_have(self) -> None:
         """Send a shared Have, seldom if nothing has changed."""
         links = tuple(p.number for p in self._links.values() if p.shared and p.hello is not None)
-        vector = self._table.vector()
-        if not links or (vector == self._shared_told and self._shared_rests < RESTS_MAX):
+        contents = self._table.contents()
+        if not links or (contents == self._shared_told and self._shared_rests < RESTS_MAX):
             self._shared_rests += 1
             return
-        self._shared_rests, self._shared_told = 0, vector
-        data = encode(Have(list(vector.items()), self._clock.wall_time()))
-        self._out.append(SendAll(links, data))
+        self._shared_rests, self._shared_told = 0, contents
+        self._out.append(SendAll(links, encode(self._have(contents))))
 
     def _acknowledge(self, peer: _Link) -> None:
         """Acknowledge changes that the table has applied."""
@@ -788,9 +768,13 @@ class Replica:
 
     def _send_have(self, link: int, peer: _Link) -> None:
         peer.have_due = self._now + self.settings.have_interval
-        peer.rests, peer.told = 0, self._table.vector()
-        vector = peer.told
-        self._send(link, Have(list(vector.items()), self._clock.wall_time()))
+        peer.rests, peer.told = 0, self._table.contents()
+        self._send(link, self._have(peer.told))
+
+    def _have(self, contents: Contents) -> Have:
+        vector, sums = contents
+        clock = self._clock.wall_time()
+        return Have(list(vector.items()), clock, compared(sums, clock))
 
     # --- tombstones
 

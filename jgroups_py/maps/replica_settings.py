@@ -43,6 +43,8 @@ class ReplicaSettings:
     tombstone_min_age: float = 0.0
     """The least time for which a tombstone is kept, for readers of changes that stop for a while. ``tombstone_age``
     limits it."""
+    compare_wait: float = 60.0
+    """A new peer that could not be compared for so long, because one of both is written all the time, gets a survey (surveys.py)."""
     max_skew: float = 10.0
     """Seconds that a clock may be ahead before there is an alarm."""
     max_ahead: float = 3600.0

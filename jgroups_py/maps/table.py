@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from jgroups_py.maps.entry import Dots, MapEntry
 from jgroups_py.maps.rules import LAST_WRITER, ConflictRule, LastWriter, join, merged
 from jgroups_py.maps.stamp import MapStamp
+from jgroups_py.maps.sums import Sums, count
 
 Vector = dict[int, int]
 """By origin, the number up to which all its changes are here, or were replaced by newer ones that are here."""
@@ -107,6 +108,7 @@ class MemoryTable:
         self.entries: dict[bytes, MapEntry] = {}
         self._index: dict[int, tuple[list[int], dict[int, bytes]]] = {}
         self._vector: Vector = {}
+        self._sums: Sums = {}
         self.forgotten: Vector = {}
         """By origin, the highest number of a forgotten tombstone."""
         self._floor = 0
@@ -118,6 +120,10 @@ class MemoryTable:
 
     def vector(self) -> Vector:
         return dict(self._vector)
+
+    def contents(self) -> tuple[Vector, Sums]:
+        """Return the vector and the sums over what is here (sums.py)."""
+        return dict(self._vector), dict(self._sums)
 
     def changes(
         self, origin: int, after: int, to: int, most: int
@@ -179,14 +185,18 @@ class MemoryTable:
             self.drop_dot(origin, number)
             left = {o: n for o, n in entry.dots.items() if o != origin}
             if left:
-                self.entries[key] = replace(entry, dots=left)
+                self.set_entry(key, replace(entry, dots=left))
             else:
+                count(self._sums, entry)
                 del self.entries[key]
             self.forgotten[origin] = max(self.forgotten.get(origin, 0), number)
 
     # --- Rows
 
     def set_entry(self, key: bytes, entry: MapEntry) -> None:
+        if (before := self.entries.get(key)) is not None:
+            count(self._sums, before)
+        count(self._sums, entry)
         self.entries[key] = entry
 
     def add_dot(self, origin: int, number: int, key: bytes) -> None:

@@ -1,0 +1,140 @@
+"""MapSurveys: how hosts become equal again when one of them has values whose removal another one has forgotten.
+
+    a survey               says of the changes of an origin which ones are in the sender's map still. Who has one of the others drops it: whoever has
+                           seen a change and does not have it any more has replaced or removed it
+    a peer lacks removals  that are forgotten here: it gets a survey, when it has all that may have replaced its values
+    two hosts have the     They compare sums over what is in their maps. If those differ, both get a survey. So a survey that was cut off needs no note on
+      same changes         the disk: hosts that differ see it, whatever has parted them
+    they never have the    because both are written all the time: a new peer gets a survey after ``compare_wait``, and each peer once in
+      same changes         ``tombstone_age``
+
+Source:  Bieniusa and others, An optimized conflict-free replicated set (2012).
+Limits:  SURVEY_NUMBERS in one message, one message for each call of ``following``. Comparisons that differ one after another wait for twice as long each time, up to
+         PAUSE_MAX.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+from jgroups_py.maps.entry import MapEntry
+from jgroups_py.maps.messages import SURVEY_NUMBERS, Have, MapSurvey
+from jgroups_py.maps.replica_settings import ReplicaSettings
+from jgroups_py.maps.sums import Sums, compared
+from jgroups_py.maps.table import Vector
+
+PAUSE_MAX: Final = 3600.0
+"""The most seconds until two hosts that still differ after a survey compare again."""
+
+Contents = tuple[Vector, Sums]
+"""The changes that a table has, and its sums, of one moment."""
+
+
+class SurveyedTable(Protocol):
+    """The part of a table that surveys need."""
+
+    def contents(self) -> Contents: ...
+    def changes(
+        self, origin: int, after: int, to: int, most: int
+    ) -> Iterator[tuple[int, bytes, MapEntry]]: ...
+    def drop(self, dots: Iterable[tuple[int, int]]) -> None: ...
+    @property
+    def forgotten(self) -> Mapping[int, int]: ...
+
+
+@dataclass(slots=True)
+class _Surveyed:
+    """A peer."""
+
+    due: float
+    """When it gets a survey if it could not be compared until then."""
+    goal: Vector | None = None
+    """When it has all of this, it gets a survey of it."""
+    upto: Vector = field(default_factory=dict)
+    """Up to which number it has got that."""
+    differed: int = 0
+    """Comparisons that differed since the last one that did not."""
+    again: float = 0.0
+    """When it is compared again after one that differed."""
+
+
+class MapSurveys:
+    """By number of a link. ``now`` is in seconds."""
+
+    def __init__(self, settings: ReplicaSettings, table: SurveyedTable) -> None:
+        self._settings = settings
+        self._table = table
+        self._peers: dict[int, _Surveyed] = {}
+
+    def opened(self, link: int, now: float) -> None:
+        self._peers[link] = _Surveyed(now + self._settings.compare_wait)
+
+    def closed(self, link: int) -> None:
+        self._peers.pop(link, None)
+
+    # --- the side that gives surveys
+
+    def begin(self, link: int) -> None:
+        """Give the peer a survey of all that is here now."""
+        peer = self._peers[link]
+        peer.goal, peer.upto = self._table.contents()[0], {}
+
+    def lacks(self, vector: Mapping[int, int]) -> bool:
+        """Has somebody with these changes missed removals that are forgotten here?"""
+        forgotten = self._table.forgotten.items()
+        return any(vector.values()) and any(vector.get(o, 0) < n for o, n in forgotten)
+
+    def compare(self, link: int, have: Have, now: float) -> bool:
+        """Compare a peer's map with this one, if both have the same changes. True: they differ, and a survey begins."""
+        peer = self._peers[link]
+        if have.sum is None or peer.goal is not None or now < peer.again:
+            return False
+        vector, sums = self._table.contents()
+        if _some(vector.items()) != _some(have.vector):
+            return False
+        peer.due = now + self._settings.tombstone_age
+        if compared(sums, have.clock) == have.sum:
+            peer.differed = 0
+            return False
+        peer.again = now + min(self._settings.have_interval * 2**peer.differed, PAUSE_MAX)
+        peer.differed = min(peer.differed + 1, 30)
+        self.begin(link)
+        return True
+
+    def following(self, link: int, has: Mapping[int, int], now: float) -> MapSurvey | None:
+        """The next message of a survey to a peer that ``has`` these changes."""
+        peer = self._peers[link]
+        if peer.goal is None and now >= peer.due:
+            self.begin(link)
+        goal = peer.goal
+        if goal is None or any(has.get(origin, 0) < number for origin, number in goal.items()):
+            return None
+        for origin, to in goal.items():
+            after = peer.upto.get(origin, 0)
+            if after >= to:
+                continue
+            numbers = [n for n, _, _ in self._table.changes(origin, after, to, SURVEY_NUMBERS)]
+            upto = peer.upto[origin] = to if len(numbers) < SURVEY_NUMBERS else numbers[-1]
+            return MapSurvey(origin, after, upto, numbers)
+        peer.goal = None
+        peer.due = now + self._settings.tombstone_age
+        return None
+
+    # --- the side that gets them
+
+    def take(self, survey: MapSurvey) -> int:
+        """Drop what is gone at the sender. Return how many changes that were. InboxFull: take it again."""
+        origin, there = survey.origin, set(survey.numbers)
+        after, gone = survey.after, []
+        while changes := list(self._table.changes(origin, after, survey.to, SURVEY_NUMBERS)):
+            gone += [(origin, number) for number, _, _ in changes if number not in there]
+            after = changes[-1][0]
+        if gone:
+            self._table.drop(gone)
+        return len(gone)
+
+
+def _some(vector: Iterable[tuple[int, int]]) -> Vector:
+    return {origin: number for origin, number in vector if number}
