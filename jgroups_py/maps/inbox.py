@@ -35,6 +35,8 @@ USE: Final = 6
 """A key was read: time u64, key."""
 DROP: Final = 7
 """Changes are gone at a host that has seen them: pairs of origin and number. (5 is no longer used.)"""
+LACKING: Final = 8
+"""Removals were forgotten that a host may lack. No bytes."""
 
 RESERVED_AT_ONCE: Final = 256 * 1024
 """Bytes of disk space that a process reserves for its ring at a time."""

@@ -20,7 +20,17 @@ from jgroups_py.maps.entry import decode_entry
 from jgroups_py.maps.errors import MapFull
 from jgroups_py.maps.eviction import EVICTED_AT_ONCE, TIME, MapLimits
 from jgroups_py.maps.file_settings import FileSettings
-from jgroups_py.maps.inbox import ADVANCE, CHANGE, DROP, ENTRY, FORGET, USE, InboxFiles, split_keyed
+from jgroups_py.maps.inbox import (
+    ADVANCE,
+    CHANGE,
+    DROP,
+    ENTRY,
+    FORGET,
+    LACKING,
+    USE,
+    InboxFiles,
+    split_keyed,
+)
 from jgroups_py.maps.merging import Merging
 from jgroups_py.maps.rules import ConflictRule
 from jgroups_py.maps.stamp import HybridClock
@@ -204,3 +214,5 @@ def _carry_out(merging: Merging, kind: int, data: bytes) -> None:
         merging.forget(key, decode_entry(encoded))
     elif kind == DROP:
         merging.drop(_DOT.iter_unpack(data))
+    elif kind == LACKING:
+        merging.note_lacking()

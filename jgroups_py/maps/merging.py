@@ -25,11 +25,16 @@ from jgroups_py.maps.eviction import (
 )
 from jgroups_py.maps.rules import ConflictRule, LastWriter
 from jgroups_py.maps.stamp import MapStamp
+from jgroups_py.maps.sums import Sums, count
 from jgroups_py.maps.table import numbered, placed, write
 
 DOT: Final = Struct(">QQ")
 NUMBER: Final = Struct("<Q")
 END: Final = Struct(">Q")
+SUM: Final = b"sum "
+"""The facts with the sum of an era."""
+LACKING: Final = b"lacking"
+"""The fact that removals were forgotten that a host may lack."""
 _NONE: Final[Dots] = {}
 
 
@@ -57,6 +62,16 @@ def numbers(txn: Any, facts: Any, prefix: bytes) -> dict[int, int]:
     return found
 
 
+def put_sums(txn: Any, facts: Any, sums: Sums, before: Sums) -> None:
+    """Write the sums (sums.py) that differ from those ``before``. An era of which nothing is left goes."""
+    for era, one in sums.items():
+        name = SUM + b"%x" % era
+        if not one:
+            txn.delete(name, db=facts)
+        elif one != before.get(era):
+            txn.put(name, NUMBER.pack(one), db=facts)
+
+
 class Merging:
     """Made by ``Store.merging``, which calls ``finish``. ``origin``: of this host's changes."""
 
@@ -71,6 +86,8 @@ class Merging:
         self._number = self._vector.get(origin, 0)
         self._time = self._had = self._fact(b"time")
         self._floor = self._floor_before = self._fact(b"floor")
+        self._sums = numbers(txn, dbs.facts, SUM)
+        self._sums_before = dict(self._sums)
         self._was: dict[bytes, MapEntry | None] = {}
         """The file's entries of the keys below."""
         self._now: dict[bytes, MapEntry | None] = {}
@@ -140,6 +157,10 @@ class Merging:
         if number > self._fact(name):
             self._txn.put(name, NUMBER.pack(number), db=self._dbs.facts)
 
+    def note_lacking(self) -> None:
+        """As ``MemoryTable.note_lacking``."""
+        self._txn.put(LACKING, b"1", db=self._dbs.facts)
+
     def drop(self, dots: Iterable[tuple[int, ...]]) -> None:
         """As ``MemoryTable.drop``."""
         self._write_entries()
@@ -187,6 +208,7 @@ class Merging:
         for origin, number in self._vector.items():
             if self._before.get(origin) != number:
                 self._txn.put(b"has %x" % origin, NUMBER.pack(number), db=facts)
+        put_sums(self._txn, facts, self._sums, self._sums_before)
         if self._time != self._had:
             self._txn.put(b"time", NUMBER.pack(self._time), db=facts)
         if self._floor != self._floor_before:
@@ -200,6 +222,10 @@ class Merging:
             before = was[key]
             if entry is before:
                 continue
+            if before is not None:
+                count(self._sums, before)
+            if entry is not None:
+                count(self._sums, entry)
             old = _NONE if before is None else before.dots
             new = _NONE if entry is None else entry.dots
             for origin, number in old.items():

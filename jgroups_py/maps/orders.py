@@ -32,7 +32,7 @@ class CloseLink:
 @dataclass(frozen=True, slots=True)
 class Told:
     """News for the log. ``kind``: connected, gone, refused, same identifier, restored, skew, future, ahead, diverged,
-    stale, garbage, full. ``node``: the peer's identifier; 0: unknown."""
+    differs, stale, garbage, full. ``node``: the peer's identifier; 0: unknown."""
 
     kind: str
     node: int

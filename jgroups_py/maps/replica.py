@@ -49,8 +49,8 @@ from jgroups_py.maps.messages import (
 from jgroups_py.maps.orders import Arrived, CloseLink, Out, SendAll, SendToPeer, Sent, Told
 from jgroups_py.maps.replica_settings import ReplicaSettings
 from jgroups_py.maps.stamp import TICKS_PER_S, HybridClock
-from jgroups_py.maps.sums import compared
-from jgroups_py.maps.surveys import Contents, MapSurveys, SurveyedTable
+from jgroups_py.maps.sums import Contents, compared
+from jgroups_py.maps.surveys import Difference, MapSurveys, SurveyedTable
 from jgroups_py.maps.table import ChangedKey, Vector
 from jgroups_py.maps.taking_turns import TakingTurns
 
@@ -349,6 +349,9 @@ class Replica:
         vector = told = self._taken_of(peer, have.vector)
         if shared:  # it may be older than the last Have to us alone
             vector = vector | {o: n for o, n in peer.has.items() if n > vector.get(o, 0)}
+        lacks = not peer.heard and self._surveys.lacks(vector)
+        if lacks or have.lacking:
+            self._surveys.note_lacking()  # before the peer can get what hides that
         first, peer.heard = not peer.heard, True
         mine = self._table.vector()
         own = self.settings.origin
@@ -369,10 +372,10 @@ class Replica:
                 first or (number > peer.sent.get(origin, 0) and origin not in peer.wants)
             ):
                 peer.sent[origin] = number
-        if first and self._surveys.lacks(vector):
+        if lacks:
             self._begin_survey(peer)
-        elif self._surveys.compare(peer.number, have, self._now):
-            self._differs(peer)
+        elif difference := self._surveys.compare(peer.number, have, self._now):
+            self._differs(peer, difference)
         self._land(peer, vector)
         if node in self.settings.peers:
             self._confirmations.told(node, peer.hello.origin, told.items())
@@ -554,16 +557,25 @@ class Replica:
             "lacks removals that are forgotten here: what it has seen and this host has not any more goes there",
         )
 
-    def _differs(self, peer: _Link) -> None:
-        """The peer has the same changes and another map. A survey goes there; what is here is said, so that one comes from there."""
+    def _differs(self, peer: _Link, difference: Difference) -> None:
+        """The peer has the same changes and another map. Both tell each other soon again what they have, so that both compare again."""
         self.counters["differed"] += 1
         peer.told = self._shared_told = None
-        peer.have_due = self._shared_due = self._now
-        self.changed()
-        self._tell_stale(
-            peer,
-            "has the same changes and another map: what one of both has replaced or removed goes at the other one, too",
-        )
+        peer.have_due = self._shared_due = self._now + self.settings.repair_wait
+        if difference is Difference.SURVEYED:
+            self.changed()
+            self._tell_stale(
+                peer,
+                "has the same changes and another map: what one of both has replaced or removed goes at the other one, too",
+            )
+        elif difference is Difference.UNEXPLAINED:
+            assert peer.hello is not None
+            self._tell(
+                "differs",
+                peer.hello.node,
+                f"{_shown(peer.hello)} has the same changes and another map. One of both has lost something, or a host that is away has replaced it: "
+                "`jgroups-py maps diff` says which keys differ",
+            )
 
     def _on_survey(self, peer: _Link, survey: MapSurvey) -> None:
         gone = self._surveys.take(survey)
@@ -772,9 +784,9 @@ class Replica:
         self._send(link, self._have(peer.told))
 
     def _have(self, contents: Contents) -> Have:
-        vector, sums = contents
         clock = self._clock.wall_time()
-        return Have(list(vector.items()), clock, compared(sums, clock))
+        sum_ = compared(contents.sums, clock)
+        return Have(list(contents.vector.items()), clock, sum_, contents.lacking)
 
     # --- tombstones
 
@@ -808,6 +820,8 @@ class Replica:
                 aged |= {o: n for o, n in entry.dots.items() if n > aged.get(o, 0)}
         if forgotten:
             try:
+                if aged:
+                    self._surveys.note_lacking()
                 self._table.forget(forgotten)
             except MapFull:  # some may be forgotten; the next round finds the others
                 self.counters["forget_full"] += 1

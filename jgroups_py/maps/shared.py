@@ -41,6 +41,7 @@ from jgroups_py.maps.inbox import (
     DROP,
     ENTRY,
     FORGET,
+    LACKING,
     USE,
     Inbox,
     InboxFiles,
@@ -54,6 +55,7 @@ from jgroups_py.maps.room import Room
 from jgroups_py.maps.rules import RULES, LastWriter
 from jgroups_py.maps.stamp import HybridClock, MapStamp
 from jgroups_py.maps.store import MapStore
+from jgroups_py.maps.sums import Contents
 from jgroups_py.maps.table import ChangedKey, Vector
 
 ITEMS_AT_ONCE: Final = 1000
@@ -115,7 +117,7 @@ class SharedFile:
             self.folder / "replicator", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600
         )
         self._replicates = False
-        self._vector: tuple[int, Vector] = (-1, {})
+        self._contents = (-1, Contents({}, {}, False))
         try:
             if asked:
                 flush_folder(self.folder)
@@ -431,10 +433,19 @@ class SharedFile:
 
     def vector(self) -> Vector:
         with self._open_still():
-            generation = self.control.generation()  # first: later merges are read next time
-            if self._vector[0] != generation:
-                self._vector = generation, self.store.vector()
-            return dict(self._vector[1])
+            return dict(self._contents_now().vector)
+
+    def contents(self) -> Contents:
+        """Return what is merged, in short (sums.py)."""
+        with self._open_still():
+            vector, sums, lacking = self._contents_now()
+            return Contents(dict(vector), dict(sums), lacking)
+
+    def _contents_now(self) -> Contents:
+        generation = self.control.generation()  # first: later merges are read next time
+        if self._contents[0] != generation:
+            self._contents = generation, self.store.contents()
+        return self._contents[1]
 
     def changes(
         self, origin: int, after: int, to: int, most: int
@@ -483,6 +494,11 @@ class SharedFile:
                 data = self.store.raw(key)
                 if data is not None:
                     self._append(FORGET, keyed(key, data))
+
+    def note_lacking(self) -> None:
+        with self._lock:
+            self._look()
+            self._append(LACKING, b"")
 
     def drop(self, dots: Iterable[tuple[int, int]]) -> None:
         packed = [_DOT.pack(origin, number) for origin, number in dots]

@@ -29,11 +29,22 @@ from jgroups_py.maps.disk import reserve
 from jgroups_py.maps.entry import MapEntry, decode_entry, origin_of
 from jgroups_py.maps.errors import MapFileError, MapFull
 from jgroups_py.maps.eviction import MapLimits, limits_of
-from jgroups_py.maps.merging import DOT, END, NUMBER, Databases, Merging, numbers
+from jgroups_py.maps.merging import (
+    DOT,
+    END,
+    LACKING,
+    NUMBER,
+    SUM,
+    Databases,
+    Merging,
+    numbers,
+)
 from jgroups_py.maps.rules import ConflictRule
+from jgroups_py.maps.sums import Contents
 from jgroups_py.maps.table import Vector
+from jgroups_py.maps.upgrade import upgrade
 
-VERSION: Final = b"1"
+VERSION: Final = b"2"
 MAX_BYTES: Final = 16 * 1024**3
 """Of a new file."""
 READERS_MAX: Final = 1024
@@ -141,6 +152,9 @@ class MapStore:
                 for name, value in settings.items():
                     made = defaults[name] if value is None else value
                     txn.put(b"set " + name.encode(), made.encode(), db=self._facts)
+            elif bytes(version) == b"1":
+                upgrade(self._folder, txn, self._dbs)
+                txn.put(b"version", VERSION, db=self._facts)
             elif bytes(version) != VERSION:
                 raise MapFileError(
                     f"{self._folder} is of version {bytes(version).decode('ascii', 'replace')}, not {VERSION.decode()}"
@@ -247,9 +261,14 @@ class MapStore:
         info = self._env.info()
         return (info["last_pgno"] + 1) * self._env.stat()["psize"], info["map_size"]
 
-    def vector(self) -> Vector:
+    def contents(self) -> Contents:
+        """Return what is here, in short (sums.py)."""
         with self._env.begin() as txn:
-            return numbers(txn, self._facts, b"has ")
+            vector, sums = numbers(txn, self._facts, b"has "), numbers(txn, self._facts, SUM)
+            return Contents(vector, sums, txn.get(LACKING, db=self._facts) is not None)
+
+    def vector(self) -> Vector:
+        return self.contents().vector
 
     @property
     def forgotten(self) -> Vector:

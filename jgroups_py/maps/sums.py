@@ -8,12 +8,22 @@ different times, so eras that are about to end are not compared.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
 from jgroups_py.maps.entry import MapEntry
 
 Sums = dict[int, int]
 """By era. Era 0: entries without a time to live."""
+
+
+class Contents(NamedTuple):
+    """What a table has at one moment."""
+
+    vector: dict[int, int]
+    sums: Sums
+    lacking: bool
+    """Removals were forgotten, here or at another host, that a host may lack. Hosts that differ without that have lost something."""
+
 
 ERA_SHIFT: Final = 46
 _MASK: Final = (1 << 64) - 1

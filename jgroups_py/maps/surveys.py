@@ -3,33 +3,33 @@
     a survey               says of the changes of an origin which ones are in the sender's map still. Who has one of the others drops it: whoever has
                            seen a change and does not have it any more has replaced or removed it
     a peer lacks removals  that are forgotten here: it gets a survey, when it has all that may have replaced its values
-    two hosts have the     They compare sums over what is in their maps. If those differ, both get a survey. So a survey that was cut off needs no note on
-      same changes         the disk: hosts that differ see it, whatever has parted them
+    two hosts have the     They compare sums over what is in their maps. If those differ twice, both get a survey. So a survey that was cut off needs no note
+      same changes         on the disk: hosts that differ see it, whatever has parted them
     they never have the    because both are written all the time: a new peer gets a survey after ``compare_wait``, and each peer once in
       same changes         ``tombstone_age``
 
 Source:  Bieniusa and others, An optimized conflict-free replicated set (2012).
 Limits:  SURVEY_NUMBERS in one message, one message for each call of ``following``. Comparisons that differ one after another wait for twice as long each time, up to
          PAUSE_MAX.
+
+Why twice: what another host has replaced is left out when changes are passed on, and the replacement comes from that other host, perhaps a moment later.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from enum import Enum, auto
 from typing import Final, Protocol
 
 from jgroups_py.maps.entry import MapEntry
 from jgroups_py.maps.messages import SURVEY_NUMBERS, Have, MapSurvey
 from jgroups_py.maps.replica_settings import ReplicaSettings
-from jgroups_py.maps.sums import Sums, compared
+from jgroups_py.maps.sums import Contents, compared
 from jgroups_py.maps.table import Vector
 
 PAUSE_MAX: Final = 3600.0
 """The most seconds until two hosts that still differ after a survey compare again."""
-
-Contents = tuple[Vector, Sums]
-"""The changes that a table has, and its sums, of one moment."""
 
 
 class SurveyedTable(Protocol):
@@ -40,8 +40,18 @@ class SurveyedTable(Protocol):
         self, origin: int, after: int, to: int, most: int
     ) -> Iterator[tuple[int, bytes, MapEntry]]: ...
     def drop(self, dots: Iterable[tuple[int, int]]) -> None: ...
+    def note_lacking(self) -> None: ...
     @property
     def forgotten(self) -> Mapping[int, int]: ...
+
+
+class Difference(Enum):
+    """What a comparison has shown. FIRST: it may be over soon. SURVEYED: a survey has begun. UNEXPLAINED: no removal was forgotten that a host may
+    lack, so nothing is dropped."""
+
+    FIRST = auto()
+    SURVEYED = auto()
+    UNEXPLAINED = auto()
 
 
 @dataclass(slots=True)
@@ -79,35 +89,46 @@ class MapSurveys:
     def begin(self, link: int) -> None:
         """Give the peer a survey of all that is here now."""
         peer = self._peers[link]
-        peer.goal, peer.upto = self._table.contents()[0], {}
+        peer.goal, peer.upto = self._table.contents().vector, {}
 
     def lacks(self, vector: Mapping[int, int]) -> bool:
         """Has somebody with these changes missed removals that are forgotten here?"""
         forgotten = self._table.forgotten.items()
         return any(vector.values()) and any(vector.get(o, 0) < n for o, n in forgotten)
 
-    def compare(self, link: int, have: Have, now: float) -> bool:
-        """Compare a peer's map with this one, if both have the same changes. True: they differ, and a survey begins."""
+    def note_lacking(self) -> None:
+        """Note on the disk that a host may lack removals that were forgotten. InboxFull: call it again."""
+        if not self._table.contents().lacking:
+            self._table.note_lacking()
+
+    def compare(self, link: int, have: Have, now: float) -> Difference | None:
+        """Compare a peer's map with this one, if both have the same changes. None: they do not differ, as far as that can be said now."""
         peer = self._peers[link]
         if have.sum is None or peer.goal is not None or now < peer.again:
-            return False
-        vector, sums = self._table.contents()
+            return None
+        vector, sums, lacking = self._table.contents()
         if _some(vector.items()) != _some(have.vector):
-            return False
+            return None
         peer.due = now + self._settings.tombstone_age
         if compared(sums, have.clock) == have.sum:
             peer.differed = 0
-            return False
-        peer.again = now + min(self._settings.have_interval * 2**peer.differed, PAUSE_MAX)
+            return None
+        peer.again = now + min(self._settings.repair_wait / 2 * 2**peer.differed, PAUSE_MAX)
         peer.differed = min(peer.differed + 1, 30)
+        if peer.differed == 1:
+            return Difference.FIRST
+        if not (lacking or have.lacking):
+            return Difference.UNEXPLAINED
         self.begin(link)
-        return True
+        return Difference.SURVEYED
 
     def following(self, link: int, has: Mapping[int, int], now: float) -> MapSurvey | None:
         """The next message of a survey to a peer that ``has`` these changes."""
         peer = self._peers[link]
         if peer.goal is None and now >= peer.due:
-            self.begin(link)
+            peer.due = now + self._settings.tombstone_age
+            if self._table.contents().lacking:
+                self.begin(link)
         goal = peer.goal
         if goal is None or any(has.get(origin, 0) < number for origin, number in goal.items()):
             return None
@@ -119,7 +140,6 @@ class MapSurveys:
             upto = peer.upto[origin] = to if len(numbers) < SURVEY_NUMBERS else numbers[-1]
             return MapSurvey(origin, after, upto, numbers)
         peer.goal = None
-        peer.due = now + self._settings.tombstone_age
         return None
 
     # --- the side that gets them

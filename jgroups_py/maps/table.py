@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from jgroups_py.maps.entry import Dots, MapEntry
 from jgroups_py.maps.rules import LAST_WRITER, ConflictRule, LastWriter, join, merged
 from jgroups_py.maps.stamp import MapStamp
-from jgroups_py.maps.sums import Sums, count
+from jgroups_py.maps.sums import Contents, Sums, count
 
 Vector = dict[int, int]
 """By origin, the number up to which all its changes are here, or were replaced by newer ones that are here."""
@@ -109,6 +109,7 @@ class MemoryTable:
         self._index: dict[int, tuple[list[int], dict[int, bytes]]] = {}
         self._vector: Vector = {}
         self._sums: Sums = {}
+        self._lacking = False
         self.forgotten: Vector = {}
         """By origin, the highest number of a forgotten tombstone."""
         self._floor = 0
@@ -121,9 +122,9 @@ class MemoryTable:
     def vector(self) -> Vector:
         return dict(self._vector)
 
-    def contents(self) -> tuple[Vector, Sums]:
-        """Return the vector and the sums over what is here (sums.py)."""
-        return dict(self._vector), dict(self._sums)
+    def contents(self) -> Contents:
+        """Return what is here, in short (sums.py)."""
+        return Contents(dict(self._vector), dict(self._sums), self._lacking)
 
     def changes(
         self, origin: int, after: int, to: int, most: int
@@ -174,6 +175,10 @@ class MemoryTable:
             for origin, number in entry.dots.items():
                 self.drop_dot(origin, number)
                 self.forgotten[origin] = max(self.forgotten.get(origin, 0), number)
+
+    def note_lacking(self) -> None:
+        """Note for good that removals were forgotten that a host may lack."""
+        self._lacking = True
 
     def drop(self, dots: Iterable[tuple[int, int]]) -> None:
         """Drop changes (origin, number) that somebody has seen, and whose entries are gone there. An entry goes with its last change."""
