@@ -63,13 +63,13 @@ def numbers(txn: Any, facts: Any, prefix: bytes) -> dict[int, int]:
 
 
 def put_sums(txn: Any, facts: Any, sums: Sums, before: Sums) -> None:
-    """Write the sums (sums.py) that differ from those ``before``. An era of which nothing is left goes."""
+    """Write the sums (sums.py) that differ from those ``before``."""
     for era, one in sums.items():
-        name = SUM + b"%x" % era
-        if not one:
-            txn.delete(name, db=facts)
-        elif one != before.get(era):
-            txn.put(name, NUMBER.pack(one), db=facts)
+        if one != before.get(era):
+            txn.put(SUM + b"%x" % era, NUMBER.pack(one), db=facts)
+    for era in before:
+        if era not in sums:
+            txn.delete(SUM + b"%x" % era, db=facts)
 
 
 class Merging:

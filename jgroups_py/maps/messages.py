@@ -21,7 +21,8 @@ ShortText = Annotated[str, msgspec.Meta(max_length=255)]
 
 
 class Hello(msgspec.Struct, frozen=True, tag="h", array_like=True, forbid_unknown_fields=True):
-    """The first message on a link. ``origin``: of the sender's changes. ``file``: a random number of its file."""
+    """The first message on a link. ``origin``: of the sender's changes. ``file``: a random number of its file.
+    ``key``, ``value``: the names of the codecs."""
 
     version: int
     map: ShortText
@@ -29,6 +30,8 @@ class Hello(msgspec.Struct, frozen=True, tag="h", array_like=True, forbid_unknow
     origin: Number
     file: Annotated[bytes, msgspec.Meta(max_length=64)]
     rule: ShortText
+    key: ShortText
+    value: ShortText
     name: ShortText
 
 

@@ -160,7 +160,8 @@ class Opening:
             value=None if self._value is None else self._value.name,
             **{n: v for n, v in given.items() if n in _OF_THE_FILE},
         )
-        self._replica_settings(1, b"", "", "")  # refuses a wrong number before the file is opened
+        # A wrong number is refused before the file is opened.
+        self._replica_settings(map="", origin=1, file=b"")
 
     def open_file(self) -> SharedFile:
         """Open the file, with reads and writes on the disk."""
@@ -174,22 +175,24 @@ class Opening:
 
     async def replicate(self, file: SharedFile, started: Callable[[MapHost], None]) -> None:
         """Replicate until cancelled."""
-        settings = self._replica_settings(file.origin, file.file_id, file.name, file.rule.name)
+        settings = self._replica_settings(
+            map=file.name,
+            origin=file.origin,
+            file=file.file_id,
+            rule=file.rule.name,
+            key=file.key_codec,
+            value=file.value_codec,
+        )
         await replicate(
             file, settings, self.networks, watch=self._replication.watch, started=started
         )
 
-    def _replica_settings(
-        self, origin: int, file_id: bytes, name: str, rule: str
-    ) -> ReplicaSettings:
+    def _replica_settings(self, **of_the_file: Any) -> ReplicaSettings:
         given = self._replication
         try:
             return ReplicaSettings(
-                map=name,
+                **of_the_file,
                 node=self._settings.identifier or 1,
-                origin=origin,
-                file=file_id,
-                rule=rule,
                 name=socket.gethostname(),
                 peers=frozenset(given.peers),
                 flush_interval=given.flush_interval,

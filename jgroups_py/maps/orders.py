@@ -31,7 +31,7 @@ class CloseLink:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """News for the log. ``kind``: connected, gone, refused, same identifier, restored, skew, future, ahead, diverged,
+    """News for the log. ``kind``: connected, gone, refused, same identifier, other codecs, restored, skew, future, ahead, diverged,
     differs, stale, garbage, full. ``node``: the peer's identifier; 0: unknown."""
 
     kind: str

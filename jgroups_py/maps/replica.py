@@ -50,7 +50,7 @@ from jgroups_py.maps.orders import Arrived, CloseLink, Out, SendAll, SendToPeer,
 from jgroups_py.maps.replica_settings import ReplicaSettings
 from jgroups_py.maps.stamp import TICKS_PER_S, HybridClock
 from jgroups_py.maps.sums import Contents, compared
-from jgroups_py.maps.surveys import Difference, MapSurveys, SurveyedTable
+from jgroups_py.maps.surveys import MapDifference, MapSurveys, SurveyedTable
 from jgroups_py.maps.table import ChangedKey, Vector
 from jgroups_py.maps.taking_turns import TakingTurns
 
@@ -60,6 +60,9 @@ CHUNK_ENTRIES: Final = 1000
 """The most entries in one message."""
 TOMBSTONES_AT_ONCE: Final = 200
 """Tombstones checked in one flush interval. With more tombstones a full round takes longer."""
+OTHER_CODECS: Final = "other codecs"
+REFUSALS: Final = {"given twice": "same identifier", OTHER_CODECS: OTHER_CODECS}
+"""What a reason for a refusal has in it, and what it is told as: errors, where others are warnings."""
 RESTS_MAX: Final = 9
 """While nothing changes, a Have is sent only each tenth ``have_interval``."""
 
@@ -176,7 +179,17 @@ class Replica:
         mine = self.settings
         self._send(
             link,
-            Hello(VERSION, mine.map, mine.node, mine.origin, mine.file, mine.rule, mine.name),
+            Hello(
+                VERSION,
+                mine.map,
+                mine.node,
+                mine.origin,
+                mine.file,
+                mine.rule,
+                mine.key,
+                mine.value,
+                mine.name,
+            ),
         )
 
     def link_closed(self, link: int) -> None:
@@ -270,9 +283,7 @@ class Replica:
         if isinstance(message, Hello):
             self._on_hello(link, peer, message)
         elif isinstance(message, Refused):
-            kind = "same identifier" if "given twice" in message.reason else "refused"
-            self.counters[kind.replace(" ", "_")] += 1
-            self._tell(kind, peer.hello.node if peer.hello else 0, message.reason[:200])
+            self._refused(peer.hello.node if peer.hello else 0, message.reason[:400])
             self._close(link)
         elif peer.hello is None:
             raise BadMessage("the first message must be a Hello")
@@ -298,6 +309,11 @@ class Replica:
             problem = f'the map is "{hello.map[:100]}" there and "{mine.map}" here'
         elif hello.rule != mine.rule:
             problem = f'the conflict rule is "{hello.rule[:100]}" there and "{mine.rule}" here'
+        elif (hello.key, hello.value) != (mine.key, mine.value):
+            problem = (
+                f"{OTHER_CODECS}: keys and values are {hello.key[:100]} and {hello.value[:100]} there, {mine.key} and {mine.value} here. Give the same "
+                "key= and value= at all hosts; a file keeps those with which it was made, so remove the folder of the host that is wrong"
+            )
         elif not self._admission.is_identifier(hello.node):
             problem = (
                 f"identifier {hello.node} is not from 1 to {mine.identifier_max}, which are configured here: "
@@ -318,26 +334,32 @@ class Replica:
                 f"changes of {mine.origins_max} files of hosts are known here already (origins_max), and the one of "
                 f"{_shown(hello)} is new: keep the folders of maps, or give a larger origins_max at all hosts"
             )
+        before = [
+            other
+            for other, old in self._links.items()
+            if other != link and old.hello is not None and old.hello.node == hello.node
+        ]
+        if not problem and before and self._turns.displaced(hello.node, self._now):
+            problem = (
+                f"identifier {hello.node} seems to be given twice: {_shown(hello)} connects again and again while it is connected, as two hosts do that "
+                "have copies of one folder. The one that is connected stays. Remove one of the folders while nothing has it open; what was written there "
+                "may be lost"
+            )
         if problem:
-            kind = "same identifier" if "given twice" in problem else "refused"
-            self.counters[kind.replace(" ", "_")] += 1
-            self._tell(kind, hello.node, problem)
+            self._refused(hello.node, problem)
             self._drop(link, problem)
             return
-        for other, old in list(self._links.items()):  # the same host has connected again
-            if other != link and old.hello is not None and old.hello.node == hello.node:
-                self._close(other)
-                if self._turns.displaced(hello.node, self._now):
-                    self.counters["same_identifier"] += 1
-                    self._tell(
-                        "same identifier",
-                        hello.node,
-                        f"identifier {hello.node} seems to be given twice: {_shown(hello)} connects again and again while it is connected, as two "
-                        "hosts do that have copies of one folder. Their changes are lost; remove one of the folders while nothing has it open",
-                    )
+        for other in before:  # the same host has connected again
+            self._close(other)
         peer.hello = hello
         self._tell("connected", hello.node, f"{_shown(hello)} is connected")
         self._send_have(link, peer)
+
+    def _refused(self, node: int, reason: str) -> None:
+        """A link ends for this reason, which this host has found or was told."""
+        kind = next((kind for text, kind in REFUSALS.items() if text in reason), "refused")
+        self.counters[kind.replace(" ", "_")] += 1
+        self._tell(kind, node, reason)
 
     def _on_have(self, peer: _Link, have: Have, shared: bool) -> None:
         assert peer.hello is not None
@@ -557,18 +579,18 @@ class Replica:
             "lacks removals that are forgotten here: what it has seen and this host has not any more goes there",
         )
 
-    def _differs(self, peer: _Link, difference: Difference) -> None:
+    def _differs(self, peer: _Link, difference: MapDifference) -> None:
         """The peer has the same changes and another map. Both tell each other soon again what they have, so that both compare again."""
         self.counters["differed"] += 1
         peer.told = self._shared_told = None
         peer.have_due = self._shared_due = self._now + self.settings.repair_wait
-        if difference is Difference.SURVEYED:
+        if difference is MapDifference.SURVEYED:
             self.changed()
             self._tell_stale(
                 peer,
                 "has the same changes and another map: what one of both has replaced or removed goes at the other one, too",
             )
-        elif difference is Difference.UNEXPLAINED:
+        elif difference is MapDifference.UNEXPLAINED:
             assert peer.hello is not None
             self._tell(
                 "differs",

@@ -22,6 +22,9 @@ class ReplicaSettings:
     origin: int
     file: bytes
     rule: str = "last-writer"
+    key: str = ""
+    value: str = ""
+    """Names of the codecs. Hosts with other ones are refused: they could not read what they get."""
     name: str = ""
     peers: frozenset[int] = frozenset()
     """Identifiers of all hosts. A tombstone is forgotten when all of them have it. Empty: unknown; then only

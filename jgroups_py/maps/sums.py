@@ -1,7 +1,7 @@
 """Sums over the changes in a map: hosts that have the same changes compare one number and see whether their maps are equal.
 
 A sum is an XOR of 64 bits for each change of each value that is there, so it is kept up while entries come and go. Tombstones do not count, because
-hosts forget them at different times. An entry with a time to live counts in the sum of its **era** (2**46 ns, 20 hours): hosts whose clocks differ bury it at
+hosts forget them at different times. An entry with a time to live counts in the sum of its **era** (2**44 ticks, 19 hours): hosts whose clocks differ bury it at
 different times, so eras that are about to end are not compared.
 """
 
@@ -25,7 +25,7 @@ class Contents(NamedTuple):
     """Removals were forgotten, here or at another host, that a host may lack. Hosts that differ without that have lost something."""
 
 
-ERA_SHIFT: Final = 46
+ERA_SHIFT: Final = 44
 _MASK: Final = (1 << 64) - 1
 _ODD: Final = 0x9E3779B97F4A7C15
 _OTHER_ODD: Final = 0xBF58476D1CE4E5B9
@@ -42,7 +42,10 @@ def count(sums: Sums, entry: MapEntry) -> None:
         mix = (mix ^ mix >> 29) * _OTHER_ODD & _MASK
         mixed ^= mix ^ mix >> 32
     era = entry.expires >> ERA_SHIFT
-    sums[era] = sums.get(era, 0) ^ mixed
+    if mixed := mixed ^ sums.get(era, 0):
+        sums[era] = mixed
+    else:
+        sums.pop(era, None)  # nothing of this era is left
 
 
 def counted(entries: Iterable[MapEntry]) -> Sums:

@@ -45,7 +45,7 @@ class SurveyedTable(Protocol):
     def forgotten(self) -> Mapping[int, int]: ...
 
 
-class Difference(Enum):
+class MapDifference(Enum):
     """What a comparison has shown. FIRST: it may be over soon. SURVEYED: a survey has begun. UNEXPLAINED: no removal was forgotten that a host may
     lack, so nothing is dropped."""
 
@@ -101,7 +101,7 @@ class MapSurveys:
         if not self._table.contents().lacking:
             self._table.note_lacking()
 
-    def compare(self, link: int, have: Have, now: float) -> Difference | None:
+    def compare(self, link: int, have: Have, now: float) -> MapDifference | None:
         """Compare a peer's map with this one, if both have the same changes. None: they do not differ, as far as that can be said now."""
         peer = self._peers[link]
         if have.sum is None or peer.goal is not None or now < peer.again:
@@ -116,11 +116,11 @@ class MapSurveys:
         peer.again = now + min(self._settings.repair_wait / 2 * 2**peer.differed, PAUSE_MAX)
         peer.differed = min(peer.differed + 1, 30)
         if peer.differed == 1:
-            return Difference.FIRST
+            return MapDifference.FIRST
         if not (lacking or have.lacking):
-            return Difference.UNEXPLAINED
+            return MapDifference.UNEXPLAINED
         self.begin(link)
-        return Difference.SURVEYED
+        return MapDifference.SURVEYED
 
     def following(self, link: int, has: Mapping[int, int], now: float) -> MapSurvey | None:
         """The next message of a survey to a peer that ``has`` these changes."""

@@ -15,6 +15,7 @@ LEVELS: Final = {
     "connected": logging.INFO,
     "gone": logging.INFO,
     "same identifier": logging.ERROR,
+    "other codecs": logging.ERROR,
     "restored": logging.ERROR,
     "diverged": logging.ERROR,
 }

@@ -312,10 +312,10 @@ def test_entries_come_in_the_order_of_their_numbers() -> None:
     [
         Have([(origin, 1) for origin in range(65_537)], 0),
         MapSurvey(1, 0, 9, list(range(1001))),
-        Hello(2, "m" * 256, 1, 1, b"", "", ""),
-        Hello(2, "m", 1, 1, bytes(65), "", ""),
-        Hello(2, "m", 1, 1, b"", "", "n" * 256),
-        Hello(2, "m", 1, 1, b"", "r" * 256, ""),
+        Hello(2, "m" * 256, 1, 1, b"", "", "", "", ""),
+        Hello(2, "m", 1, 1, bytes(65), "", "", "", ""),
+        Hello(2, "m", 1, 1, b"", "", "", "", "n" * 256),
+        Hello(2, "m", 1, 1, b"", "r" * 256, "", "", ""),
     ],
 )
 def test_what_is_kept_of_a_peer_is_short(message: Message) -> None:

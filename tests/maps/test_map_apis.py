@@ -181,3 +181,18 @@ def test_the_asyncio_map_names_the_other_apis(tmp_path: Path) -> None:
         LocalProtocolError, match=r"use jgroups_py\.maps\.open_map in trio programs"
     ):
         aio.open_map(tmp_path / "m").__aenter__().send(None)
+
+
+def test_hosts_with_other_codecs_are_not_linked_and_say_so_loudly(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    links = MemoryLinks()
+    with (
+        opened(tmp_path / "1", identifier=1, network=links) as one,
+        opened(tmp_path / "2", identifier=2, network=links, value=int) as two,
+    ):
+        one["a"] = "text"
+        until(lambda: "other codecs" in caplog.text)
+        assert "str and int there, str and json here" in caplog.text
+        assert not two and not one.statistics().peers
+    assert "ERROR" in [r.levelname for r in caplog.records if "other codecs" in r.message]

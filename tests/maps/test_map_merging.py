@@ -21,6 +21,7 @@ from jgroups_py.maps.rules import LAST_WRITER, ConflictRule, Union
 from jgroups_py.maps.shared import SharedFile
 from jgroups_py.maps.stamp import MapStamp
 from jgroups_py.maps.store import MapStore
+from jgroups_py.maps.sums import counted
 from jgroups_py.maps.table import MemoryTable
 
 KEYS = [b"a", b"b", b"c"]
@@ -104,6 +105,8 @@ def test_many_records_of_one_transaction_end_as_one_after_another(rule: Conflict
             assert found == {key: entry.encode() for key, entry in table.entries.items()}
             assert store.vector() == table.vector()
             assert store.forgotten == table.forgotten
+            assert store.contents() == table.contents()
+            assert store.contents().sums == counted(table.entries.values())
             for origin in (store.origin, *OTHERS):
                 assert list(store.changes(origin, 0, 99, 99)) == list(
                     table.changes(origin, 0, 99, 99)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 import pytest
@@ -9,12 +10,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jgroups_py.maps.entry import MapEntry, origin_of
-from jgroups_py.maps.messages import VERSION, Have, Hello, OriginChanges, Refused, Want, encode
-from jgroups_py.maps.orders import Told
+from jgroups_py.maps.messages import (
+    VERSION,
+    Have,
+    Hello,
+    OriginChanges,
+    Refused,
+    Want,
+    decode,
+    encode,
+)
+from jgroups_py.maps.orders import CloseLink, SendToPeer, Told
 from jgroups_py.maps.replica_settings import ReplicaSettings
 from jgroups_py.maps.rules import ConflictRule
 from jgroups_py.maps.stamp import MapStamp
 from jgroups_py.maps.table import MemoryTable
+from jgroups_py.maps.telling import LEVELS
 from jgroups_py.testing.check.violation import Violated
 from jgroups_py.testing.explorer.maps.schedule import RULES, draw, judge, play
 from jgroups_py.testing.explorer.maps.world import MapWorld
@@ -457,7 +468,7 @@ def test_a_host_that_is_told_that_its_identifier_is_given_twice_tells_so_itself(
 def test_two_hosts_with_copies_of_one_folder_are_told_when_they_take_turns() -> None:
     world = MapWorld(1)
     replica, mine = world.hosts[1].replica, world.hosts[1].replica.settings
-    hello = Hello(VERSION, mine.map, 2, origin_of(2, 7), b"one file", mine.rule, "copy")
+    hello = Hello(VERSION, mine.map, 2, origin_of(2, 7), b"one file", mine.rule, "", "", "copy")
 
     def connects(link: int, now: float) -> list[str]:
         replica.link_opened(link)
@@ -469,3 +480,41 @@ def test_two_hosts_with_copies_of_one_folder_are_told_when_they_take_turns() -> 
     said = [connects(link, 100.0 + link) for link in range(5, 12)]
     assert ["same identifier" in kinds for kinds in said] == [False] * 2 + [True] * 5
     assert replica.counters["same_identifier"] == 5
+
+
+@pytest.mark.seed("K18")
+def test_of_two_hosts_with_copies_of_one_folder_the_one_that_is_connected_stays() -> None:
+    world = MapWorld(1)
+    replica, mine = world.hosts[1].replica, world.hosts[1].replica.settings
+    hello = Hello(VERSION, mine.map, 2, origin_of(2, 7), b"one file", mine.rule, "", "", "copy")
+    for link in range(10):
+        replica.link_opened(link)
+        replica.received(link, encode(hello), float(link))
+    out = replica.take()
+    assert [one.link for one in out if isinstance(one, CloseLink)] == [0, 1, 2, 3, 5, 6, 7, 8, 9]
+    assert list(replica._links) == [4]
+    reasons = [decode(one.data) for one in out if isinstance(one, SendToPeer) and one.link == 9]
+    assert isinstance(reasons[-1], Refused) and "given twice" in reasons[-1].reason
+    replica.link_closed(4)  # it is gone: the other one may come
+    replica.link_opened(10)
+    replica.received(10, encode(hello), 11.0)
+    assert list(replica._links) == [10] and 2 in replica.peers
+
+
+@pytest.mark.parametrize(("key", "value"), [("str", "int"), ("int", "json")])
+def test_hosts_with_other_codecs_are_not_linked_and_both_say_so_loudly(
+    key: str, value: str
+) -> None:
+    world = MapWorld(2, key="str", value="json")
+    one, two = world.hosts.values()
+    world.settings |= {"key": key, "value": value}
+    two.start()
+    one.write(b"key", b"value")
+    world.connect_all()
+    world.run(1)
+    assert two.values() == {} and not world.connected(1, 2)
+    for host in (one, two):
+        assert kinds(world, host.node) == ["other codecs"]
+        assert f"{key} and {value}" in host.told[0].text and "str and json" in host.told[0].text
+        assert host.replica.counters["other_codecs"] == 1
+    assert LEVELS["other codecs"] == logging.ERROR
