@@ -265,6 +265,7 @@ def test_a_host_that_is_connected_and_lags_while_removals_are_forgotten_gives_th
     world.now += 60.0
     world.run(5)
     assert two.values() == one.values() == {b"more": b"value"}
+    assert one.replica.counters["differed"] == two.replica.counters["differed"] == 0  # at once
 
 
 def test_a_survey_of_many_changes_is_cut_and_drops_the_right_ones() -> None:

@@ -25,6 +25,17 @@ def test_what_is_not_installed_is_named() -> None:
     assert store.missing() == "no_such_module is not installed (pip install 'jgroups_py[bench]')"
 
 
+def test_each_durability_of_a_map_stands_beside_the_same_of_redis() -> None:
+    options = {
+        name: store.options
+        for name, store in maps_stores.STORES.items()
+        if hasattr(store, "options")
+    }
+    for level, fsync in (("interval", "everysec"), ("sync", "always")):
+        assert options[f"map-{level}"] == {"durability": level}
+        assert options[f"redis-{level}"][2:] == ["--appendonly", "yes", "--appendfsync", fsync]
+
+
 def test_a_store_that_is_not_known_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         maps.main(["--stores", "map,mongo"])

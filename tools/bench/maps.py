@@ -8,7 +8,7 @@ long do puts of the first one take, and how often does none return at all?
 
 Then a map of two hosts: how long do puts of one take while the other is stopped, or was killed?
 
-No store writes to the disk before a put returns. How each is set up: maps_stores.py. What is not installed is named and left out.
+No store but map-sync and redis-sync writes to the disk before a put returns. How each is set up: maps_stores.py. What is not installed is named and left out.
 """
 
 from __future__ import annotations

@@ -3,6 +3,8 @@
 map         a thread of one of the processes merges
 map-process another process merges (merger="process")
 redis       a server on a socket file, nothing on disk; redis-py with hiredis
+map-interval, redis-interval   the same with the disk at most a second behind (durability="interval", appendfsync everysec)
+map-sync, redis-sync           each put waits for the disk (durability="sync", appendfsync always)
 diskcache   a Cache with its defaults
 manager     multiprocessing.Manager().dict()
 pysyncobj   a ReplDict, one member in each process, written synchronously, without batching, ticks of 1 ms
@@ -72,13 +74,13 @@ class OfMap(BenchStore):
     modules = ("lmdb",)
 
     def __init__(self, **options: Any) -> None:
-        self._options = options
+        self.options = options
 
     @contextmanager
     def opened(self, at: Any, number: int) -> Iterator[Calls]:
         from jgroups_py import blocking
 
-        with blocking.open_map(at, key=str, value=bytes, **self._options) as m:
+        with blocking.open_map(at, key=str, value=bytes, **self.options) as m:
             yield m.__setitem__, m.get
 
     def is_full(self, error: Exception) -> bool:
@@ -108,14 +110,21 @@ class OfHosts(OfMap):
             identifier=number + 1,
             listen=places[number],
             peers=[places[1 - number]],
-            **self._options,
+            **self.options,
         ) as m:
             until(lambda: len(m.statistics().peers) == 1)
             yield m.__setitem__, m.get
 
 
 class OfRedis(BenchStore):
+    """``fsync``: when the log of writes goes to the disk, "always" or "everysec". Empty: there is none."""
+
     modules = ("redis", "hiredis")
+
+    def __init__(self, fsync: str = "") -> None:
+        self.options = ["--save", "", "--appendonly", "yes" if fsync else "no"]
+        if fsync:
+            self.options += ["--appendfsync", fsync]
 
     def missing(self) -> str | None:
         if shutil.which("redis-server") is None:
@@ -126,9 +135,7 @@ class OfRedis(BenchStore):
     def server(self, folder: Path, processes: int) -> Iterator[Any]:
         socket = folder / "socket"
         command = ["redis-server", "--port", "0", "--unixsocket", str(socket), "--dir", str(folder)]
-        server = subprocess.Popen(
-            [*command, "--save", "", "--appendonly", "no"], stdout=subprocess.DEVNULL
-        )
+        server = subprocess.Popen([*command, *self.options], stdout=subprocess.DEVNULL)
         try:
             until(socket.exists)
             yield str(socket)
@@ -220,6 +227,10 @@ STORES: Final[dict[str, BenchStore]] = {
     "map": OfMap(),
     "map-process": OfMap(merger="process"),
     "redis": OfRedis(),
+    "map-interval": OfMap(durability="interval"),
+    "redis-interval": OfRedis("everysec"),
+    "map-sync": OfMap(durability="sync"),
+    "redis-sync": OfRedis("always"),
     "diskcache": OfDiskcache(),
     "manager": OfManager(),
     "pysyncobj": OfPysyncobj(),
