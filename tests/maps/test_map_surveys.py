@@ -330,7 +330,7 @@ def filled(folder: Path) -> Contents:
             file.write(b"k%d" % number, b"value", (10**18 if number % 3 else 0) * (number % 2))
         for number in range(0, 50, 5):
             file.write(b"k%d" % number, None)
-        until(lambda: file.waiting_of_all() == 0)
+        until(lambda: file.contents().vector == {file.origin: 60})
         contents = file.contents()
         assert contents.sums == counted(e for _, e in file.items(removed=True))
     return contents
@@ -349,6 +349,15 @@ def test_a_file_notes_for_good_that_removals_were_forgotten_too_early(tmp_path: 
         until(lambda: file.contents().lacking)
     with closing(SharedFile(tmp_path / "m", FileSettings())) as file:
         assert file.contents().lacking
+
+
+def test_a_file_without_values_has_no_sums(tmp_path: Path) -> None:
+    with closing(SharedFile(tmp_path / "m", FileSettings())) as file:
+        file.write(b"key", b"value")
+        until(lambda: len(file.contents().sums) == 1)
+        file.write(b"key", None)
+        until(lambda: file.contents().vector == {file.origin: 2})
+        assert file.contents().sums == {}
 
 
 def make_old(file: SharedFile) -> None:
