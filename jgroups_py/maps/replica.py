@@ -830,33 +830,23 @@ class Replica:
         now = self._clock.wall_time()
         old = now - int(self.settings.tombstone_age * TICKS_PER_S)
         kept = now - int(self.settings.tombstone_min_age * TICKS_PER_S)
-        forgotten = []
-        aged: Vector = {}
+        forgotten, aged = [], False
         for key, entry in tombstones:
             everywhere = bool(wanted) and self._confirmations.cover(wanted, entry.dots)
             everywhere = everywhere and entry.stamp.time <= kept
             everywhere = everywhere and self.settings.rule == "last-writer"
             if everywhere or entry.stamp.time < old:
                 forgotten.append(key)
-            if not everywhere and entry.stamp.time < old:
-                aged |= {o: n for o, n in entry.dots.items() if n > aged.get(o, 0)}
+                aged = aged or not everywhere
         if forgotten:
             try:
                 if aged:
-                    self._surveys.note_lacking()
+                    self._surveys.note_lacking()  # before the tombstones are gone
                 self._table.forget(forgotten)
             except MapFull:  # some may be forgotten; the next round finds the others
                 self.counters["forget_full"] += 1
             else:
                 self.counters["tombstones_forgotten"] += len(forgotten)
-                self._leave_behind(aged)
-
-    def _leave_behind(self, aged: Vector) -> None:
-        """Tombstones up to these numbers were forgotten by their age. A peer that is connected and lacks them would keep the values."""
-        for peer in self._links.values():
-            behind = any(peer.has.get(origin, 0) < number for origin, number in aged.items())
-            if behind and peer.heard and any(peer.has.values()):
-                self._begin_survey(peer)
 
     # --- helpers
 

@@ -5,8 +5,8 @@
     a peer lacks removals  that are forgotten here: it gets a survey, when it has all that may have replaced its values
     two hosts have the     They compare sums over what is in their maps. If those differ twice, both get a survey. So a survey that was cut off needs no note
       same changes         on the disk: hosts that differ see it, whatever has parted them
-    they never have the    because both are written all the time: a new peer gets a survey after ``compare_wait``, and each peer once in
-      same changes         ``tombstone_age``
+    they never have the    because both are written all the time: a new peer gets a survey after ``compare_wait``, and each peer ``tombstone_age``
+      same changes         after it was last compared. So does a peer that lags while tombstones get too old
 
 Source:  Bieniusa and others, An optimized conflict-free replicated set (2012).
 Limits:  SURVEY_NUMBERS in one message, one message for each call of ``following``. Comparisons that differ one after another wait for twice as long each time, up to

@@ -251,7 +251,7 @@ def test_a_host_that_got_a_value_from_one_who_lacked_its_removal_gives_it_up_too
 def test_a_host_that_is_connected_and_lags_while_removals_are_forgotten_gives_the_values_up() -> (
     None
 ):
-    world = MapWorld(2, tombstone_age=5.0, max_ahead=20.0, compare_wait=1000.0)
+    world = MapWorld(2, tombstone_age=5.0, max_ahead=20.0)
     world.connect_all()
     one, two = world.hosts.values()
     one.write(b"key", b"value")
@@ -265,7 +265,6 @@ def test_a_host_that_is_connected_and_lags_while_removals_are_forgotten_gives_th
     world.now += 60.0
     world.run(5)
     assert two.values() == one.values() == {b"more": b"value"}
-    assert one.replica.counters["differed"] == two.replica.counters["differed"] == 0  # at once
 
 
 def test_a_survey_of_many_changes_is_cut_and_drops_the_right_ones() -> None:

@@ -325,7 +325,7 @@ def test_what_ends_soon_and_what_is_removed_is_not_compared() -> None:
 
 
 def filled(folder: Path) -> Contents:
-    with closing(SharedFile(folder, FileSettings())) as file:
+    with closing(SharedFile(folder, FileSettings(max_bytes=1 << 24))) as file:
         for number in range(50):
             file.write(b"k%d" % number, b"value", (10**18 if number % 3 else 0) * (number % 2))
         for number in range(0, 50, 5):
@@ -343,16 +343,16 @@ def until(condition: Callable[[], bool]) -> None:
 
 def test_a_file_notes_for_good_that_removals_were_forgotten_too_early(tmp_path: Path) -> None:
     filled(tmp_path / "m")
-    with closing(SharedFile(tmp_path / "m", FileSettings())) as file:
+    with closing(SharedFile(tmp_path / "m", FileSettings(max_bytes=1 << 24))) as file:
         assert not file.contents().lacking
         file.note_lacking()
         until(lambda: file.contents().lacking)
-    with closing(SharedFile(tmp_path / "m", FileSettings())) as file:
+    with closing(SharedFile(tmp_path / "m", FileSettings(max_bytes=1 << 24))) as file:
         assert file.contents().lacking
 
 
 def test_a_file_without_values_has_no_sums(tmp_path: Path) -> None:
-    with closing(SharedFile(tmp_path / "m", FileSettings())) as file:
+    with closing(SharedFile(tmp_path / "m", FileSettings(max_bytes=1 << 24))) as file:
         file.write(b"key", b"value")
         until(lambda: len(file.contents().sums) == 1)
         file.write(b"key", None)
@@ -371,22 +371,22 @@ def make_old(file: SharedFile) -> None:
 def test_a_file_of_version_1_is_counted_when_it_is_opened_by_nobody_else(tmp_path: Path) -> None:
     folder = tmp_path / "m"
     contents = filled(folder)
-    with closing(SharedFile(folder, FileSettings())) as file:
+    with closing(SharedFile(folder, FileSettings(max_bytes=1 << 24))) as file:
         make_old(file)
-    with closing(SharedFile(folder, FileSettings())) as file:
+    with closing(SharedFile(folder, FileSettings(max_bytes=1 << 24))) as file:
         assert file.contents() == contents and len(contents.sums) == 2
-    with closing(SharedFile(folder, FileSettings())) as file:
+    with closing(SharedFile(folder, FileSettings(max_bytes=1 << 24))) as file:
         assert file.contents() == contents
 
 
 def test_a_file_of_version_1_that_an_old_process_has_open_is_refused(tmp_path: Path) -> None:
     folder = tmp_path / "m"
     filled(folder)
-    with closing(SharedFile(folder, FileSettings())) as file:
+    with closing(SharedFile(folder, FileSettings(max_bytes=1 << 24))) as file:
         make_old(file)
     # A process that has the map open has locked its inbox. A lock of another handle stands for one of another process.
     with (folder / "inbox.3").open("a+b") as handle:
         fcntl.flock(handle, fcntl.LOCK_EX)
         with pytest.raises(MapFileError, match="is of version 1 and open in another process"):
-            SharedFile(folder, FileSettings())
-    SharedFile(folder, FileSettings()).close()
+            SharedFile(folder, FileSettings(max_bytes=1 << 24))
+    SharedFile(folder, FileSettings(max_bytes=1 << 24)).close()
