@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from jgroups_py.buckets.ends import ProxyId
-from jgroups_py.buckets.errors import BadPlugin
+from jgroups_py.buckets.digest import checked_key
+from jgroups_py.buckets.ends import Cep, ProxyId
+from jgroups_py.buckets.errors import BadKey, BadPlugin
 from jgroups_py.buckets.messages import TEXT_MAX, EntryChange, Kept, Replies, RequestId
 from jgroups_py.buckets.plugin import BODY_MAX, Entry, EntryBehaviourProvider, Reply, Request
 
@@ -17,6 +18,8 @@ PIECES_MAX = 1_000
 """Named pieces of one entry."""
 REPLIES_MAX = 10_000
 """Replies of one request."""
+ENTRY_BYTES_MAX = 2 * BODY_MAX
+"""Bytes of the pieces of one entry together; also of the replies of one request. Both travel in one message."""
 Find = Callable[[], Sequence[tuple[ProxyId, Mapping[str, str]]]]
 
 
@@ -65,15 +68,16 @@ class RequestWork:
 
     def save_serialised_entry(self, data: bytes, piece: str = "") -> None:
         self._check(modifies=True)
-        if not isinstance(data, bytes) or len(data) > BODY_MAX:
-            raise BadPlugin(f"entry {self._key!r}: at most {BODY_MAX} bytes can be saved")
+        _check_data(self._key, data)
         if piece == "":
             self.pieces, self.whole = {"": data}, True
             return
+        try:
+            checked_key(piece)
+        except BadKey as error:
+            raise BadPlugin(f"entry {self._key!r}: name of a piece: {error}") from None
         if self._is_new and not self.whole:
             raise BadPlugin(f"entry {self._key!r}: a new entry is saved whole before a piece of it")
-        if len(self.pieces) >= PIECES_MAX:
-            raise BadPlugin(f"entry {self._key!r}: at most {PIECES_MAX} pieces")
         self.pieces[piece] = data
 
     def delete_entry(self) -> None:
@@ -84,10 +88,17 @@ class RequestWork:
         self._check()
         if len(self.replies) + len(replies) > REPLIES_MAX:
             raise BadPlugin(f"entry {self._key!r}: at most {REPLIES_MAX} replies")
+        # What cannot be read elsewhere would never be acknowledged by the slave, and hold up the bucket for ever.
         for reply in replies:
+            if not isinstance(reply, Reply) or not _is_proxy(reply.to):
+                raise BadPlugin(
+                    f"entry {self._key!r}: {str(reply)[:80]!r} is no Reply to a ProxyId"
+                )
             if not isinstance(reply.body, bytes) or len(reply.body) > BODY_MAX:
                 raise BadPlugin(f"entry {self._key!r}: a reply is at most {BODY_MAX} bytes")
         self.replies += [(reply.to, reply.body) for reply in replies]
+        if sum(len(body) for _, body in self.replies) > ENTRY_BYTES_MAX:
+            raise BadPlugin(f"entry {self._key!r}: replies have at most {ENTRY_BYTES_MAX} bytes")
 
     def find_proxy(
         self, accept: Callable[[Mapping[str, str]], bool] | None = None, /, **attributes: str
@@ -99,6 +110,26 @@ class RequestWork:
             for proxy, has in self._find()
             if wanted <= dict(has).items() and (accept is None or accept(has))
         )
+
+
+def _check_data(key: str, data: bytes) -> bytes:
+    """Return what can be saved of an entry. Raises BadPlugin."""
+    if not isinstance(data, bytes) or len(data) > BODY_MAX:
+        raise BadPlugin(f"entry {key!r}: at most {BODY_MAX} bytes can be saved")
+    return data
+
+
+def _whole_in(key: str, entry: Entry, version: int) -> EntryChange:
+    """The whole entry in a version of its format. Raises BadPlugin and the plug-in's errors."""
+    return EntryChange(key, {"": _check_data(key, entry.serialise(version))}, True, version)
+
+
+def _is_proxy(value: object) -> bool:
+    return (
+        isinstance(value, ProxyId)
+        and isinstance(value.manager, Cep)
+        and isinstance(value.number, int)
+    )
 
 
 class Done:
@@ -165,7 +196,7 @@ class Bucket:
             change = self._change(key, had, entry, work)
             saved = change
             if change is not None and not change.deletes and 0 < version < change.version:
-                saved = EntryChange(key, {"": entry.serialise(version)}, True, version)
+                saved = _whole_in(key, entry, version)
         except Exception as error:
             self._live.pop(key, None)
             return Done([], None, f"{type(error).__name__}: {error}"[:TEXT_MAX])
@@ -187,8 +218,17 @@ class Bucket:
             return None
         if not work.whole and had is not None and had[1] != version:
             # Pieces of this version do not fit to a whole of an earlier one.
-            return EntryChange(key, {"": entry.serialise(version)}, True, version)
+            return _whole_in(key, entry, version)
+        self._check_size(key, None if work.whole else had, work.pieces)
         return EntryChange(key, work.pieces, work.whole, version)
+
+    def _check_size(self, key: str, had: Saved | None, pieces: dict[str, bytes]) -> None:
+        """Raises BadPlugin: the entry would become larger than what can be moved."""
+        together = pieces if had is None else {**_pieces(had[0]), **pieces}
+        if len(together) - ("" in together) > PIECES_MAX:
+            raise BadPlugin(f"entry {key!r}: at most {PIECES_MAX} pieces")
+        if sum(map(len, together.values())) > ENTRY_BYTES_MAX:
+            raise BadPlugin(f"entry {key!r}: its pieces have at most {ENTRY_BYTES_MAX} bytes")
 
     def _entry(self, key: str, had: Saved) -> Entry:
         entry = self._live.get(key)
@@ -246,7 +286,7 @@ class Bucket:
             return change
         key = change.key
         entry = self._live.get(key) or self._made(key, self._saved[key])
-        return EntryChange(key, {"": entry.serialise(version)}, True, version)
+        return _whole_in(key, entry, version)
 
     # --- repeated requests
 

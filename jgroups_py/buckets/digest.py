@@ -36,6 +36,8 @@ def range_of(bucket: int, buckets: int) -> tuple[int, int]:
 
 def checked_key(key: str) -> bytes:
     """Return the key in UTF-8. Raises BadKey."""
+    if not isinstance(key, str):
+        raise BadKey(f"key {str(key)[:80]!r}: a text is expected, not {type(key).__name__}")
     try:
         data = key.encode()
     except UnicodeEncodeError:

@@ -38,7 +38,13 @@ from jgroups_py.buckets.messages import (
     Told,
     encode_change,
 )
-from jgroups_py.buckets.plugin import BODY_MAX, ReadAt, Request, RequestClassifier
+from jgroups_py.buckets.plugin import (
+    BODY_MAX,
+    Classification,
+    ReadAt,
+    Request,
+    RequestClassifier,
+)
 from jgroups_py.buckets.port import Index, Port
 from jgroups_py.buckets.rows import find_a_bucket, find_recreatable_buckets, misplaced
 from jgroups_py.buckets.settings import InstanceSettings
@@ -174,6 +180,10 @@ class Router:
         except Exception as error:
             self.counts["classifier_failed"] += 1
             raise NotSensible(f"the classifier raised {type(error).__name__}: {error}") from error
+        if not isinstance(found, Classification) or not isinstance(found.modifies, bool):
+            # Managers would not read a Forward that is made of it, and the client would wait in vain.
+            self.counts["classifier_failed"] += 1
+            raise NotSensible(f"the classifier returned {str(found)[:80]!r}, not a Classification")
         if not found.sensible:
             self.counts["not_sensible"] += 1
             raise NotSensible("the classifier does not know this request")
