@@ -32,7 +32,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Any, ClassVar, Final, TypeAlias
 
 from jgroups_py.config.settings import ConfigBase
 from jgroups_py.errors import RemoteProtocolError
@@ -109,6 +109,8 @@ class TP(Protocol):
 
     protocol_id = TP_ID
     provides = (TRANSPORT,)
+    framed: ClassVar[bool] = False
+    """True where ``send_group`` and ``send_unicast`` get frames: packets with their length in front."""
     writable = frozenset({"who_has_cache_timeout", "find_physical_interval", "max_pending_bytes"})
     turns_away = {
         "no_cluster": "a packet that names no cluster: JGroups names it in each",
@@ -308,10 +310,13 @@ class TP(Protocol):
         max_size = self.config.bundler_max_size
         if len(batches) == 1 == len(batches[0].payloads):
             self.messages_sent += 1
-            return encode_packets(batches, self.stack.cluster, self._version, max_size)
+            cluster, version = self.stack.cluster, self._version
+            return encode_packets(batches, cluster, version, max_size, framed=self.framed)
         packets: list[bytes] = []
         for bundle in _bundles(batches):
-            packets += encode_packets(bundle, self.cluster, self._version, max_size)
+            packets += encode_packets(
+                bundle, self.cluster, self._version, max_size, framed=self.framed
+            )
         for batch in batches:
             self.messages_sent += len(batch.payloads)
         return packets

@@ -3,88 +3,110 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from struct import Struct
 from typing import Final
 
 from jgroups_py.errors import RemoteProtocolError
 from jgroups_py.wire.packet import GRACEFUL_CLOSE
 
-_LENGTH: Final = Struct(">i")
+FRAME_HEAD: Final = 4
+"""The bytes of a length."""
 WRITE_SIZE: Final = 256_000
 """Frames are joined into writes of about this size."""
+LARGE_FRAME: Final = 16_384
+"""Frames of this size are written one by one."""
+SMALL_PART: Final = 4096
+"""Parts of a frame that are smaller are collected in one place: an object for each would take more memory than it has."""
 
 
 class FrameReader:
-    """Cuts a stream into frames. It copies every byte twice at most, however the stream was cut."""
+    """Cuts a stream into frames. It copies every byte of a large frame once, however the stream was cut, and small parts twice."""
 
-    __slots__ = ("_buffer", "_max", "_need")
+    __slots__ = ("_held", "_max", "_missing", "_parts")
 
     def __init__(self, max_length: int) -> None:
-        self._buffer = bytearray()
+        self._parts: list[bytes | bytearray | memoryview] = []
+        """The frame that is not complete: its length, as far as it is here, or what follows that."""
+        self._held = 0
         self._max = max_length
-        self._need = 4
+        self._missing = 0
+        """The bytes until it is complete; 0: its length is not known yet."""
 
     def __len__(self) -> int:
         """Bytes that wait for the rest of their frame."""
-        return len(self._buffer)
+        return self._held
 
     def feed(self, data: bytes) -> Iterator[bytes | None]:
         """The frames that are complete now. None is the graceful close. RemoteProtocolError: a length is
         impossible, and the stream is useless."""
-        buffer: bytes | bytearray = data
-        if self._buffer:
-            self._buffer += data
-            buffer = self._buffer
-        size, pos = len(buffer), 0
-        if size >= self._need:
-            while size - pos >= 4:
-                length = int.from_bytes(buffer[pos : pos + 4], "big", signed=True)
-                if length < 0:
-                    if buffer[pos : pos + 4] != GRACEFUL_CLOSE:
-                        raise RemoteProtocolError(f"a frame of {length} bytes")
-                    length = 0
-                    yield None
-                elif length > self._max:
-                    raise RemoteProtocolError(f"a frame of {length} bytes, {self._max} allowed")
-                elif size - pos - 4 < length:
-                    self._need = 4 + length
-                    break
-                else:
-                    yield bytes(memoryview(buffer)[pos + 4 : pos + 4 + length])
-                pos += 4 + length
+        pos, size = 0, len(data)
+        if self._missing:
+            pos = self._missing
+            if size < pos:
+                self._keep(data, 0)
+                self._missing -= size
+                return
+            frame = b"".join((*self._parts, memoryview(data)[:pos]))
+            self._parts, self._held, self._missing = [], 0, 0
+            yield frame
+        elif self._held:
+            data = b"".join((*self._parts, data))
+            size = len(data)
+            self._parts, self._held = [], 0
+        while size - pos >= 4:
+            length = int.from_bytes(data[pos : pos + 4], "big", signed=True)
+            pos += 4
+            if length < 0:
+                if data[pos - 4 : pos] != GRACEFUL_CLOSE:
+                    raise RemoteProtocolError(f"a frame of {length} bytes")
+                yield None
+            elif length > self._max:
+                raise RemoteProtocolError(f"a frame of {length} bytes, {self._max} allowed")
+            elif size - pos < length:
+                self._missing = length - (size - pos)
+                self._held = 4
+                break
             else:
-                self._need = 4
-        if buffer is data:
-            if pos < size:
-                self._buffer += data[pos:] if pos else data
+                yield data[pos : pos + length]
+                pos += length
+        if pos < size:
+            self._keep(data, pos)
+
+    def _keep(self, data: bytes, start: int) -> None:
+        """Keep what follows ``start``. A view keeps all of ``data``, so it must be most of that. Tiny parts become one."""
+        rest = len(data) - start
+        self._held += rest
+        if rest < SMALL_PART:
+            last = self._parts[-1] if self._parts else None
+            if type(last) is bytearray:
+                last += data[start:]
+            else:
+                self._parts.append(bytearray(data[start:]))
+        elif 2 * rest >= len(data):
+            self._parts.append(memoryview(data)[start:])
         else:
-            del self._buffer[:pos]
+            self._parts.append(data[start:])
 
 
-def framed(packets: Sequence[bytes]) -> list[bytes]:
-    """Joins packets, with their lengths, into pieces of about WRITE_SIZE bytes. It copies every byte once."""
-    return _pieces([(_LENGTH.pack(len(packet)), packet) for packet in packets])
+def writes_of(frames: Sequence[bytes]) -> Sequence[bytes]:
+    """Join small frames into pieces of about WRITE_SIZE. A large one is a piece of its own: copying it takes longer than one more
+    write."""
+    if len(frames) < 2 or min(map(len, frames)) >= LARGE_FRAME:
+        return frames
+    return joined(frames)
 
 
 def joined(frames: Sequence[bytes]) -> list[bytes]:
-    """Joins frames into pieces of about WRITE_SIZE."""
+    """Join frames into pieces of about WRITE_SIZE. No frame is cut."""
     if len(frames) < 2:
         return list(frames)
-    return _pieces([(frame,) for frame in frames])
-
-
-def _pieces(frames: Sequence[tuple[bytes, ...]]) -> list[bytes]:
-    """Frames come in parts. No frame is cut."""
     pieces: list[bytes] = []
     parts: list[bytes] = []
     size = 0
     for frame in frames:
-        length = sum(map(len, frame))
-        if size and size + length > WRITE_SIZE:
+        if size and size + len(frame) > WRITE_SIZE:
             pieces.append(b"".join(parts))
             parts, size = [], 0
-        parts += frame
-        size += length
-    if parts:
-        pieces.append(b"".join(parts))
+        parts.append(frame)
+        size += len(frame)
+    pieces.append(b"".join(parts))
     return pieces

@@ -38,7 +38,7 @@ from jgroups_py.protocols.transport.connections import (
 )
 from jgroups_py.protocols.transport.crowd import CrowdLimits
 from jgroups_py.protocols.transport.diagnostics import probe_ports
-from jgroups_py.protocols.transport.frames import framed
+from jgroups_py.protocols.transport.frames import FRAME_HEAD, writes_of
 from jgroups_py.protocols.transport.sources import End
 from jgroups_py.protocols.transport.tcp_config import TcpConfig
 from jgroups_py.protocols.transport.tls_door import TlsDoor
@@ -63,6 +63,7 @@ _NAKACK2: Final = PROTOCOL_IDS["NAKACK2"]
 class TCP(TP):
     """See the module's docstring."""
 
+    framed = True
     turns_away = {**TP.turns_away, **CONNECTION_CAUSES}
 
     @classmethod
@@ -180,7 +181,7 @@ class TCP(TP):
     # --- sending
 
     def send_group(self, packets: Sequence[bytes]) -> None:
-        pieces = framed(packets)
+        pieces = writes_of(packets)
         own = self.local_address
         for member in self.view_members:
             if member == own:
@@ -193,11 +194,11 @@ class TCP(TP):
                 self._send(physical, packets, pieces)
 
     def send_unicast(self, physical: IpAddress, packets: Sequence[bytes]) -> None:
-        self._send(physical, packets, framed(packets))
+        self._send(physical, packets, writes_of(packets))
 
     def _send(self, physical: IpAddress, packets: Sequence[bytes], pieces: Sequence[bytes]) -> None:
         self.packets_sent += len(packets)
-        self.bytes_sent += sum(map(len, packets))
+        self.bytes_sent += sum(map(len, packets)) - FRAME_HEAD * len(packets)
         self._connections.send(physical, pieces)
 
     # --- connections

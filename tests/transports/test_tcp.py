@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from jgroups_py.errors import ConfigError, RemoteProtocolError
-from jgroups_py.protocols.transport.frames import WRITE_SIZE, FrameReader, framed, joined
+from jgroups_py.protocols.transport.frames import WRITE_SIZE, FrameReader, joined, writes_of
 from jgroups_py.protocols.transport.tcp import TCP
 from jgroups_py.stack.ports import (
     Accepted,
@@ -38,6 +38,7 @@ from jgroups_py.values.events import (
     VersionHeard,
     ViewChange,
 )
+from jgroups_py.values.message import MessageType
 from jgroups_py.values.view import View, ViewId
 from jgroups_py.wire.packet import (
     GRACEFUL_CLOSE,
@@ -642,9 +643,55 @@ def test_settings_that_cannot_be_are_refused(wrong: dict[str, Any]) -> None:
         TCP(**wrong)
 
 
-def test_packets_become_writes_of_bounded_size_and_no_frame_is_cut() -> None:
-    packets = [bytes([number]) * 60_000 for number in range(10)] + [bytes(WRITE_SIZE)]
-    pieces = framed(packets)
-    assert [found for piece in pieces for found in FrameReader(WRITE_SIZE).feed(piece)] == packets
-    assert [len(piece) > WRITE_SIZE for piece in pieces] == [False, False, False, True]
-    assert framed([]) == []
+def test_frames_become_writes_of_bounded_size_and_none_is_cut() -> None:
+    small = [encode_frame(bytes([number]) * 10_000) for number in range(60)]
+    large = [encode_frame(bytes([number]) * 60_000) for number in range(4)]
+    pieces = writes_of(small)
+    assert b"".join(pieces) == b"".join(small)
+    assert len(pieces) == 3 and all(len(piece) <= WRITE_SIZE for piece in pieces)
+    assert [type(found) for piece in pieces for found in FrameReader(WRITE_SIZE).feed(piece)] == [
+        bytes
+    ] * 60
+    assert writes_of(large) is large  # nothing is copied
+    mixed = [*large, small[0], encode_frame(bytes(2 * WRITE_SIZE))]
+    assert [len(piece) > WRITE_SIZE for piece in writes_of(mixed)] == [False, True]
+    assert b"".join(writes_of(mixed)) == b"".join(mixed)
+    assert list(writes_of([])) == []
+
+
+def test_a_frame_is_the_packet_with_its_length() -> None:
+    """Of one message, of many, and of kinds that are not bytes; in several packets."""
+    many = message(None, *[bytes([n]) * (n % 7) for n in range(200)], src=A)
+    large = message(None, *[bytes(3_000)] * 50, src=A)
+    empty = Batch(None, [None], {}, A, type=MessageType.EMPTY)
+    number = Batch(None, [77], {}, A, type=MessageType.LONG)
+    for batches in (
+        [many],
+        [large],
+        [many, large, empty],
+        [empty],
+        [many, number],
+        [number],
+        [message(A, b"x", src=A)],
+    ):
+        packets = encode_packets(batches, "test", V55, 20_000)
+        frames = encode_packets(batches, "test", V55, 20_000, framed=True)
+        assert frames == [encode_frame(packet) for packet in packets]
+
+
+def test_the_rest_of_a_frame_keeps_little_more_than_its_bytes() -> None:
+    """However it comes: a view of a read keeps all of that, and an object for each byte is forty bytes."""
+    reader = FrameReader(1_000_000)
+    head = (500_000).to_bytes(4, "big")
+    whole = encode_frame(b"x" * 90_000)
+    assert len(list(reader.feed(whole + head + bytes(10_000)))) == 1
+    kept = reader._parts[0]
+    assert type(kept) is bytes and len(kept) == 10_000
+    for _ in range(5_000):
+        assert list(reader.feed(b"1")) == []
+    assert len(reader._parts) == 2 and len(reader) == 15_004
+    assert list(reader.feed(bytes(100_000))) == []
+    assert type(reader._parts[2]) is memoryview
+    (frame,) = reader.feed(bytes(385_000))
+    assert frame is not None and len(frame) == 500_000 and frame[10_000:15_000] == b"1" * 5_000
+    assert len(reader) == 0 and reader._parts == []
