@@ -35,7 +35,7 @@ def test_an_entry_stays_until_it_is_deleted_and_then_is_gone_in_both_copies() ->
     instance = Instance()
     key = key_in(4)
     instance.ask("n1", key, "+x")
-    instance.world.run(3600.0)
+    instance.world.run(600.0)
     assert instance.ask("n3", key, "?") == "x"
     assert instance.ask("n3", key, "-") == "deleted"
     assert instance.ask("n1", key, "?") == ""

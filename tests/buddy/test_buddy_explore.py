@@ -15,7 +15,7 @@ from jgroups_py.testing.explorer.buddies.explore import (
 from jgroups_py.testing.explorer.buddies.files import dump, parse
 from jgroups_py.testing.explorer.lab import shrunk
 
-FEW, MANY = 40, 5000
+FEW, MANY = 24, 5000
 
 
 def failures(seeds: range, profile: str) -> list[tuple[int, str, str]]:

@@ -63,7 +63,7 @@ def test_friends_understand_each_other_after_each_attack(first: int, stack: str)
     cluster = cluster_on(stack, 1)
     for attack in HARMLESS[first : first + AT_A_TIME]:
         try:
-            cluster.strike(attack, 350, talk=True)
+            cluster.strike(attack, 175, talk=True)
             cluster.world.run_for(2)
             cluster.talk()
             cluster.once_in_order()
@@ -77,7 +77,7 @@ def test_friends_understand_each_other_after_each_attack(first: int, stack: str)
 @pytest.mark.parametrize("attack", FORGED, ids=lambda attack: attack.__name__)
 def test_a_forged_member_ends_nobody(attack: Attack, stack: str) -> None:
     cluster = cluster_on(stack, 2)
-    cluster.strike(attack, 350)
+    cluster.strike(attack, 175)
     cluster.world.run_for(10)
     cluster.assert_small(ALLOWED)
 
@@ -85,7 +85,7 @@ def test_a_forged_member_ends_nobody(attack: Attack, stack: str) -> None:
 @pytest.mark.parametrize("attack", RELAY_FORGED[-2:], ids=lambda attack: attack.__name__)
 def test_forged_relay_messages_end_nobody(attack: Attack) -> None:
     cluster = two_sites(3)
-    cluster.strike(attack, 500, talk=True)
+    cluster.strike(attack, 250, talk=True)
     cluster.world.run_for(10)
     cluster.assert_small(ALLOWED)
 
@@ -115,7 +115,7 @@ def test_connections_that_say_nothing_are_closed(stack: str) -> None:
 @pytest.mark.parametrize("seed", range(2))
 def test_turmoil_is_survived(stack: str, seed: int) -> None:
     cluster = cluster_on(stack, seed)
-    cluster.turmoil(HARMLESS, 1000)
+    cluster.turmoil(HARMLESS, 500)
     cluster.talk()
     cluster.once_in_order()
     cluster.assert_small(ALLOWED)

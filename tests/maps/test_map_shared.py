@@ -13,7 +13,7 @@ from jgroups_py.testing.explorer.maps.world import MapWorld
 
 
 @pytest.mark.seed("K6")
-@pytest.mark.parametrize("seeds", [range(low, low + 15) for low in range(0, 60, 15)])
+@pytest.mark.parametrize("seeds", [range(low, low + 15) for low in (0, 15)])
 def test_random_histories_over_a_shared_medium_that_loses_end_with_equal_maps(seeds: range) -> None:
     for seed in seeds:
         assert not play(draw(seed, "shared")).problems

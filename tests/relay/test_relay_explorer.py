@@ -40,17 +40,18 @@ def test_nothing_is_lost_in_many_random_schedules(name: str) -> None:
         explore(seed, MIXES[name][0])
 
 
+# The first schedule of each range misses the rule today; those after it do so in case that the schedules of seeds change.
 FOUND_IN: dict[str, tuple[Mix, range]] = {
-    "collect": (CRASHES, range(100)),
-    "own copies": (ANYBODY, range(100)),
-    "forwarded from the minimum": (SPLITS, range(100)),
-    "next only": (SPLITS, range(100)),
-    "repeated trim": (CRASHES, range(50)),
+    "collect": (CRASHES, range(29, 130)),
+    "own copies": (ANYBODY, range(21, 120)),
+    "forwarded from the minimum": (SPLITS, range(10, 110)),
+    "next only": (SPLITS, range(8, 110)),
+    "repeated trim": (CRASHES, range(4, 60)),
     "joiner's digest": (EVERYTHING, range(50)),
-    "cut": (CRASHES, range(2580, 2600)),
-    "reports by view": (EVERYTHING, range(150)),
-    "forget by stability": (CRASHES, range(50)),
-    "session before sending": (CRASHES, range(50)),
+    "cut": (CRASHES, range(2591, 2620)),
+    "reports by view": (EVERYTHING, range(10, 160)),
+    "forget by stability": (CRASHES, range(3, 60)),
+    "session before sending": (CRASHES, range(6, 60)),
 }
 
 

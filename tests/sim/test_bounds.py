@@ -10,7 +10,7 @@ import pytest
 from jgroups_py.config import detection_time
 from jgroups_py.tools.cli import run
 
-FEW = "8"
+FEW = "4"
 
 
 @pytest.mark.parametrize(

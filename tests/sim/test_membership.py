@@ -268,7 +268,7 @@ class Counting:
             self.counts[name] += 1
 
 
-@pytest.mark.parametrize(("seed", "size"), [(0, 0), (1, 0), (2, 300_000)])
+@pytest.mark.parametrize(("seed", "size"), [(0, 0), (2, 300_000)])
 def test_a_joiner_continues_exactly_where_the_state_ends(seed: int, size: int) -> None:
     world = World(seed, inside=LinkSettings(jitter=0.0005, loss=0.02))
     members = group(world, "ABC")

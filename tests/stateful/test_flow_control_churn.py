@@ -186,7 +186,7 @@ class Churn(RuleBasedStateMachine):
 
 TestChurn: Any = Churn.TestCase
 TestChurn.settings = settings(
-    max_examples=80,
+    max_examples=40,
     stateful_step_count=50,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],

@@ -1,6 +1,7 @@
 """One class name, one meaning: a public class of a name stands in one module, but for the names of MEANT."""
 
 import ast
+import functools
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -54,6 +55,7 @@ MEANT = {
 """Names that several modules use on purpose, and why."""
 
 
+@functools.cache
 def shared() -> dict[str, list[str]]:
     """Names of public classes that stand in two or more modules: name -> modules."""
     places: dict[str, list[str]] = {}

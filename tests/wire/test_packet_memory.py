@@ -78,7 +78,7 @@ def outcome(decode: object, data: bytes) -> object:
 
 
 @given(st.lists(messages(), min_size=2, max_size=12), st.data())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_both_ways_agree_on_good_and_damaged_packets(
     sent: list[Batch], data: st.DataObject
 ) -> None:
