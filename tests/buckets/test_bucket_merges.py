@@ -121,7 +121,7 @@ def test_the_first_index_copy_learns_what_was_decided_without_it(unaware: bool) 
     assert instance.ask("n1", key_in(1), "+x", seconds=1.0) == "0", "its master is node 2 now"
 
 
-@pytest.mark.parametrize("first", [1, 6])
+@pytest.mark.parametrize("first", [1, 4])
 def test_schedules_with_short_splits_hold(first: int) -> None:
-    for seed in range(first, first + 5):
+    for seed in range(first, first + 3):
         assert play(draw(seed, blips=True)).problems == [], seed

@@ -38,10 +38,10 @@ def test_a_manager_that_was_replaced_reads_nothing_old_when_it_is_back(name: str
 
 
 @pytest.mark.seed("A21", "A39", "A65")
-@pytest.mark.parametrize("first", [1, 6])
+@pytest.mark.parametrize("first", [1, 4])
 def test_schedules_with_two_versions_of_the_plug_in_hold(first: int) -> None:
     """Buckets move up and down between the versions while members are killed and cut off."""
-    for seed in range(first, first + 5):
+    for seed in range(first, first + 3):
         command = "jgroups-py dev buckets-explore --profile buckets-versions --replay"
         assert play(draw(seed, versions=True)).problems == [], f"{command} {seed}"
 
