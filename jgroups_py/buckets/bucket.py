@@ -134,7 +134,7 @@ def _is_proxy(value: object) -> bool:
 
 class Done:
     """The result of a request. ``error``: that of the entry, or "". ``change``: in the version of the other copy. None:
-    nothing was saved or deleted."""
+    the request neither saved nor deleted."""
 
     __slots__ = ("change", "error", "replies")
 
@@ -187,7 +187,7 @@ class Bucket:
         version: int = 0,
     ) -> Done:
         """Let the entry work on a request (ForwardToEntry, Manipulate). ``version``: of the other copy. An entry that
-        raises, also while it is encoded for the other copy, has changed nothing."""
+        raises has made no change, even if it raises while it is encoded for the other copy."""
         had = self._saved.get(key)
         work = RequestWork(self, key, had is None, modifies, now, find)
         try:

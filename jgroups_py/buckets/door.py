@@ -1,8 +1,9 @@
 """ClientDoor: serves clients of one protocol over TCP, within limits.
 
 A door limits its connections. At the limit a new client replaces the longest idle one, if that was idle for more than
-``idle_least``; so silent connections keep nobody out. A client that does not finish a request, or takes no answers, is
-disconnected after a time. While a client's request runs, nothing more is read from it: that is the back pressure.
+``idle_least``; so silent connections do not keep clients out. A client that does not finish a request, or takes no
+answers, is disconnected after a time. While a client's request runs, the door reads no more from it: that is the back
+pressure.
 
 A handler's exception ends its own connection only. Refusals are counted by cause, and logged at a limited rate.
 """
@@ -52,7 +53,7 @@ class DoorLimits:
 
 
 class EndOfClient(Exception):
-    """Ends a connection, for a cause of the door's causes. An empty cause is the client's own wish."""
+    """Ends a connection, for one of the door's causes. An empty cause is the client's own wish."""
 
     def __init__(self, cause: str = "") -> None:
         self.cause = cause
@@ -102,7 +103,7 @@ class Guest:
         """Send an answer, in pieces whose time is limited.
 
         Raises:
-            EndOfClient: the client takes nothing.
+            EndOfClient: the client does not read.
         """
         with memoryview(data) as view:
             for start in range(0, len(view), _READ):

@@ -50,12 +50,12 @@ FOLLOWERS_MAX = 10_000
 """Mirrors that follow one copy. Further ones get no rows, counted ``followers_full``."""
 
 PAUSE_DOUBLED = 3
-"""How often the pause between two attempts of an update is doubled."""
+"""The most times that the pause between two attempts of an update is doubled."""
 PAUSE_MAX = 5.0
 """Seconds of that pause at the most."""
 
 Compute = Callable[[IndexState], IndexState]
-"""The new state from the old one, under the lock; the same object: nothing changes. Raises Refused."""
+"""Makes the new state from the old one, under the lock. The same object: no change. Raises Refused."""
 Ended = Callable[[IndexState | None, BucketError | None], None]
 """Called with the decided state, or with an error: Refused; Unavailable: no quorum, the change may be tried again; Busy."""
 
@@ -126,7 +126,7 @@ class IndexCopy:
 
     @property
     def has_quorum(self) -> bool:
-        """Is a quorum of registered copies in the view? Without it nothing can be changed."""
+        """Is a quorum of registered copies in the view? Without it no change is possible."""
         return self._registered(self.state) >= self.settings.quorum
 
     @property
@@ -381,7 +381,7 @@ class IndexCopy:
 
     def _still_exempted(self, base: IndexState) -> list[Cep]:
         """Return the managers whose leases must end before a successor of ``base`` is decided: those of an undecided
-        proposal. So nobody waits twice for a lease."""
+        proposal. So no update waits twice for a lease."""
         return base.exempted if base.version > self.state.version else []
 
     def _all_have(self, update: Update, base: IndexState) -> bool:

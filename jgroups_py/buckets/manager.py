@@ -55,7 +55,7 @@ FIRST_ASKED = 5
 
 
 class IncomingCopy:
-    """A copy on its way here. It answers nothing before a row names it."""
+    """A copy on its way here. It answers no requests before a row names it."""
 
     def __init__(self, bucket: Bucket, source: Cep, transfer: int, epoch: int) -> None:
         self.bucket, self.source, self.transfer, self.epoch = bucket, source, transfer, epoch
@@ -291,7 +291,7 @@ class BucketManager:
         )
 
     def _put(self, copy: Copy, forward: Forward) -> Done:
-        """Put an exported entry. The plug-in tries it first, so that a refused one changes nothing."""
+        """Put an exported entry. The plug-in tries it first, so that a refused one makes no change."""
         try:
             change = decode_change(forward.body)
             if change.key != forward.key:

@@ -268,7 +268,7 @@ class IndexState(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fi
 
 
 EMPTY: Final = IndexState(0, {}, {}, [])
-"""Nothing is decided yet."""
+"""No state is decided yet."""
 
 
 class Follow(msgspec.Struct, frozen=True, tag="fol", array_like=True, forbid_unknown_fields=True):

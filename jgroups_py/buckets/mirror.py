@@ -1,6 +1,6 @@
 """IndexMirror: a copy of the decided state, for a router at a member without index copy.
 
-    Follow     to the first index copy in the view: tell me what you have, and each change from now on
+    Follow to the first index copy in the view: send your rows, and each change from now on
     Rows       all rows, or those that differ from the version before
 
 An old mirror does no harm: a manager answers "moved" to a request that was sent by an old row.

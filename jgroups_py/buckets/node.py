@@ -338,8 +338,7 @@ class BucketNode:
         """Return counters of all members at three levels (A23). Members that do not answer within ``timeout`` seconds
         are listed as missing.
 
-        Args:
-            buckets: with entries and requests of each copy, for a picture of what is where.
+        Args: buckets: with entries and requests of each copy, for a picture of all places.
         """
         self._check_open()
         waiter: _Waiter[InstanceStatistics] = _Waiter()

@@ -66,7 +66,7 @@ async def open_buckets(
         wall: the clock that entries see; the default is time.time.
 
     Raises:
-        ConfigError: also that the stack is too slow; nothing was started.
+        ConfigError: a mistake, or the stack is too slow; nothing was started.
         JoinError: as ``open_channel``; nothing is left behind.
     """
     config, _ = configure(
@@ -114,7 +114,7 @@ async def open_buckets(
 
 
 def _check_detection(stack: str, config: StackConfig, most: float) -> None:
-    """Refuse a stack with slow detection: requests for a lost member wait so long (A2)."""
+    """Refuse a stack with slow detection: requests for a lost member wait for that time (A2)."""
     worst = detection(build(config)).worst
     if worst is None or worst > most:
         found = "never" if worst is None else f"after up to {worst:g} s"

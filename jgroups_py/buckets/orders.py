@@ -1,5 +1,5 @@
-"""Plans of an administrator's orders: which buckets move where. Functions on the index's decided state; nothing is
-moved here.
+"""Plans of an administrator's orders: which buckets move where. Functions on the index's decided state. They move no
+bucket.
 
     recreation    a slave for each pair without one (A49, A56)
     evacuation    everything leaves a node, so that it can be stopped (A48)
@@ -115,7 +115,7 @@ class _Plan:
             raise Refused(
                 f"bucket {bucket}: no manager has room for this {'slave' if kind == 'recreate' else kind} apart from the other copy"
             )
-        # Of the managers of one node the one with the fewest copies.
+        # Of the managers of one node choose the one with the fewest copies.
         return min(found, key=lambda one: (one[0], self.copies[one[1]], one[1]))[1]
 
 

@@ -3,7 +3,8 @@
     AskEntries    to the master's manager: entries after this key
     Entries       those, and whether there are more; or that the master is elsewhere
 
-An entry is as it is when its page is made. Entries that are made after the first page may be missing. Without requests meanwhile nothing is.
+An entry is as it is when its page is made. Entries that are made after the first page may be missing. Without requests
+meanwhile no entry is.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ EXPORTS_MAX: Final = 1_000
 ASKED_MAX: Final = 1_000
 """Unanswered questions of one member. Beyond it the oldest ends without an answer, counted ``pages_full``."""
 PAGE_SECONDS: Final = 3.0
-"""How long a page is waited for."""
+"""The longest wait for a page."""
 
 
 class Pages:

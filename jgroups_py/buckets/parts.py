@@ -26,7 +26,7 @@ class NodeParts:
     node: str
     """The computer. Two copies of a bucket are never on the same one (A32)."""
     zone: str = ""
-    """What fails together, such as a rack; "" if unknown. Two copies are never in the same one."""
+    """A cause of common failure, such as a rack; "" if unknown. Two copies are never in the same one."""
     managers: tuple[str, ...] = ()
     """Bucket managers. Without any, the member is a client."""
     index: str | None = None

@@ -102,7 +102,7 @@ class EntryBucket(Protocol):
 
     def save_serialised_entry(self, data: bytes, piece: str = "") -> None:
         """Keep the entry, whole or a named piece of it (SaveSerialisedEntry). The data are in the provider's own ``version``. A whole
-        replaces all pieces. Without a save nothing is kept and the slave is not told (A14).
+        replaces all pieces. Without a save no entry is kept and the slave is not told (A14).
 
         Raises BadPlugin: in a request that was classified as read-only, or too long."""
         ...

@@ -1,7 +1,7 @@
-"""Posts: messages to other members, in order for each. A member that takes nothing holds up nobody else.
+"""Posts: messages to other members, in order for each. A member that does not read does not hold up others.
 
-Nothing is dropped while the member is in the view: components rely on that. With a full queue new requests of clients
-are refused instead (node.py).
+No message is dropped while the member is in the view: components rely on that. With a full queue new requests of
+clients are refused instead (node.py).
 """
 
 from __future__ import annotations

@@ -166,7 +166,7 @@ class Router:
         return pending.id
 
     def forget(self, request_id: RequestId) -> None:
-        """Forget a request for which nobody waits. It may be carried out or not."""
+        """Forget a request without a waiting caller. It may be carried out or not."""
         if self._pending.pop(request_id, None) is not None:
             self.counts["forgotten"] += 1
 

@@ -17,7 +17,8 @@ class InstanceSettings:
     index_quorum: int = 0
     """Index copies that an update needs. 0: a majority of the static set. With less, both sides of a cut network have a master."""
     lease: float = 2.0
-    """How long a manager answers without contact to a quorum of index copies. A take-over waits at most so long."""
+    """The time for which a manager answers without contact to a quorum of index copies. A take-over waits at most this
+    long."""
     pipeline_max: int = 64
     """Modifications of a bucket that the slave has not acknowledged. 1: one after the other (the seed)."""
     queue_max: int = 1_000
@@ -27,7 +28,7 @@ class InstanceSettings:
     pending_max: int = 10_000
     """Unanswered requests of a router. Beyond it they are refused, counted ``pending_full``."""
     request_timeout: float = 30.0
-    """A router repeats a request for so long."""
+    """The time for which a router repeats a request."""
     repeat_after: float = 3.0
     """Time after which an unanswered request, or an unacknowledged change, is sent again."""
     detection_max: float = 10.0

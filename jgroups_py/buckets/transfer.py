@@ -29,7 +29,7 @@ Phase = Literal["copying", "draining", "holding", "deciding", "over"]
 
 
 class Transfer:
-    """Gives the parcels to send. The manager sends them and reports the answers."""
+    """Return the parcels to send. The manager sends them and reports the answers."""
 
     def __init__(
         self,

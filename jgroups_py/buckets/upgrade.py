@@ -52,15 +52,14 @@ async def move_all(
 
     If the caller is cancelled, finished moves stay and the running one goes on. A further call moves the rest.
 
-    Args:
-        at_most: so many buckets; None: all.
+    Args: at_most: the most buckets; None: all.
         pause: seconds between two buckets, for the load.
         before_move: called with each row that is to change.
         on_move: called with each new row.
 
     Raises:
-        Refused: there is no such manager. Nothing was changed. A bucket that is refused is in the result, and the next one is tried; so are all that are left when a
-            manager is lost.
+        Refused: there is no such manager. Nothing was changed. A refused bucket is in the result, and the next one is
+            tried. When a manager is lost, all remaining ones are in the result, too.
     """
     for cep in (frm, to):
         if not _is_known(node, cep):

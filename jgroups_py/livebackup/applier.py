@@ -6,7 +6,7 @@
     ended       an operation's function has returned; says what is confirmed by that
     abandon     the live node is lost: what is not confirmed is reversed, newest change first (P13)
 
-A step holds its object while it runs and nothing while it waits. So nothing hangs: of all open steps, the one that the
+A step holds its object while it runs and nothing while it waits. So no step hangs: of all open steps, the one that the
 live node made first is ready as soon as its operation is here. This is true even for operations that wait for each
 other: A = S1(12), Q1(102) and B = Q1(101), S1(13).
 

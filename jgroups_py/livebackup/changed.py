@@ -1,4 +1,5 @@
-"""Changed: the last operation that changed each object, and removed objects. Of one live node in one term, without I/O.
+"""Changed: the last operation that changed each object, and removed objects. The table of one live node in one term,
+without I/O.
 
 A removal is a numbered change, and the object's counter stays. A name that is used again goes on counting, so a late
 backup takes no new change for an old one. When every backup has confirmed the removal, no older change is on its way.
@@ -46,7 +47,7 @@ class Changed:
     def sent(self, op: int, record: Iterable[tuple[str, int]], removed: Mapping[str, int]) -> None:
         """Note an ended operation. ``removed``: object -> number of its removal."""
         for key, number in record:
-            if number <= self._counters[key]:  # else it is forgotten already
+            if number <= self._counters[key]:  # otherwise it is forgotten already
                 self._by[key] = op
         for key, number in removed.items():
             if number > self._removed.get(key, (0, 0))[0]:
@@ -66,7 +67,7 @@ class Changed:
             if not is_settled(op) or (oldest is not None and oldest < op):
                 break
             del self._removed[key]
-            if self._counters[key] == number:  # else the object exists again
+            if self._counters[key] == number:  # otherwise the object exists again
                 self._counters.forget(key)
                 self._by.pop(key, None)
                 self._newest_forgotten = max(self._newest_forgotten, op)

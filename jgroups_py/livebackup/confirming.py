@@ -22,7 +22,7 @@ B = TypeVar("B")
 
 
 class BackupLag(NamedTuple):
-    """How far the slowest backup is behind."""
+    """The lag of the slowest backup."""
 
     operations: int
     bytes: int
@@ -47,7 +47,7 @@ class Confirming(Generic[B]):
     """Confirmations of one live node in one term. Operations have growing numbers."""
 
     def __init__(self, rule: Rule, backups_min: int = 0, awaited: Iterable[B] = ()) -> None:
-        """``awaited``: members with the live node's state that have not yet said that they follow it. Nobody is
+        """``awaited``: members with the live node's state that have not yet said that they follow it. No client is
         answered before."""
         self._awaited = dict.fromkeys(awaited)
         self._rule = rule
@@ -88,7 +88,7 @@ class Confirming(Generic[B]):
         return self._answers((number,))
 
     def confirmed(self, by: B, numbers: Iterable[int]) -> list[int]:
-        """Note confirmations. Return the operations that may be answered. Unknown numbers change nothing."""
+        """Note confirmations. Return the operations that may be answered. Unknown numbers are ignored."""
         backup = self._backups.get(by)
         if backup is None:
             return []

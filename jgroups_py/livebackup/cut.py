@@ -30,7 +30,7 @@ class Copies:
         return len(self._before)
 
     def keep(self, ticket: Ticket, state: Mapping[str, Any]) -> None:
-        """Keep the attributes of an object before a change. Nobody may change them any more."""
+        """Keep the attributes of an object before a change. They must not be changed any more."""
         self._before.setdefault(ticket.object, deque()).append((ticket.number, state))
 
     def confirmed(self, tickets: Iterable[Ticket]) -> None:

@@ -23,7 +23,7 @@ CONFIRMS_MAX: Final = 1_000
 
 
 class Following:
-    """Of one live node, in one of its terms."""
+    """A backup's side of one live node, in one of its terms."""
 
     def __init__(self, live: Address, term: int, home: Home, arrival: Arrival) -> None:
         """``arrival`` is the node's for its whole life, so that no two asks have one number."""

@@ -1,10 +1,11 @@
 """Gathering: small messages become one while others are under way.
 
-A message costs both sides more than an operation does. While the other side has enough to do and clients wait for objects anyway, a message at once
-gains nothing: so it waits for more of its kind, as Nagle's algorithm lets the bytes of a TCP connection wait (RFC 896). The wait ends when the
-other side has answered or has nothing to do any more (``hurry``), and after ``GATHER_SECONDS`` in any case.
+A message costs both sides more than an operation does. While the other side is busy and clients wait for objects
+anyway, sending at once gains nothing. So a message waits for more of its kind, as bytes of a TCP connection do with
+Nagle's algorithm (RFC 896). The wait ends when the other side has answered or has nothing to do any more (``hurry``),
+and after ``GATHER_SECONDS`` in any case.
 
-The live node knows whether clients wait for objects. A backup sees it in what comes: several operations in one message.
+The live node knows whether clients wait for objects. A backup sees it in its input: several operations in one message.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ import trio
 GATHER_SECONDS: Final = 0.001
 """The longest wait. It is short beside the time for which clients wait for an object that many of them change."""
 GATHER_FROM: Final = 4
-"""Nothing waits while fewer operations are under way, or while fewer wait for objects: the answer would come later, and nobody would gain."""
+"""No message waits while fewer operations are under way, or while fewer wait for objects: the answer would come later
+without a gain."""
 
 
 class Gathering:
@@ -35,6 +37,6 @@ class Gathering:
         self._ended = None
 
     def hurry(self) -> None:
-        """Nothing is gained by waiting any more."""
+        """Send now: waiting gains nothing any more."""
         if self._ended is not None:
             self._ended.set()

@@ -3,7 +3,7 @@
 An operation depends on the operations that made the change before each of its own, and on their dependencies. Two
 operations may depend on each other: A = S1(12), Q1(102) and B = Q1(101), S1(13). Confirmation is prefix-closed: an
 operation is confirmed when it and all its dependencies are complete. A confirmed operation is therefore never reversed,
-whatever is lost.
+whichever node is lost.
 
 Cost: a completed operation walks over its complete dependencies up to the first incomplete one, and again when that one
 is confirmed. A walk is at most as long as the lag, which the live node limits.

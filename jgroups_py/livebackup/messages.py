@@ -130,7 +130,7 @@ _encoder: Final = msgspec.msgpack.Encoder()
 _decoder: Final[msgspec.msgpack.Decoder[Message]] = msgspec.msgpack.Decoder(Message)
 
 encode = _encoder.encode
-"""Encode a message, or the state of one object to know its size. What cannot be encoded raises one of NOT_PLAIN."""
+"""Encode a message, or the state of one object to know its size. Values without an encoding raise one of NOT_PLAIN."""
 NOT_PLAIN: Final = (TypeError, OverflowError, ValueError, RecursionError)
 """A type that is not known; a number of more than 64 bits; half of a character; data in itself, or too deep."""
 

@@ -56,7 +56,7 @@ class Object:
         return self.state.save()
 
     async def load(self, state: Any) -> None:
-        """Take a state. Raises whatever the kind raises."""
+        """Take a state. Raises the errors of the kind."""
         self.state.load(state)
 
     async def forget(self) -> None:
@@ -97,7 +97,7 @@ class Object:
             assert before is not None
             return outcome, partial(self._restore, before)
         if outcome.error is not None:
-            return outcome, _nothing  # if such a method raises, it has changed nothing
+            return outcome, _nothing  # a method that raises has made no change
         return outcome, partial(self.method(undo_name), outcome.value, *arguments)
 
     def _restore(self, before: dict[str, Any]) -> None:
@@ -311,12 +311,12 @@ class Space:
 
 
 async def _saved(found: Object) -> Any:
-    """An object's ``save`` is its kind's code: BadOperation tells what it raised."""
+    """An object's ``save`` is its kind's code: BadOperation has the error that it raised."""
     try:
         return await found.save()
     except WorkerLost:
         raise
-    except TypeError as error:  # of a process, which says so of other than plain data
+    except TypeError as error:  # from a process, which reports data that is not plain
         raise _not_plain(found.key, error) from error
     except Exception as error:
         raise BadOperation(f"{found.key}: save raised {error!r:.200}") from error

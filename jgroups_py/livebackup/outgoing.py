@@ -1,7 +1,8 @@
 """Outgoing: the messages that a node has to send, in order.
 
-Operations are bounded by the lag that the live node allows. A confirmation is as rare as the operation it answers. Other messages answer
-what a member says, and a member may repeat itself: while an answer waits, the same answer to the same member is not queued again.
+Operations are bounded by the lag that the live node allows. A confirmation is as rare as the operation it answers.
+Other messages are answers, and a member may repeat its question: while an answer waits, the same answer to the same
+member is not queued again.
 """
 
 from __future__ import annotations
@@ -106,7 +107,8 @@ class Outgoing(Generic[A]):
                 await self._send(one.data, one.to)
 
     async def _send_operations(self) -> None:
-        """Those that are next, and those that come while many others are under way. None that comes while these are sent."""
+        """Take the next ones, and those that come while many others are under way. None that comes while these are
+        sent."""
         if self.bytes < TOGETHER_BYTES:
             crowd = self._crowd()
             await self._gathering.rest(
@@ -117,7 +119,7 @@ class Outgoing(Generic[A]):
             left -= await self._send_together()
 
     async def _send_together(self) -> int:
-        """Those that are next, in one message. Returns their number."""
+        """Take the next ones, in one message. Returns their number."""
         datas: list[bytes] = []
         size = 0
         while self._queue and self._queue[0].is_operation and size < TOGETHER_BYTES:

@@ -3,8 +3,8 @@
 Both sides change an object one change after the other. At a slightly slower backup operations pile up, as many as
 clients wait for that object, and each new one lags behind all of them. So the number of an object's operations on their
 way is limited: to those that the backups confirm in half of ``lag_aim`` at their measured rate. The others wait on the
-live node before their first change, where they hold up nobody. While the oldest one is older than that half, no more
-are sent.
+live node before their first change, where they do not hold up any operation. While the oldest one is older than that
+half, no more are sent.
 
 The shortest round trip seen is added to that half, so that a distant network or long changes are no reason to wait. Two
 may always be on their way, so that a backup never runs dry.
@@ -51,7 +51,8 @@ class ObjectPace:
         self, aim: float, is_settled: Callable[[int], bool], clock: Callable[[], float]
     ) -> None:
         """``aim``: seconds, 0 for no limit. ``is_settled``: is that operation confirmed by those backups that
-        clients wait for? One that nobody waits for holds nothing back; the named limits of the lag count for it."""
+        clients wait for? An object without waiting operations holds none back; the named limits of the lag count for
+        it."""
         self._half = aim / 2
         self._is_settled, self._clock = is_settled, clock
         self._ahead: dict[str, _Ahead] = {}

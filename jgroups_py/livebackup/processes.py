@@ -21,7 +21,7 @@ from jgroups_py.livebackup.kinds import Stateful
 from jgroups_py.livebackup.worker import Verb, WorkerReply, WorkerRequest, work
 
 END_SECONDS: Final = 2.0
-"""How long a worker may take to end with its node."""
+"""The longest time for a worker to end with its node."""
 
 
 class Worker:

@@ -1,7 +1,7 @@
 """Roles: all members elect the same live node from the reports of a view. Without I/O.
 
 A live node that is in the view goes on. A member that knows none reports how it stands. When all members of the view
-have done so, everybody knows the same, and one of them begins a new term:
+have done so, all have the same reports, and one of them begins a new term:
 
     of those that have all that was sent to them: the newest term, then a node that was live, then the one that has confirmed most, then
     the first in the view
@@ -39,7 +39,7 @@ class Decision(Generic[M]):
     live: M
     term: int
     lost: bool
-    """There was an earlier term, and nobody has its confirmed operations."""
+    """There was an earlier term, and no member has all its confirmed operations."""
     backups: tuple[M, ...] = ()
     """The others that have the live node's state, as far as they know."""
 

@@ -23,8 +23,8 @@ class LiveBackupSettings:
     backups_min: int = 0
     """The least backups for answering clients. 0: a live node without backups answers at once."""
     quorum: int = 0
-    """The least size of a view with a live node, this one included. A live node in a smaller view confirms nothing any more. 0: any view
-    has a live node, so both sides of a cut network have one."""
+    """The least size of a view with a live node, this one included. A live node in a smaller view confirms no more
+    operations. 0: any view has a live node, so both sides of a cut network have one."""
     mode: Mode = "parallel"
     """"one_at_a_time" is the reference (P1): each operation runs on the backup, then on the live node, then comes the next one."""
     lag_operations: int = 10_000
@@ -38,16 +38,18 @@ class LiveBackupSettings:
     object wait. Two for each object never wait, so long changes are not slowed. A backup without processor time may lag
     more. With "first" and "quorum" only the backups count that clients wait for. 0: no aim."""
     checksum_every: int = 0
-    """After so many changes of an object a backup compares its checksum with the live node's, to find operations that
+    """After this many changes of an object a backup compares its checksum with the live node's, to find operations that
     act differently. Both sides encode the whole object for that. 1: at each change. 0: never."""
     readable: bool = False
     """Backups can be read (``Node.read``). They copy the object before each change for that, ``undone_by`` or not."""
     processes: int = 0
     """Processes that own the objects of kinds with ``runs_in = "process"``. 0: one for each processor."""
     abandon_timeout: float = 5.0
-    """How long a backup that lost its live node waits for operations that still run (P13). Then they are cancelled and reversed."""
+    """The time that a backup without its live node waits for operations that still run (P13). Then they are cancelled
+    and reversed."""
     snapshot_wait: float = 30.0
-    """How long a snapshot waits for running operations. New ones wait meanwhile. Beyond this the joiner asks again."""
+    """The longest time that a snapshot waits for running operations. New ones wait meanwhile. Beyond this the joiner
+    asks again."""
 
     def __post_init__(self) -> None:
         if self.confirm not in RULES:

@@ -35,7 +35,7 @@ class BadSnapshot(LiveBackupError):
 
 
 class ArrivedSnapshot(NamedTuple):
-    """A complete snapshot. ``is_all``: it has all objects, whatever was asked for."""
+    """A complete snapshot. ``is_all``: it has all objects, not only the requested ones."""
 
     objects: Objects
     removed: Removed

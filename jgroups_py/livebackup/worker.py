@@ -15,7 +15,7 @@ Verb = Literal["call", "undoable", "save", "load", "restore", "drop", "take"]
 
 
 class WorkerRequest(NamedTuple):
-    """``kind`` and ``key`` name the object, which is created if missing. ``what``: a method, or nothing. The first
+    """``kind`` and ``key`` name the object, which is created if missing. ``what``: a method, or None. The first
     request of a newer ``generation`` clears all objects."""
 
     generation: int

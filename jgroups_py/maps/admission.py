@@ -1,4 +1,4 @@
-"""MapAdmission: what a replica takes of what its peers say. A peer that nobody has checked (no TLS) may say anything.
+"""MapAdmission: decides which changes of its peers a replica takes. An unchecked peer (no TLS) may send anything.
 
 an identifier      above those that are configured: nothing of that host is taken
 an origin          beyond ``origins_max``: nothing of it is taken. Each life of a file is one, and what is known of it stays in memory
@@ -42,7 +42,7 @@ class MapAdmission:
         return 0 < node <= self._identifier_max
 
     def refusal(self, origin: int) -> str:
-        """Why nothing of an origin is taken: a counter's name. Empty: it is taken."""
+        """The reason why changes of an origin are not taken: a counter's name. Empty: it is taken."""
         if origin in self.known:
             return ""
         if not self.is_identifier(node_of(origin)):
@@ -50,7 +50,7 @@ class MapAdmission:
         return "origins_refused" if len(self.known) >= self._origins_max else ""
 
     def vector(self, pairs: Iterable[tuple[int, int]]) -> Vector:
-        """What is kept of what a peer says that it has: what this host could take."""
+        """Return the part of a peer's numbers that is kept: those that this host could take."""
         vector = {}
         room = self._origins_max
         for origin, number in pairs:
@@ -83,7 +83,8 @@ class MapAdmission:
         return entries
 
     def take(self, origin: int, entries: Entries) -> str:
-        """Remembers the origins of changes. Why nothing is taken, as ``refusal``; then none of them is remembered."""
+        """Remembers the origins of changes. Return why changes are not taken, as ``refusal``; then none of their
+        origins is remembered."""
         known = self.known
         new = {} if origin in known else {origin: None}
         for _, entry in entries:
@@ -100,7 +101,8 @@ class MapAdmission:
         return ""
 
     def ready(self, entries: Entries) -> tuple[int, int]:
-        """How many entries, from the first one, are not too far ahead; and the time of the next one, 0 if these are all."""
+        """Return how many entries, from the first one, are not too far ahead, and the time of the next one, 0 if these
+        are all."""
         limit = self._wall() + self._ahead
         for count, (_, entry) in enumerate(entries):
             time = self.latest(entry)
@@ -116,9 +118,10 @@ class MapAdmission:
         return time
 
     def is_ahead(self, time: int) -> bool:
-        """Whether a change of this time must wait, or a clock that says so must not be followed."""
+        """Return whether a change of this time must wait, or a clock with this time must not be followed."""
         return time > self._wall() + self._ahead
 
     def is_ahead_of(self, clock: int, time: int) -> bool:
-        """Whether a host whose clock says ``clock`` makes a change of ``time`` wait, if it has the same ``max_ahead``."""
+        """Return whether a host whose clock has ``clock`` makes a change of ``time`` wait, if it has the same
+        ``max_ahead``."""
         return time > clock + self._ahead

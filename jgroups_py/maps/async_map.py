@@ -19,7 +19,7 @@ V = TypeVar("V")
 
 
 class AsyncMap(LocalMap[K, V], Generic[K, V]):
-    """See ``LocalMap``. Reads and writes wait for nobody and need no ``await``. Only with a full inbox a put stops the
+    """See ``LocalMap``. Reads and writes do not wait and need no ``await``. Only with a full inbox a put stops the
     loop, at most for ``full_timeout``. A call that reads and then writes may wait for another such call on the same
     key. MapBusy: it waited for ``lock_timeout``; nothing was changed."""
 
@@ -81,7 +81,7 @@ class AsyncMap(LocalMap[K, V], Generic[K, V]):
         """Wait until ``hosts`` other hosts have everything that this host has written so far.
 
         Raises:
-            WaitTimeout: ``timeout`` seconds were not enough. The text says which host lacks how much. Nothing is
+            WaitTimeout: ``timeout`` seconds were not enough. The text has the missing changes of each host. Nothing is
                 undone.
         """
         waited = Replicated(self._file, hosts, self._host_now)

@@ -43,8 +43,8 @@ _HEAD: Final = Struct("<II")
 
 
 class AuditRecord(msgspec.Struct, frozen=True, array_like=True):
-    """One event. ``at``: nanoseconds since 1970. ``node``: the peer's identifier. ``entry``: as it was on the wire; None when the host was
-    only told something (``text``)."""
+    """One event. ``at``: nanoseconds since 1970. ``node``: the peer's identifier. ``entry``: as it was on the wire;
+    None when the record is only a text (``text``)."""
 
     at: int
     kind: Literal["sent", "arrived", "told"]

@@ -253,8 +253,7 @@ async def open_map_channel(
 ) -> AsyncIterator[MapChannel]:
     """Let maps use a channel for as long as the block lasts.
 
-    Args:
-        channel: nothing else reads it meanwhile.
+    Args: channel: no other task reads it meanwhile.
         unsent_max: the most bytes that wait for the channel.
         settings: times and limits of links. With RELAY in the stack ``sites`` is true by default.
 

@@ -114,7 +114,7 @@ async def open_cluster(
 
     Raises:
         ConfigError: the file has an error, or an argument is missing; with line and key. MapError: as ``open_map``.
-            Nothing is left open.
+            No map stays open.
 
     All maps of a host share one port. One process of a host replicates; the others wait for its end.
     """

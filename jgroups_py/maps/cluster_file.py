@@ -5,7 +5,7 @@
       maps: { fx: { keyClass: !type String, valueClass: !type Quote, mapFileDataDirectory: data/$hostId/ } },
     }
 
-Block style is fine, too, and the tags may be left out. Nothing is built from tags: ``!type`` is a text.
+Block style is fine, too, and the tags may be left out. No objects are built from tags: ``!type`` is a text.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ NAMES_MAX: Final = 1000
 NUMBER_MAX: Final = 10**15
 """The largest number of entries, and of bytes of a key or value."""
 _UNTAGGED: Final = ("tag:yaml.org,2002:map", "tag:yaml.org,2002:str")
-"""Tags of what has none in the file."""
+"""Tags of nodes that have none in the file."""
 
 
 @dataclass(frozen=True, kw_only=True)

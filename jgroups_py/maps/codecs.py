@@ -1,4 +1,4 @@
-"""Codecs: how keys and values become bytes, and back. Nothing is pickled: bytes may come from other hosts.
+"""Codecs: how keys and values become bytes, and back. Never pickle: bytes may come from other hosts.
 
 A file keeps the names of its codecs, so that a map of numbers is not opened as one of texts.
 """

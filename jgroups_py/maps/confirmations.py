@@ -1,4 +1,4 @@
-"""Confirmations: changes that a host has, so that it sends nothing older. A tombstone that all hosts have confirmed may
+"""Confirmations: changes that a host has, so that it sends no older ones. A tombstone that all hosts have confirmed may
 be forgotten.
 
     a host says what it has      remembered, unless something that it has said before is not confirmed yet

@@ -1,7 +1,7 @@
 """Control: numbers that the processes of a host share, in a small mapped file beside the map.
 
 Each slot (a writing process) has two offsets: to where its inbox is written and merged. A generation grows with each
-merge. A reader compares ``mark``: as long as these bytes are equal, nothing has changed. They cover only the slots in
+merge. A reader compares ``mark``: as long as these bytes are equal, there is no change. They cover only the slots in
 use, mostly few.
 
 Layout, in the host's order of bytes, at 0: magic, version u32, bytes of an inbox u64; at 56: how many slots were ever used u64, generation u64, then SLOTS offsets written and
@@ -41,7 +41,7 @@ def durable_of(file: Path) -> int:
     """``Control.durable`` of a file that is not open; 0: there is none."""
     try:
         data = file.read_bytes()
-    except (OSError, ValueError):  # ValueError: a path that no system has, which opening tells
+    except (OSError, ValueError):  # ValueError: an impossible path, which opening reports
         return 0
     at = _DURABLE * 8
     return int.from_bytes(data[at : at + 8], sys.byteorder) if data.startswith(MAGIC) else 0
@@ -86,7 +86,8 @@ class Control:
 
     def use(self, slot: int, merged: Mapping[int, int]) -> None:
         """Mark a slot as in use: a process is going to write its inbox. ``merged``: the offsets of the data file, by slot.
-        A control file that was lost and made anew has smaller ones, and what is written below them would count as merged."""
+        A control file that was lost and made anew has smaller ones, and records below the old ones would count as
+        merged."""
         fcntl.flock(self._handle, fcntl.LOCK_EX)
         for one, offset in merged.items():
             if self.written(one) < offset:
@@ -146,7 +147,7 @@ class Control:
         return self._numbers[_DURABLE]
 
     def ask_durable(self, level: int) -> None:
-        """From now on whoever merges keeps it."""
+        """From now on every merger keeps it."""
         if self.durable() < level:
             self._numbers[_DURABLE] = level
             self.flush()

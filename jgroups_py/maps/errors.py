@@ -10,7 +10,7 @@ class MapError(JGroupsError):
 
 
 class MapFull(MapError):
-    """The map is full: the file has ``max_bytes``, or nobody merges the full inbox of this process."""
+    """The map is full: the file has ``max_bytes``, or the full inbox of this process is not merged."""
 
 
 class InboxFull(MapFull):

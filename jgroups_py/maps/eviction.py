@@ -2,8 +2,7 @@
 
     a write        is a use: at the time of its stamp
     a read goes into the reader's inbox, for each key at most once in USE_INTERVAL, and only while that inbox is less
-    than half full. A reader waits
-                   for nobody, and a use that was not told makes an entry look older than it is
+    than half full. A reader does not wait, and an unreported use makes an entry look older than it is
     the merger     lets the oldest entries go at the end of the transaction that reaches a limit
 
 ``evict`` selects how. "forget": as if the entry had never been written; for maps without other hosts. "remove": as
@@ -77,7 +76,7 @@ class Uses:
         self._txn, self._times, self._keys = txn, times, keys
 
     def set(self, key: bytes, time: int) -> None:
-        """Note a use. An earlier one than the known one changes nothing."""
+        """Note a use. An earlier one than the known one is ignored."""
         txn, now = self._txn, _TIME.pack(time)
         before = txn.get(key, db=self._keys)
         if before is not None:
@@ -100,7 +99,7 @@ class Uses:
             self._txn.drop(db, delete=False)
 
     def oldest(self) -> Iterator[bytes]:
-        """Yield keys, least recently used first. Nothing may be written meanwhile."""
+        """Yield keys, least recently used first. No writes may come meanwhile."""
         with self._txn.cursor(db=self._times) as cursor:
             for row in cursor.iternext(values=False):
                 yield row[_TIME.size :]

@@ -38,7 +38,7 @@ class MapChange:
 @dataclass(frozen=True, slots=True)
 class Skipped:
     """Something is missing here; ``reason`` says what. Removals were forgotten before this listener read them, or this host began anew: read the
-    map anew. Or the codec cannot read a key or value that somebody else has written."""
+    map anew. Or the codec cannot read a key or value of another writer."""
 
     reason: str
 

@@ -22,7 +22,7 @@ _STORED: Final = Codec[Any](
 
 
 def latest_field(data: bytes) -> int:
-    """The latest time of any field of what is stored; 0 if there is none, or these bytes are no fields."""
+    """Return the latest time of any stored field; 0 if there is none, or these bytes are no fields."""
     try:
         fields = _STORED.decode(data)
     except msgspec.MsgspecError:

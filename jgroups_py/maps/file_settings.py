@@ -51,28 +51,29 @@ class FileSettings:
     """The largest size of the file, which grows as needed; MAX_BYTES in a new file. The largest value ever given
     counts. Processes that have the map open adopt it when they need it."""
     max_entries: int | None = None
-    """The most entries of the map. 0: no limit. None: as the file says. The last value given by any process counts."""
+    """The most entries of the map. 0: no limit. None: as in the file. The last value given by any process counts."""
     max_live_bytes: int | None = None
     """The most bytes of keys and values; as ``max_entries``."""
     evict: str | None = None
-    """How the least recently used entries leave at a limit: "forget" or "remove" (eviction.py). None: "remove" if an
-    identifier is given."""
+    """The way in which the least recently used entries leave at a limit: "forget" or "remove" (eviction.py). None:
+    "remove" if an identifier is given."""
     inbox_bytes: int = 16 * 1024**2
     """Bytes of each process that may wait to be merged."""
     durability: str = "process"
-    """What a put survives. "process": the death of the process. "interval": also a loss of power, ``sync_interval``
-    later. "sync": also a loss of power at once; the put waits for the disk. Of all processes the strongest counts."""
+    """The failures that a put survives. "process": the death of the process. "interval": also a loss of power,
+    ``sync_interval`` later. "sync": also a loss of power at once; the put waits for the disk. The strongest setting of
+    all processes counts."""
     sync_interval: float = 1.0
     merger: str = "thread"
-    """What merges when this process is the merger: a "thread", or a "process" that it starts. A thread may delay a put
+    """The kind of merger when this process merges: a "thread", or a "process" that it starts. A thread may delay a put
     by some milliseconds. A rule of your own is always merged by a thread."""
     merge_interval: float = 0.005
     """Seconds between looks for something to merge."""
     full_timeout: float = 5.0
-    """How long a put waits when the inbox of its process is full and the merger works. If nobody merges, it fails after
-    a second. 0: a put never waits."""
+    """The longest wait of a put when the inbox of its process is full and the merger works. Without a working merger it
+    fails after a second. 0: a put never waits."""
     lock_timeout: float = 5.0
-    """How long ``update`` and similar calls wait for another change of the same key."""
+    """The longest wait of ``update`` and similar calls for another change of the same key."""
 
     def __post_init__(self) -> None:
         check_kind("wide_identifiers", self.wide_identifiers, bool, "True or False")

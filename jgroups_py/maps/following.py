@@ -41,7 +41,7 @@ def beginning(file: SharedFile) -> Place:
 
 
 def missed(file: SharedFile, start: Place) -> str:
-    """Return why a reader that goes on at ``start`` would miss something. Empty: it would not."""
+    """Return why a reader that goes on at ``start`` would miss changes. Empty: it would not."""
     if not start.origins:
         return ""
     vector = file.vector()

@@ -1,4 +1,4 @@
-"""Frames: what goes over one TCP connection of a map, as bytes. No sockets.
+"""Frames: the messages on one TCP connection of a map, as bytes. No sockets.
 
     stream     "jgmaps", version u8, then frames
     frame      length u32 big-endian, and so many bytes
@@ -116,7 +116,7 @@ class MapFrameReader:
         """Take received bytes, and return the complete frames.
 
         Raises:
-            BadStream: nothing more can be read.
+            BadStream: no more frames can be read.
         """
         buffer = self._buffer
         buffer += data

@@ -1,4 +1,5 @@
-"""Checks of options before anything is opened. MapTypeError: a wrong type; MapError: a wrong value. The text names the option and what it takes."""
+"""Checks of options before anything is opened. MapTypeError: a wrong type; MapError: a wrong value. The text names the
+option and accepted values."""
 
 from __future__ import annotations
 

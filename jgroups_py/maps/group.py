@@ -81,7 +81,7 @@ class GroupSettings:
     hi_max: float = 60.0
     """The longest time between greetings of a member that does not answer. The first is ``hi_first``."""
     announce_interval: float = 2.0
-    """How often the first member of a site announces itself."""
+    """Seconds between two announcements of a site's first member."""
     remote_timeout: float = 10.0
     """After this silence the first member of another site counts as gone."""
     early_max: int = 64
@@ -289,7 +289,7 @@ class GroupLinks:
         known = hi.yours == peer.mine
         if (
             hi.mine != peer.yours
-        ):  # The peer has begun a link. Our number stays, else both would change theirs for ever.
+        ):  # The peer has begun a link. Our number stays. Otherwise both would change theirs for ever.
             self._take_down(source, peer)
             peer.yours = hi.mine
         if not known or peer.told != (peer.mine, peer.yours):

@@ -141,7 +141,7 @@ class MapHost:
         self._carry_out()
 
     def link_closed(self, number: int, *, close: bool = False) -> None:
-        """End a link whose connection has ended. Nothing happens if the host closed it."""
+        """End a link whose connection has ended. If the host closed it, the call is ignored."""
         link = self._pop(number)
         if link is None:
             return

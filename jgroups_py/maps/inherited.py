@@ -1,6 +1,6 @@
 """Sockets of a port in a forked child: copies of the parent's. The child closes them.
 
-While a copy is open, nobody hears of the parent's death, and no other process can listen at the port.
+While a copy is open, peers do not notice the parent's death, and no other process can listen at the port.
 
 Differs: channels leave them open (design/blocking.md). A map may be opened before a fork, as gunicorn does with --preload.
 """
@@ -15,16 +15,16 @@ from jgroups_py.maps import forks
 
 
 class InheritedSockets(forks.Forked):
-    """Of one port, for as long as there is a reference to this."""
+    """The sockets of one port, for as long as there is a reference to this."""
 
     def __init__(self) -> None:
         self.listeners: list[trio.SocketListener] = []
         self.streams: dict[trio.abc.Stream, None] = {}
-        """Those that are open, whatever they are made of."""
+        """Return the open ones, of any kind."""
         forks.watch(self)
 
     def before_fork(self) -> None:
-        """Nothing needs to be ready."""
+        """It may be called before anything is ready."""
 
     def after_fork(self, child: bool) -> None:
         """The child has no loop that could use them."""
@@ -37,6 +37,8 @@ def _close_copy(one: object) -> None:
     while isinstance(one, trio.SSLStream):
         one = one.transport_stream
     if isinstance(one, trio.SocketStream | trio.SocketListener):
-        descriptor = one.socket.detach()  # or the object's end would close what has the number then
+        descriptor = (
+            one.socket.detach()
+        )  # otherwise the object's end would close the next file with the same number
         if descriptor >= 0:
             os.close(descriptor)

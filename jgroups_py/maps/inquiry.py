@@ -4,8 +4,8 @@
     Digests              asked: of all buckets; answered: so many digests in one text of bytes
     Rows                 asked: of some buckets, above a key; answered: some rows, and from where to go on
 
-A program that may connect could get the whole map as a host, so an inquiry reveals no more. Nothing is kept between two
-questions. An answer covers at most SCAN_MAX entries: 2 MB of rows.
+A program that may connect could get the whole map as a host, so an inquiry reveals no more. A host keeps no state
+between two questions. An answer covers at most SCAN_MAX entries: 2 MB of rows.
 """
 
 from __future__ import annotations

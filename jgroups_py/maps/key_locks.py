@@ -1,6 +1,6 @@
 """Locks of keys: for changes that read first. They are ranges of a lock file, so they are free when their process dies.
 
-Keys share ``LOCKS`` ranges. A range belongs to the whole process, so a table says which thread has it.
+Keys share ``LOCKS`` ranges. A range belongs to the whole process, so a table has the thread that holds it.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class KeyLocks:
         return self.take(key)
 
     def release(self, key: bytes) -> None:
-        """Nothing happens in a forked child, whose parent has the lock."""
+        """In a forked child it is ignored, because the parent has the lock."""
         place = crc32(key) % LOCKS
         with self._mutex:
             held = self._held.get(place)

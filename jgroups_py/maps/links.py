@@ -15,7 +15,7 @@ class Link(Protocol):
     """One connection of one map with one peer."""
 
     def send(self, data: bytes) -> None:
-        """Send one message, in the order of calls. After the end of the link nothing happens."""
+        """Send one message, in the order of calls. After the end of the link it is ignored."""
 
     def close(self) -> None:
         """End the link when all sent messages have left. The host gets no more calls for it."""

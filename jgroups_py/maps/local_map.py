@@ -1,5 +1,4 @@
-"""LocalMap: the map in one process, with Python keys and values. Its calls wait for nobody, except a put with a full
-inbox.
+"""LocalMap: the map in one process, with Python keys and values. Its calls do not wait, except a put with a full inbox.
 
 ``maps.Map``, ``blocking.Map`` and ``aio.Map`` add the calls that may wait: changes that read first, listening, waiting
 for others.
@@ -42,8 +41,8 @@ class MapStatistics:
     identifier: int
     entries: int
     waiting_bytes: int
-    """Bytes that this process has put and nobody has merged into the file yet. At ``inbox_bytes`` puts wait and finally
-    raise MapFull."""
+    """Bytes that this process has put and that are not merged into the file yet. At ``inbox_bytes`` puts wait and
+    finally raise MapFull."""
     inbox_bytes: int
     file_bytes: int
     """The used part of ``max_bytes``."""
@@ -53,7 +52,7 @@ class MapStatistics:
     replicates: bool
     """Does this process replicate for its host?"""
     counters: Mapping[str, int]
-    """Of replication, if this process replicates."""
+    """The counters of replication, if this process replicates."""
     peers: Mapping[int, str]
     """Connected hosts, by identifier: their names."""
     lag: Mapping[int, int]
@@ -216,7 +215,7 @@ class LocalMap(Mapping[K, V], Generic[K, V]):
             self._file.write(key, None)
 
     def _removed(self, key: K, shown: Callable[[bytes], _T]) -> tuple[_T] | None:
-        """What ``shown`` makes of the value that was removed. If it raises, nothing is."""
+        """Remove a value and return what ``shown`` makes of it. If ``shown`` raises, the value stays."""
         raw = encoded(self._key, key, "key")
         file = self._file
 
@@ -309,7 +308,7 @@ class LocalMap(Mapping[K, V], Generic[K, V]):
             file.alone(lambda: file.write_now(raw, self._stored(file.get(raw), data), expires))
 
     def _stored(self, before: bytes | None, data: bytes) -> bytes:
-        """Return a value in its stored form, which replaces ``before``. Nobody else of this process may write
+        """Return a value in its stored form, which replaces ``before``. No other thread of this process may write
         meanwhile."""
         if self._fields is None:
             return data

@@ -1,8 +1,8 @@
 """MergerChild: runs a merging process, so that puts do not share an interpreter with the merger.
 
 The process that gets the lock on ``merger`` starts the child and gives the lock to it. The child ends when its parent
-ends, whatever the cause, after merging all records. If the child is killed, the next process with the lock starts
-another one.
+ends, for any cause, after merging all records. If the child is killed, the next process with the lock starts another
+one.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any, Final
 
 LOG: Final = logging.getLogger("jgroups_py.maps")
 LOOK_INTERVAL: Final = 0.05
-"""Seconds between checks whether somebody merges."""
+"""Seconds between checks whether a process merges."""
 END_TIMEOUT: Final = 10.0
 """Seconds in which a child must end."""
 

@@ -30,7 +30,7 @@ async def open_map(
         path: the folder. A missing one is created for its owner alone.
         name: of the map, the same at all hosts; by default the folder's name.
         key, value: how keys and values become bytes: bytes, str, int, "json", a msgspec Struct, a pair of functions (encode, decode) or a
-            Codec. A key has 1 to 511 bytes. Not given: what the file says; a new file has bytes.
+            Codec. A key has 1 to 511 bytes. Not given: as in the file; a new file has bytes.
         identifier: of this host, 1 to 127, the same in all its processes. A map that does not replicate needs none.
         listen, peers: HOST:PORT where this host listens, and those of other hosts, over TCP. Of two hosts one must dial the other; both may.
         tls, insecure: other hosts than this machine need credentials, or ``insecure=True``.
@@ -39,8 +39,9 @@ async def open_map(
         replication: settings of that, ``Replication``.
         rule: how two values of one key are joined; by default the last writer wins.
         ttl: seconds after which a value expires, unless ``put`` gives others.
-        durability: what a put survives. "process" (default): the death of any process. "interval": also a loss of
-            power, ``sync_interval`` (1 s) later. "sync": also a loss of power at once; each put waits for the disk.
+        durability: the failures that a put survives. "process" (default): the death of any process. "interval": also a
+            loss of power, ``sync_interval`` (1 s) later. "sync": also a loss of power at once; each put waits for the
+            disk.
         hybrid: False: the wall clock alone decides between hosts, as in Chronicle Map.
         max_bytes: the largest size of the file (a new one 16 GB; it grows as needed). The largest value ever given
             counts, also for open maps. inbox_bytes: bytes of each process that may wait to be merged (16 MB), for a new
@@ -49,8 +50,8 @@ async def open_map(
             recently used entries leave, a moment after a put. The last value given by any process counts.
         evict: how they leave. "forget": as if they had never existed, for a map that does not replicate. "remove", the
             default with an identifier: as with ``del``, at all hosts.
-        merger: "thread" or "process": what merges puts into the file when this process is the merger. With "process" no
-            put waits for it.
+        merger: "thread" or "process": the part that merges puts into the file when this process is the merger. With
+            "process" no put waits for it.
         full_timeout: the most seconds that a put waits when ``inbox_bytes`` are used (5), then MapFull. It holds up the
             whole event loop. 0: MapFull at once.
         lock_timeout: seconds that ``update`` and similar calls wait for another change of the same key.

@@ -18,7 +18,7 @@ from jgroups_py.maps.stamp import HybridClock
 from jgroups_py.maps.store import MapStore
 
 CATCH_UPS: Final = 10
-"""How often one call reads the inboxes again after merges in between."""
+"""The most times that one call reads the inboxes again after merges in between."""
 PRUNED_AT_ONCE: Final = 500
 """Merged records that one call forgets. The next calls forget the rest, so that no put waits for all."""
 
@@ -58,7 +58,7 @@ class Overlay:
         self._merged_to = [0] * SLOTS
         self._behind = False
         self.mark = b""
-        """While ``Control.mark`` equals it, nothing has changed since the last look. Empty: the next look reads
+        """While ``Control.mark`` equals it, there is no change since the last look. Empty: the next look reads
         everything."""
         self._generation = -1
 

@@ -1,4 +1,4 @@
-"""ReplicationStatus: what the process of a host that replicates knows, in a file for ``jgroups-py maps stats``.
+"""ReplicationStatus: the knowledge of a host's replicating process, in a file for ``jgroups-py maps stats``.
 
 The process writes it once a second. A file that cannot be written is left as it was: a full disk ends no replication.
 """

@@ -26,7 +26,7 @@ STALLED_TIMEOUT: Final = 1.0
 PAUSE: Final = 0.001
 """Seconds between looks for room."""
 FULL_SHARE: Final = 0.9
-"""The share of ``max_bytes`` from which the file counts as full if nothing is merged."""
+"""The share of ``max_bytes`` from which the file counts as full if no records are merged."""
 
 
 class Room:

@@ -1,6 +1,6 @@
 """Conflict rules: they join two entries of one key (K10, K11, and users' own rules).
 
-A rule must be commutative, associative and idempotent, so that all hosts have the same value whatever the order in which changes come.
+A rule must be commutative, associative and idempotent, so that all hosts have the same value in any order of changes.
 ``jgroups_py.testing`` checks this for a user's rule.
 """
 
@@ -71,7 +71,7 @@ def merged(rule: ConflictRule, one: bytes, other: bytes) -> tuple[bytes, bool]:
     """Merge two values. Return the result, and whether the rule failed.
 
     Values come from other hosts, too. A value that the rule cannot merge even with itself gives way to any other; of
-    two such values the larger bytes stay. Invalid bytes therefore stop nobody, and all hosts end with one value.
+    two such values the larger bytes stay. So invalid bytes do not stop a host, and all hosts end with one value.
     """
     try:
         return rule.merge(one, other), False
@@ -152,7 +152,7 @@ class Maximum(_OfValues):
 
 
 def _place(item: Any) -> tuple[bool, Any, str]:
-    # Equal numbers (1 and 1.0, 0.0 and -0.0) need an order, too, else the first one would stay.
+    # Equal numbers (1 and 1.0, 0.0 and -0.0) need an order, too. Otherwise the first one would stay.
     return isinstance(item, str), item, repr(item)
 
 
@@ -185,7 +185,7 @@ class PnCounter(_OfValues):
 
 
 class PerField(_OfValues):
-    """Values with a last writer for each field: two hosts that change different fields lose nothing.
+    """Values with a last writer for each field: two hosts that change different fields lose no change.
 
     For maps of msgspec Structs, and of JSON objects. A put compares with the value at this host: differing fields
     change, all others keep their writer. ``fields.py`` has the stored form.

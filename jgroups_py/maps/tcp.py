@@ -9,11 +9,11 @@
     nothing to say        an empty frame each ``alive_interval``; a peer that is silent for ``silence_timeout`` is gone
     a peer takes nothing  its link ends at ``unsent_max`` bytes
 
-frames.py says what the bytes are. All tasks are of one nursery, in one thread.
+frames.py has the bytes. All tasks are of one nursery, in one thread.
 
 Source:  seed 004.
 Differs: Chronicle Map has one connection for all maps of two hosts.
-Limits:  TcpSettings. Who has connected is not known without TLS: loopback only, unless ``insecure`` says otherwise.
+Limits:  TcpSettings. Without TLS peers are unknown, so the port is on loopback only, unless ``insecure`` is set.
 """
 
 from __future__ import annotations
@@ -204,7 +204,7 @@ class TcpPort:
                 delay = min(delay * 2, limits.retry_max)
 
     def _tell_apart(self, peer: Dialled, seconds: float) -> None:
-        """Log that a peer has had no link for so long."""
+        """Log that a peer has had no link for this long."""
         if seconds < APART_AFTER or peer.problem == _ITSELF:
             return
         if (left_out := self._apart_limit.admit((peer.map, peer.place))) is not None:
@@ -355,7 +355,8 @@ class TcpPort:
             connection.owner.received(connection.number, data)
 
     def _link(self, connection: PeerConnection) -> None:
-        """Begin a link after both greetings. Of two connections with the peer one stays, the same one at both sides."""
+        """Begin a link after both greetings. Choose which of two connections with the peer stays, the same one at both
+        sides."""
         greeting, peer = connection.peer, connection.dialled
         assert greeting is not None
         host = self._hosts.get(greeting.map)

@@ -14,18 +14,18 @@ class TcpSettings:
     """Seconds and bytes."""
 
     retry_first: float = 0.1
-    """How long after the end of a link its peer is dialled again. Each try that fails doubles it."""
+    """Seconds from the end of a link until its peer is dialled again. Each try that fails doubles it."""
     retry_max: float = 10.0
     """The longest time between two tries. A link that lasted longer begins with ``retry_first`` again."""
     connect_timeout: float = 5.0
     greeting_timeout: float = 5.0
-    """How long TLS and greetings may take together."""
+    """The longest time for TLS and greetings together."""
     alive_interval: float = 1.0
-    """How often an idle host shows each peer that it is alive."""
+    """Seconds between two signs of life of an idle host to each peer."""
     silence_timeout: float = 10.0
     """A peer counts as gone after this silence."""
     linger: float = 2.0
-    """How long a closed link may take to send the rest."""
+    """The longest time for a closed link to send the rest."""
     frame_max: int = MESSAGE_MAX
     """The most bytes of a message."""
     unsent_max: int = 4 * MESSAGE_MAX

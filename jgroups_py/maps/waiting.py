@@ -15,8 +15,8 @@ LOOK_INTERVAL: Final = 0.005
 
 
 class Replicated:
-    """All puts so far, and the number of hosts that must have them. ``missing`` describes what is missing; empty:
-    nothing."""
+    """All puts so far, and the number of hosts that must have them. ``missing`` describes the missing changes; empty:
+    there are none."""
 
     def __init__(self, file: SharedFile, hosts: int, host: Callable[[], MapHost | None]) -> None:
         if isinstance(hosts, bool) or not isinstance(hosts, int) or hosts < 1:

@@ -9,7 +9,8 @@ from jgroups_py.buckets.errors import BucketError
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """A damaged stretch. ``offset``: where it begins; ``until``: where reading goes on, or None: nowhere. ``number``: records read before it;
+    """A damaged stretch. ``offset``: where it begins; ``until``: the place at which reading goes on. None: it cannot go
+    on. ``number``: records read before it;
     ``after``: the last key before it. Keys between that one and the next one that is read may be lost."""
 
     problem: str
@@ -26,8 +27,8 @@ class Damage:
 
 
 class BadArchive(BucketError):
-    """An archive cannot be read or written, or is damaged. The text names file, offset and what was read before. ``damage``: the place, if
-    it is one."""
+    """An archive cannot be read or written, or is damaged. The text has the file, the offset and the entries that were
+    read before. ``damage``: the place, if it is one."""
 
     def __init__(self, file: str, problem: str | Damage) -> None:
         self.file = file

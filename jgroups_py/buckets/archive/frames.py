@@ -48,7 +48,7 @@ class Head(msgspec.Struct, frozen=True, tag="head", array_like=True, forbid_unkn
 
 
 class Record(msgspec.Struct, frozen=True, tag="entry", array_like=True, forbid_unknown_fields=True):
-    """An entry. ``version``: of its format. ``pieces``: what was saved; the whole has the name ""."""
+    """An entry. ``version``: of its format. ``pieces``: the saved parts; the whole has the name ""."""
 
     key: Key
     version: Version
@@ -89,7 +89,8 @@ _decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(Head | Record |
 
 
 class BadFrame(Exception):
-    """A frame is damaged. The text says how. ``next``: where the next one would begin, if its length can be believed."""
+    """A frame is damaged. The text describes the damage. ``next``: where the next one would begin, if its length can be
+    believed."""
 
     def __init__(self, problem: str, next: int | None = None) -> None:
         self.next = next

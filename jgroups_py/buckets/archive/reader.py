@@ -37,7 +37,7 @@ SEARCH_MAX: Final = 1 << 20
 class ArchiveReader:
     """``with ArchiveReader(file) as archive: for record in archive: ...`` raises BadArchive for the first damage, after all records before it.
 
-    ``archive.records(damaged=found.append)`` goes on behind damages and tells each of them.
+    ``archive.records(damaged=found.append)`` goes on behind damages and reports each of them.
     """
 
     def __init__(self, file: str | os.PathLike[str]) -> None:
@@ -254,8 +254,8 @@ class _Reading:
         return value, after
 
     def _behind(self, at: int, error: BadFrame) -> int | None:
-        """Return where reading goes on: at the next frame if it is good, else at the next good record, else at the next
-        point."""
+        """Return the place at which reading goes on: the next frame if it is good, else the next good record, else the
+        next point."""
         until = error.next
         if until is None or not self._archive.is_good(until):
             until = self._next_record(at) or self._next_point(at)

@@ -113,7 +113,7 @@ def repartition(
 
 
 def empty(deployment: Deployment) -> Partition:
-    """Nothing is sorted yet."""
+    """No entry is sorted yet."""
     return Partition(
         deployment,
         buckets=[Load() for _ in range(deployment.buckets)],

@@ -94,8 +94,7 @@ async def import_archives(
     """Put all entries of archives into the instance, in place of present ones, and return their number. It can be
     repeated.
 
-    Args:
-        node: a member with the application's classifier, which says where entries go.
+    Args: node: a member with the application's classifier, which chooses the buckets of entries.
         told: called with the number of entries now and then.
 
     Raises:

@@ -6,7 +6,7 @@
 folder must be reachable there by the same paths. Each node then has a file for each stretch, NODE.1of4.jgb to NODE.4of4.jgb, and needs all of them:
 ``check_stretches`` finds one that is missing.
 
-Source: 4.4.9, as repartition.py. A stretch's own checksums are those of its records; that nothing is missing is checked by counting.
+Source: 4.4.9, as repartition.py. A stretch's own checksums are those of its records; counting shows missing ones.
 """
 
 from __future__ import annotations
@@ -54,7 +54,8 @@ class StretchTask:
 
 @dataclass
 class StretchDone:
-    """``partition`` without its deployment, which would travel back for nothing. ``read``: of each archive. ``problem``: file and what is wrong."""
+    """``partition`` without its deployment, which would travel back for nothing. ``read``: of each archive.
+    ``problem``: the file and its fault."""
 
     buckets: list[Load] = field(default_factory=list)
     nodes: dict[str, Load] = field(default_factory=dict)
@@ -68,7 +69,7 @@ Run = Callable[[Callable[[StretchTask], StretchDone], Sequence[StretchTask]], It
 
 
 def in_processes(processes: int) -> Run:
-    """Carry out tasks by so many processes of this machine."""
+    """Carry out tasks with several processes of this machine."""
 
     def run(
         do: Callable[[StretchTask], StretchDone], tasks: Sequence[StretchTask]
@@ -98,7 +99,7 @@ def repartition_in_stretches(
     Raises:
         BadArchive, ConfigError: as ``repartition``. No file of the folder has changed.
     """
-    distribute(deployment)  # an error is told before anything begins
+    distribute(deployment)  # an error is reported before any task begins
     began = clock()
     ends = [archive.end() for archive in archives]
     cuts = _cuts([point.key for end in ends for point in end.points], processes)

@@ -28,7 +28,8 @@ from jgroups_py.buckets.digest import checked_key
 
 BUFFER: Final = 1 << 20
 POINT_BYTES: Final = 1 << 20
-"""At first a point is set each time so many bytes were written. When there are too many, every other one goes and the distance doubles."""
+"""At first a point is set after this many bytes. When there are too many, every other one goes and the distance
+doubles."""
 
 
 class ArchiveWriter:

@@ -1,4 +1,4 @@
-"""Deployment files: which nodes an instance of the bucket store has, what runs on them, and where its buckets are at the beginning.
+"""Deployment files: the nodes of a bucket store's instance, their components, and the first places of its buckets.
 
 May import: the bucket store's values (digest, settings) and config. The bucket store's openers and the tools may import it.
 """

@@ -22,7 +22,7 @@ def load_application(deployment: Deployment) -> Plugin:
         sys.path.insert(0, folder)
     try:
         found = importlib.import_module(module)
-    except Exception as error:  # whatever the module's code raises
+    except Exception as error:  # any error of the module's code
         raise deployment.wrong(
             where, f"{module} cannot be imported: {type(error).__name__}: {error}"
         ) from error

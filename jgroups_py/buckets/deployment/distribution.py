@@ -3,10 +3,10 @@
 It counts pairs of nodes (master, slave) rather than buckets:
 
 1. Pinned buckets are taken as they are.
-2. Masters and slaves go where the share of the capacity in use is least. What is left over at the end is exchanged with a pair
-   that exists.
+2. Masters and slaves go where the share of the capacity in use is least. Buckets left over at the end are exchanged
+   with an existing pair.
 3. Pairs are turned round along paths until no node has more masters than it may.
-4. Slaves are exchanged while this lowers what the loss of a cause would put on nodes beyond their capacity.
+4. Slaves are exchanged while this lowers the overload that the loss of a cause would put on nodes.
 5. Buckets get the pairs in turns, and managers of a node get buckets in turns.
 
 Step 2 finds a place for every pair that has one, where a node has one cause of failure at most. With overlapping causes, or where nearly
@@ -23,9 +23,9 @@ from typing import Final
 from jgroups_py.buckets.deployment.model import Deployment
 
 STEPS: Final = 4_096
-"""Pairs are placed in about so many steps."""
+"""The number of steps in which pairs are placed, about."""
 SPREAD_WORK_MAX: Final = 10_000_000
-"""Pairs looked at, at most, to spread the load of a loss. Large instances get what was found until then."""
+"""Pairs looked at, at most, to spread the load of a loss. Large instances get the result found until then."""
 
 Pairs = Counter[tuple[str, str]]
 """(node of the master, node of the slave) -> how many buckets."""
@@ -234,7 +234,7 @@ class _Plan:
         self._reached = frozenset(came)
         return False
 
-    # --- 4: what a loss puts on the others
+    # --- 4: the load that a loss puts on the others
 
     def spread(self) -> None:
         self._work = SPREAD_WORK_MAX

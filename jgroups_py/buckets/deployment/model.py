@@ -21,8 +21,8 @@ Separate = Literal["causes", "nodes"]
 
 @dataclass(frozen=True, kw_only=True)
 class DeployedNode:
-    """A node. ``causes``: what fails all nodes that name it, such as a rack. ``buckets``: copies it can hold; ``masters``: how many of
-    these can be masters. The other numbers are components of each kind."""
+    """A node. ``causes``: each fails all nodes that name it, such as a rack. ``buckets``: copies it can hold;
+    ``masters``: how many of these can be masters. The other numbers are components of each kind."""
 
     name: str
     causes: tuple[str, ...] = ()
@@ -43,8 +43,9 @@ class DeployedNode:
 
 @dataclass(frozen=True, kw_only=True)
 class Deployment:
-    """``separate``: what the two copies of a bucket must not share: causes of failure (and nodes), or only nodes. ``pinned``: bucket ->
-    nodes of master and slave, as the file wants them. ``application``: module:name of the plug-in. ``attributes``: PROTOCOL.attribute -> text, set in the stack."""
+    """``separate``: the things that two copies of a bucket must not share: causes of failure (and nodes), or only
+    nodes. ``pinned``: bucket -> nodes of master and slave, as the file wants them. ``application``: module:name of the
+    plug-in. ``attributes``: PROTOCOL.attribute -> text, set in the stack."""
 
     name: str
     buckets: int

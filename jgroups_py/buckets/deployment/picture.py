@@ -10,7 +10,7 @@ from jgroups_py.buckets.deployment.findings import findings
 from jgroups_py.buckets.deployment.model import Deployment
 
 BUCKETS_SHOWN: Final = 60
-"""Characters of a list of buckets. What is longer is cut."""
+"""Characters of a list of buckets. Longer names are cut."""
 CAUSES_SHOWN: Final = 20
 """Lines of the table of losses."""
 

@@ -14,8 +14,8 @@
     placement:                          # only for buckets that must begin somewhere
       0: [n1, n2]                       # master, slave
 
-A node without ``components`` has one of each; with it, those that are left out are not there. Without ``buckets`` a node holds what
-comes; without ``masters`` all its copies may be masters.
+A node without ``components`` has one of each; with it, it has only the listed ones. Without ``buckets`` a node holds
+any number; without ``masters`` all its copies may be masters.
 """
 
 from __future__ import annotations
@@ -58,7 +58,8 @@ _NODE_KEYS: Final = ("fails_with", "buckets", "masters", "components", "address"
 
 
 def load_deployment(file: str | os.PathLike[str]) -> Deployment:
-    """Read and check a deployment file. ConfigError: it cannot be read, or file, line, key and value of what is wrong."""
+    """Read and check a deployment file. ConfigError: it cannot be read, or it has a mistake (with file, line, key and
+    value)."""
     return _read(read_bounded(file, FILE_MAX))
 
 

@@ -99,7 +99,8 @@ def _capacity(deployment: Deployment) -> None:
 
 
 def _index_survives(deployment: Deployment) -> None:
-    """Index copies at two nodes, and a quorum of them after the loss of any one cause of failure: otherwise nobody promotes slaves."""
+    """Check that index copies are at two nodes, and a quorum of them remains after the loss of any one cause of
+    failure. Otherwise slaves could not be promoted."""
     copies = [node.name for node in deployment.nodes if node.indices]
     if len(copies) < 2:
         raise deployment.wrong(

@@ -1,6 +1,6 @@
 """HTTP/1.1 in front of a store of items: curl and any program that speaks HTTP use a bucket store.
 
-What a request means is decided without I/O (exchange.py). See design/bucket-doors.md.
+The meaning of a request is decided without I/O (exchange.py). See design/bucket-doors.md.
 
 May import: buckets.items, driver, stack and what is below. It needs h11, the extra ``http``.
 Imported by: tools, users.

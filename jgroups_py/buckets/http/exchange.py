@@ -1,4 +1,4 @@
-"""From a request over HTTP to a request to an item, and from its outcome to a response. Without I/O.
+"""Makes a request to an item of a request over HTTP, and a response of its outcome. Without I/O.
 
     GET     /entries/KEY                          the value; ETag is its version. If-None-Match: 304
     PUT     /entries/KEY?expires=SECONDS          store. If-Match: "VERSION" as compare-and-set, If-Match: * only if it is there,
@@ -96,7 +96,7 @@ def asked(
     now: float,
     invent: Callable[[], str],
 ) -> Ask | Answer:
-    """Return what a request asks of an item, or the answer that refuses it. Names of ``headers`` are in lower case."""
+    """Return the request to an item, or the answer that refuses it. Names of ``headers`` are in lower case."""
     path, _, query = target.partition("?")
     words = _words(query)
     if path == ENTRIES and method == "POST":

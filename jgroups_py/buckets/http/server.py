@@ -35,7 +35,8 @@ _PROBLEM: Final = {"Content-Type": "text/plain; charset=utf-8", "Connection": "c
 
 
 class HttpServer:
-    """Serves ``store``. ``clock`` tells the Unix time, ``draw`` is where stamps and invented keys come from; tests give their own."""
+    """Serves ``store``. ``clock`` tells the Unix time, ``draw`` gives stamps and invented keys; tests give their
+    own."""
 
     def __init__(
         self,
@@ -98,7 +99,7 @@ class HttpServer:
             raise h11.RemoteProtocolError("the head is too long", error_status_hint=431)
 
     async def _next(self, guest: Guest, connection: h11.Connection) -> object:
-        """Return the next event. While there is none, read."""
+        """Return the next event. Read while there is none."""
         while True:
             event = connection.next_event()
             if event is not h11.NEED_DATA:

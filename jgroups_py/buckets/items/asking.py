@@ -1,4 +1,5 @@
-"""Asking: adds time and stamp to requests of clients and runs them at a store. Whatever the store does, there is an outcome or a StoreUnavailable."""
+"""Asking: adds time and stamp to requests of clients and runs them at a store. In any case there is an outcome or a
+StoreUnavailable."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """The effect of a request on an item: a function of both, equal on master and slave and for repeats.
 
 Repeats (A6): an item remembers the stamps and outcomes of its last changes. A change that comes twice is not made twice; its first outcome
-is given again. So ``incr`` and ``append``, which cannot be repeated by themselves, can be. Limits: an item remembers ``repeats_max``
-changes, and nothing after it was deleted.
+is given again. So ``incr`` and ``append``, which cannot be repeated by themselves, can be. Limits: an item remembers
+``repeats_max`` changes, and none after it was deleted.
 
 Source:  memcached's doc/protocol.txt.
 Differs: a decremented number is not padded with spaces. The unique number is drawn at random and not counted up.
@@ -54,7 +54,7 @@ class Item(msgspec.Struct, frozen=True, array_like=True):
     flags: int = 0
     expires: float = 0.0
     stamp: int = 0
-    """Of the last change of the value."""
+    """The stamp of the last change of the value."""
     done: tuple[tuple[int, Outcome], ...] = ()
     """The last changes, the newest last: their stamps and outcomes."""
 
@@ -66,7 +66,7 @@ class Item(msgspec.Struct, frozen=True, array_like=True):
 def perform(
     item: Item | None, asked: Stamped, limits: ItemLimits = DEFAULT_LIMITS
 ) -> tuple[Item | None, Outcome]:
-    """Return the item after ``asked``, and the outcome. The same object comes back when nothing has changed.
+    """Return the item after ``asked``, and the outcome. The same object comes back without a change.
 
     An expired item counts as none. It leaves memory with the next request that may change it.
     """
@@ -88,9 +88,9 @@ def perform(
         case Touch():
             after, outcome = _touch(live, request)
     if after is not None and after.is_gone(asked.now):
-        return None, outcome  # the client said an expiry that has passed
+        return None, outcome  # the client gave an expiry that has passed
     if after is None or after is live or isinstance(request, Touch):
-        return after, outcome  # a repeated touch does the same by itself
+        return after, outcome  # a repeated touch has the same effect by itself
     done = (*(live.done if live else ()), (asked.stamp, outcome))[-limits.repeats_max :]
     return msgspec.structs.replace(after, done=done), outcome
 

@@ -1,7 +1,7 @@
 """Requests to one item, and their outcomes, as values that travel.
 
-A request names no clock and draws nothing: the door that takes it from a client adds the time and a stamp (``Stamped``). So a request that
-is run twice, or on two copies of the item, does the same.
+A request reads no clock and draws no chance: the door that takes it from a client adds the time and a stamp
+(``Stamped``). So a request that runs twice, or on two copies of the item, has the same effect.
 """
 
 from __future__ import annotations
@@ -19,28 +19,28 @@ FLAGS_MAX: Final = 2**32 - 1
 
 
 class Change(StrEnum):
-    """What ``Put`` does with the value that is there."""
+    """The effect of ``Put`` on a present value."""
 
     SET = "set"
-    """Store, whatever is there."""
+    """Store in any case."""
     ADD = "add"
-    """Store if nothing is there."""
+    """Store if there is no value."""
     REPLACE = "replace"
-    """Store if something is there."""
+    """Store if there is a value."""
     APPEND = "append"
-    """Add the data behind the value that is there. Flags and expiry stay."""
+    """Add the data behind the present value. Flags and expiry stay."""
     PREPEND = "prepend"
-    """Add the data before the value that is there. Flags and expiry stay."""
+    """Add the data before the present value. Flags and expiry stay."""
     CAS = "cas"
     """Store if the item's stamp is ``unique``."""
 
 
 class Word(StrEnum):
-    """How a change ended."""
+    """The outcome of a change."""
 
     STORED = "stored"
     CREATED = "created"
-    """Stored, and nothing was there."""
+    """Stored, and there was no value."""
     NOT_STORED = "not_stored"
     """``ADD`` found an item, or ``REPLACE``, ``APPEND`` and ``PREPEND`` found none."""
     EXISTS = "exists"
@@ -98,7 +98,7 @@ ItemRequest: TypeAlias = Read | Put | Count | Remove | Touch
 
 
 class Stamped(msgspec.Struct, frozen=True, array_like=True):
-    """A request with what the door added."""
+    """A request with the additions of the door."""
 
     request: ItemRequest
     stamp: int
@@ -117,7 +117,7 @@ class Found(msgspec.Struct, frozen=True, tag="f", array_like=True):
 
 
 class Said(msgspec.Struct, frozen=True, tag="s", array_like=True):
-    """How a change ended. ``stamp`` is that of the item after it, 0 if there is none."""
+    """The outcome of a change. ``stamp`` is that of the item after it, 0 if there is none."""
 
     word: Word
     stamp: int = 0

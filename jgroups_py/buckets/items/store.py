@@ -13,7 +13,8 @@ from jgroups_py.errors import JGroupsError
 
 
 class StoreUnavailable(JGroupsError):
-    """A request got no outcome. ``definite``: it certainly changed nothing. ``retry_after``: seconds after which a repeat may pass."""
+    """A request got no outcome. ``definite``: it certainly made no change. ``retry_after``: seconds after which a
+    repeat may pass."""
 
     def __init__(self, problem: str, *, definite: bool = False, retry_after: float = 1.0) -> None:
         self.definite = definite

@@ -12,7 +12,8 @@ class TextLimits:
     key_max: int = 250
     """The longest key. memcached has the same limit."""
     value_max: int = 1_048_576
-    """The largest value. Of a larger one the bytes are skipped and the client is told. memcached has the same default."""
+    """The largest value. The bytes of a larger one are skipped, and the client gets an error. memcached has the same
+    default."""
     skip_max: int = 16_777_216
     """The largest value that is skipped. A client that announces a larger one is disconnected."""
     line_max: int = 262_144

@@ -3,7 +3,7 @@
     parser.feed(data)
     while (command := parser.next_command(now)) is not None: ...
 
-It never raises, whatever the bytes are. It keeps at most a line and a value of the allowed size, and the last bytes
+It never raises, for any bytes. It keeps at most a line and a value of the allowed size, and the last bytes
 fed.
 
 Source:  memcached's doc/protocol.txt; proto_text.c.

@@ -30,14 +30,15 @@ from jgroups_py.buckets.memcached.parser import TEXT_CAUSES, CommandParser
 
 REFUSED: Final = "flush_all is refused: an entry stays until somebody removes it"
 COMMANDS_OF: Final = "1.5.3"
-"""The release of memcached whose commands are offered. Clients ask for it to know what they may send; libmemcached's take no 0.1.0."""
+"""The release of memcached whose commands are offered. Clients ask for it to learn the accepted commands;
+libmemcached's do not accept 0.1.0."""
 _FULL: Final = b"SERVER_ERROR too many open connections\r\n"
 _COUNTED: Final = ("cmd_get", "cmd_set", "cmd_touch", "get_hits", "get_misses", "refused_flush_all")
 
 
 @dataclass(frozen=True, kw_only=True)
 class PipelineLimits:
-    """What the server does at once for one client."""
+    """The most work that the server does at once for one client."""
 
     keys_at_once: int = 16
     """Keys of one get that are asked for at the same time. An answer waits in memory for so many values."""
@@ -48,7 +49,7 @@ class PipelineLimits:
 class MemcachedServer:
     """Serves ``store`` to clients of memcached.
 
-    ``clock`` tells the Unix time, ``draw`` is where stamps come from; tests give their own. ``counters`` of refused clients are in
+    ``clock`` tells the Unix time, ``draw`` gives stamps; tests give their own. ``counters`` of refused clients are in
     ``statistics()``, which ``stats`` prints.
     """
 
@@ -78,7 +79,7 @@ class MemcachedServer:
         await self._door.serve(listeners)
 
     def statistics(self) -> Mapping[str, object]:
-        """Return what ``stats`` prints: memcached's names where there are such, then this server's."""
+        """Return the lines of ``stats``: memcached's names where they exist, then this server's."""
         now = self._asking.clock()
         return {
             "pid": os.getpid(),

@@ -89,7 +89,7 @@ def raised(error: Exception) -> bytes:
 
 
 def value_of(kind: Kind[Any], method: ObjectMethod, replies: list[bytes]) -> Any:
-    """Return the method's value. Raises its error. EntryFailed: the answer is none of this kind."""
+    """Return the method's value. Raises its error. EntryFailed: the answer is not of this kind."""
     try:
         end = _end.decode(replies[0])
         if isinstance(end, Returned):

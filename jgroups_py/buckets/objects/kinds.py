@@ -31,7 +31,8 @@ _MARK: Final = "__bucket_modifies__"
 
 
 def modifies(function: F) -> F:
-    """Mark a method that may change its object. Other methods must not: nobody saves what they change (``check_reads`` finds them)."""
+    """Mark a method that may change its object. Other methods must not: their changes are not saved (``check_reads``
+    finds them)."""
     setattr(function, _MARK, True)
     return function
 
@@ -133,7 +134,8 @@ class Kind(Generic[T]):
     """The default is ``StateCodec(cls, earlier)``."""
     earlier: Mapping[int, Earlier[T]] = field(default_factory=dict)
     errors: tuple[type[Exception], ...] = ()
-    """What methods raise for callers: they get it with its ``args``, and nothing was changed. Other errors become EntryFailed."""
+    """Errors that methods raise for callers. Callers get them with their ``args``, and nothing was changed. Other
+    errors become EntryFailed."""
     methods: Mapping[str, ObjectMethod] = field(init=False)
 
     def __post_init__(self) -> None:

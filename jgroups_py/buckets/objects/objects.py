@@ -62,8 +62,9 @@ class Objects(Generic[T]):
         if await seats["LH400/12A"].book("Ann"): ...
         await seats.call("LH400/12A", Seat.book, "Ann")
 
-    ``seats[key]`` has the type of the class, so declare methods ``async def`` and type checkers see what is awaited. A method never waits for
-    anything. ``call`` is typed for ordinary methods, too. ``read_at``: "slave" lets slaves answer methods that only read.
+    ``seats[key]`` has the type of the class, so declare methods ``async def``, and type checkers see the awaited
+    values. A method must not wait. ``call`` is typed for ordinary methods, too. ``read_at``: "slave" lets
+    slaves answer methods that only read.
 
     A call raises the errors of ``BucketNode.request``, the ``errors`` of the kind, and TypeError before anything is
     sent. A cancelled call may be carried out or not.
