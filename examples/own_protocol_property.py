@@ -29,7 +29,7 @@ class TOTAL_ORDER(Protocol):
         BCAST                    deliver it; what is ours has come back
         view with another first  forward again what is kept: it was lost with the former one
 
-    Limits: no order between the parts of a group that is split; what is kept is not bounded.
+    Limits: no order between the parts of a split group; the number of kept messages is not bounded.
     """
 
     protocol_id = ID

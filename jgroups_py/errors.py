@@ -154,7 +154,7 @@ class RemoteError(CallError):
 
 
 class NoAnswer(CallError):
-    """No member answered with a value. ``replies`` has what came instead, one reply for each member."""
+    """No member answered with a value. ``replies`` has the other outcomes, one reply for each member."""
 
     def __init__(self, problem: str, replies: tuple[Any, ...] = (), *, definite: bool) -> None:
         self.replies = replies
@@ -175,8 +175,8 @@ class StateTransferError(JGroupsError):
 
 
 class WaitTimeout(JGroupsError, TimeoutError):
-    """The condition that a ``wait_`` function waits for was not met in time. The text says what is missing. Nothing was changed;
-    the channel or cache still works."""
+    """The condition that a ``wait_`` function waits for was not met in time. The text names the missing part. Nothing
+    was changed; the channel or cache still works."""
 
 
 class CacheError(JGroupsError):

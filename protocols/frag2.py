@@ -48,8 +48,8 @@ _SLICED: Final = (MessageType.BYTES, MessageType.NIO)
 
 
 def _stream(batch: Batch) -> bool | None:
-    """Which messages of the same sender keep their order with this one: multicasts, or (False) those
-    to this member; messages that may overtake keep none (None)."""
+    """The messages of the same sender that keep their order with this one: multicasts, or (False) those to this member.
+    Messages that may overtake keep none (None)."""
     return None if batch.flags & _UNORDERED else batch.dest is None
 
 

@@ -51,7 +51,7 @@ async def set_at_first_line(begin: trio.Event, leave: trio.CancelScope) -> None:
 async def forward_lines(
     told: trio.MemorySendChannel[dict[str, Any]], leave: trio.CancelScope
 ) -> None:
-    """Forward the parent's lines. Cancel ``leave`` when there are no more, whatever is under way."""
+    """Forward the parent's lines. Cancel ``leave`` when there are no more lines, even during an order."""
     async with heard_lines() as lines:
         async for line in lines:
             await told.send(json.loads(line))

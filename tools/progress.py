@@ -47,8 +47,8 @@ class _Lines:
 
 @contextmanager
 def seeds_bar(name: str, total: int | None) -> Iterator[tuple[Console, Callable[[int], None]]]:
-    """For commands that run many seeds. The function is told after each how many went wrong so far; what is
-    printed on the console stands above the bar."""
+    """For commands that run many seeds. After each item the function gets the number of failures so far; lines on the
+    console are above the bar."""
     columns = (
         TextColumn("{task.description}", markup=False),
         BarColumn(),

@@ -50,7 +50,7 @@ class Queue(Stateful):
 
     @only_reads
     def is_used(self) -> bool:
-        """Whether there are messages or subscriptions."""
+        """Return whether there are messages or subscriptions."""
         return bool(self._contents.bodies) or bool(self._contents.subscriptions)
 
     @only_reads
@@ -112,7 +112,8 @@ class Queue(Stateful):
 
     @undone_by("undo")
     def expire(self, now: float) -> Change:
-        """Messages that wait and are too old are gone. Answers how many, and whether the queue is used after that."""
+        """Messages that wait and are too old are gone. Answer the number of removed messages, and whether the queue is
+        used after that."""
         change = Change(self._contents)
         contents = self._contents
         old = [

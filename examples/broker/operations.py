@@ -135,7 +135,7 @@ async def acknowledge(work: Work, queue: str, key: str, turns: list[int]) -> lis
 
 
 async def _leave(work: Work, queue: str, change: Change) -> None:
-    """Of a topic's subscription that has ended meanwhile no queue stays."""
+    """If a topic's subscription has ended meanwhile, its queue is removed."""
     if not change.steps and not is_queue(queue):
         await work.remove(Queue, queue, unless="is_subscribed")
 

@@ -47,7 +47,7 @@ class BucketNode(Handle[AsyncNode]):
 
     @property
     def state(self) -> IndexState:
-        """What the index has decided, as far as this member knows."""
+        """Return what the index has decided, as far as this member knows."""
         return self._value.state
 
     def wait_ready(self, timeout: float | None = None) -> None:

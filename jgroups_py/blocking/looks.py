@@ -1,4 +1,4 @@
-"""What a channel tells at once, without its loop: the same for threads and for asyncio."""
+"""Answers of a channel that come at once, without its loop: the same for threads and for asyncio."""
 
 from __future__ import annotations
 

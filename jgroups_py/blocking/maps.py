@@ -56,7 +56,7 @@ class Map(LocalMap[K, V], MutableMapping[K, V], Generic[K, V]):
             raise
 
     def close(self) -> None:
-        """What this process has put is merged first, if no other process does it. Closing again does nothing."""
+        """Puts of this process are merged first, if no other process does it. Closing again does nothing."""
         try:
             if self._replicating is not None:
                 self._replicating.close()

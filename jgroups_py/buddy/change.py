@@ -22,7 +22,7 @@ from jgroups_py.values.address import Address
 
 
 class MembershipChange:
-    """``inventories``: what members have reported for this view, at its coordinator. ``since``: when it began to wait."""
+    """``inventories``: members' reports for this view, at its coordinator. ``since``: when it began to wait."""
 
     def __init__(self, membership: Membership, out: BuddyOut) -> None:
         self._membership = membership

@@ -46,7 +46,7 @@ class NextMemberBuddyLocator(BuddyLocator):
         self.num_buddies = 1
         self.ignore_colocated = True
         self.hints_broken = 0
-        """How many buddies chosen so far break a hint."""
+        """The number of buddies chosen so far that break a hint."""
 
     def init(self, properties: Mapping[str, str]) -> None:
         self.num_buddies = buddies_wanted(properties)

@@ -1,4 +1,4 @@
-"""The view of a member: its members, how far its change has come, and who is leaving.
+"""The view of a member: its members, the progress of its change, and the leavers.
 
 ``BuddyMachine`` changes it. The parts read it.
 """

@@ -298,7 +298,7 @@ class Sites:
     # --- walks, at the coordinator
 
     def _begin(self, walk: Walk) -> None:
-        """From its start, whatever was done of it."""
+        """Begin it anew, in any state."""
         self._walking[walk] = _Progress()
         self._go_on(walk)
 

@@ -344,8 +344,8 @@ class BuddyManager:
         self.ready.set()
 
     def _take(self, batch: Batch) -> None:
-        """Handle all messages of a batch, then send the answers. Of several acknowledgements in a row only the last is
-        sent: it covers the others."""
+        """Handle all messages of a batch, then send the answers. Send only the last of several acknowledgements in a
+        row: it covers the others."""
         if len(batch.payloads) == 1:
             self._receive_all(batch)
             return

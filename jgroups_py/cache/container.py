@@ -1,5 +1,5 @@
-"""Where nodes are kept in memory. ``MemoryTree`` is the usual one; buddy replication brings its
-own, which shows what a member owns and, under ``/_buddy_backup_``, what it keeps for others.
+"""Where nodes are kept in memory. ``MemoryTree`` is the usual one; buddy replication brings its own, which shows a
+member's own nodes and, under ``/_buddy_backup_``, its copies for others.
 
 A container is synchronous: a call computes and applies its changes in one step.
 """

@@ -18,7 +18,7 @@ _STEP: Final = 0.05
 
 
 class FileLock:
-    """A lock on ``file``, whatever name or link reaches it. It is held from ``take`` to ``release``."""
+    """A lock on ``file``, by any name or link. It is held from ``take`` to ``release``."""
 
     def __init__(self, file: str) -> None:
         self._name = os.path.realpath(file) + "-lock"

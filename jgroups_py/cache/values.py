@@ -15,7 +15,7 @@ class CacheLimits:
     max_call_nodes: int = 100_000
     """Nodes one call may load from a store, changes one batch may have."""
     lock_timeout: float = 10.0
-    """How long a call waits for others on the same paths."""
+    """The longest wait of a call for others on the same paths."""
     wake_up_interval: float = 5.0
     """Seconds between two evictions of due nodes and retries of failed saves."""
 

@@ -1,9 +1,8 @@
-"""AloneWatch: a member that stays alone logs once what it knows of others.
+"""AloneWatch: a member that stays alone logs its knowledge of others once.
 
 Two members that do not meet, because of another port, cluster name, version or interface, look like two
-members that work. The log line is a hint, not a proof: it names what was heard and who listens on this
-machine. A member that was once in a group with others is not watched: when they go, failure detection
-logs it.
+members that work. The log line is a hint, not a proof: it names received traffic and listeners on this machine. A
+member that was once in a group with others is not watched: when they go, failure detection logs it.
 """
 
 from __future__ import annotations

@@ -126,7 +126,7 @@ class Channel:
         self._asked = AskedState(self.name_of)
         self._doorkeepers: dict[str, Doorkeeper] = {}
         self.more_metrics: list[Callable[[], Iterable[Any]]] = []
-        """What blocks on top add to the page of ``metrics``: Samples."""
+        """Additions of blocks on top to the page of ``metrics``: Samples."""
 
     # --- reading properties
 
@@ -240,7 +240,7 @@ class Channel:
             timeout: seconds; None waits without a limit.
 
         Raises:
-            WaitTimeout: they did not all come in time. The text names who is missing.
+            WaitTimeout: they did not all come in time. The text names the missing members.
             ChannelClosed, Expelled: the channel has ended.
         """
         return await self._waits.members(wanted, timeout)

@@ -1,4 +1,4 @@
-"""How often others went on without this member, and how many of its messages were lost with it."""
+"""Counts exclusions of this member, and its messages that were lost with them."""
 
 from __future__ import annotations
 

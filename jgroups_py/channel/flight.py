@@ -143,7 +143,7 @@ class FlightRecorder:
             self.note(channel.stack.machine.now, record.name.rpartition(".")[2], "log", line)
 
     async def run(self) -> None:
-        """Write what is wanted, until cancelled."""
+        """Write wanted files, until cancelled."""
         if self._file is None:
             return
         while True:

@@ -18,7 +18,7 @@ class Warn(Protocol):
 
 
 class UserFunctions:
-    """Guards ``trace=`` and ``turned_away=``, and counts what they raise."""
+    """Guards ``trace=`` and ``turned_away=``, and counts their errors."""
 
     def __init__(self, warn: Warn, limit: LogLimit) -> None:
         self.trace_failures = 0
@@ -27,7 +27,7 @@ class UserFunctions:
         self._limit = limit
 
     def guarded_trace(self, trace: Trace) -> Trace:
-        """Return a function that calls ``trace`` and counts and logs what it raises."""
+        """Return a function that calls ``trace`` and counts and logs its errors."""
 
         def told(at: float, member: str, protocol: str, what: str, details: dict[str, Any]) -> None:
             try:
@@ -42,7 +42,7 @@ class UserFunctions:
     def guarded_listener(
         self, listener: Callable[[TurnedAway], None]
     ) -> Callable[[TurnedAway], None]:
-        """Return a function that calls ``listener`` and counts and logs what it raises."""
+        """Return a function that calls ``listener`` and counts and logs its errors."""
 
         def told(event: TurnedAway) -> None:
             try:

@@ -1,9 +1,9 @@
 """ItemStream: views and batches that wait for the reader of a channel, in one order.
 
 The order is that in which the stack handed them up, so a message can never be seen in the wrong view. Views with
-nothing between them merge into the newest. A MergeView stays: only it says who was on which side, and an
-application that does not see it keeps the state of its own side. Flow control bounds the bytes: credits go back only
-when an item is taken. Messages that came without credits are counted against a limit.
+nothing between them merge into the newest. A MergeView stays: only it names the sides, and an application that does not
+see it keeps the state of its own side. Flow control bounds the bytes: credits go back only when an item is taken.
+Messages that came without credits are counted against a limit.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ import trio
 from jgroups_py.errors import WaitTimeout
 
 WAIT_SECONDS: Final = 60.0
-"""How long the ``wait_`` functions wait by default."""
+"""The default time limit of the ``wait_`` functions."""
 
 
 class Watch:
@@ -40,7 +40,7 @@ class Watch:
 
         Args:
             timeout: seconds; None waits without a limit.
-            missing: says what is missing; it is called when the time is over.
+            missing: returns the missing part as text; it is called when the time is over.
 
         Raises:
             WaitTimeout: the time is over.

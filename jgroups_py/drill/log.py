@@ -132,7 +132,7 @@ class DrillRecord(NamedTuple):
         /,
         **detail: Any,
     ) -> Self:
-        """Return the record of what one incarnation of a member did or met."""
+        """Return the record of an event at one incarnation of a member."""
         return cls(t, who.site, who.name, event, origin, seqno, detail or None, who.incarnation)
 
     @classmethod

@@ -51,7 +51,7 @@ class AnswerWatch:
         self._left_out = 0
         self.heard: Readable | None = None
         self.ended = 0
-        """How often what was waited for came in time."""
+        """How often the awaited answer came in time."""
         self.in_vain = 0
         """How often it did not."""
 

@@ -23,7 +23,7 @@ class ExportLimits:
     hello_timeout: float = 5.0
     """The longest time until a client has proved that it knows the token."""
     idle_timeout: float = 900.0
-    """The longest time for which a client may be silent, or take nothing of what it asked for."""
+    """The longest time for which a client may be silent, or not read its answers."""
     frame_rows: int = 8192
     """The most rows of one frame. The cache's loop makes them in one step of about 20 ms."""
     frame_bytes: int = 1_000_000

@@ -151,8 +151,8 @@ class StageRows(msgspec.Struct, frozen=True, tag="stage"):
 
 
 class Commit(msgspec.Struct, frozen=True, tag="commit"):
-    """Writes the staged rows of these ``(task, attempt)`` of a job, in this order, and forgets the rest. With ``skip_equal``
-    rows that are equal to what is there are left alone and are no change."""
+    """Writes the staged rows of these ``(task, attempt)`` of a job, in this order, and forgets the rest. With
+    ``skip_equal`` rows that equal the present nodes are left alone and are no change."""
 
     map: str
     job: str

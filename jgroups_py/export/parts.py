@@ -171,8 +171,8 @@ def _opened(
 def _wait_until_told(
     client: ExportClient, map: str, number: int, sleep: Callable[[float], None]
 ) -> None:
-    """Wait until all holders have what is in a part. Otherwise a crash could take changes back, and a follower would never be
-    told."""
+    """Wait until all holders have the content of a part. Otherwise a crash could take changes back, and a follower
+    would never be told."""
     for _ in range(TOLD_TRIES):
         part = client.part(map)
         if part.told >= number:

@@ -425,7 +425,7 @@ class PortClient:
     """Messages on a connection. ``timeout`` is in seconds, for each message."""
 
     token: ExportToken
-    """What it has proved to know, once it is let in."""
+    """The token that it has proved to know, once it is let in."""
 
     def __init__(self, stream: trio.SocketStream, timeout: float) -> None:
         self._socket = stream

@@ -136,8 +136,8 @@ class Source(ABC):
 
     @abstractmethod
     async def write(self, rows: Sequence[Any], *, replace: bool, skip_equal: bool = False) -> None:
-        """Write prepared rows as one batch, and wait for members with copies as the cache is configured. With ``skip_equal``
-        rows that are equal to what is there are left out.
+        """Write prepared rows as one batch, and wait for members with copies as the cache is configured. With
+        ``skip_equal`` rows that equal the present nodes are left out.
 
         Raises:
             JGroupsError: nothing was written, or it may have been (``definite``).

@@ -32,7 +32,7 @@ _KEYS: Final = ("token", "name", "rights", "caches")
 
 @dataclass(frozen=True, slots=True)
 class ExportToken:
-    """A token and what it allows. ``caches``: names of caches, None: all. ``name``: for logs."""
+    """A token and its rights. ``caches``: names of caches, None: all. ``name``: for logs."""
 
     token: str = field(repr=False)
     name: str = ""
@@ -67,7 +67,7 @@ def parse_tokens(text: str, file: str) -> tuple[ExportToken, ...]:
     """Return the tokens in the text of a file.
 
     Raises:
-        ConfigError: a line is not what it should be. The error has its number, and no token.
+        ConfigError: a line is malformed. The error has its number, and no token.
     """
     lines = [(n, line.strip()) for n, line in enumerate(text.splitlines(), 1)]
     lines = [(number, line) for number, line in lines if line and not line.startswith("#")]

@@ -29,7 +29,7 @@ from jgroups_py.export.stored import StoredRows
 from jgroups_py.values.address import Address
 
 RETRIES: Final = 20
-"""How often rows are written again because another member wrote the same marker at the same moment."""
+"""The most times that rows are written again because another member wrote the same marker at the same moment."""
 MARKERS: Final = Fqn(("_export_",))
 """The path of the markers of bulk writes. Snapshots and changes leave it out."""
 R = TypeVar("R")
@@ -215,7 +215,7 @@ class TreeSource(Source):
         there = container.get(path)
         if isinstance(container, OwnedTree):
             there = container.owned(path)
-            if there is None:  # another member may own it, whatever the store here says
+            if there is None:  # another member may own it, even if the store here has it
                 return False
         elif there is None and self._cache.has_store:
             there = await self._cache.read_node(path)

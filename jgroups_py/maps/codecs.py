@@ -70,7 +70,7 @@ def _json(value: Any) -> bytes:
 
 
 def has_no_number(value: Any) -> bool:
-    """Whether NaN or an infinite number is in it, of which msgspec makes null."""
+    """Return whether a value contains NaN or an infinite number, of which msgspec makes null."""
     if isinstance(value, float):
         return not math.isfinite(value)
     if isinstance(value, dict):

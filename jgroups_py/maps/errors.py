@@ -14,7 +14,7 @@ class MapFull(MapError):
 
 
 class InboxFull(MapFull):
-    """A record of ``need`` bytes does not fit before something is merged. Of several records the first ``done`` were
+    """A record of ``need`` bytes does not fit before something is merged. The first ``done`` of several records were
     written."""
 
     def __init__(self, need: int) -> None:

@@ -23,11 +23,11 @@ DEFAULTS: Final = {
 """The settings of a new file on which all its processes must agree."""
 DURABILITIES: Final = ("process", "interval", "sync")
 MAX_BYTES_MAX: Final = 1 << 46
-"""Of ``max_bytes``: 64 TB. A process has not much more room for addresses."""
+"""The limit of ``max_bytes``: 64 TB. A process has not much more room for addresses."""
 INBOX_BYTES_MAX: Final = 1 << 36
-"""Of ``inbox_bytes``: 64 GB. Each process maps the inboxes of all others."""
+"""The limit of ``inbox_bytes``: 64 GB. Each process maps the inboxes of all others."""
 LIMIT_MAX: Final = 1 << 62
-"""Of ``max_entries`` and ``max_live_bytes``, which a file keeps in 64 bits."""
+"""The limit of ``max_entries`` and ``max_live_bytes``, which a file keeps in 64 bits."""
 
 
 @dataclass(frozen=True, kw_only=True)

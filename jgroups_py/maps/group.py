@@ -76,7 +76,7 @@ class GroupSettings:
     """Times are in seconds."""
 
     sites: bool = False
-    """Whether RELAY joins several sites."""
+    """Return whether RELAY joins several sites."""
     hi_first: float = 1.0
     hi_max: float = 60.0
     """The longest time between greetings of a member that does not answer. The first is ``hi_first``."""

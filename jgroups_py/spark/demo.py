@@ -33,7 +33,7 @@ from jgroups_py.spark.session import open_session
 
 USERS = 5_000
 AFTER_SECONDS = 10.0
-"""How long writes go on after the member was killed."""
+"""The time for which writes go on after the member was killed."""
 RATE = 100
 """Live writes each second."""
 START_TIMEOUT = 60.0
@@ -70,7 +70,7 @@ class DemoMember:
 
 
 class DemoTraffic(threading.Thread):
-    """Puts visits at random users, through whatever member is there; notes what was acknowledged."""
+    """Put visits at random users, through any present member, and note acknowledged ones."""
 
     def __init__(self, places: str, token: str) -> None:
         super().__init__(daemon=True)

@@ -72,7 +72,7 @@ class Had:
 
 
 class OriginRecord:
-    """One origin's messages, and who had them."""
+    """One origin's messages, and the members that had them."""
 
     def __init__(self, course: RunRecord, origin: Who, sent: Any, had: dict[Who, Had]) -> None:
         """``sent``: times, index 0 is seqno 1; NaN: nobody knows."""

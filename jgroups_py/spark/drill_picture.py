@@ -16,7 +16,7 @@ from jgroups_py.spark.drill_origin import LEAST, RATIO, percentile
 Seconds = Mapping[tuple[str, str], Mapping[int, Any]]
 """Bins by site and origin's site, then by second."""
 CURVE_TO: Final = 0.995
-"""The distribution is drawn up to this part of the deliveries: what is slower would hide the rest."""
+"""The distribution is drawn up to this part of the deliveries: slower ones would hide the rest."""
 
 
 def draw(file: Path, seconds: Seconds, courses: Sequence[RunRecord]) -> None:

@@ -249,7 +249,7 @@ def _run_to_end(writer: Any, counted: _Counted, until: Callable[[], bool]) -> No
         last, end = _last_batch(query), time.monotonic() + BATCH_SECONDS
         while query.isActive and query.status["isTriggerActive"] and _last_batch(query) == last:
             if time.monotonic() > end:
-                break  # what is broken off is done again the next time
+                break  # interrupted work is done again the next time
             time.sleep(0.02)
     finally:
         try:

@@ -105,7 +105,7 @@ def schema_of(options: MapSourceOptions) -> str:
 
 
 class _MapReader:
-    """What the readers have in common. The schema is checked where the query is planned."""
+    """The common part of the readers. The schema is checked where the query is planned."""
 
     def __init__(self, options: MapSourceOptions, schema: Any) -> None:
         self._options = options
@@ -123,7 +123,9 @@ class _MapReader:
             told = _told(described.file, partition)
             while some := list(islice(told, BATCH_ROWS)):
                 yield make(described, some)
-            if isinstance(partition, NumberRange):  # what was forgotten meanwhile was not read
+            if isinstance(
+                partition, NumberRange
+            ):  # removals that were forgotten meanwhile were not read
                 _check(described.file, partition.start)
 
     def _ranges(self, start: Place, end: Place) -> Sequence[InputPartition]:

@@ -68,7 +68,7 @@ class ProgressWatch(threading.Thread):
             if self._client is None:
                 self._client = self._options.connect()
             said = self._client.describe(self._options.map, self._options.kind)
-        except JGroupsError:  # the job itself says what is wrong
+        except JGroupsError:  # the job itself reports the error
             if self._client is not None:
                 self._client.close()
             self._client = None

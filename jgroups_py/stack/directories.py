@@ -110,7 +110,8 @@ class ListPods:
 
 @dataclass(frozen=True, slots=True)
 class Database:
-    """Where a table is, and who asks. ``url`` as in JDBC: jdbc:postgresql://HOST:PORT/NAME, jdbc:sqlite:FILE."""
+    """The place of a table, and the user that asks. ``url`` as in JDBC: jdbc:postgresql://HOST:PORT/NAME,
+    jdbc:sqlite:FILE."""
 
     url: str
     user: str

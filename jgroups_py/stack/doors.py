@@ -2,9 +2,9 @@
 
 A protocol installs a door in its ``start`` (``Stack.install``), before any port is open. From then on the door gets
 every output of the protocols of that stack before the driver, and every input of the driver for their handles before
-the protocols. For each item it decides what goes on: the same item, another one, several, none, or something in the
-other direction. Each stack of a machine has a door of its own or none; a child stack (the bridge of RELAY) does not
-inherit its parent's. A stack without a door pays one look at an attribute.
+the protocols. For each item it passes on the same item, another one, several, none, or an item in the other direction.
+Each stack of a machine has a door of its own or none; a child stack (the bridge of RELAY) does not inherit its
+parent's. A stack without a door pays one look at an attribute.
 
     class Rot13(Door):
         def outgoing(self, item: Out) -> None:              # a protocol put it out

@@ -5,8 +5,9 @@ A protocol answers two questions from its settings alone, before anything is ope
     port_uses(config, place)   the ports that it listens on, and those that it connects or sends to
     protects(config)           traffic that it encrypts wherever it travels, and how: {MESSAGES: "AES-GCM"}
 
-``exposed`` refuses a stack whose messages leave this machine in clear by accident. A carrier that encrypts what passes its own sockets (TLS) says so in ``PortUse.sealed``. ``jgroups-py validate``
-prints the answers as a list for a firewall and as a table of what is in clear.
+``exposed`` refuses a stack whose messages leave this machine in clear by accident. A carrier that encrypts what passes
+its own sockets (TLS) says so in ``PortUse.sealed``. ``jgroups-py validate`` prints the answers as a list for a firewall
+and as a table of traffic in clear.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ TRAFFIC: Final[Mapping[str, str]] = {
     DIRECTORY: "questions to a directory outside the group",
     DIAGNOSTICS: "answers to probes: addresses, names, settings, counters",
 }
-"""Kinds of traffic, with what they hold."""
+"""Kinds of traffic, with their contents."""
 BY_MEMBERS: Final = (MESSAGES, HEADERS)
 """The traffic that a transport carries at least."""
 
@@ -56,7 +57,7 @@ class TransportPlace:
 class PortUse:
     """Ports of one protocol, in one direction.
 
-    ``way``: ``in`` is what comes to this member, ``out`` is what it begins. ``first`` is 0 for any port; then
+    ``way``: ``in``: traffic to this member; ``out``: traffic that it begins. ``first`` is 0 for any port; then
     ``setting`` is the attribute that fixes it. ``bound`` is the own address. ``address`` is where packets go: the own
     address, a multicast group, or the destination of ``out``; empty means the other members. ``sealed``: how the
     protocol encrypts it itself. ``protocol`` is filled in by ``port_uses``.
@@ -136,8 +137,8 @@ def flows(built: Built, host: str = "127.0.0.1") -> tuple[Flow, ...]:
 
 
 def exposed(stack: StackConfig, built: Built, host: str = "127.0.0.1") -> ConfigError | None:
-    """Return what is wrong if messages leave this machine and nothing encrypts them, unless ``insecure`` of the transport
-    allows it. ``built`` is ``config.build(stack)``."""
+    """Return the problem if messages leave this machine unencrypted, unless ``insecure`` of the transport allows it.
+    ``built`` is ``config.build(stack)``."""
     bare = [
         flow
         for flow in flows(built, host)

@@ -125,7 +125,7 @@ class Machine:
         self.host = host
         self.trace = trace
         self.files_max: int | None = None
-        """How many files this process may have open, if its driver knows of a limit."""
+        """The most files that this process may have open, if its driver knows a limit."""
         self.prepare: Callable[[StackConfig], StackConfig] | None = None
         """A function for the stack files of child stacks: it turns host names into numbers. The simulator
         sets none."""
@@ -264,7 +264,7 @@ class Machine:
                 self._run_soon()
 
     def want_flush(self, flush: Callable[[], None]) -> None:
-        """Call ``flush`` once when the driver next takes what is outgoing."""
+        """Call ``flush`` once when the driver next takes outputs."""
         self._flushers[flush] = None
 
     def put(self, out: Out) -> None:

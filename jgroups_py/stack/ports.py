@@ -93,7 +93,7 @@ class Write:
 
 @dataclass(frozen=True, slots=True)
 class Close:
-    """Close a socket or connection after what was written has left (``abort``: at once)."""
+    """Close a socket or connection after its written bytes have left (``abort``: at once)."""
 
     handle: Handle
     abort: bool = False

@@ -88,7 +88,7 @@ class _Layer:
 
 
 def examine(stack: StackConfig, built: Sequence[tuple[type[Any], Any]]) -> Findings:
-    """Find what is missing or in the wrong place. ``built`` is ``config.build(stack)``."""
+    """Find missing and misplaced protocols. ``built`` is ``config.build(stack)``."""
     layers = [_Layer(p, cls) for p, (cls, _) in zip(stack.protocols, built, strict=True)]
     missing = {service: ["the channel"] for service in CHANNEL_NEEDS if not _who(layers, service)}
     problems = [

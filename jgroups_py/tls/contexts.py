@@ -34,7 +34,7 @@ _VERSIONS: Final = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion
 
 @dataclass(frozen=True, slots=True)
 class _Parts:
-    """The contents of the files, whatever their format."""
+    """The contents of the files, in one form for all formats."""
 
     key: Any
     chain: list[x509.Certificate]

@@ -1,6 +1,6 @@
 """load: reads keys and certificates from files.
 
-It checks everything, and says in words what is wrong with which file. Its result does not change; files that changed are
+It checks everything, and its errors name the file and the fault. Its result does not change; files that changed are
 loaded anew. It reads files and the time of day: call it in a thread.
 """
 

@@ -76,7 +76,7 @@ class TlsSession:
         """Take bytes from the other side. Return plain bytes, which may be none.
 
         Raises:
-            TlsRefused: they are not what they should be. Send what ``take`` gives, and close.
+            TlsRefused: the bytes are malformed, or the other side is not let in. Send what ``take`` gives, and close.
         """
         if not self.established:
             if not self._heard and data and data[0] not in _FIRST[self._server_side]:
@@ -90,11 +90,11 @@ class TlsSession:
         return self._read() if self.established else b""
 
     def take(self) -> bytes:
-        """Return what is to be sent to the other side, once."""
+        """Return the bytes to send to the other side, each once."""
         return self._out.read()
 
     def encrypt(self, data: bytes) -> bytes:
-        """Return what is to be sent for plain bytes. It must be established."""
+        """Return the bytes to send for plain bytes. It must be established."""
         assert self.established, "nothing is encrypted before the handshake is done"
         if not data:
             return b""
@@ -104,12 +104,12 @@ class TlsSession:
         return self.take()
 
     def close(self) -> bytes:
-        """Say that nothing more comes. Return what is to be sent."""
+        """Say that no more bytes come, and return the bytes to send."""
         if self.established:
             try:
                 self._tls.unwrap()
             except ssl.SSLError:
-                pass  # the other side's goodbye is not waited for
+                pass  # the session does not wait for the other side's goodbye
         return self.take()
 
     def certificate(self) -> bytes | None:

@@ -41,8 +41,9 @@ class Excluded:
     (``send_nowait`` raises trio.WouldBlock). Messages that it accepts meanwhile go out afterwards.
 
     ``view`` is the view of the others, ``by`` the member that told of it. ``lost`` has the messages that were sent before and
-    not delivered to all of them, by destination. They are not sent again. If ``certain`` is False, some members have not said
-    what they have, so messages of ``lost`` may have been delivered. A second Excluded follows if unicasts are dropped, too."""
+    not delivered to all of them, by destination. They are not sent again. If ``certain`` is False, some members have
+    not reported their numbers, so messages of ``lost`` may have been delivered. A second Excluded follows if unicasts
+    are dropped, too."""
 
     view: View
     by: Address

@@ -31,7 +31,7 @@ T = TypeVar("T")
 Buffer = bytes | memoryview
 
 MAX_DEPTH: Final = 24
-"""How deep structures may nest (messages in messages, causes of exceptions)."""
+"""The deepest nesting of structures (messages in messages, causes of exceptions)."""
 
 _I16: Final = struct.Struct(">h")
 _U16: Final = struct.Struct(">H")

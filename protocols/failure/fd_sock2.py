@@ -477,7 +477,7 @@ class FD_SOCK2(Protocol):
         return tuple(m for m in others if m is not None)
 
     def _reported(self, src: Address, header: FdHeader) -> None:
-        """Take what a member of the view says of others."""
+        """Take reports of a member of the view about others."""
         known = self._known(header)
         if not known:
             return

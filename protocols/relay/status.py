@@ -65,7 +65,7 @@ class RelayNumbers(NamedTuple):
     """Forgotten origins of other sites: their number, and when."""
     forwarded: Mapping[str, Mapping[bytes, int]]
     cursors: Sequence[Mapping[bytes, int]]
-    """Digests: what was sent to each relay of another site."""
+    """Digests: the numbers sent to each relay of another site."""
     buffer: RelayBuffer
 
 

@@ -163,7 +163,7 @@ class Trim(Struct, frozen=True, array_like=True, tag=20):
 
 
 class Gap(Struct, frozen=True, array_like=True, tag=21):
-    """Messages at or below these numbers will not come. ``start``: they were never meant to."""
+    """Messages at or below these numbers will not come. ``start``: the other site was never to get them."""
 
     serial: Seqno
     site: Name

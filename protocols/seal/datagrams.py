@@ -153,7 +153,8 @@ class Datagrams:
         data = item.data
         if data[:3] == _BEGINS and len(data) >= OVERHEAD:
             known = self.senders.known.get(data[8:24])
-            # Suite and id of a key are these bytes of a DATA packet. Of others the first byte is larger, so it finds nothing.
+            # Suite and id of a key are these bytes of a DATA packet. The first byte of other packets is larger, so they
+            # match none.
             cipher = None if known is None else known.ciphers.get(data[3:8])
             if known is not None and cipher is not None:
                 return self._from_known(item, known, cipher)

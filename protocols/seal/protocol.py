@@ -165,7 +165,7 @@ class SEAL(Protocol):
         self._look.cancel()
         self._reload.cancel()
 
-    # --- what is due
+    # --- due work
 
     def _wake(self, at: float) -> None:
         if self._look.deadline is None or at < self._look.deadline:

@@ -53,7 +53,7 @@ _REQUESTS: Final = (*_JOINS, GmsType.MERGE_REQ)
 _ANSWERS: Final = (GmsType.JOIN_RSP, GmsType.MERGE_RSP, GmsType.INSTALL_MERGE_VIEW)
 _OTHERS: Final = ("Krb5Token",)
 _NOT_BUILT: Final = ("client_principal_name", "client_password", "service_principal_name")
-"""Attributes of tokens that are not built. The error is about auth_class, and names what is."""
+"""Attributes of tokens that are not built. The error is about auth_class, and names accepted ones."""
 _TOKENS: Final[tuple[type[Token], ...]] = (FixedMembershipToken, RegexMembership, X509Token)
 _KINDS: Final[Mapping[str, tuple[tuple[str, ...], Callable[..., Token]]]] = {
     kind.__name__: (kind.attributes, kind) for kind in _TOKENS

@@ -78,7 +78,7 @@ def read_secret_key(path: str, store_password: str, key_password: str, alias: st
     """Return the bytes of the secret key ``alias``.
 
     Raises:
-        KeystoreError: the file, the password or the key is not what it should be.
+        KeystoreError: the file, the password or the key is wrong.
     """
     data = _read(path)
     try:

@@ -9,7 +9,7 @@ A member with another key, or with none, cannot read anything, and nothing it se
 its requests are dropped and counted. Headers are in clear, and messages without payload are not authenticated.
 
 Source:  JGroups SYM_ENCRYPT.java; WIRE.md 12.
-Differs: the first bytes of a keystore tell what it is, whatever keystore_type says; the key may be given as text
+Differs: the first bytes of a keystore tell its kind, and keystore_type does not matter; the key may be given as text
          (secret_key), for a member without a keystore.
 Limits:  those of encrypt.py.
 """
@@ -78,7 +78,7 @@ class SYM_ENCRYPT(Encrypt):
             """Read the key.
 
             Raises:
-                ConfigError: the keystore, its password or the key is not what it should be.
+                ConfigError: the keystore, its password or the key is wrong.
             """
             return self._given() if self.secret_key else self._stored()
 

@@ -8,7 +8,7 @@ token. A listener that has seen one on the network can show it again: only an en
 stops that.
 
 Source:  JGroups X509Token.java; WIRE.md 10.
-Differs: the keystore is PKCS12, whatever keystore_type says; so it has one password. A value is compared without regard to
+Differs: the keystore is PKCS12 for every keystore_type, so it has one password. A value is compared without regard to
          case, as in JGroups.
 """
 

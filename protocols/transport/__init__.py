@@ -1,4 +1,4 @@
-"""Transports: UDP, TCP, SHARED_LOOPBACK, and what they have in common.
+"""Transports: UDP, TCP, SHARED_LOOPBACK, and their common parts.
 
 May import: stack and what is below.
 Imported by: protocols.failure (connections).

@@ -104,7 +104,7 @@ class _Pending:
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class TP(Protocol):
-    """Base of transports. A subclass opens sockets, sends packets, and hands in what it hears. The methods at the
+    """Base of transports. A subclass opens sockets, sends packets, and hands in received ones. The methods at the
     end of the class say how."""
 
     protocol_id = TP_ID
@@ -141,7 +141,7 @@ class TP(Protocol):
         self._view: View | None = None
         self.joined = False
         self._table: dict[Address, IpAddress] = {}
-        self._expires: dict[Address, float] = {}  # who is not in the view
+        self._expires: dict[Address, float] = {}  # of a member outside the view
         self._sources: Sources | None = None
         self._hearsay: Hearsay | None = None
         if self.config.source_check:

@@ -525,7 +525,7 @@ class Connections:
             self._throw_out(oldest, f"{self.incomplete} bytes of incomplete frames")
 
     def _throw_out(self, connection: Connection, problem: str) -> None:
-        """Closes the connection of a peer at once, because the peer does what it should not."""
+        """Close the connection of a misbehaving peer at once."""
         self._protocol.trace("thrown out", peer=str(connection.peer), problem=problem)
         used = self._take_out(connection)
         self._drop(connection, abort=True)

@@ -7,8 +7,8 @@ Anybody may connect. A member must stay reachable all the same, and its process 
     member      the handshake names a member; no more than one for each is used
 
 Silent ones and strangers have limits, in all and for each host, so the rest of max_connections is for members. Everybody is
-let in: the silent one that came first is closed for it, or the stranger that was not heard for longest. Of several
-hosts it is one of that with the most. So a host that fills its share closes its own connections only.
+let in: the silent one that came first is closed for it, or the stranger that was not heard for longest. If there are
+several hosts, it is one of the host with the most. So a host that fills its share closes its own connections only.
 
 Limits: one host with many addresses counts as many hosts. Then only the limits for all hold.
 """
@@ -23,7 +23,7 @@ from typing import TypeVar
 
 SHARE_OF_SILENT = 16
 SHARE_OF_STRANGERS = 8
-"""One protocol lets strangers have this part of the files that the process may have open, whatever the limits say."""
+"""One protocol lets strangers have this part of the files that the process may have open, even with higher limits."""
 
 
 class FromHost(Interface):
@@ -61,7 +61,7 @@ class CrowdLimits:
 def goes(waiting: Sequence[C], host: str, most: int, per_host: int) -> C | None:
     """Return which of ``waiting`` goes before one more from ``host`` is let in. None: there is room.
 
-    ``waiting`` is in order: what comes first, goes first.
+    ``waiting`` is in order: the first one goes first.
     """
     same = [one for one in waiting if one.host == host]
     if same and len(same) >= per_host:

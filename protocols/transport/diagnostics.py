@@ -9,7 +9,7 @@ TransportPlace: a part of TP. It is off unless ``diag.enabled``.
     request without the passcode    refused if there is one
     change of a setting             refused if there is no passcode
 
-Who is refused hears nothing. The refusal is counted by cause (``turned_away["PROBE.bad_passcode"]``).
+A refused request gets no answer. The refusal is counted by cause (``turned_away["PROBE.bad_passcode"]``).
 
 Its sockets do not pass the door of the stack (SEAL, TLS): a probe that speaks JGroups' protocol could not open it.
 
@@ -325,7 +325,7 @@ class Diagnostics:
         return None
 
     def _admitted(self, data: bytes, source: Endpoint) -> probe.ProbeRequest:
-        """Returns what is asked by somebody who may ask."""
+        """Return the words of a request that is allowed."""
         settings = self._settings
         if not settings.allow_remote and not is_loopback(source[0]):
             raise _Refused("remote")

@@ -23,7 +23,7 @@ Pair = tuple[Address, Address]
 
 
 class Namesakes:
-    """Which pairs of the present view have been told."""
+    """The pairs of the present view that were logged."""
 
     def __init__(self) -> None:
         self._told: dict[Pair, None] = {}

@@ -1,6 +1,6 @@
 """Sources: where the members of the view are, and whether a packet in a member's name comes from such a place.
 
-A table without a stack; the transport asks it for each packet and counts what is refused.
+A table without a stack; the transport asks it for each packet and counts refusals.
 
     a member's place          the address that it told before it was in the view, and the network end from which it told
                               that (behind address translation it is another one)
@@ -59,7 +59,7 @@ class Sources:
             self._set(member, physical)
 
     def forget(self, member: Address) -> None:
-        """The transport forgets where ``member`` is, who is not in the view."""
+        """Forget the place of ``member``, which is not in the view, because the transport does."""
         self._told_from.pop(member, None)
 
     def view_installed(

@@ -68,7 +68,7 @@ class TCP(TP):
 
     @classmethod
     def packet_max(cls, config: Any) -> int | None:
-        """What this side can queue, and the other side accepts if it has the same settings."""
+        """The largest packet that this side can queue and that the other side accepts with the same settings."""
         return int(min(config.max_length, config.max_send_queue))
 
     Config: TypeAlias = TcpConfig
@@ -315,7 +315,7 @@ has_settings(TCP, TcpConfig)
 
 
 def _end_of(connection: Connection) -> End | None:
-    """Where the other side listens: what it said, on the host from which the connection came."""
+    """Return where the other side listens: the port that it sent, on the host from which the connection came."""
     peer = connection.peer
     if peer is None or peer.host is None:
         return None

@@ -66,7 +66,7 @@ class TlsAttributes(ConfigBase):
     ignored: ClassVar[frozenset[str]] = frozenset({"tls.provider", "tls.sni_matchers"})
 
     def tls_settings(self) -> TlsSettings:
-        """The files, and what is asked of others."""
+        """Return the files, and the demands on others."""
         return TlsSettings(
             certificate=self.tls_certificate,
             key=self.tls_key,
@@ -83,7 +83,7 @@ class TlsAttributes(ConfigBase):
 
     @property
     def sealed(self) -> str:
-        """How traffic is encrypted, for reports. Empty: it is not."""
+        """Return the encryption of traffic, for reports. Empty: it is not."""
         if not self.tls_enabled:
             return ""
         return "TLS" if self.tls_client_auth == "NEED" else "TLS, anybody may connect"

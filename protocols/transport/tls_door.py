@@ -242,7 +242,7 @@ class TlsDoor(Door):
             self._give_up(handle, talk, str(refused))
 
     def _hint(self, talk: _Talk) -> None:
-        """Says once what keeps Java members from FD_SOCK2: theirs has no TLS, whatever their transport has."""
+        """Log once why Java members do not reach FD_SOCK2: theirs has no TLS, even if their transport has it."""
         if self._hinted or not isinstance(talk.opening, Accepted):
             return
         protocol = self._way.stack.ports.get(talk.opening.listener)
@@ -341,7 +341,7 @@ class TlsDoor(Door):
             self._go_on(out, problem)
 
     def _found(self, found: CredentialsFound) -> str:
-        """Uses what was found. Returns what is wrong with it."""
+        """Use the found credentials, and return their fault, if any."""
         credentials = found.credentials
         if credentials is not None:
             name = self._plain_name(self._way.stack.name)
@@ -402,7 +402,7 @@ class TlsDoor(Door):
         }
 
     def check(self) -> None:
-        """Asserts what must hold."""
+        """Assert the invariants."""
         assert self._due.keys() <= self._talks.keys()
         assert all((t.opening is not None) == (h in self._due) for h, t in self._talks.items())
         assert sum(1 for handle in self._due if handle < 0) <= self._max_handshakes

@@ -1,4 +1,4 @@
-"""What members of mperf send, and how fast one of them takes what it gets.
+"""The load of mperf's members, and the rate at which one of them reads.
 
 A payload begins with ``HEAD``: the number of its sender and a sequence number.
 """
@@ -23,7 +23,7 @@ small ones, so the queues are full of both."""
 
 
 class Payloads:
-    """Makes ``count`` payloads of ``size`` bytes at once: what is to be measured is the stack."""
+    """Makes ``count`` payloads of ``size`` bytes at once, because only the stack is to be measured."""
 
     def __init__(self, size: int, count: int) -> None:
         self._size, self.count = size, count

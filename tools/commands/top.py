@@ -105,7 +105,7 @@ def _print(rows: list[TopRow]) -> None:
 
 
 def table_of(rows: Iterable[TopRow]) -> Table | Text:
-    """Return what is shown for these rows."""
+    """Return the text for these rows."""
     rows = list(rows)
     if not rows:
         return Text(NOBODY)

@@ -1,4 +1,4 @@
-"""``jgroups-py validate``: checks a stack file and prints what it means."""
+"""``jgroups-py validate``: checks a stack file and prints its meaning."""
 
 from __future__ import annotations
 
@@ -89,9 +89,9 @@ def validate(
     language: str | None,
     json_out: str | None,
 ) -> int:
-    """Check stack files and print what they mean.
+    """Check stack files and print their meaning.
 
-    It prints protocols, attributes, what is ignored, the ports, which traffic is in clear, and how soon a lost member is
+    It prints protocols, attributes, ignored ones, ports, traffic in clear, and the time in which a lost member is
     noticed.
 
     Exit 1: detection takes longer than --goal, a --require does not hold, or messages would leave this machine in clear

@@ -42,7 +42,7 @@ class Requirement:
     strict: bool
 
     def broken_by(self, item: dict[str, Any]) -> str:
-        """Return in a sentence why the report ``item`` of a stack does not hold it, or an empty text."""
+        """Return a sentence why a stack does not meet the requirement ``item``, or an empty text."""
         times = item[WHATS[self.what]]
         if times is None:
             return f"{item['stack']}: {self.text} does not hold: {LACKING[self.what]}"

@@ -22,7 +22,7 @@ from jgroups_py.testing.sim import LinkSettings, Member, World
 
 KINDS: Final = ("crash", "vanish", "pause")
 CASES: Final[Mapping[str, str]] = {"crash": "crash", "vanish": "silent", "pause": "silent"}
-"""Which of the computed cases a fault is."""
+"""The computed case of a fault."""
 MEMBERS_MAX: Final = 6
 SETTLED: Final = 1.0
 """Seconds for which a group stands at least before a fault."""

@@ -18,7 +18,7 @@ from jgroups_py.tools.options import JsonCommand, Time, examples, json_option
 from jgroups_py.tools.outputs import OutFile, write
 
 SHOWN_MAX = 20
-"""Lines of what has grown, and of problems."""
+"""Return lines about growth, and about problems."""
 
 LOW, HIGH = 0.7, 1.3
 """The least that the picture's axis shows; it is widened for curves that leave it."""

@@ -5,8 +5,8 @@
     relay     a site of three whose second site is named but never there, traffic at a fixed rate
 
 The parent starts the members and samples their resident size. Idle is a member that has joined and has
-handled some traffic. What it may grow by is twice the sum of its limits (jgroups_py.channel.limits), which each
-member computes from its own running stack.
+handled some traffic. It may grow by twice the sum of its limits (jgroups_py.channel.limits), which each member computes
+from its own running stack.
 """
 
 from __future__ import annotations
@@ -256,7 +256,7 @@ class _Member(Child):
             raise self.ended() from None
 
     def row(self) -> dict[str, Any]:
-        """What ``memory --json`` prints of a member."""
+        """The part of ``memory --json`` about a member."""
         total = sum(limit["bytes"] for limit in self.limits)
         allowed = self.idle + FACTOR * total
         return {

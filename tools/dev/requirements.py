@@ -52,7 +52,7 @@ def requirements(json_out: str | None, only_open: bool) -> None:
 
 
 def summary(table: dict[str, list[str]]) -> str:
-    """How many are shown, of each letter and in all."""
+    """The number of shown requirements, of each letter and in all."""
     letters: dict[str, list[bool]] = {}
     for number, tests in table.items():
         letters.setdefault(number[0], []).append(bool(tests))

@@ -5,7 +5,8 @@
     ...          first a Head, then a Record for each entry in the order of keys, then an End
     footer       | offset of the End's frame u64 | JGBUCEND |
 
-A payload is msgpack. CRC-32 finds a damaged record, the order of keys one that is twice or missing its place, the digest in End everything else.
+A payload is msgpack. CRC-32 finds a damaged record, the order of keys finds a doubled or misplaced one, and the digest
+in End finds all other faults.
 """
 
 from __future__ import annotations

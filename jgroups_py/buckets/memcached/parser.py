@@ -62,7 +62,7 @@ class CommandParser:
         self._pending: tuple[Put, bool] | None = None
         """A storage command whose data is not there yet, and whether it wants no reply."""
         self._length = 0
-        """Of the data of ``_pending``."""
+        """Bytes of the data of ``_pending`` that are still to come."""
         self._skip = 0
         """Bytes of data that are not wanted."""
         self._ended = False

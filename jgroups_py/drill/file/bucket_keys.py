@@ -65,6 +65,7 @@ SETTINGS: Final[dict[str, Callable[[str], Any]]] = {
     "indices": names,
     "newer": names,
 }
-"""Of the instance (``buckets.InstanceSettings``); ``index_copies`` is their number. ``moves`` and ``repair`` are of its administrator. ``versions``:
-with yes, a member that is started again has the other version of the application. ``managers``, ``indices``: the members that have a bucket manager
-(all), and a copy of the index (the first ones). ``newer``: those that begin with the new version, and with no buckets."""
+"""Settings of the instance (``buckets.InstanceSettings``); ``index_copies`` is their number. ``moves`` and ``repair``
+are of its administrator. ``versions``: with yes, a member that is started again has the other version of the
+application. ``managers``, ``indices``: the members that have a bucket manager (all), and a copy of the index (the first
+ones). ``newer``: those that begin with the new version, and with no buckets."""

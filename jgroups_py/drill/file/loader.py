@@ -569,7 +569,7 @@ class _DrillReader(YamlReader):
         return Selector(site, what, self._place(node), what in components)
 
     def _components(self, fault: str) -> tuple[str, ...]:
-        """Of the workload, for this action."""
+        """The keys of the workload for this action."""
         if fault in COMPONENT_FAULTS:
             return self._workload.components
         return (FALLEN,) if fault == "restart" and self._workload.components else ()

@@ -141,7 +141,7 @@ class DrillEvent:
     """Of ``fail_site``: ``vanish`` or ``crash``."""
     place: FilePlace
     during: str = ""
-    """Of bucket stores: the event waits for a ``move`` or for one of an ``upgrade``, and comes in its middle."""
+    """With bucket stores: the event waits for a ``move`` or for one of an ``upgrade``, and comes in its middle."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +190,7 @@ class Drill:
     primary_only: bool = False
     """``relay: primary only``: messages of other sites are not meant to be relayed."""
     settings: tuple[tuple[str, Any], ...] = ()
-    """Of the workload, by name."""
+    """The settings of the workload, by name."""
 
     def site(self, name: str) -> DrillSite:
         return next(site for site in self.sites if site.name == name)

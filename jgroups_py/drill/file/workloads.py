@@ -53,9 +53,9 @@ class Workload:
     """The most members, and the reason in words."""
     why: str = ""
     components: tuple[str, ...] = ()
-    """Selectors that name a member by what it has."""
+    """Selectors that name a member by its components."""
     during: tuple[str, ...] = ()
-    """What an event can come in the middle of."""
+    """Actions in whose middle an event can come."""
 
 
 _NO_PRIMARY: Final = tuple(fault for fault in FAULTS if fault != "promote")

@@ -1,7 +1,7 @@
 """The verdict on a drill of a bucket store, from the answers to clients, and from each member's reads at the end.
 
-A request adds to an entry, and its client is told the place and what is before it (run/bucket_user.py). As in drills of live and backup
-(live_judge), of which an entry is a log:
+A request adds to an entry, and its client gets the place and the entry before it (run/bucket_user.py). As in drills of
+live and backup (live_judge), of which an entry is a log:
 
     lost, undone, half, duplicated    modifications that were answered and are missing at the end; stand elsewhere; are there though they certainly
                                       were not carried out, or nobody asked for them; are there twice. At any member that reads
@@ -95,7 +95,7 @@ class BucketVerdict(OperationsVerdict):
     alone: int | None = None
     reads: list[Read] = field(default_factory=list)
     interruptions: list[Interruption] = field(default_factory=list)
-    """Of each fault that may interrupt."""
+    """The figures of each fault that may interrupt."""
 
     @property
     def requests(self) -> list[tuple[int, float, float]]:
@@ -198,7 +198,7 @@ class _Seen:
         return self.operations[record.origin, record.seqno]
 
 
-# --- what is wrong
+# --- violations
 
 
 def _findings(seen: _Seen) -> list[LiveFinding]:

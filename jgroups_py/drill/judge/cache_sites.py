@@ -32,7 +32,7 @@ class Unrelayed(NamedTuple):
     writes: int
     last: Version
     age: float
-    """Of the oldest, since it began, when the site failed."""
+    """The age of the oldest write, since it began, when the site failed."""
 
 
 class _Named(NamedTuple):

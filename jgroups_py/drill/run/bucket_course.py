@@ -178,7 +178,7 @@ class BucketCourse(TrioCourse[M]):
         left = self.plan.end - self.now - BEFORE_END
         return max(0.0, min(self._patient(MOVE_SECONDS), left))
 
-    # --- what is logged
+    # --- log records
 
     def _about(self, member: M) -> dict[str, str]:
         role = self._hit_as.pop((member.site, member.name), None)

@@ -230,7 +230,8 @@ class BucketUser(User[BucketWorkload, SentRequest]):
         return bucket not in self._ordered and bucket != self._upgrading
 
     def standing(self) -> dict[str, Any]:
-        """Who has what, as far as this member knows: ``pairs`` of master and slave, and members with ``managers`` and ``indices`` in the order of the view."""
+        """Return the components of all members, as far as this member knows: ``pairs`` of master and slave, and members
+        with ``managers`` and ``indices`` in the order of the view."""
         state, node = self._node.state, self._node
         copies = index_copies(node.router.port, node.machine.settings)
         return {

@@ -1,4 +1,4 @@
-"""The application of a map drill: it puts, removes and reads at a rate, and logs what it sees of others' changes.
+"""The application of a map drill: it puts, removes and reads at a rate, and logs others' changes that it sees.
 
 A value names its writer and number: ``["NYC", "A#1", 17, padding]``. Puts return at once, so a request never waits.
 Others' values are read when they arrive, and all keys every ``LOOK_SECONDS``, in case an event was missed.

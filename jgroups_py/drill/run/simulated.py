@@ -43,7 +43,7 @@ TCP_PORT, BRIDGE_PORT = 7800, 8000  # FD_SOCK2 listens 100 above each
 
 
 class BrokenInvariant(DrillError):
-    """An invariant failed after a step: a bug in the stack, whatever the verdict."""
+    """An invariant failed after a step: a bug in the stack, with any verdict."""
 
 
 def run_simulated(plan: DrillPlan, progress: Progress, *, check: bool = True) -> RunLog:
@@ -358,7 +358,7 @@ class Simulation(Course[Member]):
         self._later(load.start + phase, self._load, load, load.start + phase)
 
     def _load(self, load: Load, due: float) -> None:
-        """Send what is due since ``due``, the time of the next message."""
+        """Send the messages that are due since ``due``, the time of the next message."""
         if due >= load.stop:
             return
         member = self.world.member(load.member, load.site)

@@ -16,7 +16,8 @@ from pathlib import Path
 class Violation:
     """A check that does not hold.
 
-    ``check``: its name. ``detail``: what was seen, by whom. ``at``: virtual seconds since the run began.
+    ``check``: its name. ``detail``: the observation, and the member that made it. ``at``: virtual seconds since the run
+        began.
     ``replay``: the command that shows it again.
     """
 

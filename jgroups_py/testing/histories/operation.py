@@ -94,5 +94,5 @@ class Model(ABC, Generic[State]):
         return None
 
     def text(self, what: Any, result: Any) -> str:
-        """For the time line."""
+        """Return the text for the time line."""
         return f"{what} -> {result}"

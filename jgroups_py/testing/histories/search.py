@@ -5,9 +5,9 @@ and the state, so that another path to the same pair is not tried. An attempt al
 value that is gone and that no open one writes (``Model.wants``, ``gives``). An operation that may come next, has the
 right result and changes nothing is taken at once: if there is an order, there is one in which it comes now.
 
-Source:  Wing, Gong: Testing and Verifying Concurrent Objects (1993), the search. Lowe: Testing for
-         Linearizability (2016), the memory of what was tried. Horn, Kroening: Faster Linearizability
-         Checking via P-compositionality (2015), parts by themselves (check.py).
+Source:  Wing, Gong: Testing and Verifying Concurrent Objects (1993), the search. Lowe: Testing for Linearizability
+         (2016), the memory of tried steps. Horn, Kroening: Faster Linearizability Checking via P-compositionality
+         (2015), parts by themselves (check.py).
 Differs: an operation may be a read of a copy (``Operation.copy``), so what must come first is a
          partial order and not only that of intervals.
 """

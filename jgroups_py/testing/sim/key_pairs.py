@@ -50,7 +50,7 @@ def _prime(drawn: random.Random) -> int:
 
 
 def _is_prime(n: int, drawn: random.Random) -> bool:
-    """Whether n is prime, by Miller and Rabin."""
+    """Return whether n is prime, by Miller and Rabin."""
     shift = ((n - 1) & -(n - 1)).bit_length() - 1
     odd = (n - 1) >> shift
     for _ in range(_ROUNDS):

@@ -91,7 +91,7 @@ class CoordinatorRound:
                 yield member, member in fetching
 
     def fetched(self, member: Address) -> bool:
-        """``member`` has delivered up to the goals. Returns whether it was waited for."""
+        """``member`` has delivered up to the goals. Returns whether the round waited for it."""
         if self.fetching is None or member not in self.fetching:
             return False
         del self.fetching[member]

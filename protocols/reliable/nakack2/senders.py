@@ -31,7 +31,7 @@ class Sender:
         self.goal = 0
         """Frozen or held: deliver up to here."""
         self.holder: Address | None = None
-        """Frozen or held: the member that has what is missing up to the goal."""
+        """Frozen or held: the member that has the missing messages up to the goal."""
 
     @property
     def forgotten(self) -> int:

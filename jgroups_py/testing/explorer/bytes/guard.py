@@ -32,7 +32,7 @@ PEAK_STEP: Final = 20_000
 """KB by which one input raises the process' highest resident size before it is read again with its memory
 watched."""
 HEADROOM: Final = 1_500_000_000
-"""Bytes of address space that a process may take beyond what it began with; then MemoryError."""
+"""Bytes of address space that a process may take beyond its size at the start; then MemoryError."""
 
 HANG: Final = "hang"
 MEMORY: Final = "memory"

@@ -62,7 +62,7 @@ _HOSTILE: Final = ("udp", "tcp")
 _COUNTED: Final = 8
 """For one packet in so many the counter of its drop is checked."""
 _SEED: Final = 1
-"""Of the world: always the same, so that packets of an earlier episode mean something in a later one."""
+"""The seed of the world: always the same, so that packets of an earlier episode have a meaning in a later one."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -206,7 +206,7 @@ def _read(kind: str) -> Callable[[Reader], object]:
 
 
 def _frame_of(r: Reader) -> None:
-    """The map of a stream: lengths and what is between them."""
+    """The map of a stream: lengths and the bytes between them."""
     while r.left:
         r.take(max(0, min(r.i32(), r.left)))
 

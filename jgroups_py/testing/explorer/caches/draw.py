@@ -32,7 +32,7 @@ from jgroups_py.testing.explorer.stacks.schedule import Link
 NAMES: Final = "ABCDEFGH"
 PATHS: Final = ("/a", "/a/x", "/b", "/b/y", "/c")
 OPERATIONS: Final = 70
-"""Of one history, about."""
+"""The operations of one history, about."""
 CALM: Final = 0.35
 """The part of the seeds without faults."""
 

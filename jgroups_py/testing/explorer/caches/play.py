@@ -20,7 +20,7 @@ from jgroups_py.testing.histories.nodes import Nodes
 from jgroups_py.testing.histories.operation import Operation
 
 STEPS_MAX: Final = 3_000_000
-"""Of the check of one history."""
+"""The limit of the check of one history."""
 
 
 def play_caches(schedule: CacheSchedule) -> RunOutcome:
@@ -43,7 +43,7 @@ def play_history(schedule: CacheSchedule) -> tuple[RunOutcome, list[Operation]]:
                 virtual_trio.run(stage.run, schedule.seed, clock)
                 history = _history(stage)
                 problems += _judge(stage, history, clock.current_time())
-            except Exception as error:  # a bug, whatever it is: that is what is looked for
+            except Exception as error:  # any error is a bug, and a finding
                 problems.append(violation_of(error, clock.current_time()))
     finally:
         logging.disable(off)

@@ -606,7 +606,7 @@ class CacheStage:
             self._network.healed()
 
     async def _restart(self, name: str) -> None:
-        """Start a member that does not run. One that is leaving is waited for."""
+        """Start a member that does not run. It waits for a leaving one."""
         former = self._members.get(name)
         if former is not None:
             if not former.gone and not former.closing.is_set():

@@ -154,7 +154,7 @@ def play(schedule: MapSchedule) -> RunOutcome:
 
 
 def _play_step(world: MapWorld, step: Step) -> bool:
-    """Whether it could be taken."""
+    """Return whether the step could be taken."""
     what, number, other, value = step
     if what == "run":
         world.run(value / 1000)

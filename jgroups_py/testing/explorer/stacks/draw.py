@@ -235,7 +235,7 @@ MOMENTS: Final[dict[str, tuple[str, ...]]] = {
 }
 """The events that some of the faults wait for."""
 SIZES: Final[dict[str, tuple[int, ...]]] = {"flow": (0, 500, 5000, 20_000)}
-"""Of messages, where they are not 0, 50 and 1000 bytes."""
+"""Sizes of messages, where they are not 0, 50 and 1000 bytes."""
 LEAST_FAULTS: Final = 5
 """Where few members are alive, steps find no member."""
 
