@@ -212,7 +212,7 @@ class RehearsalStage:
     # --- the administrator
 
     def rows(self) -> list[BucketRow]:
-        """As the index has decided."""
+        """Return the places that the index has decided."""
         best: list[BucketRow] = []
         version = -1
         for machine in self.world.machines.values():
