@@ -52,8 +52,8 @@ class DriverLimits:
     linger: float = 1.0
     """The longest time in which a closed connection may send its last bytes."""
     directory_linger: float = 5.0
-    """The longest time after that for which a driver that ends waits until directories have its last requests: what they have of a
-    member that has left would send others there."""
+    """The longest time after that for which a driver that ends waits until directories have its last requests: stale
+    entries of a departed member would lead others there."""
     watch: float = 0.0003
     """The longest time in which a caller looks for its answer in its own step (answer_watch.py), while other tasks wait. 0: never."""
     tick: float = 0.25
@@ -122,7 +122,9 @@ class Driver:
     def wake(self) -> None:
         """Ask for a turn soon. Any number of calls before the turn make one turn."""
         self._woken = True
-        if self._parked is not None and not self._in_turn:  # else: looked at when that ends
+        if (
+            self._parked is not None and not self._in_turn
+        ):  # otherwise it is looked at when that ends
             task, self._parked = self._parked, None
             trio.lowlevel.reschedule(task)
 
@@ -165,7 +167,7 @@ class Driver:
         return not self._in_turn and self._nursery is not None and self._failure is None
 
     def send_at_once(self, send: Callable[[Batch], None], batch: Batch) -> None:
-        """Give ``send``, which is the stack's, a message and run a turn, as ``at_once``. ``run`` raises what it raises."""
+        """Give ``send``, which is the stack's, a message and run a turn, as ``at_once``. ``run`` raises its error."""
         now = self.clock()
         machine = self.machine
         try:
@@ -220,7 +222,7 @@ class Driver:
                 if outgoing:
                     self.execute(outgoing)
                 if not self._inputs:
-                    break  # nothing has happened that could cause more
+                    break  # no input could cause more
                 inputs, self._inputs = self._inputs, []
                 machine.handle(inputs, self.clock())
             else:
@@ -260,7 +262,7 @@ class Driver:
         """Return when no written bytes wait in this process any more."""
 
     def neighbours(self, groups: Sequence[Endpoint]) -> list[str]:
-        """Return in words what is known of others on this machine, for a member that is alone in ``groups``."""
+        """Describe the others on this machine, as far as they are known, for a member that is alone in ``groups``."""
         return []
 
     def happened(self, item: In) -> None:
@@ -314,7 +316,7 @@ class Driver:
             self._timer_scope = None
             now = self.clock()
             if not self._notice(now):
-                machine.woke(now, self._due, now)  # how late we are in good times, too
+                machine.woke(now, self._due, now)  # lateness in good times, too
             self._fired = now
             machine.advance(now)
             self._due = now + limits.tick

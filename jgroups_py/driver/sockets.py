@@ -50,7 +50,8 @@ from jgroups_py.stack.ports import (
 log = logging.getLogger("jgroups_py.driver")
 
 ASKED_IN_VAIN = 8
-"""After so many drains in a row of one datagram each, a socket is asked for a second one only every so many drains."""
+"""After this many drains in a row of one datagram each, a socket is asked for a second one only every so many
+drains."""
 
 
 class UdpSocket:
@@ -107,7 +108,7 @@ class SocketDriver(Driver):
         self._watch = AnswerWatch(self.limits.watch, self._take_watched)
         self.datagrams_in = 0
         self.reads_in_vain = 0
-        """How often a socket was asked for another datagram and had none."""
+        """How often a socket was asked for another datagram but had none."""
         self.datagrams_out = 0
         self.datagrams_dropped = 0
         """Datagrams that the kernel did not take while ``datagram_queue_max`` bytes waited already."""
@@ -244,8 +245,8 @@ class SocketDriver(Driver):
             stream.close(abort)
 
     async def _resolve(self, out: Resolve) -> None:
-        """Looks up in a thread: a name server that does not answer may take half a minute. Nobody waits for
-        the thread when the driver ends."""
+        """Look up in a thread: a name server that does not answer may take half a minute. The end of the driver does
+        not wait for the thread."""
         look_up = partial(addresses_of, self._resolver, out)
         found = await trio.to_thread.run_sync(
             look_up, abandon_on_cancel=True, limiter=self._lookups
@@ -302,7 +303,7 @@ class SocketDriver(Driver):
                 if several:
                     await trio.lowlevel.checkpoint()
                 elif alone > ASKED_IN_VAIN and alone % ASKED_IN_VAIN:
-                    alone += 1  # the loop tells if there is more
+                    alone += 1  # the loop reports further datagrams
                     break
                 several = True
 
@@ -353,7 +354,7 @@ class SocketDriver(Driver):
         return passed
 
     def hold(self, due: float, item: In) -> None:
-        """Hands ``item`` in at ``due``. Items of one time keep their order."""
+        """Hand ``item`` in at ``due``. Items of one time keep their order."""
         if len(self._held) >= self.limits.held_max and isinstance(item, Datagram):
             self.held_dropped += 1
             return
@@ -386,7 +387,7 @@ class SocketDriver(Driver):
     # --- connections
 
     def accepted(self, sock: socket.socket, peer: Endpoint) -> Handle | None:
-        """Takes an accepted connection over. None: it was closed, ``connections_max`` are open."""
+        """Take an accepted connection over. None: it was closed, because ``connections_max`` are open."""
         if len(self.streams) + len(self.closing) >= self.limits.connections_max:
             self.connections_refused += 1
             sock.close()
@@ -402,11 +403,11 @@ class SocketDriver(Driver):
         self._watch.heard = stream
 
     def lingers(self, stream: TcpConnection) -> None:
-        """The protocol has closed ``stream``, whose last bytes are still under way."""
+        """Note that the protocol has closed ``stream``, whose last bytes are still under way."""
         self.closing[stream.handle] = stream
 
     def overflowed(self, stream: TcpConnection) -> None:
-        """``stream`` is reset, too many of its bytes are unsent."""
+        """Reset ``stream``, because too many of its bytes are unsent."""
         self.streams_reset += 1
 
     def ended(self, stream: TcpConnection) -> None:
@@ -446,7 +447,7 @@ class SocketDriver(Driver):
 
 class SocketTransport:
     """The transport of ``open_channel`` unless another one is given. ``resolver`` looks up the names in
-    ``initial_hosts``, in a thread; default: the system's. ``directory`` answers what FILE_PING and its like ask, in
+    ``initial_hosts``, in a thread; default: the system's. ``directory`` answers requests of FILE_PING and its like, in
     a thread; default: the folder, server or database that their attributes name."""
 
     def __init__(

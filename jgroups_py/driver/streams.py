@@ -1,6 +1,6 @@
 """TCP for the driver: listeners, and connections with the bytes that their peers have not taken yet.
 
-The driver keeps the tables of connections. A connection tells it what happens (``StreamDriver``).
+The driver keeps the tables of connections. A connection reports its events to it (``StreamDriver``).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _PIECES = 64  # buffers given to one sendmsg
 _SMALL_READ = (
     65_536  # bytes asked for until they are filled: a larger buffer is mapped anew each time
 )
-_ASK_AGAIN = 0.01  # seconds between looks at what nobody tells us of: fault filters, lingering
+_ASK_AGAIN = 0.01  # seconds between looks at states without events: fault filters, lingering
 _OUT_OF_HANDLES = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
 
 
@@ -58,22 +58,22 @@ class StreamDriver(Interface):
         """Tasks of connections run here."""
 
     def take(self, inputs: Sequence[In]) -> None:
-        """Hands inputs in, and runs a turn."""
+        """Hand inputs in, and run a turn."""
 
     def happened(self, item: In) -> None:
-        """Hands an input in with the next turn."""
+        """Hand an input in with the next turn."""
 
     def hold(self, due: float, item: In) -> None:
-        """Hands an input in at ``due``."""
+        """Hand an input in at ``due``."""
 
     def wake(self) -> None:
-        """Asks for a turn."""
+        """Ask for a turn."""
 
     def heard(self, stream: TcpConnection) -> None:
         """Bytes have come on ``stream``."""
 
     def accepted(self, sock: socket.socket, peer: Endpoint) -> Handle | None:
-        """Takes an accepted connection over. None: the driver has closed it, there are too many."""
+        """Takes an accepted connection over. None: the driver has closed it, because there are too many."""
 
     def lingers(self, stream: TcpConnection) -> None:
         """The protocol has closed the connection, and its last bytes are still under way."""
@@ -208,7 +208,7 @@ class TcpConnection:
                 await trio.lowlevel.wait_writable(sock)
                 code = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
             if code == 0 and sock.getsockname() == sock.getpeername():
-                # Nobody listens, and the kernel happened to pick that very port for us.
+                # No process listens, and the kernel happened to pick that very port for us.
                 code = errno.ECONNREFUSED
         except OSError as error:
             code = error.errno or errno.EINVAL
@@ -292,7 +292,7 @@ class TcpConnection:
     # --- writing
 
     def write(self, data: bytes) -> None:
-        """Sends now what the kernel takes and keeps the rest."""
+        """Send now what the kernel takes, and keep the rest."""
         if not data or self._gone or self._closing:
             return
         driver, rest = self.driver, data
@@ -380,7 +380,7 @@ class TcpConnection:
     # --- closing
 
     def close(self, abort: bool) -> None:
-        """The protocol is done with the connection, and hears no more of it."""
+        """Close the connection for the protocol, which hears no more of it."""
         if self._gone:
             return
         self._closing = True

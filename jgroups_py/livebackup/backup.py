@@ -98,7 +98,7 @@ class BackupSide:
         self.space = space
         self.applier = Applier(counters, last)
         self.copies = Copies() if readable else None
-        """The states for readers. None: nobody may read."""
+        """The states for readers. None: readers are not allowed."""
         self._crew = Crew()
         nursery.start_soon(self._crew.stay)
         self._on_confirmed, self._on_diverged = on_confirmed, on_diverged

@@ -172,7 +172,8 @@ def _public(kind: type[Stateful], name: str) -> Callable[..., Any] | None:
 
 
 def is_awaited(result: Any) -> bool:
-    """Whether what a method returned is to be awaited. Most results are plain, and the general question takes longer than most methods."""
+    """Return whether a method's result is to be awaited. Most results are plain, and the general question takes longer
+    than most methods."""
     kind = type(result)
     return kind is CoroutineType or (kind not in _PLAIN and inspect.isawaitable(result))
 

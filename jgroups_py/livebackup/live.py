@@ -96,7 +96,7 @@ class LiveSide:
     async def run(self, name: str, operation: Operation, arguments: tuple[Any, ...]) -> Any:
         """Run an operation; return its value when it is confirmed. A caller that is cancelled does not end the operation.
 
-        Raises what the operation raises, after the confirmation, and OutcomeUnknown.
+        Raises the operation's own error, after the confirmation, and OutcomeUnknown.
         """
         given = plain(list(arguments))
         await self._turn()

@@ -1,7 +1,8 @@
 """ObjectLock: the right to change an object of the live node.
 
-Operations that have changed something go first, because others wait for them. An operation without changes holds up
-nobody, so it may wait while the backups are behind (``pace.py``). No operation waits for that with a changed object.
+Operations that have changed something go first, because others wait for them. An operation without changes does not
+hold up others, so it may wait while the backups are behind (``pace.py``). No operation waits for that with a changed
+object.
 """
 
 from __future__ import annotations

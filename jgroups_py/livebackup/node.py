@@ -61,7 +61,7 @@ _log = logging.getLogger("jgroups_py.livebackup")
 P = ParamSpec("P")
 V = TypeVar("V")
 LOG_INTERVAL: Final = 60.0
-"""Seconds between two log lines about the same thing, for lines that others can cause."""
+"""Seconds between two log lines about the same subject, for lines that others can cause."""
 
 
 class LiveBackupNode:
@@ -143,7 +143,7 @@ class LiveBackupNode:
     @property
     def marked(self) -> tuple[str, ...]:
         """Return, on a backup, objects that are being resynchronised after put-aside operations. Meanwhile this node
-        confirms nothing."""
+        confirms no operations."""
         return self._following.marked if self._following is not None else ()
 
     async def run(self, operation: Operation, *arguments: Any) -> Any:
@@ -156,7 +156,7 @@ class LiveBackupNode:
             OutcomeUnknown: this node ceased to be live. The operation may have been done or not.
             BadOperation: it was not given to ``open_livebackup``. It did not run.
             TypeError: an argument is not plain data. The operation did not run.
-            Whatever the operation raises, when that is confirmed. Its changes up to there stay.
+            The operation's own error, when that is confirmed. Its changes up to there stay.
         """
         name = self._catalogue.names.get(operation)
         if name is None:
@@ -170,7 +170,7 @@ class LiveBackupNode:
     ) -> V:
         """On a backup: call ``function(cut, ...)``, which reads copies of objects with ``cut.get(Kind, name)``. Return its value.
 
-        It sees exactly the operations that this backup has confirmed, so nothing half done or reversible. With
+        It sees exactly the operations that this backup has confirmed, so none that is half done or reversible. With
         ``confirm="all"`` these are all answered operations, and some that are about to be answered.
 
         Raises:
@@ -366,7 +366,7 @@ class LiveBackupNode:
         self._follow(sender, lead)
 
     def _gives_way(self, live: Address, sender: Address, lead: Lead) -> bool:
-        """Does a live node in this node's term give way to the sender of ``lead``?"""
+        """Return whether a live node in this node's term gives way to the sender of ``lead``."""
         assert self._view is not None
         return prevails(self._view.members, sender, lead.term, live, self.term)
 

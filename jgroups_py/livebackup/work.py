@@ -58,7 +58,7 @@ class Work:
         """Remove the object, as a change like others. Return whether it existed and is gone.
 
         The name may be used again for a new object, even in this operation. ``unless``: a method without arguments that
-        only reads; if it returns a true value, the object stays. Nobody changes the object between that call and the
+        only reads; if it returns a true value, the object stays. The object does not change between that call and the
         removal. Raises that method's errors.
         """
         arguments = (unless,) if unless else ()

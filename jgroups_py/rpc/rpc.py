@@ -5,11 +5,11 @@ group as it was when the request arrived (``Rpc.view``), and is done before the 
 are started in that order and run side by side. Replies do not wait in the stream: they go to their callers as the
 stack hands them up.
 
-A request that nothing stands before, and for which that task waits, needs no task (arrived.py): it is served when the
-stack has handed it up, and its reply leaves in the same turn.
+A request without items before it, for which that task waits, needs no task (arrived.py): it is served when the stack
+has handed it up, and its reply leaves in the same turn.
 
 All calls and replies of one turn of the loop leave together (outbox.py), so many callers cost little more than one. A
-caller that calls again and again with no other beside it has nobody to leave with, and its call leaves at once.
+caller that calls again and again without others beside it has no calls to join, so its call leaves at once.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ class Rpc:
         self._error: Exception | None = None
         self._nursery: trio.Nursery
         self._context: Context
-        """What methods find in context variables: that of the task that opened the RPC, whoever runs them."""
+        """The context variables of methods: those of the task that opened the RPC, in any task."""
 
     # --- reading properties
 
@@ -292,8 +292,8 @@ class Rpc:
             raise self._error
 
     def _send_now(self, send: Callable[[], None]) -> None:
-        """Run ``send``. What it sends leaves at once when calls come one after the other, and else with what others send in
-        this turn."""
+        """Run ``send``. Its message leaves at once when calls come one after the other, otherwise with others' messages
+        of this turn."""
         if self._one_by_one and not self._waiting:
             self._channel.driver.at_once(send)
         else:
@@ -651,7 +651,7 @@ class Rpc:
                 beyond=self._limits.reply_buffer_max,
             )
         except JGroupsError:
-            return True  # the channel has ended: there is nobody to answer
+            return True  # the channel has ended: no caller can be answered
 
     async def _wait_warned(self, lot: trio.lowlevel.ParkingLot, why: str) -> None:
         with trio.move_on_after(self._limits.warn_after) as scope:
@@ -720,11 +720,12 @@ class Rpc:
             machine.trace(machine.now, machine.name, "RPC", what, details)
 
     def reading(self) -> tuple[object, int]:
-        """Return how far the application has read of views and messages. Calls are served whether it reads or not."""
+        """Return a value that changes when the application reads views and messages. Calls are served whether it reads
+        or not."""
         return self._items.position, self._items.waiting
 
     def unread(self) -> list[BatchItem]:
-        """Remove and return what the application has not read. The channel hands it out."""
+        """Remove and return unread items. The channel hands it out."""
         return self._items.clear()
 
 
