@@ -2,7 +2,7 @@
 
 A record is its length u32, a CRC-32 of its offset and bytes u32, its kind u8, and its bytes; it lies in one piece, and a record of kind SKIP fills the end of the ring. Offsets
 only grow; the place in the ring is the offset modulo its size. A record counts when the control file has its end, which
-is written after its bytes. A process that is killed in the middle leaves nothing.
+is written after its bytes. A process that is killed in the middle leaves no half record.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class InboxFile:
             yield begin, kind, data
 
     def intact(self, begin: int, end: int) -> int:
-        """How far there are records from ``begin`` on."""
+        """Return how far there are records from ``begin`` on."""
         behind = begin
         for behind, _, _ in self.records(begin, end):  # noqa: B007 - the last one counts
             pass
@@ -124,8 +124,8 @@ class InboxFiles:
         return file
 
     def cut_damaged(self, control: Control) -> None:
-        """Ends each inbox that nobody writes before its first damaged record. A loss of power may keep what the control file says, and not the record;
-        nothing behind it could ever be merged."""
+        """End each inbox without a writer before its first damaged record. A loss of power may keep the control file's
+        offset, but not the record; no record behind it could ever be merged."""
         for slot in control.waiting():
             file = self._opened(slot)
             try:

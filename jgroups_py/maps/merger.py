@@ -1,7 +1,7 @@
 """Merger: moves the records of all processes' inboxes into the file, in one transaction after the other.
 
 One process at a time merges: the one that has the lock on the file ``merger``. A transaction includes the merged offset
-of each inbox. A killed merger therefore leaves nothing half done, and another one goes on from there.
+of each inbox. A killed merger therefore leaves no half transaction, and another one goes on from there.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class Merger:
         self._handle = handle
         self._mine = False
         self.lock = threading.Lock()
-        """Held while anything is merged."""
+        """Held while records are merged."""
         self._inboxes = InboxFiles(shared.folder, shared.control.inbox_bytes)
         self._synced = self._bury_at = time.monotonic()
         self._first = 0
@@ -137,7 +137,8 @@ class Merger:
         ends: dict[int, int] = {}
         with shared.store.merging(shared.rule) as merging:
             records = size = 0
-            # The inbox that filled the last transaction comes last in this one, so a fast writer holds up nobody.
+            # The inbox that filled the last transaction comes last in this one, so a fast writer does not hold up
+            # others.
             for slot in sorted(slots, key=lambda slot: (slot - self._first) % SLOTS):
                 file = self._inboxes.of(slot)
                 for end, kind, data in file.records(control.merged(slot), control.written(slot)):
@@ -155,7 +156,8 @@ class Merger:
                 if records >= RECORDS_MAX or size >= BYTES_MAX:
                     break
         if control.durable() > shared.store.durable:
-            # Somebody has asked for more since this process opened the file. Space in an inbox is free only when what was there is on the disk.
+            # Somebody has asked for more since this process opened the file. Space in an inbox is free only when its
+            # records are on the disk.
             shared.store.sync()
         for slot, end in ends.items():
             control.set_merged(slot, end)

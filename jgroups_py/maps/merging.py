@@ -143,7 +143,7 @@ class Merging:
             self._vector[origin] = max(self._vector.get(origin, 0), number)
 
     def forget(self, key: bytes, tombstone: MapEntry) -> None:
-        """Forget a tombstone. Nothing happens if the key was written or removed again meanwhile."""
+        """Forget a tombstone. It is ignored if the key was written or removed again meanwhile."""
         entry = self.entry(key)
         if entry is None or entry != tombstone:
             return
@@ -254,7 +254,7 @@ class Merging:
                     self._uses.drop(key)
                 else:
                     self._uses.set(key, entry.stamp.time)
-        with txn.cursor(db=changes) as cursor:  # after all that goes
+        with txn.cursor(db=changes) as cursor:  # after all evictions
             cursor.putmulti(index)
         self._now.clear()
         self._was.clear()

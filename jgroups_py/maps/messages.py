@@ -76,8 +76,8 @@ class Refused(msgspec.Struct, frozen=True, tag="r", array_like=True, forbid_unkn
 
 
 class MapSurvey(msgspec.Struct, frozen=True, tag="s", array_like=True, forbid_unknown_fields=True):
-    """Of the changes of ``origin`` above ``after`` and up to ``to`` the sender has seen all, and only ``numbers`` are in its map still. The others
-    were replaced or removed."""
+    """The sender has seen all changes of ``origin`` above ``after`` and up to ``to``, and only ``numbers`` are still in
+    its map. The others were replaced or removed."""
 
     origin: Number
     after: Number

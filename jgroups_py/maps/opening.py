@@ -29,13 +29,13 @@ WINDOW_MAX: Final = 1 << 40
 
 @dataclass(frozen=True, kw_only=True)
 class Replication:
-    """How a map replicates. Seconds and bytes."""
+    """Settings of a map's replication. Seconds and bytes."""
 
     peers: frozenset[int] = frozenset()
     """Identifiers of all hosts. A removal is forgotten when all of them have it; without this field, at
     ``tombstone_age``."""
     flush_interval: float = 0.01
-    """How long changes are collected before they are sent."""
+    """The time for which changes are collected before they are sent."""
     max_bandwidth: float = 0.0
     """Bytes a second to all peers together; 0: no limit."""
     window: int = 1024 * 1024
@@ -44,14 +44,16 @@ class Replication:
     """The least seconds for which a removal is kept, even if all ``peers`` have it. A follower of changes that stops
     for longer misses removals."""
     tombstone_age: float = 7 * 86_400.0
-    """Seconds after which a removal is forgotten in any case. A host that was away longer is told what is gone when it comes back."""
+    """Seconds after which a removal is forgotten in any case. A host that was away longer learns the removed keys when
+    it comes back."""
     max_skew: float = 10.0
     """Seconds that a clock may be ahead before there is an alarm."""
     max_ahead: float = 3600.0
     """Seconds that a change of another host may be ahead of this host's clock. One that is further ahead waits until it is not, and so do all later ones
     of its host; both hosts say so in their logs."""
     origins_max: int = 4096
-    """How many files of hosts changes are taken of: hosts, and for each host the files that it has had. The same at all hosts."""
+    """The most files of hosts whose changes are taken: hosts, and for each host its former files. The same at all
+    hosts."""
     watch: Callable[[MapEvent], None] | None = None
     """Called in the trio loop with ``Told``, ``Arrived`` and ``Sent``. It must not wait. Its exceptions are logged
     (counter ``watch_failures``), and replication goes on."""

@@ -17,7 +17,7 @@ Only the table knows entries; a link holds one number for each origin, and nothi
 Source:  seed 004, K1-K18. Version vectors: Parker and others (1983); the exchange: Petersen and others, Bayou (1997).
 Differs: Chronicle Map compares time stamps of bootstraps; here changes are numbered, so a host's missing changes are
     known exactly.
-Bounds:  what a peer may say is in admission.py.
+Bounds: admission.py decides which changes of peers are taken.
 Limits:  ``window`` bytes on the way to a peer, ``peers_max`` links, MESSAGE_MAX bytes of a message, CHUNK bytes of entries in one.
 """
 
@@ -64,7 +64,7 @@ OTHER_CODECS: Final = "other codecs"
 REFUSALS: Final = {"given twice": "same identifier", OTHER_CODECS: OTHER_CODECS}
 """What a reason for a refusal has in it, and what it is told as: errors, where others are warnings."""
 RESTS_MAX: Final = 9
-"""While nothing changes, a Have is sent only each tenth ``have_interval``."""
+"""Without changes a Have is sent only each tenth ``have_interval``."""
 
 
 class ReplicaTable(SurveyedTable, Protocol):
@@ -101,16 +101,16 @@ class _Link:
     told: Contents | None = None
     """What was here at our last Have to the peer."""
     rests: int = 0
-    """Intervals without a Have, because nothing had changed."""
+    """Intervals without a Have, for lack of changes."""
     owes: dict[int, int] = field(default_factory=dict)
     """Origins to be acknowledged, each with its last acknowledged number."""
     ack_due: float = 0.0
     applied: int = 0
     """Entries of the next message that the table has already."""
     ahead: dict[int, int] = field(default_factory=dict)
-    """Of origins whose changes from here have to wait, the time of the first one."""
+    """The time of the first waiting change of each origin whose changes from here have to wait."""
     warned: set[str] = field(default_factory=set)
-    """What was told of this peer, once for each link."""
+    """The log lines about this peer, once for each link."""
 
 
 @dataclass(slots=True)
@@ -152,7 +152,7 @@ class Replica:
         self._shared_due = now
         self._shared_told: Contents | None = None
         self._shared_rests = 0
-        """Intervals without a shared Have, because nothing had changed."""
+        """Intervals without a shared Have, for lack of changes."""
         self._skewed: set[int] = set()
         self._turns = TakingTurns()
         self._surveys = MapSurveys(settings, table)
@@ -406,7 +406,7 @@ class Replica:
                 self._lacks(origin)
 
     def _taken_of(self, peer: _Link, pairs: list[tuple[int, int]]) -> Vector:
-        """What is kept of what a peer has. It tells, once, when there is more."""
+        """Take a peer's numbers, as far as they are kept. It logs once when there is more."""
         vector = self._admission.vector(pairs)
         if len(vector) < len(pairs):
             refused = next((r for origin, _ in pairs if (r := self._admission.refusal(origin))), "")
@@ -415,7 +415,7 @@ class Replica:
         return vector
 
     def _refuse(self, refusal: str, peer: _Link | None) -> None:
-        """Nothing is taken of an origin. ``refusal``: the name of a counter."""
+        """Note that changes of an origin are not taken. ``refusal``: the name of a counter."""
         self.counters[refusal] += 1
         if peer is not None and refusal in peer.warned:
             return
@@ -486,7 +486,7 @@ class Replica:
         self._apply(changes, peer)
 
     def _apply(self, changes: OriginChanges, peer: _Link | None = None) -> bool:
-        """``peer``: who has sent them to us. Whether anything was taken."""
+        """``peer``: the host that has sent them. Return whether any change was taken."""
         origin, to = changes.origin, changes.to
         entries = self._admission.read(changes)
         if refusal := self._admission.take(origin, entries):
@@ -541,7 +541,7 @@ class Replica:
             )
 
     def _compare_with_clock(self, peer: _Link, clock: int) -> None:
-        """Tells when a peer, whose clock says ``clock``, makes changes wait that were sent from here."""
+        """Log that a peer, whose clock has ``clock``, makes changes from here wait."""
         assert peer.hello is not None
         if not self._admission.is_ahead_of(clock, self._newest):
             peer.warned.discard("ahead")
@@ -610,7 +610,7 @@ class Replica:
             peer.hello.node,
             f"{gone} changes that {_shown(peer.hello)} has replaced or removed while it was away, and forgotten, are dropped here",
         )
-        for other in self._links.values():  # who may have got them from here meanwhile
+        for other in self._links.values():  # these may have got them from here meanwhile
             if other is not peer and other.heard:
                 self._begin_survey(other)
 
@@ -742,7 +742,7 @@ class Replica:
                 self._send_to(best, Want(origin, have))
 
     def _next_best(self, origin: int, have: int) -> _Link | None:
-        """Who has more of an origin, and no change of it that has to wait still."""
+        """Return the peers that have more of an origin, and no change of it that still has to wait."""
         for peer in self._links.values():
             time = peer.ahead.get(origin, 0)
             if time and not self._admission.is_ahead(time):
@@ -777,7 +777,7 @@ class Replica:
         return False
 
     def _send_shared_have(self) -> None:
-        """Send a shared Have, seldom if nothing has changed."""
+        """Send a shared Have, seldom without changes."""
         links = tuple(p.number for p in self._links.values() if p.shared and p.hello is not None)
         contents = self._table.contents()
         if not links or (contents == self._shared_told and self._shared_rests < RESTS_MAX):

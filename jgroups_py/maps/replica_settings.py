@@ -36,11 +36,11 @@ class ReplicaSettings:
     window: int = 1024 * 1024
     """Bytes on the way to one peer that it has not acknowledged."""
     have_interval: float = 0.5
-    """How often a Have is sent, if something has changed."""
+    """Seconds between two Haves while there are changes."""
     ack_delay: float = 0.0
     """The least seconds between two acknowledgements to a peer."""
     repair_wait: float = 1.0
-    """How long to wait for an origin's own changes before another peer that has them is asked."""
+    """The wait for an origin's own changes before another peer that has them is asked."""
     tombstone_age: float = 7 * 86_400.0
     """After this time a tombstone is forgotten, even if hosts lack it."""
     tombstone_min_age: float = 0.0
@@ -54,7 +54,7 @@ class ReplicaSettings:
     """Seconds that a change of another host may be ahead of this host's clock. One that is further ahead waits until it is not, and so do later ones of
     its origin."""
     identifier_max: int = IDENTIFIER_MAX
-    """Nothing is taken of hosts with larger identifiers."""
+    """Changes of hosts with larger identifiers are not taken."""
     origins_max: int = 4096
     """Origins of which changes are taken: hosts, and for each host the lives of its file."""
     peers_max: int = 126

@@ -192,12 +192,12 @@ class SharedFile:
             self.on_change(key, entry)
 
     def close(self) -> None:
-        """Close the map. Puts are merged first, if nobody else merges."""
+        """Close the map. Puts are merged first, if no other process merges."""
         with self._lock:
             if self.closing.is_set():
                 return
             self.closing.set()
-            self._overlay.begin_anew()  # whoever reads looks, and finds it closed
+            self._overlay.begin_anew()  # readers look, and find it closed
         self._thread.join(END_TIMEOUT + 5)  # a child that does not end is killed before
         with self._lock:
             self._abandon()
@@ -231,7 +231,7 @@ class SharedFile:
                 self._abandon()
                 try:
                     self._open()
-                except Exception as error:  # nobody could catch it here: calls say it
+                except Exception as error:  # nobody could catch it here: calls report it
                     self._why_closed = f"cannot be used in this forked process: {error}"
                     self.closing.set()
             return

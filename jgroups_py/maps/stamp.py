@@ -55,7 +55,7 @@ class HybridClock:
         return self._wall() * TICKS_PER_S // 1_000_000_000
 
     def next(self) -> int:
-        """Return a time above all that this clock has given or, if hybrid, observed."""
+        """Return a time above all times that this clock has given or, if hybrid, observed."""
         time = max(self._wall() // 1000, (self._last >> 8) + 1) << 8 | self._slot
         self._last = time
         return time

@@ -50,7 +50,7 @@ MAX_BYTES: Final = 16 * 1024**3
 READERS_MAX: Final = 1024
 """Read transactions of all processes. Those of killed processes are freed by the next one that opens the map."""
 LOCK_BYTES: Final = 64 * READERS_MAX + 128
-"""What LMDB makes of the file with its table of readers."""
+"""The bytes that LMDB needs for its table of readers."""
 TAIL_MAX: Final = 64 * 1024
 """Bytes that may lack at the end of a file: pages that a transaction took and gave back are not written."""
 
@@ -209,7 +209,7 @@ class MapStore:
             reads = self._read is not None
             self.suspend()
             before = self._env.info()["map_size"]
-            self._env.set_mapsize(0)  # what was written last
+            self._env.set_mapsize(0)  # the last written state
             now = self._env.info()["map_size"]
             if now < before:
                 self._env.set_mapsize(before)
@@ -347,7 +347,7 @@ class MapStore:
 
 
 def _reserve(file: Path, size: int) -> None:
-    """LMDB maps the file, and may use so much of it. OSError: the disk has no place for it."""
+    """LMDB maps the file, and may use this much of it. OSError: the disk has no place for it."""
     handle = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         reserve(handle, size)

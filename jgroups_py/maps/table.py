@@ -181,7 +181,8 @@ class MemoryTable:
         self._lacking = True
 
     def drop(self, dots: Iterable[tuple[int, int]]) -> None:
-        """Drop changes (origin, number) that somebody has seen, and whose entries are gone there. An entry goes with its last change."""
+        """Drop changes (origin, number) that a peer has seen, and whose entries are gone there. An entry goes with its
+        last change."""
         for origin, number in dots:
             key = self._index.get(origin, ([], {}))[1].get(number)
             if key is None:
