@@ -262,7 +262,7 @@ class Channel:
 
         Raises:
             ChannelClosed, Expelled: nothing was sent.
-            LocalProtocolError: an unknown flag; nothing was sent.
+            LocalProtocolError: an unknown flag, or a payload that no packet takes in a stack without FRAG2; nothing was sent.
             TypeError: ``to`` is no member's address, or the payload is not bytes; nothing was sent.
         """
         outbox = self._outbox

@@ -71,6 +71,8 @@ class Outbox:
         self.blocked: dict[Address | None, dict[str, FlowBlocked]] = {}
         self.error: Exception | None = None
         self.numbers = Numbers()
+        self.size_max: int | None = None
+        """The most bytes of one message of an application; None: any size. A larger one would never leave (stack/sizes.py)."""
         self.buffered = 0
         """The bytes that wait."""
         self.sent = 0
@@ -90,6 +92,8 @@ class Outbox:
         if type(payload) is not bytes:
             payload = as_bytes(payload)
         size = len(payload)
+        if self.size_max is not None:
+            self._check_size(size)
         if (self.blocked and to in self.blocked) or (
             self.buffered and self.buffered + size > self._limits.send_buffer_max
         ):
@@ -195,6 +199,8 @@ class Outbox:
         plain: Sequence[bytes] = todo  # type: ignore[assignment]
         if set(map(type, todo)) - {bytes}:
             plain = [as_bytes(payload) for payload in todo]
+        if self.size_max is not None:
+            self._check_size(max(map(len, plain), default=0))
         limits, start = self._limits, 0
         while start < len(plain):
             if not self.has_room(to, 0):
@@ -204,6 +210,14 @@ class Outbox:
             self.buffered += size
             start += len(part)
             await self.let_others_run()
+
+    def _check_size(self, size: int) -> None:
+        """Raise LocalProtocolError for a message that no packet takes."""
+        if self.size_max is not None and size > self.size_max:
+            raise LocalProtocolError(
+                f"a message of {size} bytes is larger than a packet of this stack takes (at most {self.size_max} bytes): put "
+                "FRAG2 into the stack, which cuts large messages"
+            )
 
     async def let_others_run(self) -> None:
         self.turn_messages = self.turn_bytes = 0

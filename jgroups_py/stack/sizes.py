@@ -16,6 +16,15 @@ HEADERS: Final = 500
 """Bytes of a packet that are left for headers, names and what encryption adds."""
 
 
+def message_max(protocols: Sequence[Any]) -> int | None:
+    """Return the most bytes of one message in a stack of these protocols. None: large messages are cut, or no packet has a
+    limit."""
+    if any(p.piece_max(p.config) is not None for p in protocols):
+        return None
+    packets = [most for p in protocols if (most := p.packet_max(p.config)) is not None]
+    return min(packets) - HEADERS if packets else None
+
+
 def oversized(stack: StackConfig, built: Sequence[tuple[type[Any], Any]]) -> Iterator[ConfigError]:
     """Yield an error for each protocol whose pieces are too large. ``built`` is ``config.build(stack)``."""
     for transport, settings in built:

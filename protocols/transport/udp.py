@@ -165,7 +165,8 @@ class UDP(TP):
         if len(packet) > MAX_DATAGRAM:
             self.dropped_too_large += 1
             self.log.error(
-                "a packet of %d bytes is too large for a datagram: lower frag_size", len(packet)
+                "a packet of %d bytes is too large for a datagram: put FRAG2 into the stack, or lower its frag_size",
+                len(packet),
             )
             return
         self.packets_sent += 1

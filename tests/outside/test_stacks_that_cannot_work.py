@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -11,7 +12,7 @@ import pytest
 import trio
 from commands import Ran, run_here
 
-from jgroups_py import MemoryNetwork, open_channel
+from jgroups_py import LocalProtocolError, MemoryNetwork, Message, open_channel
 from jgroups_py.errors import ConfigError
 
 WHOLE = """<config>
@@ -179,6 +180,53 @@ def test_datagrams_without_fragmentation_are_warned_of(
     file.write_text(text)
     done = validate(file)
     assert ("does not fit into a packet never arrives" in done.out) is warned, done.out
+
+
+@pytest.mark.parametrize(
+    ("text", "most"),
+    [
+        (WHOLE, None),
+        (without("FRAG2"), 65_007),
+        (
+            without("FRAG2").replace(
+                "<UDP/>\n    <PING/>", '<TCP max_length="100000"/>\n    <TCPPING/>'
+            ),
+            99_500,
+        ),
+    ],
+)
+async def test_a_message_that_no_packet_takes_is_refused_where_it_is_sent(
+    tmp_path: Path, text: str, most: int | None, autojump_clock: object
+) -> None:
+    """It never arrived, was asked for again and again, and the messages after it waited for it."""
+    file = tmp_path / "stack.xml"
+    file.write_text(text.replace("/>", ' insecure="true"/>', 1))
+    network = MemoryNetwork()
+    async with (
+        open_channel(file, cluster="sizes", name="A", transport=network) as one,
+        open_channel(file, cluster="sizes", name="B", transport=network) as two,
+    ):
+        fits = bytes(most or 70_000)
+        if most is not None:
+            for send in (
+                one.send,
+                as_async(one.send_nowait),
+                lambda large: one.send_many([b"", large]),
+            ):
+                with pytest.raises(LocalProtocolError, match=f"at most {most} bytes.*FRAG2"):
+                    await send(fits + b"x")
+        await one.send(fits)
+        async for item in two if "<UDP" in text else one:  # TCPPING knows nobody
+            if isinstance(item, Message):
+                assert item.payload == fits
+                break
+
+
+def as_async(function: Callable[[bytes], None]) -> Callable[[bytes], Awaitable[None]]:
+    async def call(payload: bytes) -> None:
+        function(payload)
+
+    return call
 
 
 def test_a_variable_is_given_by_option_and_by_default(tmp_path: Path) -> None:
