@@ -60,10 +60,11 @@ def check_text(what: str, value: object) -> None:
         raise TypeError(f"{what} is a str, got {_of_kind(value)}")
 
 
-def check_path(what: str, value: object) -> None:
-    """None, a text or a path."""
-    if not (value is None or isinstance(value, str | Path)):
-        raise TypeError(f"{what} is a str or a Path, got {_of_kind(value)}")
+def check_paths(**values: object) -> None:
+    """Check that each value is None, a text or a path. Its keyword names it in errors."""
+    for what, value in values.items():
+        if not (value is None or isinstance(value, str | Path)):
+            raise TypeError(f"{what} is a str or a Path, got {_of_kind(value)}")
 
 
 def check_function(what: str, value: object, kind: str) -> None:

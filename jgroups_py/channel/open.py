@@ -19,7 +19,7 @@ from jgroups_py.channel.flight import FlightRecorder, flight_file_of
 from jgroups_py.channel.given import (
     check_function,
     check_names,
-    check_path,
+    check_paths,
     check_text,
     check_texts,
 )
@@ -126,8 +126,7 @@ async def open_channel(
     check_function("state", state, "an async generator function")
     check_function("trace", trace, "a function")
     check_function("turned_away", turned_away, "a function")
-    check_path("health_file", health_file)
-    check_path("flight_file", flight_file)
+    check_paths(health_file=health_file, flight_file=flight_file)
     config, host = configure(stack, bind_addr, attributes, properties, transport=transport)
     protocols = [cls(settings) for cls, settings in build(config)]
     chance = random.Random(seed)
