@@ -122,6 +122,11 @@ def test_one_connection_serves_many_requests_and_a_missing_key_is_invented() -> 
             b"413",
             "body_too_large",
         ),
+        (
+            b"PUT /entries/a HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999\r\n\r\n",
+            b"413",
+            "body_too_large",
+        ),
     ],
 )  # fmt: skip
 def test_what_is_no_request_is_answered_counted_and_stores_nothing(

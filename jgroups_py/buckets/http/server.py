@@ -93,10 +93,17 @@ class HttpServer:
         return connection.our_state is h11.DONE and connection.their_state is h11.DONE
 
     def _check(self, head: h11.Request) -> None:
-        """Check the length of a head: h11 bounds only incomplete ones."""
+        """Check the length of a head, because h11 bounds only incomplete ones, and the length of the body that it announces."""
         size = len(head.target) + sum(len(name) + len(value) for name, value in head.headers)
         if size > self._limits.head_max:
             raise h11.RemoteProtocolError("the head is too long", error_status_hint=431)
+        for name, value in head.headers:
+            if name == b"content-length" and int(value) > self._limits.body_max:
+                raise self._body_too_long()
+
+    def _body_too_long(self) -> h11.RemoteProtocolError:
+        text = f"the body is too long, at most {self._limits.body_max} bytes are taken"
+        return h11.RemoteProtocolError(text, error_status_hint=413)
 
     async def _next(self, guest: Guest, connection: h11.Connection) -> object:
         """Return the next event. Read while there is none."""
@@ -117,7 +124,7 @@ class HttpServer:
             if isinstance(event, h11.Data):
                 body += event.data
                 if len(body) > self._limits.body_max:
-                    raise h11.RemoteProtocolError("the body is too long", error_status_hint=413)
+                    raise self._body_too_long()
             elif isinstance(event, h11.EndOfMessage):
                 return bytes(body)
             else:
