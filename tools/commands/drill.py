@@ -272,6 +272,11 @@ def _many(
     return 2 if broken else 1 if failed else 0
 
 
+def _number(found: Sequence[Any] | int | None) -> int:
+    """How many there are of what a run has found: listed, or only counted. None: nobody could look."""
+    return found or 0 if isinstance(found, int | None) else len(found)
+
+
 def _tell_many(
     people: TextIO,
     file: str,
@@ -299,7 +304,7 @@ def _tell_many(
             middle = known[len(known) // 2]
             people.write(f"{what}: median {middle:.3f} s, longest {known[-1]:.3f} s\n")
     people.writelines(
-        f"{name}: {sum(len(r[name]) for r in runs)}\n"
+        f"{name}: {sum(_number(r[name]) for r in runs)}\n"
         for name in workloads.counts()
         if all(name in r for r in runs)
     )

@@ -18,8 +18,9 @@ from jgroups_py.buckets.node import BucketNode
 from jgroups_py.buckets.opening import open_buckets
 from jgroups_py.drill.file.bucket_keys import BucketWorkload
 from jgroups_py.drill.file.bucket_settings import attributes, instance, parts, placement
-from jgroups_py.drill.run.bucket_user import BucketUser, plugin
+from jgroups_py.drill.run.bucket_user import LAST_LOOK_SECONDS, BucketUser, plugin
 from jgroups_py.drill.run.member import DrillMember, main
+from jgroups_py.drill.run.patience import patient
 
 WATCH_SECONDS: Final = 0.05
 
@@ -69,7 +70,7 @@ class BucketDrillMember(DrillMember):
         match command["do"]:
             case "census":
                 if user is not None:
-                    await user.census(command["keys"])
+                    await user.census(command["keys"], patient(LAST_LOOK_SECONDS))
                 self.tell("looked")
             case "standing" if user is not None:
                 self.tell("standing", **user.standing())
