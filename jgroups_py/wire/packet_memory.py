@@ -37,8 +37,9 @@ _SENDER_ENDS: Final = 42
 """Version, flags, type, leading, flags of a message, and two UUIDs with a byte before each."""
 _KEY: Final = _SENDER_ENDS + 7
 """And the number of headers, and of the first one protocol, class and type."""
-_LIST_KEYS: Final = {bytes([LIST]): 37, bytes([LIST | MULTICAST]): 21}
-"""Version, flags, and one UUID, or two, with a byte before each; None is one byte. By the flags."""
+_KEYS: Final = {bytes([MULTICAST]): _KEY - 17, bytes([LIST]): 37, bytes([LIST | MULTICAST]): 21}
+"""Of other packets, by their flags: a multicast has one UUID less. A list has version, flags, and one UUID, or two, with a byte
+before each; None is one byte."""
 _LONG_RUN: Final = 4
 """A list is remembered if its first run has at least this many messages. A sender that often begins with another one
 costs more than it saves."""
@@ -65,6 +66,7 @@ class _Shape:
     fixed: tuple[tuple[int, int, bytes], ...]
     numbers: tuple[_Number, ...]
     version: int
+    packet_flags: int
     cluster: str | None
     dest: Address | None
     src: Address
@@ -85,7 +87,7 @@ class _Shape:
             number = int.from_bytes(data[start:stop], "little")
             headers[protocol_id] = header.at(number - value)
         batch = Batch(self.dest, [memoryview(data)[body:]], headers, self.src, self.flags)
-        return Packet(self.version, 0, self.dest, self.src, self.cluster, [batch])
+        return Packet(self.version, self.packet_flags, self.dest, self.src, self.cluster, [batch])
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,14 +155,14 @@ class PacketReader:
 
     def decode(self, data: bytes) -> Packet:
         """RemoteProtocolError for anything wrong."""
-        key = data[: _LIST_KEYS.get(data[2:3], _KEY)]
+        key = data[: _KEYS.get(data[2:3], _KEY)]
         shape = self._shapes.get(key)
         if shape is not None and (packet := shape.read(data)) is not None:
             return packet
         packet = self.general(data)
-        if packet.flags == 0:
+        if not packet.flags & LIST:
             self._remember(key, _shape_of(data, packet))
-        elif packet.flags & LIST and packet.batches and len(packet.batches[0]) >= _LONG_RUN:
+        elif packet.batches and len(packet.batches[0]) >= _LONG_RUN:
             self._remember(key, _list_shape_of(data, packet))
         return packet
 
@@ -225,8 +227,10 @@ def _shape_of(data: bytes, packet: Packet) -> _Shape | None:
     """Return what to remember of the packet. None: its kind is not remembered."""
     batch = packet.batches[0]
     payload = batch.payloads[0]
+    if batch.type != MessageType.BYTES or payload is None:
+        return None
     marks = header_marks(data)
-    if batch.type != MessageType.BYTES or payload is None or len(marks) != len(batch.headers) + 1:
+    if len(marks) != len(batch.headers) + 1:
         return None  # one more: TpHeader; other counts: headers within headers
     numbers = _numbers_of(data, zip(marks, batch.headers.items(), strict=False))
     if numbers is None:
@@ -237,6 +241,7 @@ def _shape_of(data: bytes, packet: Packet) -> _Shape | None:
         _fixed(data, [number[:2] for number in numbers], size),
         numbers,
         packet.version,
+        packet.flags,
         packet.cluster,
         packet.dest,
         packet.src,

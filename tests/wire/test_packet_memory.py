@@ -174,13 +174,14 @@ def test_a_list_of_one_size_is_read_at_once(first: int, at_once: bool, size: int
     assert outcome(reader.decode, bytes(damaged)) == outcome(decode_packet, bytes(damaged))
 
 
-def test_the_second_call_of_a_member_is_read_by_comparing() -> None:
+@pytest.mark.parametrize("dest", [B, None], ids=["one", "all"])
+def test_the_second_call_of_a_member_is_read_by_comparing(dest: UUID | None) -> None:
     reader = PacketReader()
     headers: dict[int, Header] = {
         CALLS: CorrelatorHeader(CorrelatorType.REQ, 700),
         UNICAST: UnicastHeader3(UnicastType.DATA, 900, 3),
     }
-    call = Batch(B, [b"add 1 2"], headers, A)
+    call = Batch(dest, [b"add 1 2"], headers, A)
     reader.decode(encode_packets([call], "demo")[0])
 
     def general(data: bytes) -> Packet:
@@ -194,7 +195,7 @@ def test_the_second_call_of_a_member_is_read_by_comparing() -> None:
     )
     packet = reader.decode(encode_packets([later], "demo")[0])
     assert packet.batches == [later]
-    assert packet.cluster == "demo"
+    assert packet.cluster == "demo" and packet.multicast == (dest is None)
     with pytest.raises(AssertionError, match="general"):
         reader.decode(encode_packets([later], "other")[0])
 
