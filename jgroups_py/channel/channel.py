@@ -42,6 +42,7 @@ from jgroups_py.errors import (
 from jgroups_py.stack.doorkeeper import Doorkeeper, Source
 from jgroups_py.stack.log_limit import LogLimit
 from jgroups_py.stack.raised import loggable
+from jgroups_py.stack.sizes import message_max
 from jgroups_py.stack.stack import StackLog
 from jgroups_py.values.address import UUID, Address, IpAddress
 from jgroups_py.values.batch import Batch, Credit
@@ -635,6 +636,7 @@ class Channel:
 
     async def _join(self, cluster: str, get_state: bool, timeout: float) -> None:
         """Return after the first view, and after the state if it was asked for and another member has one."""
+        self._outbox.size_max = message_max(self._stack.protocols)
         if get_state:
             self._asked.begin(first=True)
         self._step(lambda: self._stack.connect(cluster, with_state=get_state))

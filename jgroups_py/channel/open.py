@@ -37,7 +37,6 @@ from jgroups_py.protocols.relay.config import bridge_stack
 from jgroups_py.stack.exposure import exposed
 from jgroups_py.stack.machine import Machine, Trace
 from jgroups_py.stack.services import build_whole
-from jgroups_py.stack.sizes import message_max
 from jgroups_py.stack.stack import Stack
 from jgroups_py.values.turned_away import TurnedAway
 
@@ -142,7 +141,6 @@ async def open_channel(
         channel._stack = Stack(machine, protocols, channel, name=name, properties=properties)
     except Exception as error:  # a protocol's ``start``
         raise blamed(error, cluster)  # noqa: B904 - it has its cause
-    channel._outbox.size_max = message_max(protocols)
     driver.before_flush.append(channel._before_flush)
     channel.listen(flight.trace(trace), turned_away)
     if tap is not None:
