@@ -1,9 +1,11 @@
 """Our broker beside another one that speaks STOMP: the same clients of stomp.py, by turns, in one run.
 
-    python tests/broker/compare_brokers.py --beside 21613 --messages 200 --rounds 5
+    python tests/broker/compare_brokers.py --artemis --messages 200 --rounds 5
+    python tests/broker/compare_brokers.py --beside 21613
 
 Four senders wait for each receipt, four receivers acknowledge each message with a receipt. Printed for each broker: messages a second (median of the
-rounds), and milliseconds to a receipt. Our two nodes are started here, the other broker is there already. Figures of one run may be compared.
+rounds), and milliseconds to a receipt. Our two nodes are started here. With ``--artemis`` so are a live ActiveMQ Artemis and its
+backup (``artemis_pair.py``); with ``--beside`` the other broker is there already. Figures of one run may be compared.
 """
 
 from __future__ import annotations
@@ -16,9 +18,11 @@ import statistics
 import threading
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+from artemis_pair import artemis_pair
 from kill_brokers import PAIRS, Client, Failed, Node, _live
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -109,6 +113,7 @@ def compare(ports: dict[str, int], messages: int, size: int, rounds: int) -> dic
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--beside", type=int, help="the STOMP port of the other broker")
+    parser.add_argument("--artemis", action="store_true", help="get and start ActiveMQ Artemis")
     parser.add_argument("--messages", type=int, default=200, help="of each pair in one round")
     parser.add_argument("--size", type=int, default=1_000, help="bytes of a body")
     parser.add_argument("--rounds", type=int, default=5)
@@ -120,14 +125,18 @@ def main() -> None:
     logging.getLogger("stomp.py").setLevel(logging.CRITICAL)
     log = ROOT / "build" / "compare-brokers.log"
     log.parent.mkdir(parents=True, exist_ok=True)
+    others = ExitStack()
     nodes = [Node(name, port, log) for name, port in zip("AB", options.ports, strict=True)]
     try:
         Client(options.ports)
         ports = {"examples/broker": _live(nodes).port}
         if options.beside:
             ports["other"] = options.beside
+        if options.artemis:
+            ports["Artemis"] = others.enter_context(artemis_pair(ROOT / "build" / "artemis"))
         print(json.dumps(compare(ports, options.messages, options.size, options.rounds), indent=2))
     finally:
+        others.close()
         for node in nodes:
             node.kill()
 
