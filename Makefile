@@ -193,7 +193,7 @@ bench: $(STAMP)
 
 bench-quick: $(STAMP)
 	$(BIN)/python -m jgroups_py.tools.bench.peers --sizes 1000 --members 2 --senders 0 \
-	  --callers 1,8 --joiners "" --idle 0 --cache-sizes "" --relay-sizes "" --seconds 1 --warm-up 1 --runs 2 --minutes 3.3 \
+	  --callers 1,8 --joiners "" --idle 0 --cache-sizes "" --relay-sizes "" --no-overload --seconds 1 --warm-up 1 --runs 2 --minutes 3.3 \
 	  --leave-out "Java JGroups 5.5.6.Final tuned,NATS,Redis,corosync of 1 node" --json build/bench/peers-quick.json
 
 bench-rates: $(STAMP)
