@@ -90,7 +90,7 @@ async def test_send_waits_while_flow_control_says_so(open_toy: Any, autojump_clo
         assert a.statistics().send_waits == 1
 
 
-async def test_two_who_block_must_both_open(open_toy: Any, autojump_clock: Any) -> None:
+async def test_two_members_that_block_must_both_open(open_toy: Any, autojump_clock: Any) -> None:
     async with open_toy(name="A") as a:
         from_below(a, FlowBlocked("MFC", None, ()), FlowBlocked("RELAY", None, (), "buffer full"))
         from_below(a, FlowOpened("MFC", None))

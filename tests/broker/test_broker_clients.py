@@ -68,7 +68,7 @@ async def test_without_acknowledgements_the_broker_has_at_most_prefetch_on_the_w
         assert await one.bodies(1) == ["later"]
 
 
-async def test_a_topic_reaches_all_who_subscribe_and_is_forgotten_without_them() -> None:
+async def test_a_topic_reaches_all_subscribers_and_is_forgotten_without_them() -> None:
     async with open_brokers() as brokers:
         sender, one, two = [await brokers.client() for _ in range(3)]
         await sender.done("SEND", b"before", destination="/topic/t")

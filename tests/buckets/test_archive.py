@@ -52,7 +52,7 @@ def read(file: Path) -> tuple[list[Record], list[Damage]]:
 
 
 @pytest.mark.seed("A22")
-def test_what_was_written_is_read(tmp_path: Path) -> None:
+def test_an_archive_gives_the_records_that_were_written(tmp_path: Path) -> None:
     records = [*entries(500), Record("schlüssel €", 1, {"": b""})]
     file = write(tmp_path / "a.jgb", records)
     with ArchiveReader(file) as archive:

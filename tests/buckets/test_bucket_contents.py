@@ -101,7 +101,7 @@ class Contents(dict[int, list[EntryChange]]):
     """A dictionary that can be watched."""
 
 
-async def test_what_an_instance_was_made_of_is_not_kept_beside_its_buckets(
+async def test_an_instance_does_not_keep_its_contents_beside_its_buckets(
     autojump_clock: Any,
 ) -> None:
     network = SplitNetwork()
@@ -143,7 +143,7 @@ def write(file: Path, version: int = 73, application: str = "ledger") -> Path:
     return file
 
 
-def test_what_the_application_does_not_read_is_refused(tmp_path: Path) -> None:
+def test_entries_that_the_application_does_not_read_are_refused(tmp_path: Path) -> None:
     for version, application, problem in (
         (90, "ledger", "entry 'a' is in format 90, and ledger reads 73"),
         (73, "fares", "it is of the application 'fares', not 'ledger'"),

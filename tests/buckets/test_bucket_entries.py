@@ -182,7 +182,7 @@ def test_a_slave_and_a_master_without_a_lease_give_no_page() -> None:
     assert said[0].moved
 
 
-def test_what_exports_keep_is_limited() -> None:
+def test_copies_that_exports_keep_are_limited() -> None:
     counts: Counter[str] = Counter()
     pages = Pages(counts)
     for number in range(EXPORTS_MAX + 1):

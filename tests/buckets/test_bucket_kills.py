@@ -10,7 +10,7 @@ from kill_components import arguments, main
 pytestmark = [pytest.mark.sockets, pytest.mark.timeout(280)]
 
 
-async def test_what_clients_were_told_holds_when_processes_are_killed_while_copies_move(
+async def test_answers_hold_when_processes_are_killed_while_copies_move(
     tmp_path: Path,
 ) -> None:
     given = [

@@ -79,7 +79,7 @@ def test_an_index_copy_that_begins_does_not_wait_for_leases_that_are_known_to_be
     assert instance.ask("n1", key_in(4), "+soon", seconds=0.1) == "0"
 
 
-def test_who_finishes_the_update_of_a_lost_copy_waits_for_its_leases_too() -> None:
+def test_an_index_that_finishes_the_update_of_a_lost_copy_waits_for_its_leases_too() -> None:
     """n1 has proposed to replace the master on n4, which is cut off and has a lease, and is killed before that is decided."""
     settings = seed_settings(buckets=1, lease=10.0)
     world = BucketWorld(settings, seed=1)

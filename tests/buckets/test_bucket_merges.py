@@ -65,7 +65,7 @@ def test_an_acknowledgement_that_was_lost_comes_again(unaware: bool) -> None:
     assert found[0][0][1] == b"1" and instance.manager("n3").counts["saves"] == saves
 
 
-def test_what_a_slave_does_not_acknowledge_is_repeated_after_a_time() -> None:
+def test_a_save_without_acknowledgement_is_repeated_after_a_time() -> None:
     instance = instance_of()
     slave = instance.manager("n3")
     take, slave._on_save = slave._on_save, lambda *_: None

@@ -300,7 +300,7 @@ def test_a_slave_takes_no_change_of_an_epoch_that_is_over() -> None:
     assert getattr(slave.save(2, 1, "now"), "sequence", 0) == 1 and slave.text == "now"
 
 
-def test_what_a_move_sends_is_in_the_version_that_the_destination_reads() -> None:
+def test_a_move_sends_entries_in_the_version_that_the_destination_reads() -> None:
     """Also a change that is made while it goes on."""
     bucket = Bucket(3, LedgerProvider(NEW), 10)
     row, there = BucketRow(3, 1, Cep("a", "m/a")), Cep("b", "m/b")

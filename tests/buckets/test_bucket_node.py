@@ -169,7 +169,7 @@ async def test_a_caller_that_is_cancelled_waits_no_more(autojump_clock: Any) -> 
         assert group.nodes["n1"].router.counts["forgotten"] == 1
 
 
-async def test_what_the_classifier_does_not_know_is_told_at_once(autojump_clock: Any) -> None:
+async def test_a_request_that_is_not_sensible_fails_at_once(autojump_clock: Any) -> None:
     async with bucket_group() as group:
         with pytest.raises(NotSensible):
             await group.nodes["n1"].request(Request(b"nonsense", "k"))

@@ -58,7 +58,7 @@ async def test_a_declared_error_reaches_the_caller_and_changes_nothing(autojump_
 
 
 @pytest.mark.seed("A13", "A14")
-async def test_only_a_changed_object_is_saved_and_a_deleted_one_is_gone(
+async def test_a_changed_object_is_saved_an_unchanged_one_is_not_and_a_deleted_one_is_gone(
     autojump_clock: Any,
 ) -> None:
     async with bucket_group(plugin=seats()) as group:

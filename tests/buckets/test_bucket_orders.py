@@ -166,7 +166,7 @@ def test_any_state_leads_back_to_the_beginning() -> None:
             assert (row.master, row.slave) == (goal.rows[bucket].master, goal.rows[bucket].slave)
 
 
-def test_what_is_not_there_is_left_out() -> None:
+def test_orders_leave_out_managers_that_are_not_there() -> None:
     deployment = deployed()
     lost = state_of(deployment, without="n2")
     components = distribute(deployment).components

@@ -11,7 +11,7 @@ from jgroups_py.buckets import Busy, EntryFailed, NotSensible, Request
 
 
 @pytest.mark.seed("A8", "A11")
-def test_what_the_classifier_does_not_know_reaches_no_entry() -> None:
+def test_a_request_that_is_not_sensible_reaches_no_entry() -> None:
     instance = Instance()
     assert isinstance(instance.ask("n1", "k", "nonsense"), NotSensible)
     assert sum(instance.manager(n).counts["requests"] for n in ("n1", "n2", "n3")) == 0

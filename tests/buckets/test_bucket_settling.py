@@ -7,7 +7,7 @@ import gc
 from jgroups_py.buckets.settling import FULL_EVERY, settle
 
 
-def test_what_a_node_has_is_looked_at_no_more_and_full_collections_are_rare() -> None:
+def test_objects_of_a_settled_node_are_frozen_and_full_collections_are_rare() -> None:
     before = gc.get_threshold()
     kept: list[dict[str, list[int]]] = [{"a": []} for _ in range(1000)]
     frozen = gc.get_freeze_count()

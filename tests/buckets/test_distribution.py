@@ -131,7 +131,7 @@ def test_every_possible_distribution_is_found_and_holds_the_rules() -> None:
     assert found > 80
 
 
-def test_what_a_cause_leaves_is_exchanged_with_a_pair() -> None:
+def test_buckets_that_a_cause_leaves_over_are_exchanged_with_a_pair() -> None:
     text = (
         "name: a\nbuckets: 3\nnodes:\n"
         "  a: {buckets: 2, fails_with: x}\n  b: {buckets: 1}\n  c: {buckets: 1}\n  d: {buckets: 1, fails_with: x}\n  e: {buckets: 1}\n"
@@ -203,7 +203,7 @@ def test_slaves_are_spread_so_that_no_loss_overloads_a_node_if_that_is_possible(
     assert not findings(deployment, found) and not broken_rules(deployment, found)
 
 
-def test_what_breaks_a_rule_is_seen() -> None:
+def test_a_distribution_that_breaks_rules_names_them() -> None:
     deployment = parse_deployment(SEED)
     good = distribute(deployment)
     nodes, components = dict(good.nodes), dict(good.components)

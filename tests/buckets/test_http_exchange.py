@@ -80,7 +80,7 @@ def test_a_request_asks_for_one_thing_of_one_item(
         ("POST", "/entries/k?change=incr&by=18446744073709551616", {}, 400),
     ],
 )
-def test_what_asks_for_nothing_is_refused_with_the_reason(
+def test_an_http_request_without_an_ask_is_refused_with_the_reason(
     method: str, target: str, headers: dict[str, str], status: int
 ) -> None:
     answer = ask(method, target, b"", **headers)
@@ -157,7 +157,7 @@ _texts = st.text(max_size=60)
         _texts | st.just("*") | st.just('"1f"'),
     ),
 )
-def test_whatever_a_client_says_there_is_a_request_or_a_refusal(
+def test_any_http_request_gives_an_ask_or_a_refusal(
     method: str, path: str, rest: str, headers: dict[str, str]
 ) -> None:
     found = asked(method, path + rest, headers, b"", NOW, lambda: "invented")

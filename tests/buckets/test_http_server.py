@@ -129,7 +129,7 @@ def test_one_connection_serves_many_requests_and_a_missing_key_is_invented() -> 
         ),
     ],
 )  # fmt: skip
-def test_what_is_no_request_is_answered_counted_and_stores_nothing(
+def test_bytes_that_are_no_http_request_are_answered_counted_and_store_nothing(
     data: bytes, status: bytes, cause: str
 ) -> None:
     store = MemoryStore()

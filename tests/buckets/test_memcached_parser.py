@@ -198,6 +198,6 @@ def test_the_parser_keeps_a_line_and_a_value_at_most(pieces: list[bytes]) -> Non
         )
     )
 )
-def test_whatever_a_value_contains_it_arrives(puts: list[tuple[Change, bytes]]) -> None:
+def test_a_value_of_any_bytes_arrives(puts: list[tuple[Change, bytes]]) -> None:
     sent = b"".join(b"%b k 1 0 %d\r\n%b\r\n" % (c.encode(), len(d), d) for c, d in puts)
     assert commands(sent) == [Modify(Put("k", c, d, 1), False) for c, d in puts]

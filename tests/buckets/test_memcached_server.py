@@ -127,7 +127,9 @@ def test_commands_that_come_together_are_answered_in_order() -> None:
         (b"\x80\x01" + bytes(22) + b"\r\n", "no_command"),
     ],
 )
-def test_what_is_no_command_is_counted_and_others_are_served(data: bytes, cause: str) -> None:
+def test_bytes_that_are_no_command_are_counted_and_others_are_served(
+    data: bytes, cause: str
+) -> None:
     with door() as d:
         assert b"ERROR" in d.said(data)
         assert d.counter(cause)

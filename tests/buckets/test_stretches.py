@@ -98,7 +98,7 @@ def test_stretches_are_of_about_one_length(tmp_path: Path) -> None:
     assert max(counts) < 2 * min(counts), counts
 
 
-def test_nothing_is_written_without_a_folder(tmp_path: Path) -> None:
+def test_stretches_are_not_written_without_a_folder(tmp_path: Path) -> None:
     found = in_stretches(None, archive(tmp_path / "old"))
     assert found.total.entries == len(RECORDS) and not found.files
     assert [file.name for file in tmp_path.iterdir()] == ["old"]

@@ -66,7 +66,7 @@ def test_a_new_holder_knows_which_entry_was_the_last_to_write() -> None:
     s.rest()
 
 
-def test_of_a_dead_owner_everybody_knows_the_last_entry_that_is_left() -> None:
+def test_all_members_know_the_last_entry_of_a_dead_owner() -> None:
     s = Script(4)
     s.write("A", "a")
     (first,) = told(s, "A", "A")

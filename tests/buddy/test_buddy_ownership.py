@@ -438,7 +438,7 @@ def test_a_grant_that_did_not_take_is_ours_again_at_the_next_epoch() -> None:
     assert [op.changes for op in o.logged()] == [((X, node),)]
 
 
-def test_a_grant_that_took_goes_to_the_one_who_has_the_node_now() -> None:
+def test_a_grant_that_took_goes_to_the_present_owner_of_the_node() -> None:
     o = Owner()
     o.written(X)
     o.own.grant([X], OTHER)
@@ -502,7 +502,7 @@ def test_a_giver_that_is_gone_and_has_no_heir_is_not_waited_for() -> None:
     assert o.own.nodes[Y].giver == THIRD, "its heir will confirm"
 
 
-def test_of_a_merge_the_winner_takes_its_epoch_and_the_loser_forgets() -> None:
+def test_the_winner_of_a_merge_takes_its_epoch_and_the_loser_forgets() -> None:
     o = Owner()
     o.written(X, Y)
     lost = o.own.nodes[Y]

@@ -5,7 +5,7 @@ from typing import Any
 from jgroups_py.cache.sparing import LINES_MAX, SECONDS, Sparing
 
 
-def test_of_each_kind_a_few_are_said_and_the_rest_is_counted() -> None:
+def test_a_few_of_each_kind_are_logged_and_the_rest_is_counted() -> None:
     said: list[str] = []
 
     def tell(text: str, *values: Any) -> None:

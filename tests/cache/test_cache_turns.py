@@ -29,7 +29,7 @@ def scope(path: str, *, deep: bool = False) -> Scope:
     return Scope(Fqn.parse(path), deep=deep)
 
 
-def test_a_line_is_in_order_and_only_those_who_meet_wait() -> None:
+def test_a_line_is_in_order_and_only_calls_that_meet_wait() -> None:
     line = Line()
     line.join((A, 1), (scope("/x"), scope("/y")))
     line.join((B, 1), (scope("/y"),))

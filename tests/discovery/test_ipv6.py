@@ -54,7 +54,7 @@ def test_addresses_have_the_order_that_they_have_in_java(host: str, java: int) -
     assert IpAddress(host, 7800).order_key[:2] == (java, 7800)
 
 
-def test_of_two_hosts_one_is_always_the_higher_one() -> None:
+def test_one_of_two_hosts_is_always_the_higher_one() -> None:
     """Who closes which of two connections hangs on it."""
     hosts = ("fd77::1", "fd77::2", "fd77:0:0:1::", "fd77::1:0:0:0", "::1", "10.0.0.1", "0.0.0.1")
     for one, other in itertools.combinations(hosts, 2):

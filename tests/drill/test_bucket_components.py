@@ -183,7 +183,7 @@ async def test_a_restart_waits_for_the_fall_that_comes_late(
         await course._fallen(planned.events[1], random.Random(1))
 
 
-def test_nobody_to_hit_is_told_with_its_place() -> None:
+def test_an_event_without_a_victim_is_told_with_its_place() -> None:
     with pytest.raises(DrillError, match=r"<drill>:10: no upgrade began in 2\.8 s"):
         played("at: 200ms, crash: NYC.master, during: upgrade")
     with pytest.raises(DrillError, match=r"<drill>:11: there is no NYC.proxy"):

@@ -450,11 +450,13 @@ def test_a_member_that_missed_the_last_common_view_was_left_out_of_its_own() -> 
     assert line_of_a(b_has_both_at=math.inf).left == left
 
 
-def test_who_had_the_last_view_with_it_in_time_was_left_out_of_that_one() -> None:
+def test_a_member_that_had_the_last_view_with_it_in_time_was_left_out_of_that_one() -> None:
     assert line_of_a(b_has_both_at=1.5).left == {(b"c", FIRST): 1.0, (b"b", BOTH): 2.0}
 
 
-def test_seed_480_who_had_the_last_view_with_it_too_late_was_left_out_of_the_one_before() -> None:
+def test_seed_480_a_member_that_had_the_last_view_with_it_too_late_was_left_out_of_the_one_before() -> (
+    None
+):
     """D was cut off from its coordinator while that went on twice, first with D, then without it. The view with D reached it
     when the cut healed. What D had read from its old copy meanwhile was judged."""
     left = {(b"c", FIRST): 1.0, (b"b", FIRST): 2.0, (b"b", BOTH): 2.0}

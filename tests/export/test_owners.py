@@ -394,7 +394,7 @@ async def test_a_snapshot_and_the_changes_since_are_what_is_there() -> None:
         assert 0 < table.changes < 60, "only what came after the snapshot"
 
 
-async def test_members_are_replaced_one_after_the_other_and_who_keeps_up_loses_nothing() -> None:
+async def test_members_are_replaced_one_by_one_and_a_reader_that_keeps_up_loses_nothing() -> None:
     """Nobody who is there at the end ever heard of the first one."""
     async with exported() as e:
         await e.start("AB")

@@ -88,7 +88,7 @@ async def test_a_job_that_is_next_runs_before_those_that_wait_in_the_task_that_a
     assert done[0][1] is done[1][1]
 
 
-async def test_a_job_sees_no_context_variable_of_another_one_nor_of_who_starts_it(
+async def test_a_job_sees_no_context_variable_of_another_one_nor_of_its_starter(
     autojump_clock: Any,
 ) -> None:
     seen = list[str]()
@@ -146,7 +146,7 @@ async def test_cancel_ends_the_jobs_that_run_and_begins_no_other(autojump_clock:
         assert sorted(ended) == [0, 1, 2]
 
 
-async def test_only_so_many_tasks_rest(autojump_clock: Any) -> None:
+async def test_a_crew_keeps_a_limited_number_of_resting_tasks(autojump_clock: Any) -> None:
     async with open_crew() as crew:
         for _ in range(IDLE_MAX + 20):
             crew.start(partial(trio.sleep, 1.0))

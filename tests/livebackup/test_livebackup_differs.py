@@ -322,7 +322,7 @@ async def test_objects_are_marked_while_they_are_taken_anew(
         assert backup.marked == () and backup.counts["snapshots_asked"] == 2
 
 
-async def test_what_is_not_confirmed_is_taken_anew_with_the_operation_that_differs(
+async def test_unconfirmed_operations_are_taken_anew_with_the_one_that_differs(
     autojump_clock: Any,
 ) -> None:
     """Operation 1 is still under way on the backup when operation 2 differs."""

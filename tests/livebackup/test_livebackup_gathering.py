@@ -27,7 +27,7 @@ async def test_nothing_waits_while_few_operations_are_under_way(autojump_clock: 
     assert trio.current_time() == pytest.approx(began + GATHER_SECONDS)
 
 
-async def test_who_waits_can_be_told_to_hurry_and_waits_again_the_next_time(
+async def test_a_gathering_wait_can_be_cut_short_and_is_full_the_next_time(
     autojump_clock: Any,
 ) -> None:
     gathering = Gathering()

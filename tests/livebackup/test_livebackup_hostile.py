@@ -117,7 +117,7 @@ def test_a_joiner_takes_no_answer_to_an_older_ask() -> None:
     assert arrival.whole(Whole(1, 2, 1, 5)) == ArrivedSnapshot([("Queue/b", 2, {})], [], True)
 
 
-def test_who_asks_again_while_it_is_given_a_snapshot_gets_one_more() -> None:
+def test_a_joiner_that_asks_again_during_its_snapshot_gets_one_more() -> None:
     givings: Givings[str] = Givings()
     first, second, third = (SnapshotAsk(n, 0) for n in (1, 2, 3))
     assert givings.asked("B", first) and givings.newest("B") == first
@@ -174,7 +174,7 @@ async def test_a_member_that_repeats_its_questions_makes_a_live_node_queue_one_a
         assert live.counts["snapshots_given"] - given <= 3, "one, and one for all that asked again"
 
 
-async def test_what_waits_to_be_sent_slows_new_operations_without_a_backup_too(
+async def test_unsent_operations_slow_new_ones_without_a_backup_too(
     autojump_clock: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with livebackup_group(lag_operations=5) as group:

@@ -81,7 +81,7 @@ async def unknown(live: Any) -> None:
         await live.run(slow_put, "q", 1, 1_000.0)
 
 
-async def test_of_two_live_nodes_one_gives_way_when_a_cut_network_heals(
+async def test_one_of_two_live_nodes_gives_way_when_a_cut_network_heals(
     autojump_clock: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with livebackup_group() as group:
@@ -232,7 +232,7 @@ def forged(term: int) -> list[bytes]:
 
 @pytest.mark.seed("P9", "P13")
 @pytest.mark.parametrize("slow_one", [0, 1])
-async def test_of_the_backups_the_one_goes_on_that_confirmed_what_was_answered(
+async def test_the_backup_that_confirmed_all_answered_operations_goes_on(
     slow_one: int, autojump_clock: Any
 ) -> None:
     """With confirm="first" one backup is enough. The other one hangs, and reverses the operation when the live node is lost."""

@@ -69,7 +69,7 @@ async def test_an_object_is_changed_in_the_order_of_asking(
     assert found.had == [0, 1, 2, 3, 4] and found.locks.in_line == 0
 
 
-async def test_who_has_changed_something_goes_before_those_that_begin(autojump_clock: Any) -> None:
+async def test_an_operation_with_changes_goes_before_beginning_ones(autojump_clock: Any) -> None:
     async with opened() as (found, nursery):
         calls = [
             partial(found.change, n, begins=begins)
@@ -79,7 +79,7 @@ async def test_who_has_changed_something_goes_before_those_that_begin(autojump_c
     assert found.had == [0, 3, 1, 2]
 
 
-async def test_who_may_not_begin_holds_nobody_up(autojump_clock: Any) -> None:
+async def test_an_operation_that_may_not_begin_holds_up_no_other_one(autojump_clock: Any) -> None:
     async with opened() as (found, nursery):
         found.may = False
         await in_their_order(nursery, partial(found.change, "begins"))
@@ -89,7 +89,7 @@ async def test_who_may_not_begin_holds_nobody_up(autojump_clock: Any) -> None:
     assert found.had == ["goes on", "begins"]
 
 
-async def test_nobody_overtakes_those_that_were_held_back(autojump_clock: Any) -> None:
+async def test_operations_that_were_held_back_are_not_overtaken(autojump_clock: Any) -> None:
     async with opened() as (found, nursery):
         found.may = False
         await in_their_order(nursery, partial(found.change, 0), partial(found.change, 1))
@@ -100,7 +100,7 @@ async def test_nobody_overtakes_those_that_were_held_back(autojump_clock: Any) -
     assert found.had == [0, 1, 2]
 
 
-async def test_those_in_line_are_held_back_while_others_are_on_their_way(
+async def test_operations_in_line_are_held_back_while_others_are_on_their_way(
     autojump_clock: Any,
 ) -> None:
     """They may begin when they come to wait, and no longer when the object is free."""

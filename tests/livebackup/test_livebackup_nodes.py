@@ -111,7 +111,7 @@ async def test_changes_of_one_queue_stay_in_the_live_order(autojump_clock: Any) 
 
 
 @pytest.mark.seed("P4", "P14")
-async def test_what_the_live_node_starts_itself_is_replicated_and_goes_on_after_a_take_over(
+async def test_timers_of_the_live_node_are_replicated_and_go_on_after_a_take_over(
     autojump_clock: Any,
 ) -> None:
     timers = (Every(5.0, expire, ("q",)), Every(7.0, page, ("q", 10)))
@@ -348,7 +348,9 @@ async def test_an_operation_that_only_runs_on_is_kept_at_a_take_over(autojump_cl
 
 
 @pytest.mark.parametrize(("confirm", "slowest"), [("all", 3.0), ("quorum", 2.0), ("first", 1.0)])
-async def test_who_must_have_confirmed(confirm: str, slowest: float, autojump_clock: Any) -> None:
+async def test_an_answer_waits_for_the_backups_that_confirm_names(
+    confirm: str, slowest: float, autojump_clock: Any
+) -> None:
     async with livebackup_group(confirm=confirm) as group:
         live, *backups = await group.start("ABCD")
         for number, backup in enumerate(backups, start=1):
@@ -427,7 +429,7 @@ async def test_bad_calls_are_told_and_change_nothing(autojump_clock: Any) -> Non
         ([], [put, put], "two operations are named put"),
     ],
 )
-async def test_what_is_no_kind_or_operation_is_refused(
+async def test_a_wrong_kind_or_operation_is_refused(
     kinds: list[Any], operations: list[Any], problem: str, autojump_clock: Any
 ) -> None:
     with pytest.raises(TypeError, match=problem):

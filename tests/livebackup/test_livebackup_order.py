@@ -91,7 +91,7 @@ def test_half_an_operation_is_reversed_with_what_depends_on_it() -> None:
     assert len(backup) == 0 and backup.waits() == []
 
 
-def test_who_depends_on_an_incomplete_operation_through_another_one_waits() -> None:
+def test_an_operation_waits_for_an_incomplete_one_that_another_one_depends_on() -> None:
     ledger = Ledger()
     for number, text in enumerate(("A(1)", "A(2), B(1)", "B(2), C(1)", "C(2)"), start=1):
         ledger.add(number, read_record(text))
@@ -101,7 +101,7 @@ def test_who_depends_on_an_incomplete_operation_through_another_one_waits() -> N
     assert len(ledger) == 0
 
 
-def test_who_waited_for_two_operations_is_confirmed_after_the_second_one() -> None:
+def test_an_operation_that_waited_for_two_is_confirmed_after_the_second_one() -> None:
     ledger = Ledger()
     for number, text in enumerate(("A(1)", "B(1)", "A(2), B(2)"), start=1):
         ledger.add(number, read_record(text))
@@ -192,7 +192,7 @@ def test_random_graphs_never_hang_and_end_as_one_change_at_a_time(
     lost=st.sampled_from(["live", "backup", "both"]),
     differs=st.booleans(),
 )
-def test_whoever_is_lost_nothing_confirmed_is_reversed_and_nothing_else_is_left(
+def test_all_confirmed_operations_and_no_others_survive_the_loss_of_either_node(
     graph: Graph, chance: random.Random, lost: str, differs: bool
 ) -> None:
     play(graph, chance, lost=lost, differs=differs)

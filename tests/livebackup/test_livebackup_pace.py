@@ -55,7 +55,7 @@ def test_as_many_are_on_their_way_as_are_confirmed_in_half_of_the_aim_and_one_wa
     assert backup.fill() == 14
 
 
-def test_at_most_twice_as_many_with_each_confirmation() -> None:
+def test_each_confirmation_at_most_doubles_the_operations_under_way() -> None:
     backup = Backup(0.05)
     for step in range(3):
         assert backup.fill() == FIRST * 2**step

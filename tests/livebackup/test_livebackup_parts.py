@@ -50,7 +50,7 @@ def test_without_backups_an_operation_is_answered_at_once_unless_some_are_asked_
     assert asking.joined("B", 1) == [1], "the snapshot contains it"
 
 
-def test_nobody_waits_for_a_backup_that_has_left() -> None:
+def test_a_backup_that_has_left_is_not_waited_for() -> None:
     confirming: Confirming[str] = Confirming("all")
     confirming.joined("B", 0)
     confirming.joined("C", 0)
@@ -59,7 +59,7 @@ def test_nobody_waits_for_a_backup_that_has_left() -> None:
     assert confirming.left("C") == [1] and confirming.left("C") == []
 
 
-def test_nobody_is_answered_while_a_backup_of_the_last_term_has_not_said_whom_it_follows() -> None:
+def test_answers_wait_until_the_last_terms_backups_have_named_their_live_node() -> None:
     confirming: Confirming[str] = Confirming("first", 0, "BC")
     assert confirming.members == ("B", "C")
     assert confirming.sent(1, 10, 0.0) == confirming.joined("B", 0) == []
@@ -178,7 +178,7 @@ NOTHING, BACKUP, WAS_LIVE = Stand(0, False, False), Stand(3, True, False), Stand
         ({"A": NOTHING, "B": Stand(4, False, False)}, "A", True),
     ],
 )
-def test_who_becomes_live_does_not_depend_on_who_speaks_first(
+def test_the_election_does_not_depend_on_the_order_of_the_stands(
     stands: dict[str, Stand], live: str, lost: bool
 ) -> None:
     (decision,) = decided("".join(stands), stands)
@@ -187,12 +187,12 @@ def test_who_becomes_live_does_not_depend_on_who_speaks_first(
     assert (decision.live, decision.term, decision.lost) == (live, newest + 1, lost)
 
 
-def test_who_is_awaited_has_what_the_live_node_has() -> None:
+def test_the_live_node_awaits_backups_whose_state_equals_its_own() -> None:
     stands = {"A": NOTHING, "B": BACKUP, "C": WAS_LIVE, "D": Stand(2, True, False), "E": BACKUP}
     assert decided("ABCDE", stands) == {Decision("C", 4, False, ("B", "E"))}
 
 
-def test_nobody_is_live_before_all_have_spoken_or_in_a_view_that_is_too_small() -> None:
+def test_no_node_is_live_before_all_have_spoken_or_in_a_view_that_is_too_small() -> None:
     election = Election("AB", 0)
     assert election.stands("A", BACKUP) is None and election.stands("X", BACKUP) is None
     assert decided("AB", {"A": BACKUP, "B": BACKUP}, 3) == {None}
@@ -237,7 +237,7 @@ async def test_an_operation_that_is_over_changes_nothing() -> None:
 
 
 @pytest.mark.parametrize("name", ["_restore", "save", "load", "messages", "nothing"])
-async def test_what_is_no_public_method_is_no_change(name: str) -> None:
+async def test_a_change_by_a_name_that_is_no_public_method_is_refused(name: str) -> None:
     work = live_work(Space(CATALOGUE))
 
     async def operation(work: Work) -> None:
@@ -273,7 +273,7 @@ class NeverCopied(list[int]):
         raise AssertionError("it was copied")
 
 
-async def test_what_reverses_a_change_is_a_copy_with_the_same_parts() -> None:
+async def test_undo_restores_a_copy_with_the_same_parts() -> None:
     deep = Deep()
     deep.items = deep.same = [1]
     deep.name = "x"
@@ -328,6 +328,6 @@ def test_any_bytes_are_a_message_or_refused(data: bytes) -> None:
         bytes(MESSAGE_MAX + 1),
     ],
 )
-def test_what_is_no_message_is_refused(data: bytes) -> None:
+def test_bytes_that_are_no_message_of_livebackup_are_refused(data: bytes) -> None:
     with pytest.raises(BadMessage):
         decode(data)

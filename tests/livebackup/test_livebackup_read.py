@@ -129,7 +129,7 @@ async def test_a_change_that_a_method_would_reverse_is_hidden_from_readers_too(
         assert backup.role == "live" and await backup.run(put, "a", 9) == 2
 
 
-async def test_who_cannot_be_read_says_why(autojump_clock: Any) -> None:
+async def test_a_node_that_cannot_be_read_says_why(autojump_clock: Any) -> None:
     async with livebackup_group() as group:
         live, backup = await group.start("AB")
         with pytest.raises(NotReadable, match="this node is live, not backup"):

@@ -123,7 +123,9 @@ async def test_a_removed_object_is_gone_on_all_nodes_and_its_name_may_be_used_ag
         assert found["Queue/a"]["messages"] == [2] and found["Queue/b"]["messages"] == [3]
 
 
-async def test_who_waits_for_an_object_that_is_removed_gets_a_new_one(autojump_clock: Any) -> None:
+async def test_an_operation_that_waits_for_a_removed_object_gets_a_new_one(
+    autojump_clock: Any,
+) -> None:
     async with removing_group() as group:
         live, backup = await group.start("AB")
         async with trio.open_nursery() as nursery:
@@ -260,7 +262,7 @@ async def test_a_joiner_counts_on_where_a_removed_object_ended(autojump_clock: A
         assert group.nodes["C"].counts["diverged"] == 0
 
 
-async def test_what_was_removed_is_not_counted_in_the_next_term(autojump_clock: Any) -> None:
+async def test_a_removed_object_is_not_counted_in_the_next_term(autojump_clock: Any) -> None:
     async with removing_group() as group:
         live, *_ = await group.start("ABC")
         await live.run(put, "a", 1)
@@ -348,7 +350,7 @@ async def test_under_load_with_removals_and_take_overs_all_nodes_have_the_same(
 
 
 @pytest.mark.parametrize("messages", [[], [0], [1]])
-async def test_what_the_method_changes_that_decides_a_removal_is_reversed(
+async def test_changes_of_a_method_that_decides_a_removal_are_reversed(
     messages: list[int],
 ) -> None:
     space = Space(Catalogue.of([Queue], []))
@@ -397,7 +399,7 @@ def test_no_more_is_forgotten_at_once_than_may_be(monkeypatch: pytest.MonkeyPatc
     assert [changed.forgotten(lambda op: True) for _ in range(3)] == [["A", "B"], ["C"], []]
 
 
-def test_of_two_removals_the_newer_one_counts_whichever_operation_ends_first() -> None:
+def test_the_newer_of_two_removals_counts_whichever_operation_ends_first() -> None:
     counters = Counters({"A": 4}.items())
     changed = Changed(counters)
     changed.sent(1, read_record("A(3), A(4)"), {"A": 4})
@@ -408,7 +410,7 @@ def test_of_two_removals_the_newer_one_counts_whichever_operation_ends_first() -
     assert not changed.is_changed("A", 1), "it is forgotten already"
 
 
-def test_an_operation_is_settled_when_all_who_will_need_it_have_confirmed() -> None:
+def test_an_operation_is_settled_when_all_backups_that_will_need_it_have_confirmed() -> None:
     confirming: Confirming[str] = Confirming("first")
     confirming.joined("B", 0)
     confirming.joined("C", 0)
@@ -469,7 +471,7 @@ def test_removed_objects_of_a_snapshot_count_as_objects() -> None:
         arrival.part(Part(1, 4, [], [(f"Queue/{n}", 2) for n in range(3)]))
 
 
-def test_what_is_forgotten_travels_with_the_operation() -> None:
+def test_removals_to_forget_travel_with_the_operation() -> None:
     op = Op(1, 2, "put", [], 0.0, 1, [], "", [], None, ["Queue/a"])
     assert decode(encode(op)) == op
     part = Part(1, 2, [], [("Queue/a", 3)])

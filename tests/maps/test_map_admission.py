@@ -100,7 +100,7 @@ def test_changes_that_wait_are_not_sent_again_and_again() -> None:
     assert world.hosts[2].replica.counters["asked"] == 0
 
 
-def test_what_comes_before_a_change_that_waits_is_taken() -> None:
+def test_changes_before_one_that_waits_are_taken() -> None:
     world = linked()
     one, two = world.hosts.values()
     entries = [
@@ -318,7 +318,7 @@ def test_entries_come_in_the_order_of_their_numbers() -> None:
         Hello(2, "m", 1, 1, b"", "r" * 256, "", "", ""),
     ],
 )
-def test_what_is_kept_of_a_peer_is_short(message: Message) -> None:
+def test_kept_texts_of_a_peer_are_short(message: Message) -> None:
     world = linked()
     say(world, message)
     assert "cannot be read" in told(world, 2, "garbage")[0]

@@ -27,7 +27,7 @@ def log(folder: Path, **options: int) -> AuditLog:
 
 
 @pytest.mark.seed("K23", "K9")
-def test_what_was_sent_and_what_came_is_read_again_with_the_peer_and_its_lag(
+def test_the_audit_gives_sent_and_arrived_changes_with_the_peer_and_its_lag(
     tmp_path: Path,
 ) -> None:
     audit = log(tmp_path / "logs")

@@ -158,7 +158,7 @@ async def test_messages_of_others_are_counted_and_harm_nothing(autojump_clock: A
         assert carrier.counters["other"] == 1 and carrier.counters["garbage"] == 2
 
 
-async def test_what_has_no_room_is_dropped_and_asked_for_later(autojump_clock: Any) -> None:
+async def test_a_message_without_room_is_dropped_and_asked_for_later(autojump_clock: Any) -> None:
     async with members() as group:
         for name in "AB":
             await group.start(name)

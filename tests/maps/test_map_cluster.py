@@ -85,7 +85,7 @@ async def test_maps_of_one_file_share_a_port(tmp_path: Path) -> None:
         await until(lambda: two["a"].get("key") == [1] and one["b"].get(5) == {"x": 1})
 
 
-async def test_what_a_cluster_file_lacks_is_told_with_line_and_key(tmp_path: Path) -> None:
+async def test_a_lack_of_a_cluster_file_is_told_with_line_and_key(tmp_path: Path) -> None:
     for options, problem in (
         ({"host_id": 4}, r"there is no host with hostId 4 \(1, 2, 3\)"),
         (

@@ -127,7 +127,7 @@ maps:
         ),
     ],
 )
-def test_what_is_wrong_is_told_with_line_key_and_value(text: str, problem: str) -> None:
+def test_an_error_of_a_cluster_file_names_line_key_and_value(text: str, problem: str) -> None:
     with pytest.raises(ConfigError, match=problem):
         parse_cluster(text, "f.yaml")
 

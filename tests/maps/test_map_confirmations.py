@@ -19,7 +19,7 @@ def test_a_host_confirms_what_it_had_when_all_that_it_had_written_is_here() -> N
     assert not confirmations.cover([2], {OURS: 5, OTHER: 1})
 
 
-def test_what_is_said_later_is_not_mixed_in_before_it_is_confirmed() -> None:
+def test_a_later_statement_does_not_count_before_it_is_confirmed() -> None:
     confirmations = Confirmations()
     confirmations.told(2, ITS, [(OURS, 5), (ITS, 7)])
     confirmations.told(2, ITS, [(OURS, 9), (ITS, 8)])
@@ -30,7 +30,7 @@ def test_what_is_said_later_is_not_mixed_in_before_it_is_confirmed() -> None:
     assert confirmations.cover([2], {OURS: 9})
 
 
-def test_what_was_confirmed_stays_when_the_link_ends_and_what_was_said_goes() -> None:
+def test_confirmed_numbers_outlive_their_link_and_unconfirmed_ones_do_not() -> None:
     confirmations = Confirmations()
     confirmations.told(2, ITS, [(OURS, 5), (ITS, 0)])
     confirmations.settle({})

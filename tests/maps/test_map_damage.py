@@ -56,7 +56,7 @@ def _works(folder: Path) -> SharedFile:
     return shared
 
 
-def test_what_was_put_and_not_merged_is_there_after_a_kill(left: Path) -> None:
+def test_unmerged_puts_survive_a_kill(left: Path) -> None:
     with closing(_works(left)) as shared:
         assert shared.count() == 102
 
@@ -66,7 +66,7 @@ def test_what_was_put_and_not_merged_is_there_after_a_kill(left: Path) -> None:
     [(0, bytes(65_536), 0), (2_000, b"\xff" * 64, 65), (2_000, bytes(30_000), 65)],
     ids=["all", "some", "the rest"],
 )
-def test_what_is_behind_a_damaged_record_is_lost_and_told_and_merging_goes_on(
+def test_records_behind_a_damaged_one_are_lost_and_told_and_merging_goes_on(
     left: Path, at: int, what: bytes, kept: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     with (left / "inbox.0").open("r+b") as ring:
@@ -98,7 +98,7 @@ def test_records_of_an_earlier_turn_of_the_ring_do_not_pass_for_lost_ones(tmp_pa
         assert sum(shared.vector().values()) == many + 1
 
 
-def test_what_is_left_after_a_damage_has_no_hole(tmp_path: Path) -> None:
+def test_records_left_after_a_damage_have_no_hole(tmp_path: Path) -> None:
     """Bytes that never came to the disk are zeros, and zeros are no end of the ring, behind which it goes on."""
     folder = tmp_path / "m"
     with closing(_opened(folder, inbox_bytes=4096)) as shared:
@@ -169,7 +169,7 @@ def test_a_transaction_is_on_the_disk_before_what_points_to_it_where_that_was_as
             assert (is_["sync"], is_["metasync"]) == tuple(map(bool, flags))
 
 
-def test_who_merges_for_somebody_with_a_stronger_durability_keeps_it(
+def test_a_merger_keeps_the_stronger_durability_of_another_process(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with closing(_opened(tmp_path / "m", sync_interval=1000.0)) as merges:

@@ -24,7 +24,7 @@ def on_disk(file: Path) -> int:
     return file.stat().st_blocks * 512
 
 
-def test_what_is_mapped_has_a_place_on_the_disk(tmp_path: Path) -> None:
+def test_mapped_bytes_have_a_place_on_the_disk(tmp_path: Path) -> None:
     shared = SharedFile(tmp_path / "m", FileSettings(max_bytes=1 << 28))
     try:
         inbox = tmp_path / "m" / "inbox.0"

@@ -53,7 +53,7 @@ def put(shared: SharedFile, *names: str, value: bytes = b"v") -> None:
 
 
 @pytest.mark.parametrize("evict", ["forget", "remove"])
-def test_what_was_used_least_recently_goes(tmp_path: Path, evict: str) -> None:
+def test_the_least_recently_used_entry_is_evicted(tmp_path: Path, evict: str) -> None:
     with by_hand(tmp_path, max_entries=3, evict=evict) as (shared, merge):
         put(shared, "a", "b", "c")
         merge()
@@ -69,7 +69,7 @@ def test_what_was_used_least_recently_goes(tmp_path: Path, evict: str) -> None:
         assert keys(shared) == [b"c", b"d", b"e"] and shared.evicted() == 3
 
 
-def test_what_is_gone_is_not_read_from_what_was_merged(tmp_path: Path) -> None:
+def test_an_evicted_entry_is_not_read_from_the_merged_records(tmp_path: Path) -> None:
     with by_hand(tmp_path, max_entries=2) as (shared, merge):
         put(shared, *(f"k{number:04}" for number in range(1500)))
         merge()
@@ -192,7 +192,7 @@ STEPS = st.lists(
 
 
 @pytest.mark.parametrize("evict", ["forget", "remove"])
-def test_what_is_known_of_uses_and_bytes_is_what_is_there(evict: str) -> None:
+def test_counted_uses_and_bytes_match_a_recount(evict: str) -> None:
     """Whatever happens: each entry has one use, and what is counted is what a recount finds."""
 
     @settings(max_examples=15, deadline=None)
@@ -308,6 +308,6 @@ def test_a_listener_and_the_statistics_tell_of_it(tmp_path: Path) -> None:
         ({"evict": "lru"}, 'evict must be forget or remove, got "lru"'),
     ],
 )
-def test_what_cannot_be_a_limit_is_refused(given: dict[str, Any], text: str) -> None:
+def test_a_wrong_limit_is_refused(given: dict[str, Any], text: str) -> None:
     with pytest.raises(MapError, match=text):
         FileSettings(**given)

@@ -18,7 +18,7 @@ from jgroups_py.tools import cli
 
 
 @pytest.mark.seed("K6")
-def test_maps_of_whole_simulated_clusters_end_equal_whatever_happened() -> None:
+def test_maps_of_whole_simulated_clusters_end_equal_after_any_faults() -> None:
     for seed in range(5):
         outcome = explore_cluster(seed)
         assert not outcome.problems, (seed, outcome.first)

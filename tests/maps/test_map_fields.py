@@ -35,7 +35,7 @@ def after(fields: Fields, before: bytes | None, value: Any, time: int, node: int
     return fields.changed(before, data, MapStamp(time, node))
 
 
-def test_only_what_differs_gets_a_new_writer() -> None:
+def test_a_changed_field_gets_a_new_writer_and_others_keep_theirs() -> None:
     fields, rule = Fields(struct_codec(Quote)), PerField()
     first = after(fields, None, Quote(bid=1.0, ask=2.0), 5, 1)
     here = after(fields, first, Quote(bid=1.5, ask=2.0), 8, 1)
@@ -71,7 +71,7 @@ def test_one_and_true_are_two_values() -> None:
     assert fields.value(after(fields, first, {"a": True}, 2, 1))["a"] is True
 
 
-def test_what_a_newer_program_has_added_is_kept_by_an_older_one() -> None:
+def test_an_older_program_keeps_the_fields_of_a_newer_one() -> None:
     newer, older = Fields(JSON), Fields(struct_codec(Quote))
     first = after(newer, None, {"bid": 1.0, "depth": 7}, 1, 1)
     assert older.value(first) == Quote(bid=1.0)

@@ -181,7 +181,7 @@ shared.close()
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
 
 
-def test_only_one_process_is_inside_for_a_key(tmp_path: Path) -> None:
+def test_one_process_at_a_time_is_inside_for_a_key(tmp_path: Path) -> None:
     with opened(tmp_path, lock_timeout=0.2) as shared, process(tmp_path / "map") as other:
         assert other.ask("hold key") == "held"
         with (

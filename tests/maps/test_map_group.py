@@ -177,7 +177,7 @@ def test_a_member_that_speaks_before_it_is_in_a_view_is_linked_and_forgotten_if_
     assert set(group.members[1].up) == {group.members[2].address}
 
 
-def test_few_who_are_in_no_view_are_listened_to() -> None:
+def test_few_members_that_are_in_no_view_are_listened_to() -> None:
     group = Group((1,), early_max=3)
     one = group.members[1]
     group.view(1)
@@ -201,7 +201,7 @@ def test_a_link_that_the_host_has_closed_stays_closed_for_a_while() -> None:
     group.assert_linked(1, 2)
 
 
-def test_who_leaves_is_linked_no_more_and_may_come_back() -> None:
+def test_a_member_that_leaves_is_linked_no_more_and_may_come_back() -> None:
     group = Group((1, 2))
     group.view(1, 2)
     group.deliver()

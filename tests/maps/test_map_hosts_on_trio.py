@@ -92,7 +92,7 @@ async def until(condition: Callable[[], object]) -> None:
 
 
 @pytest.mark.seed("K1")
-async def test_what_a_host_writes_is_at_all_hosts_a_moment_later(tmp_path: Path) -> None:
+async def test_a_write_is_at_all_hosts_a_moment_later(tmp_path: Path) -> None:
     async with members(tmp_path, 1, 2, 3) as (_, hosts):
         for number, member in enumerate(hosts):
             member.file.write(b"from %d" % number, b"value")
@@ -140,7 +140,7 @@ def nobody_merges(folder: Path) -> Iterator[None]:
         yield
 
 
-async def test_what_a_host_has_no_room_for_waits_and_so_does_its_peer(tmp_path: Path) -> None:
+async def test_changes_wait_at_a_host_without_room_and_at_its_peer(tmp_path: Path) -> None:
     async with AsyncExitStack() as stack:
         halted = stack.enter_context(ExitStack())
         halted.enter_context(nobody_merges(tmp_path / "host2"))
@@ -164,7 +164,7 @@ async def test_what_a_host_has_no_room_for_waits_and_so_does_its_peer(tmp_path: 
         assert not one.told("gone")
 
 
-async def test_what_is_held_of_a_link_that_ends_is_sent_again(tmp_path: Path) -> None:
+async def test_changes_held_of_a_link_that_ends_are_sent_again(tmp_path: Path) -> None:
     async with AsyncExitStack() as stack:
         halted = stack.enter_context(ExitStack())
         halted.enter_context(nobody_merges(tmp_path / "host2"))

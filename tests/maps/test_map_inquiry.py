@@ -91,7 +91,7 @@ async def test_the_map_of_a_host_is_compared_without_its_values(
         assert BUCKETS * 16 < sent < BUCKETS * 16 + 2_000
 
 
-async def test_what_cannot_be_compared_is_told_with_the_reason(
+async def test_a_comparison_that_cannot_be_made_names_the_reason(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with served(monkeypatch, Side({}), inquiries_max=1) as port:
@@ -187,7 +187,7 @@ def test_an_answer_looks_at_no_more_than_its_share(monkeypatch: pytest.MonkeyPat
     assert side.looked == 10 and told.last == b"k0060"
 
 
-def test_what_is_over_and_not_buried_yet_is_removed(tmp_path: Path) -> None:
+def test_an_entry_that_is_over_and_not_buried_yet_counts_as_removed(tmp_path: Path) -> None:
     settings = FileSettings(max_bytes=1 << 24)
     with closing(SharedFile(tmp_path / "m", settings)) as shared, shared._merger.lock:
         # Nobody buries.

@@ -42,7 +42,7 @@ def test_a_late_change_is_newer_than_the_tombstone_that_was_forgotten_here() -> 
     assert mine.stamp.time & 0xFF == 3  # times of one host still differ by its processes
 
 
-def test_of_two_late_changes_of_a_process_the_later_one_wins_everywhere() -> None:
+def test_the_later_of_two_late_changes_of_a_process_wins_everywhere() -> None:
     table = table_that_forgot()
     table.change(1, b"key", late(3, 0))
     first = table.entries[b"key"]
@@ -72,14 +72,14 @@ def test_a_late_removal_removes_what_came_late_before_it(slot: int) -> None:
     assert table.entries[b"key"].value == b"late 2"
 
 
-def test_what_this_host_removed_later_stays_removed() -> None:
+def test_a_later_removal_by_this_host_stays() -> None:
     table = table_that_forgot()
     table.change(1, b"key", MapEntry(None, MapStamp(6_000 << 8 | 4, 1)))
     table.change(1, b"key", late(3, 0))
     assert table.entries[b"key"].removed
 
 
-def test_what_another_host_wrote_later_stays() -> None:
+def test_a_later_write_of_another_host_stays() -> None:
     table = table_that_forgot()
     table.apply([(b"key", MapEntry(b"x", MapStamp(4_000 << 8 | 3, 2), {OTHER: 2}))], {OTHER: 2})
     table.change(1, b"key", late(3, 0))
@@ -117,7 +117,7 @@ def test_the_file_remembers_what_it_has_forgotten(tmp_path: Path) -> None:
     assert found.stamp.is_newer(REMOVED.stamp)
 
 
-def test_what_is_written_after_a_late_change_was_merged_is_read_at_once(tmp_path: Path) -> None:
+def test_a_write_after_a_merged_late_change_is_read_at_once(tmp_path: Path) -> None:
     with closing(SharedFile(tmp_path / "m", FileSettings(max_bytes=1 << 24))) as shared:
         ahead = shared.clock.wall_time() + 3600 * TICKS_PER_S
         forget_one(shared, MapEntry(None, MapStamp(ahead, 2), {OTHER: 1}))

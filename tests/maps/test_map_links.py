@@ -68,7 +68,7 @@ async def test_messages_arrive_in_order_both_ways(
         assert one.got == [b"b%d" % n for n in range(100)]
 
 
-async def test_of_two_hosts_that_dial_each_other_one_connection_stays(
+async def test_one_connection_stays_of_two_hosts_that_dial_each_other(
     autojump_clock: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for _ in range(20):
@@ -224,7 +224,7 @@ async def test_silent_strangers_keep_nobody_out(
         assert net.ports[2].counters["crowded"] == 47
 
 
-async def test_a_map_that_is_not_served_is_told_to_who_dials_it(
+async def test_a_peer_that_dials_a_map_that_is_not_served_is_told_so(
     autojump_clock: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with network(monkeypatch, 2) as net:

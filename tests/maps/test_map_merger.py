@@ -100,7 +100,7 @@ sys.stdin.read()
         assert shared.wait_merged(40) and shared.get(b"a") == b"1"
 
 
-def test_who_merges_must_be_a_thread_or_a_process() -> None:
+def test_the_merger_must_be_a_thread_or_a_process() -> None:
     with pytest.raises(MapError, match='merger must be thread or process, got "both"'):
         FileSettings(merger="both")
 
@@ -129,7 +129,7 @@ def test_a_put_is_seen_though_it_is_merged_while_a_reader_takes_its_snapshot(
         assert shared.get(b"a") == b"1"
 
 
-def test_no_call_forgets_more_than_its_share_of_what_was_merged(tmp_path: Path) -> None:
+def test_a_call_forgets_a_limited_share_of_the_merged_records(tmp_path: Path) -> None:
     with closing(SharedFile(tmp_path / "m", FileSettings(max_bytes=SIZE))) as shared:
         with shared._merger.lock:
             for number in range(1200):
@@ -163,7 +163,7 @@ def test_a_put_does_not_hide_what_another_process_has_put_just_before_it(
         inboxes.close()
 
 
-def test_who_comes_later_is_seen_by_those_who_are_there(tmp_path: Path) -> None:
+def test_a_process_that_comes_later_is_seen_by_earlier_ones(tmp_path: Path) -> None:
     with closing(SharedFile(tmp_path / "m", FileSettings(max_bytes=SIZE))) as shared:
         with shared._merger.lock:
             shared.write(b"a", b"1")

@@ -117,7 +117,7 @@ def test_many_records_of_one_transaction_end_as_one_after_another(rule: Conflict
 
 
 @pytest.mark.seed("K3")
-def test_of_many_changes_of_a_key_in_one_transaction_one_is_in_the_index(tmp_path: Path) -> None:
+def test_the_index_has_one_of_many_changes_of_a_key_in_one_transaction(tmp_path: Path) -> None:
     with closing(stored(tmp_path / "m")) as store:
         steps = [("change", b"a", 1)] * 1000
         play(store, LAST_WRITER, steps)
@@ -125,7 +125,7 @@ def test_of_many_changes_of_a_key_in_one_transaction_one_is_in_the_index(tmp_pat
         assert (number, key, entry.value) == (1000, b"a", b"[999]")
 
 
-def test_nobody_waits_for_a_process_that_writes_more_than_can_be_merged(
+def test_a_process_that_writes_more_than_can_be_merged_keeps_nobody_waiting(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(merger, "RECORDS_MAX", 10)
@@ -156,7 +156,7 @@ def test_a_transaction_takes_no_more_bytes_than_its_limit_and_one_record(
         assert 12_000 <= before - shared.waiting() <= 13_000
 
 
-def test_who_waits_is_told_of_work_within_a_transaction(
+def test_a_waiting_process_sees_work_within_a_transaction(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(merger, "RECORDS_A_SIGN", 10)

@@ -441,7 +441,7 @@ def test_the_judge_finds_a_table_that_loses_changes() -> None:
 
 
 @pytest.mark.seed("K5")
-def test_a_host_has_no_more_links_than_allowed_and_says_so_to_who_comes_then() -> None:
+def test_a_host_refuses_links_above_its_limit_and_says_so() -> None:
     assert ReplicaSettings(map="m", node=1, origin=1, file=b"").peers_max == 126
     world = MapWorld(5, peers_max=3)
     world.connect_all()
@@ -483,7 +483,7 @@ def test_two_hosts_with_copies_of_one_folder_are_told_when_they_take_turns() -> 
 
 
 @pytest.mark.seed("K18")
-def test_of_two_hosts_with_copies_of_one_folder_the_one_that_is_connected_stays() -> None:
+def test_the_connected_one_of_two_hosts_with_copies_of_one_folder_stays() -> None:
     world = MapWorld(1)
     replica, mine = world.hosts[1].replica, world.hosts[1].replica.settings
     hello = Hello(VERSION, mine.map, 2, origin_of(2, 7), b"one file", mine.rule, "", "", "copy")

@@ -72,7 +72,7 @@ def test_a_change_of_a_merging_rule_contains_what_its_host_had() -> None:
     assert entry is not None and (entry.value, entry.dots) == (b'["a","b"]', {7: 2})
 
 
-def test_what_a_rule_cannot_merge_is_told_and_stops_nobody() -> None:
+def test_a_value_that_a_rule_cannot_merge_is_told_and_stops_nobody() -> None:
     good, bad = (
         MapEntry(b'["a"]', MapStamp(5, 1), {1: 1}),
         MapEntry(b"\xff", MapStamp(6, 2), {2: 1}),

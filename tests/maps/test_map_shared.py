@@ -20,7 +20,7 @@ def test_random_histories_over_a_shared_medium_that_loses_end_with_equal_maps(se
 
 
 @pytest.mark.seed("K2")
-def test_a_change_leaves_once_for_all_who_share_a_medium() -> None:
+def test_a_change_leaves_once_for_all_hosts_that_share_a_medium() -> None:
     world = MapWorld(10, shared=True)
     world.connect_all()
     world.run(1)
@@ -75,7 +75,7 @@ def test_a_peer_whose_window_is_full_holds_up_nobody_else() -> None:
     assert world.hosts[2].values() == world.hosts[3].values() == one.values()
 
 
-def test_what_was_said_to_all_before_a_greeting_came_is_passed_by() -> None:
+def test_a_message_to_all_before_the_greeting_is_ignored() -> None:
     world = MapWorld(2, shared=True)
     one, two = world.hosts.values()
     two.replica.link_opened(7, shared=True)
@@ -118,7 +118,9 @@ class Later(MemoryTable):
 
 
 @pytest.mark.parametrize("shared", [False, True])
-def test_what_a_table_applies_later_is_acknowledged_soon_after_that(shared: bool) -> None:
+def test_a_change_that_its_table_applies_later_is_acknowledged_soon_after_that(
+    shared: bool,
+) -> None:
     world = MapWorld(3, shared=shared, have_interval=5.0)
     table = world.hosts[2].table = Later()
     world.hosts[2].start()
@@ -133,7 +135,7 @@ def test_what_a_table_applies_later_is_acknowledged_soon_after_that(shared: bool
     assert one.replica.lag() == {2: 0, 3: 0} and one.replica.acknowledged(1) == 2
 
 
-def test_what_is_overheard_is_taken_if_nothing_is_missing_before_it() -> None:
+def test_an_overheard_change_without_a_gap_before_it_is_taken() -> None:
     world = MapWorld(2)
     one, two = world.hosts.values()
     for key in (b"a", b"b", b"c"):

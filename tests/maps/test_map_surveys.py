@@ -197,7 +197,7 @@ def test_removals_that_all_hosts_have_confirmed_explain_nothing() -> None:
     assert not one.table.contents().lacking and not two.table.contents().lacking
 
 
-def test_that_a_host_may_lack_removals_is_known_to_all_hosts_and_to_their_files() -> None:
+def test_all_hosts_and_their_files_know_that_a_host_may_lack_removals() -> None:
     world = MapWorld(3, peers=frozenset({1, 2, 3}), tombstone_age=2.0)
     one, two, three = world.hosts.values()
     world.connect(1, 2)
@@ -288,7 +288,7 @@ def test_a_difference_counts_when_it_is_seen_twice_and_is_looked_for_less_and_le
         (told(table_with(1, 2).contents(), lacking=True), False),
     ],
 )
-def test_only_hosts_with_the_same_changes_are_compared(have: Have, differs: bool) -> None:
+def test_hosts_are_compared_once_they_have_the_same_changes(have: Have, differs: bool) -> None:
     machine = MapSurveys(ReplicaSettings(map="m", node=2, origin=TWO, file=b""), table_with(1, 2))
     machine.opened(7, 0.0)
     assert (machine.compare(7, have, 0.0) is MapDifference.FIRST) is differs
@@ -309,7 +309,7 @@ def entry(number: int, expires: int = 0, value: bytes | None = b"v") -> MapEntry
     return MapEntry(value, MapStamp(1 << 8, 1), {ONE: number}, expires)
 
 
-def test_what_ends_soon_and_what_is_removed_is_not_compared() -> None:
+def test_entries_that_end_soon_and_removed_ones_are_not_compared() -> None:
     clock = 5 << ERA_SHIFT
     plain = compared(counted([entry(1)]), clock)
     for era, counts in ((4, False), (5, False), (6, False), (7, True), (9, True)):

@@ -21,7 +21,7 @@ def options(number: int, links: MemoryLinks) -> dict[str, Any]:
     return {"name": "fx", "key": str, "identifier": number, "network": links, "max_bytes": SIZE}
 
 
-async def test_who_waits_goes_on_when_so_many_hosts_have_it_and_is_told_who_lacks_what(
+async def test_a_wait_ends_when_enough_hosts_have_the_change_or_names_those_that_lack_it(
     tmp_path: Path,
 ) -> None:
     links = MemoryLinks()

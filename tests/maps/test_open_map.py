@@ -202,7 +202,7 @@ async def test_a_ttl_ends_a_value_and_needs_the_last_writer(tmp_path: Path) -> N
             m.put("k", [1], ttl=5)
 
 
-async def test_only_one_task_updates_a_key_and_others_wait_for_it(tmp_path: Path) -> None:
+async def test_one_task_at_a_time_updates_a_key_and_others_wait(tmp_path: Path) -> None:
     async with opened(tmp_path, lock_timeout=0.2) as m:
         async with trio.open_nursery() as nursery:
             for _ in range(20):

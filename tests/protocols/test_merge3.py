@@ -229,7 +229,7 @@ def test_announcements_of_former_views_are_not_looked_into_with_a_new_difference
     assert sent(fake, MergeType.VIEW_REQ) == [D]
 
 
-def test_a_view_without_the_one_who_says_it_has_it_is_not_believed() -> None:
+def test_a_view_without_its_sender_is_not_believed() -> None:
     fake = stack()
     fake.up(info(C, OTHER))
     fake.advance(2.5)

@@ -184,7 +184,7 @@ def test_an_answer_to_a_request_that_was_given_up_is_none_to_the_next_one(kind: 
     assert fake.protocol.statistics()["answers_late"] == 1
 
 
-def test_of_a_java_provider_no_number_is_expected() -> None:
+def test_no_number_is_expected_of_a_java_provider() -> None:
     fake = stack(JAVA, A, delivered=digest(A=3))
     fake.event_down(GetState(JAVA, 1.0))
     fake.up(message(JAVA, StateType.STATE_RSP, b"state", Digest({A: (3, 9)})))

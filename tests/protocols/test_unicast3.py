@@ -542,7 +542,7 @@ def test_messages_on_an_unknown_connection_are_forgotten_in_the_end() -> None:
     assert list(protocol._unknown) == []
 
 
-def test_of_strangers_only_the_newest_connections_are_remembered() -> None:
+def test_the_newest_connections_of_strangers_are_remembered() -> None:
     stack = fake(max_strangers=2)
     for number in (4, 5, 6):
         stack.up(data(1, start=True, src=make_address(number)))
@@ -552,7 +552,7 @@ def test_of_strangers_only_the_newest_connections_are_remembered() -> None:
     assert count(stack, "strangers_dropped") == 1
 
 
-def test_of_strangers_the_one_that_was_silent_for_longest_is_forgotten() -> None:
+def test_the_stranger_that_was_silent_for_longest_is_forgotten() -> None:
     stack = fake(max_strangers=2)
     one, two, three = (make_address(number) for number in (4, 5, 6))
     for src in (one, two):

@@ -40,7 +40,7 @@ def test_messages_that_the_rest_of_a_site_lacks_stay_at_the_other_site_while_its
     net.at_rest()
 
 
-def test_the_wait_for_those_who_are_missing_has_an_end() -> None:
+def test_the_wait_for_missing_members_has_an_end() -> None:
     net = started(cut_off_wait=40.0)
     net.proofs = False
     net.crash("Z", "T")

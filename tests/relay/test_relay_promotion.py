@@ -55,7 +55,7 @@ def test_messages_under_way_from_the_old_primary_are_counted_and_told() -> None:
     assert (tail.origin, tail.first, tail.last) == ("C", 1, 3)
 
 
-def test_of_two_sites_promoted_at_once_all_take_the_same() -> None:
+def test_all_take_the_same_of_two_sites_promoted_at_once() -> None:
     net = Net(NYC="ED", SFO="TS", LON="XY", config={"sites": ("NYC", "SFO", "LON")})
     net.settle(3)
     net.cut_wan("SFO")
@@ -124,7 +124,7 @@ def test_a_member_that_leaves_with_nothing_sent_since_the_promotion_is_forgotten
     assert origin not in relay.state.delivered and origin not in relay.state.base
 
 
-def test_a_joiner_forgets_whom_it_is_told_of_and_has_never_met() -> None:
+def test_a_joiner_forgets_members_that_it_has_never_met() -> None:
     """SFO does not relay: each member forgets by itself who has gone."""
     net = started()
     net.send("U", 3)

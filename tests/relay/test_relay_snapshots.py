@@ -54,7 +54,7 @@ def test_messages_that_a_joiner_may_still_ask_for_outlive_the_relay() -> None:
     net.at_rest()
 
 
-def test_of_a_joiner_that_is_gone_it_is_remembered_for_a_while() -> None:
+def test_a_joiner_that_is_gone_is_remembered_for_a_while() -> None:
     """It may have been cut off only."""
     net = started()
     net.hold("uc", dst="J")

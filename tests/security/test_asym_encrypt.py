@@ -188,7 +188,7 @@ def test_a_public_key_that_is_too_short_is_refused() -> None:
         read_public_key(entries[0].public)
 
 
-def test_of_many_joiners_the_oldest_is_forgotten_and_old_ones_with_the_next_view() -> None:
+def test_the_oldest_of_many_joiners_is_forgotten_and_old_ones_with_the_next_view() -> None:
     own = KeyPair(seeded_key_pair("own"), "").public
     keys = PublicKeys(A, own, 2)
     for n, joiner in enumerate((B, C, D)):

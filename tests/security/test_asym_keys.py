@@ -132,7 +132,7 @@ def test_a_stranger_hands_over_no_key() -> None:
     assert group.key(B) == group.key(A)
 
 
-def test_a_joiner_takes_the_key_of_whom_it_asked_only() -> None:
+def test_a_joiner_takes_the_key_only_of_a_member_that_it_asked() -> None:
     group = Group(A, B, C)
     group.found(A)
     group[B].down(join_request(B, A))

@@ -73,7 +73,7 @@ class Visitor:
 
 
 @pytest.mark.parametrize("buddies", [BUDDIES, None])
-async def test_a_session_is_found_by_whoever_is_asked(
+async def test_a_session_is_found_by_any_member(
     buddies: BuddyReplicationConfig | None, autojump_clock: Any
 ) -> None:
     """Also where calls do not gravitate by themselves (autoDataGravitation false)."""

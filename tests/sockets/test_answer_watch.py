@@ -89,7 +89,7 @@ def test_a_watch_ends_in_time_and_ever_more_callers_are_left_out() -> None:
     assert watch.in_vain == before + 2  # after one in time it begins with one again
 
 
-def test_what_cannot_be_looked_at_any_more_is_forgotten() -> None:
+def test_a_connection_that_cannot_be_read_any_more_is_forgotten() -> None:
     line = Line(gone=1)
     watch = watch_of(line, [])
     assert not watch.until(lambda: True)
@@ -113,7 +113,7 @@ def test_a_limit_of_zero_looks_never() -> None:
 
 
 @pytest.mark.sockets
-async def test_a_datagram_is_taken_in_the_step_of_who_watches() -> None:
+async def test_a_datagram_is_taken_in_the_step_of_its_watch() -> None:
     driver = SocketDriver(Machine("A", random=random.Random(0)), DriverLimits(watch=60))
     heard: list[In] = []
     with (
@@ -136,7 +136,7 @@ async def test_a_datagram_is_taken_in_the_step_of_who_watches() -> None:
 
 
 @pytest.mark.sockets
-async def test_what_fails_in_a_watch_ends_the_driver() -> None:
+async def test_an_error_in_a_watch_ends_the_driver() -> None:
     driver = SocketDriver(Machine("A", random=random.Random(0)), DriverLimits(watch=60))
 
     def broken(inputs: Sequence[In], now: float) -> None:

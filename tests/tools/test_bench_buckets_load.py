@@ -65,7 +65,7 @@ def test_the_table_says_what_a_request_costs_and_percentiles_of_both_kinds() -> 
 
 
 @pytest.mark.skipif(not Path("/proc/self/schedstat").exists(), reason="Linux tells it")
-def test_what_a_process_waits_for_a_core_is_counted_with_its_threads(
+def test_the_time_that_threads_wait_for_a_core_is_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert waited_seconds(os.getpid()) > 0

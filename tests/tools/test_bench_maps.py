@@ -19,7 +19,7 @@ def test_times_are_as_many_as_calls_and_their_quantiles_are_of_the_slow_end() ->
     assert maps.quantiles([]) == {}
 
 
-def test_what_is_not_installed_is_named() -> None:
+def test_a_missing_module_is_named_with_its_extra() -> None:
     store = maps_stores.BenchStore()
     store.modules = ("no_such_module",)
     assert store.missing() == "no_such_module is not installed (pip install 'jgroups_py[bench]')"

@@ -49,7 +49,7 @@ def test_a_writer_that_is_late_makes_that_good(monkeypatch: pytest.MonkeyPatch) 
     assert host.write(1, 10_000, 0.0, 2.0) == 10_000
 
 
-def test_what_was_found_is_told_with_what_was_wanted() -> None:
+def test_a_finding_stands_beside_its_aim() -> None:
     found: dict[str, Any] = {
         "hosts": 4,
         "seconds": 2,

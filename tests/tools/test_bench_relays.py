@@ -27,7 +27,7 @@ def told(per_s: float, p50: float, p99: float, wrong: int = 0) -> dict[str, floa
     return {"per_s": per_s, "p50_us": p50, "p99_us": p99, "wrong": wrong}
 
 
-def test_what_is_added_is_the_difference_between_the_other_site_and_the_sender_s_own() -> None:
+def test_the_added_latency_is_the_difference_between_the_other_site_and_the_own_one() -> None:
     found = {0: told(9, 100, 500), 2: told(10, 300, 900), 3: told(20, 500, 1100)}
     assert relays.figures(PLAN, found) == {
         "relayed_per_s": 15,

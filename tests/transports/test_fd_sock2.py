@@ -329,7 +329,7 @@ def test_an_unsuspected_member_is_told_of_and_watched_again_after_a_while() -> N
     assert stack.take_up_events() == []
 
 
-def test_of_two_that_are_suspected_the_other_one_is_still_told_of() -> None:
+def test_the_second_of_two_suspects_is_still_told_of() -> None:
     stack = opened()
     install(stack, A, B, C, D)
     stack.handle(Closed(watching(stack, B), False))

@@ -526,7 +526,7 @@ def test_a_view_of_a_creator_that_is_no_uuid_does_not_wait(net: Any) -> None:
     assert not b.gms.agreement.puts_off(d.address, view, None)
 
 
-def test_of_two_views_with_one_number_the_later_one_waits(net: Any) -> None:
+def test_the_later_of_two_views_with_one_number_waits(net: Any) -> None:
     """The one that decides is told last."""
     a, b, c, _ = net.group("ABCD")
     frozen_for(net, a, b, c)

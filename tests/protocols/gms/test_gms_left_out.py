@@ -37,7 +37,7 @@ def test_a_view_without_us_is_ignored_and_we_do_not_act() -> None:
     assert fake.protocol.excluding == view  # type: ignore[attr-defined]
 
 
-def test_a_member_that_is_excluded_in_the_middle_of_its_round_lets_those_go_whom_it_asked(
+def test_a_member_that_is_excluded_in_the_middle_of_its_round_releases_the_members_it_asked(
     net: Any,
 ) -> None:
     a, b, _c = net.group("ABC")
@@ -96,7 +96,7 @@ def test_a_member_that_was_excluded_makes_no_view_with_java_members_that_may_hav
 
 
 @pytest.mark.parametrize("paused", [False, True])
-def test_a_member_that_was_excluded_goes_on_with_those_who_did_not_go(
+def test_a_member_that_was_excluded_goes_on_with_members_that_did_not_go(
     net: Any, paused: bool
 ) -> None:
     """C went on with D, which did not hear of it, and died (all 4695). D may be slow to answer."""
@@ -134,7 +134,7 @@ def test_a_member_that_hears_late_that_a_dead_member_excluded_it_begins_its_roun
     assert a.view == b.view == ("A", "B")
 
 
-def test_a_member_that_was_excluded_does_not_go_on_with_those_who_went(net: Any) -> None:
+def test_a_member_that_was_excluded_does_not_go_on_with_members_that_went(net: Any) -> None:
     """D has C's view and does not know that C died."""
     a, b, c, d = net.group("ABCD")
     net.suspect("C", "A", "B")

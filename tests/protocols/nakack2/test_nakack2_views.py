@@ -254,7 +254,7 @@ def test_a_member_that_joins_anew_under_its_old_address_begins_anew() -> None:
 
 
 @pytest.mark.parametrize("stable", [True, False])
-def test_a_state_is_as_old_as_its_digest_says_also_of_who_departed(stable: bool) -> None:
+def test_a_state_is_as_old_as_its_digest_says_for_departed_members_too(stable: bool) -> None:
     stack = joined(A, B, C)
     stack.up(data(B, 1, 3))
     stack.event_down(view_change(2, A, C))
@@ -266,7 +266,7 @@ def test_a_state_is_as_old_as_its_digest_says_also_of_who_departed(stable: bool)
     assert got(stack) == [3, 4]
 
 
-def test_of_many_that_departed_the_last_are_remembered() -> None:
+def test_the_last_of_many_departed_members_are_remembered() -> None:
     stack = joined(A, B, C, max_departed=1)
     stack.up(data(B, 1, 3))
     stack.up(data(C, 1, 2))
