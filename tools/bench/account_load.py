@@ -1,7 +1,7 @@
 """Accounts as objects of a bucket store, in two versions, and requests to them while their buckets move.
 
-Half of the requests are for objects of one bucket: the one that moves, or, while nothing moves, one that changes every ``TURN_SECONDS``. So what a move costs its own bucket
-stands beside what requests to other buckets take at the same time, on the same machine.
+Half of the requests are for objects of one bucket: the one that moves, or, while nothing moves, one that changes every ``TURN_SECONDS``. So the cost of a move for its own
+bucket stands beside the times of requests to other buckets at the same time, on the same machine.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def key_of(number: int) -> str:
 
 class AccountLoad:
     """Requests at fixed times, half of them changes. ``took``: phase -> seconds of each request, also as ``PHASE moving`` and ``PHASE beside``: whether its bucket was
-    moving meanwhile. ``failed``: the same names, and errors -> requests that ended so. ``paid``: what was answered. ``unknown``: changes whose outcome nobody knows."""
+    moving meanwhile. ``failed``: the same names, and errors -> requests that ended so. ``paid``: what was answered. ``unknown``: changes with an unknown outcome."""
 
     def __init__(
         self, client: BucketNode, entries: int, rate: float, chance: random.Random, buckets: int
@@ -193,7 +193,7 @@ class AccountLoad:
         return found
 
     async def lost(self) -> int:
-        """Objects whose balance cannot be: less than what was answered, more than what was asked, or which are not there. Reads what all buckets have saved."""
+        """Objects whose balance cannot be: less than what was answered, more than what was asked, or which are not there. Reads the saved entries of all buckets."""
         kind = kind_of(NEW, NewAccount)
         right = 0
         for bucket, numbers in enumerate(self._numbers):
@@ -218,7 +218,7 @@ def _rows(phase: str) -> Sequence[str]:
 
 
 def moves_text(phases: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """What moves cost: for each phase with moves, requests beyond 15 ms whose bucket moved meanwhile, beside others of the same time."""
+    """The cost of moves: for each phase with moves, requests beyond 15 ms whose bucket moved meanwhile, beside others of the same time."""
     lines = []
     for phase in dict.fromkeys(PHASES):
         _, moving, beside = (phases.get(name) for name in _rows(phase))

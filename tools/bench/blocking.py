@@ -1,4 +1,4 @@
-"""What a call through ``jgroups_py.blocking`` costs beside ``trio.from_thread.run`` of nothing.
+"""The cost of a call through ``jgroups_py.blocking`` beside an empty ``trio.from_thread.run``.
 
 Run as ``python -m jgroups_py.tools.bench.blocking``. The kinds take turns, in rounds, so that what else
 the machine does meets all of them; of each the median, and its ratio to the first line. A local tree

@@ -12,12 +12,12 @@ times, whether earlier ones have ended or not, and each is measured from its tim
 
 Half of the requests are for the bucket that moves (account_load.py). Printed for each kind of phase: milliseconds at the median, p99, p99.9 and the longest; p99.9 with moves in
 relation to quiet; what requests to the bucket that moved took, beside those to others at the same time; bytes of each process and its longest full garbage collection. In the end
-what all buckets have saved is read: each object must have what was answered.
+it reads the saved entries of all buckets: each object must have its answered changes.
 
-How far it is, is told on standard error, without a terminal every 10 s. With ``--json`` the file is written after each phase, so what was measured outlives whatever ends the run.
+Progress is written to standard error, without a terminal every 10 s. With ``--json`` the file is written after each phase, so earlier figures outlive a run that fails.
 A million objects take three minutes on two idle cores.
 
-Ends with 0: nothing is lost; 1: something is; 2: wrong usage, or processes that ended; 3: the time limit ended it; 130: it was interrupted. In the last three cases what was lost is not known.
+Ends with 0: nothing is lost; 1: something is; 2: wrong usage, or processes that ended; 3: the time limit ended it; 130: it was interrupted. In the last three cases losses are unknown.
 """
 
 from __future__ import annotations
@@ -176,7 +176,7 @@ def resident() -> int:
 
 
 class Exchange:
-    """One run. ``result`` has what is known so far."""
+    """One run. ``result`` has the figures so far."""
 
     def __init__(self, given: argparse.Namespace, show: Callable[[str], None]) -> None:
         self._given, self._show = given, show
@@ -191,7 +191,7 @@ class Exchange:
 
     @property
     def doing(self) -> str:
-        """What it does just now, and how far that is."""
+        """Its present step and progress."""
         load = self._load
         if load is None:
             return self._doing

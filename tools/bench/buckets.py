@@ -1,4 +1,4 @@
-"""What clients of a bucket store notice of an exchange of its software: latencies with and without moves, in turns within one run.
+"""The effect of an exchange of software on clients of a bucket store: latencies with and without moves, in turns within one run.
 
     python -m jgroups_py.tools.bench.buckets --entries 100000 --rate 500
 

@@ -3,7 +3,7 @@
     python -m jgroups_py.tools.bench.buckets_caller PLAN    PLAN is a JSON object with the fields of ``CallPlan``; prints the figures as JSON
 
 A request begins when it is due, whether earlier ones have ended or not, and is measured from the time at which it was due. Half of them read a value, half
-store one of ``size`` bytes. What of that time is the client's own is told beside it: ``late``, from the time at which a request was due until the client has noticed
+store one of ``size`` bytes. The client's own share of that time stands beside it: ``late``, from the time at which a request was due until the client has noticed
 it (its timer counts in milliseconds, and it waits for a core as others do), and ``wait_us``, how long the client process waited for a core, for each request.
 """
 

@@ -3,7 +3,7 @@
     python -m jgroups_py.tools.bench.buckets_load --peers buckets:2,buckets:4,memcached,redis --rate 1000 --seconds 10
 
 ``buckets:N`` has N nodes, and ``--rate`` requests a second for each of them; the others have ``--rate`` once. Clients are processes, one for each 1,000 requests a
-second (buckets_caller.py). Peers take turns, ``--rounds`` times, so what else the machine does meets all of them.
+second (buckets_caller.py). Peers take turns, ``--rounds`` times, so other work of the machine slows all of them.
 
 Printed for each peer: requests a second, milliseconds of reads and changes at the median, p99, p99.9, and for a request the microseconds that all server processes used a core (CPU us) and
 waited for one (wait us). ``client us`` is the same wait of the client process, and ``late p99`` the milliseconds until the client noticed that a request was due: both are in the times

@@ -2,7 +2,7 @@
 
 Three members on this machine, a synchronous copy at one buddy; Redis with one replica; PySyncObj with
 three members (cache_perf.py, cache_peers.py). All in turn in each run; figures are the medians of the
-runs. A peer that is not installed is left out, and that is said.
+runs. A peer that is not installed is named and left out.
 """
 
 from __future__ import annotations

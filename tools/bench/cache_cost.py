@@ -1,4 +1,4 @@
-"""``python -m jgroups_py.tools.bench.cache_cost``: what buddy replication costs, by size of cluster.
+"""``python -m jgroups_py.tools.bench.cache_cost``: the cost of buddy replication, by size of cluster.
 
 Simulated clusters with the real protocols (cache_cost.py). For each number of members and of buddies:
 messages, packets and bytes of a write, a creation, a gravitation; memory as a part of (b + 1) X; and for

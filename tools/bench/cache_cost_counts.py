@@ -1,8 +1,8 @@
-"""What buddy replication costs, counted on simulated clusters: messages, packets, bytes, memory.
+"""The cost of buddy replication, counted on simulated clusters: messages, packets, bytes, memory.
 
 Whole caches on the channels and protocols of udp.xml, on a network in memory, in virtual time. A
-multicast is one packet, as on a network that has it. What the cluster says while nobody asks it for
-anything (heartbeats, announcements) is counted for as long and taken off.
+multicast is one packet, as on a network that has it. The traffic of an idle cluster (heartbeats, announcements) is
+counted for the same time and subtracted.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ PROTECTED_SECONDS = 60.0
 
 
 class CountingNetwork(MemoryNetwork):
-    """Counts what drivers send: datagrams, and writes to connections."""
+    """Counts the output of drivers: datagrams, and writes to connections."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -111,7 +111,7 @@ class CountedCluster:
             await cache.wait_protected(timeout=PROTECTED_SECONDS)
 
     async def cost(self, count: int, operation: Callable[[int], Awaitable[None]]) -> Cost:
-        """``count`` operations, one after the other, without what is said anyhow."""
+        """``count`` operations, one after the other, without the traffic of an idle cluster."""
         assert count <= (WINDOW - REST) * RATE
         if self._silence is None:
             await trio.sleep(
@@ -179,7 +179,7 @@ async def cluster(members: int, buddies: int) -> AsyncIterator[CountedCluster]:
 async def operations(
     found: CountedCluster, count: int, size: int, kinds: int = 4
 ) -> dict[str, Cost]:
-    """What each kind of operation costs. The members in the middle do them, not the coordinator.
+    """The cost of each kind of operation. The members in the middle do them, not the coordinator.
     ``kinds``: so many of them."""
     at = len(found.caches) // 2
     owner, other = found.caches[at], found.caches[at + 1]
@@ -209,8 +209,8 @@ async def operations(
 
 
 async def memory(found: CountedCluster, keys: int, seed: int = 1) -> Memory:
-    """After ``keys`` nodes were put at each member, of 50 to 150 bytes, drawn. First of all measured:
-    nothing else is there then."""
+    """After ``keys`` nodes were put at each member, of 50 to 150 bytes, drawn. Measured first, while the cluster is
+    empty."""
     chance = random.Random(seed)
     for number, cache in enumerate(found.caches):
         async with cache.batch(new=True) as batch:
@@ -222,7 +222,7 @@ async def memory(found: CountedCluster, keys: int, seed: int = 1) -> Memory:
 
 @dataclass(frozen=True)
 class Sticky:
-    """What one request cost, the mean of many, with a given stickiness."""
+    """The mean cost of a request with a given stickiness."""
 
     stickiness: float
     astray: float

@@ -1,4 +1,4 @@
-"""The same measurement with what Python programs use otherwise: Redis with a replica, PySyncObj.
+"""The same measurement with other stores for Python programs: Redis with a replica, PySyncObj.
 
     python -m jgroups_py.tools.bench.cache_peers redis|pysyncobj PLAN    prints the figures as JSON
 

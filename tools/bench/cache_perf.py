@@ -33,7 +33,7 @@ START_SECONDS = 30.0
 
 @dataclass(frozen=True)
 class CachePerfPlan:
-    """What is measured: puts and gets of each size with each number of callers, ``seconds`` each."""
+    """The measurements: puts and gets of each size with each number of callers, ``seconds`` each."""
 
     sizes: tuple[int, ...] = (100, 1000)
     callers: tuple[int, ...] = (1, 8)

@@ -1,4 +1,4 @@
-"""``python -m jgroups_py.tools.bench.door_pair``: what a door costs, steadier and with its limit beside it.
+"""``python -m jgroups_py.tools.bench.door_pair``: the cost of a door, steadier and with its limit beside it.
 
 Two members in this process send each other the same number of messages behind each door. The figure is the CPU time of the
 process for a message, so it does not depend on how much of a second the machine gives. The doors take turns, and a

@@ -1,4 +1,4 @@
-"""Stack files with a door each, for a bench: the shipped stack, and what the door adds to it.
+"""Stack files with a door each, for a bench: the shipped stack with the protocol and attributes of the door.
 
 The keys, certificates and passwords are made anew in a folder and are of no use elsewhere.
 """

@@ -1,4 +1,4 @@
-"""``python -m jgroups_py.tools.bench.doors``: what each door costs beside none.
+"""``python -m jgroups_py.tools.bench.doors``: the cost of each door beside none.
 
 Two members in processes of their own on this machine. For each stack, size and door:
 
@@ -7,7 +7,7 @@ Two members in processes of their own on this machine. For each stack, size and 
     calls      one calls the other, one call after the other (rpcperf): the median latency, that of one call in a
                hundred, and the caller's CPU time
 
-The doors take turns in each run, so that what else the machine does meets all of them. A ratio is the median of the
+The doors take turns in each run, so that other work of the machine slows all of them. A ratio is the median of the
 ratios of the runs, each to ``none`` in the same run. CPU time is steadier than a rate on a machine that does more.
 """
 

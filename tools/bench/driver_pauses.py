@@ -5,7 +5,7 @@
 A group of two: one member in the driver's process (``jgroups_py.blocking``), one in a process of its own. A
 task in each loop wants to run every 10 ms; printed is by how much it was late at worst, phase by phase,
 while the driver imports and starts Spark, collects rows, and collects garbage. At the end: who was
-suspected. What the machine does besides counts for both.
+suspected. Other work of the machine slows both.
 """
 
 from __future__ import annotations

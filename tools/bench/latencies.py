@@ -1,4 +1,4 @@
-"""What benches say of requests that were measured one by one."""
+"""Figures of requests that were measured one by one."""
 
 from __future__ import annotations
 

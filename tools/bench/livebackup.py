@@ -1,12 +1,12 @@
-"""What the parallel backup gains over one operation at a time, by the number of independent objects, and what the order costs.
+"""The gain of the parallel backup over one operation at a time, by the number of independent objects, and the cost of the order.
 
     python -m jgroups_py.tools.bench.livebackup --operations 400 --objects 1,2,8,64
     python -m jgroups_py.tools.bench.livebackup --operations 100 --cpu 5
 
 A live node and a backup, each in a process of its own, TCP on the loopback interface; with ``--together`` both in one process on a network in memory.
 Each operation makes one change, of an object in turn, and the change waits for 1 ms as if for a disk (``--io``). With ``--cpu`` it computes for so long instead,
-in the processes of its node, two for each. 64 clients. ``--realtime`` gives figures that hardly depend on what else the machine does; it takes its
-processors from all others. Printed for each number of objects, operations a second:
+in the processes of its node, two for each. 64 clients. ``--realtime`` gives figures that hardly depend on other work of the machine, and takes the
+processors from it. Printed for each number of objects, operations a second:
 
     one at a time   the reference (P1)
     parallel        with the backup that confirms
@@ -22,7 +22,7 @@ processors from all others. Printed for each number of objects, operations a sec
                     the limit, and not the critical path
     of both         the share of the lower one of both limits: critical path, and what one interpreter can do (1 second / cpu)
 
-At the end: what the order itself costs for one operation (``Applier``), without nodes.
+At the end: the cost of the order itself for one operation (``Applier``), without nodes.
 """
 
 from __future__ import annotations

@@ -53,8 +53,8 @@ async def main() -> None:
 
 
 def prepare(realtime: bool) -> None:
-    """Make this process ready to be measured. The garbage collector keeps away from what the start has left: going through it stops a
-    node for 25 ms, once in a run. ``realtime``: this process goes before all others."""
+    """Make this process ready to be measured. The garbage collector skips the objects of the start: scanning them stops a node for 25
+    ms, once in a run. ``realtime``: this process goes before all others."""
     gc.collect()
     gc.freeze()
     if realtime:

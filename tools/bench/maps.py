@@ -1,4 +1,4 @@
-"""Puts and gets of a map beside what Python programs share dictionaries with otherwise, in one run.
+"""Puts and gets of a map beside other ways to share dictionaries in Python, in one run.
 
     python -m jgroups_py.tools.bench.maps                          all stores, 1 and 4 processes, 100 and 1,000 bytes
     python -m jgroups_py.tools.bench.maps --stores map,redis --seconds 2 --json build/bench/maps.json
@@ -8,7 +8,7 @@ long do puts of the first one take, and how often does none return at all?
 
 Then a map of two hosts: how long do puts of one take while the other is stopped, or was killed?
 
-No store but map-sync and redis-sync writes to the disk before a put returns. How each is set up: maps_stores.py. What is not installed is named and left out.
+No store but map-sync and redis-sync writes to the disk before a put returns. maps_stores.py sets up each of them. A store that is not installed is named and left out.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ def stopped(store: str, plan: StorePlan, stops: int) -> dict[str, Any]:
 def beside_peer(
     store: str, plan: StorePlan, state: str, what: signal.Signals | None
 ) -> dict[str, Any]:
-    """How long puts of a host take whose only peer is in a state."""
+    """How long puts of a host take while its only peer is in a state."""
     with tempfile.TemporaryDirectory() as name, HOSTS[store].server(Path(name), 2) as at:
         workers = [MeasuringWorker(store, at, number, plan, Path(name)) for number in range(2)]
         worker, peer = workers

@@ -3,7 +3,7 @@
     python -m jgroups_py.tools.bench.maps_delay --puts 2000 --json build/maps/delay.json
 
 A value is the time at which its put began, by the clock that all processes of a machine share. A reader does nothing but get it, so with fewer cores than
-the three processes here the system's turns are measured. ``flush_interval`` is what the map waits before it sends.
+the three processes here the system's turns are measured. ``flush_interval`` is the map's wait before it sends.
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ class BenchStore:
     modules: tuple[str, ...] = ()
 
     def is_full(self, error: Exception) -> bool:
-        """Whether a put was refused because nobody makes room. What was measured before counts."""
+        """Whether a put was refused for lack of room. What was measured before counts."""
         return False
 
     def missing(self) -> str | None:
@@ -272,7 +272,7 @@ def times(
 
 
 def measure(store: str, at: Any, number: int, plan: StorePlan, file: Path) -> None:
-    """Does what standard input says: ``put`` and ``get`` write their times to ``file``; ``on`` puts until this process is stopped."""
+    """Obeys standard input: ``put`` and ``get`` write their times to ``file``; ``on`` puts until this process is stopped."""
     value = bytes(plan.size)
     measured = {**STORES, **HOSTS}[store]
     with measured.opened(at, number) as (put, get):

@@ -4,9 +4,9 @@
     python -m jgroups_py.tools.bench.maps_stress --rate 10000 --seconds 60 --json build/maps/stress.json
 
 Each host is a process of its own with a map of its own; they talk over TCP on the loopback interface. In each second the writer puts to one half of the keys, in
-turn. So the other half is quiet, and must be the same at all hosts, in all keys, values and stamps, before that second ends. How long it took is told.
+turn. So the other half is quiet, and must be the same at all hosts, in all keys, values and stamps, before that second ends. It prints the time until then.
 
-The rate is what is wanted: what was reached is told, too. Exit 0: all checks held; 1: a host was not equal in time.
+The rate is an aim; the reached rate is printed, too. Exit 0: all checks held; 1: a host was not equal in time.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ HOSTS: Final = 4
 KEYS: Final = 5000
 """In each half."""
 BURST_SECONDS: Final = 0.005
-"""The writer puts what is due so often."""
+"""Seconds between two bursts of the writer."""
 LOOK_SECONDS: Final = 0.02
 """Between two looks of a replica that is not equal yet."""
 SECOND: Final = 1.0
@@ -44,7 +44,7 @@ END_SECONDS: Final = 15.0
 
 
 class StressHost:
-    """What the process of a host does."""
+    """The work of the process of a host."""
 
     def __init__(self, m: Any) -> None:
         self._map = m
@@ -53,7 +53,7 @@ class StressHost:
     def write(self, half: int, rate: float, begin: float, until: float) -> int:
         """Put to one half of the keys until a time of this machine's clock. How many puts.
 
-        What is due is counted from ``begin``, when the run began, so what was late is made good. Each burst has what is due before the next one.
+        What is due is counted from ``begin``, when the run began, so what was late is made good. Each burst has the puts that are due before the next one.
         """
         begun, m = self._written, self._map
         while (now := time.monotonic()) < until:

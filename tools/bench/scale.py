@@ -1,4 +1,4 @@
-"""What one more member costs: packets, bytes and processor time by the size of the group, in virtual time.
+"""The cost of one more member: packets, bytes and processor time by the size of the group, in virtual time.
 
 ``python -m jgroups_py.tools.bench.scale --members 10,100,500`` forms a group of each size on udp.xml, with the real
 protocols and real bytes, and lets one thing happen at a time: a join, a leave, a crash, a quiet interval of

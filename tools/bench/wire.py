@@ -1,4 +1,4 @@
-"""What encoding and decoding a packet costs per message.
+"""The cost of encoding and decoding a packet, per message.
 
 Run as ``python -m jgroups_py.tools.bench.wire``. Figures are the best and the median of several
 runs, in microseconds per message, for full packets of one sender's multicasts.

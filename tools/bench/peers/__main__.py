@@ -9,11 +9,11 @@
     caches     puts and gets with one copy elsewhere
     relays     messages from one site to another, and how much later they come than within the site
 
-All hear and say the same lines, and the parent is the same. Java JGroups runs with the stock stack and with a tuned one, and
+All processes read and write the same lines, and have the same parent. Java JGroups runs with the stock stack and with a tuned one, and
 has a warm-up that lets it compile. A mesh of ZeroMQ, NATS and Redis have no reliability and no members: they show what Python
 reaches without them. Two bare processes on trio show the floor of a call.
 
-Beforehand it says how long that takes. No case begins after --minutes, and each has its own limit.
+It first prints the expected duration. No case begins after --minutes, and each has its own limit.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
     python -m jgroups_py.tools.bench.peers.bare ARGUMENT    one process; ARGUMENT is JSON
 
-One sends back what comes. The other has a task that reads and wakes callers, as a driver does. No member, no order, no
-repetition, no encoding: what a call takes here is the kernel's and trio's.
+One sends back each datagram. The other has a task that reads and wakes callers, as a driver does. There is no member,
+order, repetition or encoding: a call here takes only the time of the kernel and trio.
 """
 
 from __future__ import annotations

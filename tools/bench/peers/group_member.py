@@ -1,6 +1,6 @@
 """A member of ours in a group that is measured (groups.py): ``python -m`` this module with an argument, which is JSON.
 
-It imports nothing but what a member needs, because its memory is measured.
+It imports only the modules that a member needs, because its memory is measured.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Groups: how long members need to join and to notice that one was killed, and what an idle one costs.
+"""Groups: how long members need to join and to notice that one was killed, and the cost of an idle one.
 
 A member says ``loaded`` when its process is ready to join, joins when it is told to, and says each view with the time. Clocks
 are comparable: all read the machine's monotonic clock. The time of a join begins when joiners are told to, so it has what a
@@ -76,7 +76,7 @@ async def measured(plan: GroupPlan, children: Sequence[Child]) -> dict[str, floa
 
 
 async def _views(children: Sequence[Child], members: int) -> float:
-    """Wait for a view of so many members at all children, and return when the last one had it."""
+    """Wait until all children have a view of so many members; return when the last one got it."""
     times = []
     with _within(VIEW_SECONDS, f"no view of {members}"):
         for child in children:

@@ -96,7 +96,7 @@ KINDS: Final = (
 
 
 def peers(leave_out: Sequence[str] = ()) -> tuple[list[Peer], list[str]]:
-    """Return who can be measured here, and why others cannot. Those with a name that is in ``leave_out`` are not wanted."""
+    """Return the libraries that can be measured here, and the reasons why others cannot. Those with a name that is in ``leave_out`` are not wanted."""
     found: list[Peer] = [Ours()]
     missing = []
     for kind in KINDS:

@@ -24,15 +24,15 @@ from jgroups_py.tools.commands.mperf_ports import private_attributes
 
 Figures = Mapping[str, Mapping[str, float]]
 JOIN_SECONDS: Final = 50.0
-"""Processes on a busy machine may need so long until they are members."""
+"""The time in which processes become members on a busy machine."""
 OVERLOADED: Final = 4
 """Members of a group under pressure."""
 TINY: Final = 10
 HUGE: Final = 200_000
 SLOW: Final = 20e6
-"""Bytes a second that the slow member takes. Flow control lets nobody be faster for long."""
+"""Bytes a second that the slow member takes. Flow control keeps members from being faster for long."""
 FITTING_CREDITS: Final = "400K"
-"""What a small buffer of a UDP socket holds: Linux doubles what is asked for."""
+"""The size of a small buffer of a UDP socket: Linux doubles what is asked for."""
 SMALL_BUFFERS: Final = {
     "udp.xml": dict.fromkeys(("UDP.mcast_recv_buf_size", "UDP.ucast_recv_buf_size"), "212992"),
     "tcp.xml": dict.fromkeys(("TCP.recv_buf_size", "TCP.send_buf_size"), "65536"),

@@ -1,4 +1,4 @@
-"""What a library lacks here, so that it cannot be measured."""
+"""The reason why a library cannot be measured here."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """A process of mperf for a library that has no members of its own: it publishes, takes and checks in one thread.
 
-A library says how it publishes and takes. It hears and says the lines of mperf_run.py. A process that has started a server counts the
+A library defines publishing and taking. It reads and writes the lines of mperf_run.py. A process that has started a server counts the
 server's CPU time as its own.
 """
 
@@ -29,7 +29,7 @@ END_SECONDS: Final = 5.0
 IDLE_SECONDS: Final = 0.01
 """How long a process that does not send waits for messages before it looks at the clock."""
 TAKEN_MAX: Final = 1000
-"""What has come by then is checked before more is taken."""
+"""Arrived messages are checked before more are taken."""
 _SENDER_BYTES: Final = HEAD.size - SEQNO_BITS // 8
 _PR_SET_PDEATHSIG: Final = 1
 
@@ -55,7 +55,7 @@ class PlainMember:
         raise NotImplementedError
 
     def take(self, wait: float) -> None:
-        """Give what is there to ``self.check``. If there is nothing, wait so many seconds for it."""
+        """Give arrived messages to ``self.check``. If there is nothing, wait so many seconds for it."""
         raise NotImplementedError
 
     def arrived(self, payloads: Sequence[bytes]) -> None:

@@ -1,4 +1,4 @@
-"""What the bench beside other libraries measures, case by case, and how long that takes."""
+"""The cases of the bench beside other libraries, and their expected time."""
 
 from __future__ import annotations
 

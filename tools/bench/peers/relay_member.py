@@ -28,12 +28,12 @@ PACE_SECONDS: Final = 0.005
 CHUNK: Final = 50
 """Messages that are sent between two looks at the clock."""
 LAST_WAIT: Final = 10.0
-"""Seconds without progress after which what is missing counts as lost."""
+"""Seconds without progress after which missing messages count as lost."""
 
 
 @dataclass(frozen=True, slots=True)
 class RelayPlan:
-    """What the members of two sites measure. ``sites`` has a name for each member, ``sender`` is the number of the one that sends."""
+    """The measurements of the members of two sites. ``sites`` has a name for each member, ``sender`` is the number of the one that sends."""
 
     stack: str
     sites: tuple[str, ...]
@@ -48,7 +48,7 @@ class RelayPlan:
 
 
 class ArrivalListener:
-    """Notes what comes from the sender."""
+    """Notes the sender's messages."""
 
     def __init__(self) -> None:
         self.heard = trio.Event()

@@ -1,8 +1,8 @@
-"""RELAY: what a member of one site gets a second of what a member of another site sends, and how much later than within its own site.
+"""RELAY: the rate at which a member gets messages from another site, and their delay beside messages within the site.
 
 Two sites of two members on this machine, the bridge over TCP. The second member of the first site sends, so each message goes to its
-site's relay, over the bridge and to the two members of the other site. What is added is the difference between the members there
-and the relay of its own site.
+site's relay, over the bridge and to the two members of the other site. The added latency is the difference between the members
+there and the relay of its own site.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ class Bench:
         self._cases = list(plan.cases())
         self._begin = time.monotonic()
         self.rows: dict[str, list[str]] = {}
-        """Text of a row -> who has it, measured or not."""
+        """Text of a row -> libraries that have it, measured or not."""
 
     @property
     def seconds(self) -> float:
@@ -72,7 +72,7 @@ class Bench:
         return found
 
     def _try(self, case: Case, peer: Peer, cluster: str) -> Figures:
-        """Return what was measured, or nothing: then the result says why."""
+        """Return the figures, or nothing: then the result gives the reason."""
         problem = f"not done within {case.seconds_max:g} s"
         if time.monotonic() - self._begin > 60 * self.plan.minutes:
             problem = f"{self.plan.minutes:g} minutes were over"

@@ -1,4 +1,4 @@
-"""What the runs say: of each figure the least, the median and the most, and ratios to ours in the same run."""
+"""The summary of the runs: least, median and most of each figure, and ratios to ours in the same run."""
 
 from __future__ import annotations
 

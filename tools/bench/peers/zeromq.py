@@ -96,7 +96,7 @@ class MeshMember(PlainMember):
 
 
 def answer(first: int) -> None:
-    """Send back what comes, until standard input ends."""
+    """Send back each message, until standard input ends."""
     zmq = importlib.import_module("zmq")
     router = zmq.Context().socket(zmq.ROUTER)
     router.bind(f"{HOST}:{first}")
