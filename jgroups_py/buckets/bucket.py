@@ -11,7 +11,8 @@ from typing import Any
 from jgroups_py.buckets.digest import checked_key
 from jgroups_py.buckets.ends import Cep, ProxyId
 from jgroups_py.buckets.errors import BadKey, BadPlugin
-from jgroups_py.buckets.messages import TEXT_MAX, EntryChange, Kept, Replies, RequestId
+from jgroups_py.buckets.faults import PLUGIN_ERRORS, text_of
+from jgroups_py.buckets.messages import EntryChange, Kept, Replies, RequestId
 from jgroups_py.buckets.plugin import BODY_MAX, Entry, EntryBehaviourProvider, Reply, Request
 
 PIECES_MAX = 1_000
@@ -197,9 +198,9 @@ class Bucket:
             saved = change
             if change is not None and not change.deletes and 0 < version < change.version:
                 saved = _whole_in(key, entry, version)
-        except Exception as error:
+        except PLUGIN_ERRORS as error:
             self._live.pop(key, None)
-            return Done([], None, f"{type(error).__name__}: {error}"[:TEXT_MAX])
+            return Done([], None, text_of(error))
         finally:
             work.end()
         if change is not None:

@@ -5,12 +5,15 @@ Source: 4.3.3, 4.4.2, 4.4.3, 4.5.2.4.
 
 from __future__ import annotations
 
+import logging
+import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from jgroups_py.buckets.bucket import Bucket, Done
 from jgroups_py.buckets.copy import Copy
 from jgroups_py.buckets.ends import Cep, ProxyId
+from jgroups_py.buckets.faults import PLUGIN_ERRORS, text_of
 from jgroups_py.buckets.lease import Lease
 from jgroups_py.buckets.messages import (
     TEXT_MAX,
@@ -47,6 +50,12 @@ from jgroups_py.buckets.port import Port
 from jgroups_py.buckets.settings import InstanceSettings
 from jgroups_py.buckets.transfer import Transfer
 
+_log = logging.getLogger("jgroups_py.buckets")
+
+BLOCKED_AFTER = 0.5
+"""Seconds of work on one request that are counted ``blocked`` and told: those that are a lag of the channel, too."""
+BLOCKED_TOLD = 10.0
+"""Seconds between two such warnings of a manager."""
 FINDABLE_MAX = 100_000
 """Proxies with attributes that a manager knows. Beyond it they are counted ``findable_full`` and cannot be found."""
 
@@ -84,6 +93,9 @@ class BucketManager:
         self.counts: Counter[str] = Counter()
         self.lease = Lease(port, settings)
         self.slowest_lock = 0.0
+        self.clock: Callable[[], float] = float
+        """Seconds, to notice entries that block. It stands still where time is virtual."""
+        self._told_blocked = -math.inf
         self._pages = Pages(self.counts)
         self._transfers = 0
         self._asks: dict[int, tuple[Copy, Transfer]] = {}
@@ -280,14 +292,38 @@ class BucketManager:
             self._answer_when_saved(copy, router, answer)
 
     def _worked(self, copy: Copy, forward: Forward) -> Done:
-        return copy.bucket.forward_to_entry(
+        began = self.clock()
+        request = Request(forward.body, forward.key)
+        done = copy.bucket.forward_to_entry(
             forward.key,
-            Request(forward.body, forward.key),
+            request,
             forward.proxy,
             modifies=forward.modifies,
             now=self.port.wall,
             find=self._all_findable,
             version=copy.row.slave_version if copy.row.slave is not None else 0,
+        )
+        took = self.clock() - began
+        if took > BLOCKED_AFTER:
+            self._blocked(request, took)
+        return done
+
+    def _blocked(self, request: Request, took: float) -> None:
+        """Name the request that has kept the whole node waiting."""
+        self.counts["blocked"] += 1
+        if self.port.now < self._told_blocked + BLOCKED_TOLD:
+            return
+        self._told_blocked = self.port.now
+        try:
+            what = str(self.provider.name_of(request))[:TEXT_MAX]
+        except PLUGIN_ERRORS:
+            what = "a request"
+        _log.warning(
+            "%s: %s of entry %r worked for %.1f s; the whole node waited meanwhile",
+            self.cep.component,
+            what,
+            request.key,
+            took,
         )
 
     def _put(self, copy: Copy, forward: Forward) -> Done:
@@ -301,8 +337,8 @@ class BucketManager:
             trial.unserialise_entry(change)
             version = copy.row.slave_version if copy.row.slave is not None else 0
             saved = trial.as_version(change, version)
-        except Exception as error:  # of the plug-in, too
-            return Done([], None, f"{type(error).__name__}: {error}"[:TEXT_MAX])
+        except PLUGIN_ERRORS as error:
+            return Done([], None, text_of(error))
         copy.bucket.adopt(change)
         self.counts["entries_put"] += 1
         return Done([], saved)
@@ -336,10 +372,8 @@ class BucketManager:
             return
         try:
             parcel = transfer.tail(change, kept)
-        except Exception as error:  # of the plug-in
-            self._give_up(
-                copy, transfer, f"an entry cannot be written: {type(error).__name__}: {error}"
-            )
+        except PLUGIN_ERRORS as error:
+            self._give_up(copy, transfer, f"an entry cannot be written: {text_of(error, 500)}")
             return
         self.port.post(transfer.move.to, parcel)
 
@@ -489,8 +523,8 @@ class BucketManager:
             try:
                 for parcel in transfer.parcels():
                     self.port.post(transfer.move.to, parcel)
-            except Exception as error:  # of the plug-in
-                why = f"an entry cannot be written: {type(error).__name__}: {error}"
+            except PLUGIN_ERRORS as error:
+                why = f"an entry cannot be written: {text_of(error, 500)}"
                 self._give_up(copy, transfer, why)
                 return
             if not transfer.copied:
@@ -626,9 +660,9 @@ class BucketManager:
             for change in parcel.changes:
                 self._check_version(change)
                 coming.bucket.unserialise_entry(change)
-        except Exception as error:  # of the plug-in
+        except PLUGIN_ERRORS as error:
             del self.incoming[parcel.bucket]
-            self._refuse(source, parcel, f"{type(error).__name__}: {error}"[:500])
+            self._refuse(source, parcel, text_of(error, 500))
             return
         for kept in parcel.kept:
             coming.bucket.remember(kept)

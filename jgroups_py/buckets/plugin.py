@@ -172,6 +172,10 @@ class EntryBehaviourProvider(ABC):
     def create_entry(self, key: str) -> Entry:
         """Create a blank entry (CreateEntry)."""
 
+    def name_of(self, request: Request) -> str:
+        """Return what this request does, for a warning that it took too long."""
+        return f"a request of {self.application}"
+
 
 class RequestClassifier(ABC):
     """Classifies requests; plugs in to routers."""

@@ -22,6 +22,7 @@ from jgroups_py.buckets.errors import (
     Refused,
     Unavailable,
 )
+from jgroups_py.buckets.faults import PLUGIN_ERRORS, text_of
 from jgroups_py.buckets.latency import Latencies
 from jgroups_py.buckets.messages import (
     Answer,
@@ -177,9 +178,9 @@ class Router:
         self._check_room(request.body)
         try:
             found = self.classifier.classify(request)
-        except Exception as error:
+        except PLUGIN_ERRORS as error:
             self.counts["classifier_failed"] += 1
-            raise NotSensible(f"the classifier raised {type(error).__name__}: {error}") from error
+            raise NotSensible(f"the classifier raised {text_of(error)}") from error
         if not isinstance(found, Classification) or not isinstance(found.modifies, bool):
             # Managers would not read a Forward that is made of it, and the client would wait in vain.
             self.counts["classifier_failed"] += 1
@@ -216,8 +217,8 @@ class Router:
         checked_key(key)
         try:
             bucket = bucket_of(self.classifier.digest(key), self.settings.buckets)
-        except Exception as error:
-            raise BadKey(f"key {key[:80]!r}: {type(error).__name__}: {error}") from error
+        except PLUGIN_ERRORS as error:
+            raise BadKey(f"key {key[:80]!r}: {text_of(error)}") from error
         if not 0 <= bucket < self.settings.buckets:
             raise BadKey(f"key {key[:80]!r}: the classifier's digest is not below 2**64")
         self._number += 1

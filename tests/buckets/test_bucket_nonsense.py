@@ -14,6 +14,12 @@ from jgroups_py.buckets.ends import Cep
 from jgroups_py.buckets.plugin import BODY_MAX, Classification
 from jgroups_py.testing.explorer.buckets.ledger import ledger
 
+
+class Untold(Exception):
+    def __str__(self) -> str:
+        raise ValueError("no text")
+
+
 BIG = bytes(BODY_MAX)
 MANY = ENTRY_BYTES_MAX // BODY_MAX + 1
 ANYBODY = ProxyId(Cep("a", "p"), 1)
@@ -30,6 +36,13 @@ def pieces(*names: Any, data: Any = b"x") -> Callable[[Any], None]:
             bucket.save_serialised_entry(data, name)
 
     return save
+
+
+def raises(error: BaseException) -> Callable[[Any], None]:
+    def do(bucket: Any) -> None:
+        raise error
+
+    return do
 
 
 def later_pieces(bucket: Any) -> None:
@@ -54,6 +67,10 @@ def later_pieces(bucket: Any) -> None:
         (pieces("p", data="text"), "bytes can be saved"),
         (pieces(*map(str, range(MANY)), data=BIG), "its pieces have at most"),
         (pieces(*map(str, range(PIECES_MAX + 1))), f"at most {PIECES_MAX} pieces"),
+        (raises(SystemExit(3)), "SystemExit: 3"),
+        (raises(Untold()), "Untold, which has no text"),
+        (raises(ValueError("\ud800")), r"ValueError: \ud800"),
+        (raises(ValueError("x" * 5_000)), "ValueError: xxx"),
     ],
 )  # fmt: skip
 def test_an_entry_that_returns_nonsense_fails_and_its_bucket_goes_on(
@@ -140,3 +157,12 @@ def test_a_classifier_that_returns_nonsense_reaches_no_entry(
     assert router.counts["classifier_failed"] == (error is NotSensible)
     classifier.classify = usual
     assert instance.ask("n1", "k", "+x") == "0"
+
+
+def test_a_classifier_that_ends_its_process_ends_nothing() -> None:
+    instance = Instance()
+    classifier: Any = (router := instance.router("n1")).classifier
+    classifier.classify = lambda request: raises(SystemExit(3))(request)
+    told: list[Any] = []
+    router.route_a_request(Request(b"+x", "k"), None, told.append)
+    assert isinstance(told[0], NotSensible) and "SystemExit: 3" in str(told[0])

@@ -82,7 +82,7 @@ def test_stretches_give_each_node_the_entries_that_one_process_gives_it(
     wanted = sorted_into(one, 7, *old)
     found = in_stretches(some, *old, processes=processes)
     assert (found.total, found.buckets, found.nodes) == (wanted.total, wanted.buckets, wanted.nodes)
-    assert found.seconds == 5.0 and found.processes == processes
+    assert found.seconds == 5.0 and found.processes == min(processes, len(found.files) // 3)
     for name in ("n1", "n2", "n3"):
         files = sorted(some.glob(f"{name}.*"))
         assert len(files) == len(found.files) // 3 <= processes
@@ -170,6 +170,12 @@ def test_processes_of_this_machine_sort(
     assert len(list(new.iterdir())) == 6 and "1k would need " in said
     assert run([*command, "--processes", "2", "--json", "-"]) == 0
     assert json.loads(capsys.readouterr().out)["processes"] == 2
+    monkeypatch.setattr(writer, "POINT_BYTES", 10**6)
+    small = str(archive(tmp_path / "small"))
+    assert run([*command[:2], small, *command[3:], "--processes", "8"]) == 0
+    said = capsys.readouterr()
+    assert "at this rate, by one process" in said.out
+    assert "too small for 8 processes: they were sorted by 1" in said.err
 
 
 def test_a_node_does_not_begin_without_one_of_its_files(

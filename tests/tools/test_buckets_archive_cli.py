@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from jgroups_py.buckets.archive import ArchiveReader, ArchiveWriter, Record
+from jgroups_py.buckets.archive import ArchiveReader, ArchiveWriter, Record, repartition
 
 SEATS = """\
 name: seats
@@ -88,7 +88,7 @@ def test_many_damages_are_told_in_short(archive: Path, run: Any) -> None:
 
 @pytest.mark.seed("A21", "A22")
 def test_entries_are_sorted_for_another_deployment(
-    archive: Path, file: str, tmp_path: Path, run: Any
+    archive: Path, file: str, tmp_path: Path, run: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     code, out, _ = run("repartition", str(archive), "--to", file, "--out", str(tmp_path / "new"))
     assert code == 0 and out.startswith("200 entries with 11600 bytes in 9 buckets of seats\n")
@@ -98,6 +98,17 @@ def test_entries_are_sorted_for_another_deployment(
     told = json.loads(out)
     assert (told["entries"], told["bytes"]) == (200, 11600) and told["files"] == []
     assert sum(node["entries"] for node in told["nodes"].values()) == 400
+    code, out, _ = run(
+        "repartition", str(archive), "--to", file, "--project", "1100kb", "--within", "1ms"
+    )
+    assert code == 1 and "longer than 0.001 s" in out
+    new = tmp_path / "none"
+    code, out, err = run(
+        "repartition", str(archive), "--to", file, "--project", "2mb", "--out", str(new)
+    )
+    assert (code, out) == (2, "") and "11600 bytes, too few to measure a rate" in err
+    assert not new.exists()
+    monkeypatch.setattr(repartition, "PROJECT_BYTES", 11_600)
     code, out, _ = run("repartition", str(archive), "--to", file, "--project", "500000gb")
     assert code == 1 and "longer than 10800 s" in out
     code, out, _ = run(

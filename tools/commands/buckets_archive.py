@@ -14,7 +14,7 @@ import click
 
 from jgroups_py.buckets.archive import ArchiveReader, ArchiveWriter, Damage, End
 from jgroups_py.buckets.archive.errors import BadArchive
-from jgroups_py.buckets.archive.repartition import OUTAGE, Partition
+from jgroups_py.buckets.archive.repartition import OUTAGE, Partition, check_projection
 from jgroups_py.buckets.archive.repartition import repartition as sort_entries
 from jgroups_py.buckets.archive.stretches import (
     STRETCHES_MAX,
@@ -184,7 +184,7 @@ def repartition(
 
     Several archives, such as one of each node, are merged; an entry that is in two of them must be equal. Each node's
     file has the entries of which it is to hold a copy. The time of this run tells how long your size would take with as
-    many processes on this machine. jgroups-py spark repartition does the same on many machines.
+    many processes on this machine, from 10 MB on or a hundredth of your size. jgroups-py spark repartition does the same on many machines.
 
     Exit 1: --project needs longer than --within.
     """
@@ -192,6 +192,8 @@ def repartition(
     digest: Callable[[str], int] = digest_of
     if deployment.application:
         digest = load_application(deployment).classifier.digest
+    if project is not None:
+        check_projection(files, project)
     if folder is not None:
         Path(folder).mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
@@ -208,6 +210,9 @@ def repartition(
             found = repartition_in_stretches(
                 readers, deployment, run, processes=processes, **options
             )
+    if found.processes < processes:
+        note = f"the archives are too small for {processes} processes: they were sorted by {found.processes}"
+        click.echo(note, err=True)
     return show_partition(found, project, within, json_out)
 
 

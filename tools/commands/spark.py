@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import click
 
-from jgroups_py.buckets.archive.repartition import OUTAGE
+from jgroups_py.buckets.archive.repartition import OUTAGE, check_projection
 from jgroups_py.buckets.archive.stretches import STRETCHES_MAX
 from jgroups_py.buckets.deployment import load_deployment
 from jgroups_py.drill.file import loader
@@ -321,6 +321,8 @@ def repartition(
     by the same paths. A node loads all of its files. Exit 1: --project needs longer than --within.
     """
     load_deployment(deployment_file)
+    if project is not None:
+        check_projection(archives, project)
     if folder is not None:
         Path(folder).mkdir(parents=True, exist_ok=True)
     with _spark(which) as session:

@@ -23,9 +23,14 @@ from jgroups_py.buckets.archive.writer import ArchiveWriter
 from jgroups_py.buckets.deployment.distribution import Distribution, distribute
 from jgroups_py.buckets.deployment.model import Deployment
 from jgroups_py.buckets.digest import DIGESTS, bucket_of, digest_of
+from jgroups_py.errors import ConfigError
 
 OUTAGE: Final = 3 * 3600.0
 """Seconds of planned outage in a year (A21)."""
+PROJECT_BYTES: Final = 10_000_000
+"""A run with fewer bytes measures its own start more than a rate."""
+PROJECT_TIMES: Final = 100
+"""How many times its own size a run with fewer bytes may stand for."""
 
 
 @dataclass
@@ -110,6 +115,19 @@ def repartition(
     )
     found.seconds = clock() - began
     return found
+
+
+def check_projection(files: Iterable[str], size: int) -> None:
+    """ConfigError: these archives have too few bytes to tell the time that ``size`` would take. BadArchive: one has no end."""
+    there = 0
+    for file in files:
+        with ArchiveReader(file) as reader:
+            there += reader.end().size
+    if there < min(PROJECT_BYTES, size / PROJECT_TIMES):
+        raise ConfigError(
+            f"--project {size} bytes: the archives have {there} bytes, too few to measure a rate; give some with at least "
+            f"10 MB, or a smaller size"
+        )
 
 
 def empty(deployment: Deployment) -> Partition:

@@ -93,7 +93,7 @@ def repartition_in_stretches(
     """Sort the entries of ``archives`` by the buckets of ``deployment``, one stretch of the keys for each process, or fewer where archives are small.
 
     Args:
-        processes: that work at once.
+        processes: that work at once, at most. ``Partition.processes`` says how many had work.
         clock, created, folder: as for ``repartition``.
 
     Raises:
@@ -105,7 +105,7 @@ def repartition_in_stretches(
     cuts = _cuts([point.key for end in ends for point in end.points], processes)
     of = len(cuts) + 1
     found = empty(deployment)
-    found.processes = processes
+    found.processes = min(processes, of)
     with ExitStack() as cleaning:
         made = None
         if folder is not None:

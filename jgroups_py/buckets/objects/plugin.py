@@ -47,6 +47,11 @@ class ObjectProvider(EntryBehaviourProvider):
             raise ValueError(f"key {key[:80]!r}: there is no such kind of entries")
         return ObjectEntry(kind, self.version, self._check_reads)
 
+    def name_of(self, request: Request) -> str:
+        call = call_from(request.body)
+        kind = (request.key or "").partition("/")[0]
+        return f"{kind}.{call.method}" if call is not None else super().name_of(request)
+
 
 class ObjectClassifier(RequestClassifier):
     """Classifies a request by the called method."""
