@@ -173,9 +173,9 @@ def test_processes_of_this_machine_sort(
     monkeypatch.setattr(writer, "POINT_BYTES", 10**6)
     small = str(archive(tmp_path / "small"))
     assert run([*command[:2], small, *command[3:], "--processes", "8"]) == 0
-    said = capsys.readouterr()
-    assert "at this rate, by one process" in said.out
-    assert "too small for 8 processes: they were sorted by 1" in said.err
+    told = capsys.readouterr()
+    assert "at this rate, by one process" in told.out
+    assert "too small for 8 processes: they were sorted by 1" in told.err
 
 
 def test_a_node_does_not_begin_without_one_of_its_files(
