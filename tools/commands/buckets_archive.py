@@ -14,7 +14,12 @@ import click
 
 from jgroups_py.buckets.archive import ArchiveReader, ArchiveWriter, Damage, End
 from jgroups_py.buckets.archive.errors import BadArchive
-from jgroups_py.buckets.archive.repartition import OUTAGE, Partition, check_projection
+from jgroups_py.buckets.archive.repartition import (
+    OUTAGE,
+    PROJECT_BYTES,
+    Partition,
+    check_projection,
+)
 from jgroups_py.buckets.archive.repartition import repartition as sort_entries
 from jgroups_py.buckets.archive.stretches import (
     STRETCHES_MAX,
@@ -244,9 +249,10 @@ def _partition_text(found: Partition, project: int | None, within: float) -> str
         for name, load in found.nodes.items()
     ]
     by = "one process" if found.processes == 1 else f"{found.processes} processes"
-    lines.append(
-        f"{found.seconds:.2f} s; {_about(found.within(OUTAGE))} in 3 h at this rate, by {by}"
-    )
+    rate = f"{_about(found.within(OUTAGE))} in 3 h at this rate"
+    if found.total.size < PROJECT_BYTES:
+        rate = "too few bytes to tell a rate"
+    lines.append(f"{found.seconds:.2f} s by {by}; {rate}")
     if project is not None:
         seconds = found.projected(project)
         verdict = "within" if seconds <= within else "longer than"
