@@ -74,7 +74,9 @@ def in_processes(processes: int) -> Run:
     def run(
         do: Callable[[StretchTask], StretchDone], tasks: Sequence[StretchTask]
     ) -> Iterator[StretchDone]:
-        with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
+        with ProcessPoolExecutor(
+            min(processes, len(tasks)), mp_context=get_context("spawn")
+        ) as pool:
             yield from pool.map(do, tasks)
 
     return run
