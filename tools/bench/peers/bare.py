@@ -120,7 +120,7 @@ async def _ask(first: int, warm_up: float, plan: dict[str, Any]) -> None:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(caller.read)
             for number in range(callers):
-                # An answer to an earlier measurement is nobody's.
+                # No caller waits for an answer to an earlier measurement.
                 nursery.start_soon(caller.call, callers << 16 | number)
             await trio.sleep(warm_up)
             caller.took.clear()
