@@ -86,7 +86,7 @@ class Leading:
                 )
 
     async def run(self, name: str, operation: Operation, arguments: tuple[Any, ...]) -> Any:
-        """Run an operation. Run an operation. See ``LiveSide.run``."""
+        """Run an operation. See ``LiveSide.run``."""
         return await self.side.run(name, operation, arguments)
 
     # --- the others
@@ -123,7 +123,7 @@ class Leading:
     # --- snapshots
 
     def _asked(self, join: Join) -> SnapshotAsk:
-        """Return the ask with its ``since``. Return the ask with its ``since``. Operations of another term have other
+        """Return the ask with its ``since``. Operations of another term have other
         numbers."""
         return SnapshotAsk(join.ask, join.since if join.term == self.side.term else 0)
 

@@ -152,7 +152,7 @@ class BadMessage(ValueError):
 
 
 def decode(data: bytes | bytearray | memoryview) -> Message:
-    """Decode a message. Decode a message. Raises BadMessage."""
+    """Decode a message. Raises BadMessage."""
     if len(data) > MESSAGE_MAX:
         raise BadMessage(f"{len(data)} bytes, at most {MESSAGE_MAX} are taken")
     try:

@@ -52,7 +52,7 @@ class Owner:
         }
 
     def answer(self, request: WorkerRequest) -> WorkerReply:
-        """Answer a request. Answer a request. Errors of a kind's own methods are part of the reply."""
+        """Answer a request. Errors of a kind's own methods are part of the reply."""
         if request.generation != self._generation:
             self._generation = request.generation
             self._objects.clear()
