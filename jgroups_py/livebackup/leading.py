@@ -142,7 +142,11 @@ class Leading:
             parts = await side.snapshot(asked)
         except trio.TooSlowError:
             self._home.counts["snapshots_too_slow"] += 1
-            _log.warning("%s: operations run too long for a snapshot", self._home.name)
+            _log.warning(
+                "%s: operations run too long for a snapshot, %s has run longest",
+                self._home.name,
+                side.oldest_running or "none now",
+            )
             if not side.ended:
                 self.lead(to, anew=True)
             return

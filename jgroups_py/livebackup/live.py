@@ -74,7 +74,8 @@ class LiveSide:
         self._settings = settings
         self._start = start
         self._wall, self._chance = wall, chance
-        self._under_way = 0
+        self._running: dict[_Answer, str] = {}
+        """Operations that have begun and not run to their end, the oldest first, with their names."""
         self._pausing = 0
         self._moved = trio.Event()
         self._waiting = 0
@@ -89,7 +90,12 @@ class LiveSide:
 
     @property
     def is_quiet(self) -> bool:
-        return not self._under_way
+        return not self._running
+
+    @property
+    def oldest_running(self) -> str:
+        """The name of the operation that has been running longest, or an empty text."""
+        return next(iter(self._running.values()), "")
 
     # --- operations
 
@@ -100,8 +106,8 @@ class LiveSide:
         """
         given = plain(list(arguments))
         await self._turn()
-        self._under_way += 1
         answer = _Answer()
+        self._running[answer] = name
         how = self._parallel if self._settings.mode == "parallel" else self._alone
         self._start(partial(how, answer, name, operation, given))
         await answer.event.wait()
@@ -136,7 +142,7 @@ class LiveSide:
             try:
                 outcome = await outcome_of(work.run(operation, tuple(given)))
             finally:
-                self._left()
+                self._left(answer)
             op = self._op(
                 work,
                 given,
@@ -167,7 +173,7 @@ class LiveSide:
                     answer.outcome = await outcome_of(work.run(operation, tuple(given)))
                     answer.is_confirmed = True
         finally:
-            self._left()
+            self._left(answer)
             answer.event.set()
 
     def _op(
@@ -218,7 +224,7 @@ class LiveSide:
         lag, limits, out = self.confirming.lag(trio.current_time()), self._settings, self._out
         most = max(lag.operations, len(self.confirming), out.operations)
         return not self.ended and (
-            most + self._under_way >= limits.lag_operations
+            most + len(self._running) >= limits.lag_operations
             or max(lag.bytes, out.bytes) > limits.lag_bytes
             or lag.seconds > limits.lag_seconds
         )
@@ -236,13 +242,19 @@ class LiveSide:
         finally:
             self._waiting -= 1
 
-    def _left(self) -> None:
-        self._under_way -= 1
+    def _left(self, answer: _Answer) -> None:
+        del self._running[answer]
         self.wake()
 
     async def quiet(self) -> None:
         """Wait until no operation is running."""
-        while self._under_way:
+        while self._running:
+            await self._wait_moved()
+
+    async def _ended_before(self) -> None:
+        """Wait until the operations that run now have ended. Others begin meanwhile."""
+        before = set(self._running)
+        while self._running and next(iter(self._running)) in before:
             await self._wait_moved()
 
     def end(self) -> None:
@@ -254,11 +266,13 @@ class LiveSide:
 
     async def snapshot(self, asked: SnapshotAsk) -> list[bytes]:
         """Return the messages of a snapshot: the wanted objects with their counters, at a moment without running
-        operations.
+        operations. New ones wait only when those that ran before have ended: one that never ends holds up the joiner, and not the clients.
 
-        Raises trio.TooSlowError after ``snapshot_wait``, and BadOperation for an object whose ``save`` raises, or returns
+        Raises trio.TooSlowError after ``snapshot_wait`` for the former or for the latter, and BadOperation for an object whose ``save`` raises, or returns
         other than plain data, or more than STATE_MAX.
         """
+        with trio.fail_after(self._settings.snapshot_wait):
+            await self._ended_before()
         self._pausing += 1
         try:
             with trio.fail_after(self._settings.snapshot_wait):

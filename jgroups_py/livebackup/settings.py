@@ -48,8 +48,9 @@ class LiveBackupSettings:
     """The time that a backup without its live node waits for operations that still run (P13). Then they are cancelled
     and reversed."""
     snapshot_wait: float = 30.0
-    """The longest time that a snapshot waits for running operations. New ones wait meanwhile. Beyond this the joiner
-    asks again."""
+    """The longest time that a snapshot waits for the operations that run when it is asked for, and then for those that
+    have begun since. New ones wait during the latter. Beyond this the joiner asks again, and the log names the operation
+    that has run longest."""
 
     def __post_init__(self) -> None:
         if self.confirm not in RULES:

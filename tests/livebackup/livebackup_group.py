@@ -292,6 +292,7 @@ async def open_crew() -> AsyncIterator[Crew]:
         await crew.cancel()
 
 
-def live_work(space: Space) -> LiveWork:
+def live_work(space: Space, counters: Counters | None = None) -> LiveWork:
     """An operation that is the only one, so that nothing waits for an object."""
-    return LiveWork("test", 0.0, 1, space, Counters(), locks=Locks(lambda lock: True, Crew().start))
+    counters = counters or Counters()
+    return LiveWork("test", 0.0, 1, space, counters, locks=Locks(lambda lock: True, Crew().start))

@@ -199,6 +199,46 @@ async def test_an_operation_that_runs_too_long_for_a_snapshot_keeps_a_joiner_wai
         assert (await group.equal())["Queue/a"]["messages"] == [1]
 
 
+async def test_an_operation_that_never_ends_keeps_a_joiner_waiting_and_no_client(
+    autojump_clock: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with livebackup_group(snapshot_wait=3.0) as group:
+        (live,) = await group.start("A")
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(live.run, slow_put, "a", 1, 20.0)
+            await trio.sleep(0.1)
+            nursery.start_soon(group.start, "B")
+            while not live.counts["snapshots_too_slow"]:
+                with trio.fail_after(1.0):
+                    await live.run(put, "b", 1)
+                await trio.sleep(0.1)
+        assert "too long for a snapshot, slow_put has run longest" in caplog.text
+        found = await group.equal()
+        assert found["Queue/a"]["messages"] == [1] and len(found["Queue/b"]["messages"]) > 20
+
+
+async def test_a_snapshot_has_no_half_of_an_operation_though_others_go_on_beginning(
+    autojump_clock: Any,
+) -> None:
+    """There is always one that is half done, until new ones wait."""
+    async with livebackup_group(snapshot_wait=3.0) as group:
+        (live,) = await group.start("A")
+
+        async def client(number: int) -> None:
+            await trio.sleep(number)
+            for n in range(20):
+                await live.run(put_both, f"a{number}", f"b{number}", n, 2.0)
+
+        async with trio.open_nursery() as nursery:
+            for number in range(2):
+                nursery.start_soon(client, number)
+            await trio.sleep(0.5)
+            (joiner,) = await group.start("B")
+            assert live.counts["snapshots_too_slow"] == 0
+        await group.equal()
+        assert joiner.counts["snapshots_asked"] == 1, "it lacked nothing and had nothing twice"
+
+
 async def test_messages_of_nodes_that_are_not_live_change_nothing(autojump_clock: Any) -> None:
     async with livebackup_group() as group:
         live, backup, stranger = await group.start("ABC")

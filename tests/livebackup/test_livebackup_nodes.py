@@ -58,6 +58,30 @@ async def test_sessions_queues_and_a_post_office_are_the_same_on_all_nodes(
         assert found["Session/s1"]["sent_count"] == 3
 
 
+@pytest.mark.seed("P1")
+async def test_the_reference_runs_on_the_backup_then_on_the_live_node_then_answers(
+    autojump_clock: Any,
+) -> None:
+    async with livebackup_group(mode="one_at_a_time") as group:
+        live, backup = await group.start("AB")
+        answered: list[int] = []
+
+        async def client() -> None:
+            answered.append(await live.run(slow_put, "q", "m", 1.0))
+
+        def seen(node: Any) -> list[Any]:
+            return [message for queue in states(node).values() for message in queue["messages"]]
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(client)
+            await trio.sleep(0.5)
+            assert (seen(backup), seen(live), answered) == ([], [], [])
+            await trio.sleep(1.0)
+            assert (seen(backup), seen(live), answered) == (["m"], [], [])
+            await trio.sleep(1.0)
+            assert (seen(backup), seen(live), answered) == (["m"], ["m"], [1])
+
+
 @pytest.mark.seed("P9")
 async def test_a_client_is_answered_after_the_backup_has_done_the_operation(
     autojump_clock: Any,

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from livebackup_group import KINDS, OPERATIONS, Queue, live_work, put_both
+from livebackup_group import KINDS, OPERATIONS, Queue, Session, live_work, put_both
 
 from jgroups_py.livebackup.confirming import RULES, BackupLag, Confirming, Rule
 from jgroups_py.livebackup.errors import BadOperation, OutsideOperation
@@ -24,7 +24,7 @@ from jgroups_py.livebackup.messages import (
 )
 from jgroups_py.livebackup.objects import Object, Space
 from jgroups_py.livebackup.roles import Decision, Election, Stand
-from jgroups_py.livebackup.tickets import write_record
+from jgroups_py.livebackup.tickets import Counters, write_record
 from jgroups_py.livebackup.work import Work
 
 CATALOGUE = Catalogue.of(KINDS, OPERATIONS)
@@ -207,6 +207,23 @@ async def test_a_work_collects_the_number_of_each_change() -> None:
     work = live_work(Space(CATALOGUE))
     await work.run(put_both, ("a", "b", "m", 0))
     assert write_record(work.record) == "Queue/a(1), Queue/b(1)"
+
+
+@pytest.mark.seed("P5", "P6", "P7")
+async def test_the_operation_of_the_seeds_example_collects_its_numbers_while_it_runs() -> None:
+    last = {"Session/S1": 11, "Queue/Q1": 101, "Queue/Q2": 31, "Session/S2": 73, "Session/S3": 1037}
+
+    async def send(work: Work) -> None:
+        await work.get(Session, "S1").sent()
+        for queue in ("Q1", "Q2"):
+            await work.get(Queue, queue).put("m")
+        for session in ("S2", "S3"):
+            await work.get(Session, session).deliver("m")
+
+    work = live_work(Space(CATALOGUE), Counters(last.items()))
+    await work.run(send, ())
+    numbers = write_record(work.record).replace("Session/", "").replace("Queue/", "")
+    assert numbers == "S1(12), Q1(102), Q2(32), S2(74), S3(1038)"
 
 
 async def test_a_method_that_changes_another_object_is_refused() -> None:
