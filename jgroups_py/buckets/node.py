@@ -69,7 +69,7 @@ class BucketNode:
         self._closed = False
         self._routers = itertools.cycle(machine.routers.values())
         self.router.index.on_rows.append(self._tell)
-        self._here = self.proxies.create_proxy(_HERE, lambda body: None, static="node")
+        self._here = self.proxies.create_proxy(_HERE, lambda body: None)
 
     # --- for users
 
@@ -200,7 +200,8 @@ class BucketNode:
 
         Args:
             channel: how this member reaches the client; any value, one proxy each.
-            static: the name of a proxy that an administrator makes, and makes again after a failure.
+            static: the name of a proxy that an administrator makes, and makes again after a failure. Entries find it by this name,
+                ``find_proxy(static=...)``; its id is a new one then.
             attributes: by which entries can find it, with ``find_proxy``.
 
         Raises:
@@ -209,7 +210,7 @@ class BucketNode:
         self._check_open()
         with self._inside:
             made = self.proxies.create_proxy(channel, deliver, static=static, attributes=attributes)
-            if attributes:
+            if attributes or static is not None:
                 self._machine.tell_findable()
         return made
 

@@ -1,6 +1,7 @@
 """Proxies and their manager (A45, A46): client channels and the ids by which entries address clients. Without I/O.
 
-A static proxy is made by the administrator and made again after a failure by its name. A dynamic one is made for a client and goes with it.
+A dynamic proxy is made for a client and goes with it. A static one is made by an administrator's program, and again by the same program when it
+starts after a failure. Its id is a new one then; entries find it by its name, the attribute ``STATIC``, as before.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ from jgroups_py.buckets.errors import Busy, Refused
 PROXIES_MAX: Final = 100_000
 """Proxies of one manager."""
 ATTRIBUTES_MAX: Final = 16
-"""Attributes of one proxy."""
+"""Attributes of one proxy, besides the name of a static one."""
+STATIC: Final = "static"
+"""The attribute of static proxies that has their name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,18 +56,23 @@ class ProxyManager:
     ) -> ProxyId:
         """Make a proxy for a client's channel (CreateProxy).
 
-        Raises Busy: there are ``proxies_max``, counted ``proxies_full``. Refused: the channel has a proxy, or too many attributes."""
+        Raises Busy: there are ``proxies_max``, counted ``proxies_full``. Refused: the channel has a proxy, the name another static one of this
+        manager, or too many attributes."""
         if channel in self._by_channel:
             raise Refused(f"channel {channel!r} has a proxy: {self._by_channel[channel]}")
         if attributes and len(attributes) > ATTRIBUTES_MAX:
             raise Refused(f"a proxy has at most {ATTRIBUTES_MAX} attributes, not {len(attributes)}")
+        if static is not None and any(p.static == static for p in self._proxies.values()):
+            raise Refused(f"there is a static proxy {static!r}")
         if len(self._proxies) >= self.proxies_max:
             self.counts["proxies_full"] += 1
             raise Busy(f"proxies_max: this proxy manager has {self.proxies_max} proxies")
         proxy_id = ProxyId(self.cep, self._next)
         self._next += 1
-        given = MappingProxyType(dict(attributes or {}))
-        self._proxies[proxy_id] = Proxy(proxy_id, channel, deliver, static, given)
+        given = dict(attributes or {})
+        if static is not None:
+            given[STATIC] = static
+        self._proxies[proxy_id] = Proxy(proxy_id, channel, deliver, static, MappingProxyType(given))
         self._by_channel[channel] = proxy_id
         return proxy_id
 

@@ -38,11 +38,21 @@ class Room(Entry):
     def unserialise(self, data: bytes, version: int) -> None: ...
 
 
+class Bell(Room):
+    """Rings the static proxy that has the name of its key."""
+
+    def manipulate(self, bucket: EntryBucket, request: Request, proxy_id: ProxyId | None) -> None:
+        found = bucket.find_proxy(static=bucket.key)
+        bucket.specify_replies([Reply(proxy, request.body) for proxy in found])
+        if proxy_id is not None:
+            bucket.specify_replies([Reply(proxy_id, str(len(found)).encode())])
+
+
 class Rooms(EntryBehaviourProvider):
     application, version = "rooms", 1
 
     def create_entry(self, key: str) -> Entry:
-        return Room()
+        return Bell() if key == "door" else Room()
 
 
 class Reads(RequestClassifier):
@@ -79,3 +89,27 @@ async def test_an_entry_sends_to_clients_that_it_finds_at_any_member(autojump_cl
         await group.stop("n3")
         with pytest.raises(BucketsClosed):
             n3.create_proxy("fay", print)
+
+
+@pytest.mark.seed("A46")
+async def test_a_static_proxy_is_found_by_its_name_again_after_its_member_died(
+    autojump_clock: Any,
+) -> None:
+    async with bucket_group(plugin=Plugin(Rooms(), Reads())) as group:
+        n1, n2, _ = group.nodes.values()
+        heard: list[bytes] = []
+        first = n2.create_proxy("wire", heard.append, static="door")
+        with pytest.raises(Refused, match="static proxy 'door'"):
+            n2.create_proxy("other wire", heard.append, static="door")
+        await trio.sleep(1)
+        assert await n1.request(Request(b"ring", "door")) == [b"1"]
+        await trio.sleep(0.1)
+        group.kill("n2")
+        await n1.wait_until(lambda state: len(state.managers) == 2)
+        assert await n1.request(Request(b"nobody", "door")) == [b"0"]
+        again = await group.start("again", client=True)
+        assert again.create_proxy("wire", heard.append, static="door") != first
+        await trio.sleep(1)
+        assert await n1.request(Request(b"ring again", "door")) == [b"1"]
+        await trio.sleep(0.1)
+        assert heard == [b"ring", b"ring again"]
