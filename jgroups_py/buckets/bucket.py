@@ -20,7 +20,7 @@ PIECES_MAX = 1_000
 REPLIES_MAX = 10_000
 """Replies of one request."""
 ENTRY_BYTES_MAX = 2 * BODY_MAX
-"""Bytes of the pieces of one entry together; also of the replies of one request. Both travel in one message."""
+"""The most bytes of all pieces of one entry, and of all replies of one request. Either travels in one message."""
 Find = Callable[[], Sequence[tuple[ProxyId, Mapping[str, str]]]]
 
 
@@ -89,7 +89,7 @@ class RequestWork:
         self._check()
         if len(self.replies) + len(replies) > REPLIES_MAX:
             raise BadPlugin(f"entry {self._key!r}: at most {REPLIES_MAX} replies")
-        # What cannot be read elsewhere would never be acknowledged by the slave, and hold up the bucket for ever.
+        # The slave would never acknowledge a reply that it cannot read, and the bucket would wait for ever.
         for reply in replies:
             if not isinstance(reply, Reply) or not _is_proxy(reply.to):
                 raise BadPlugin(
@@ -121,7 +121,7 @@ def _check_data(key: str, data: bytes) -> bytes:
 
 
 def _whole_in(key: str, entry: Entry, version: int) -> EntryChange:
-    """The whole entry in a version of its format. Raises BadPlugin and the plug-in's errors."""
+    """Return the whole entry in this version of its format. Raises BadPlugin and the plug-in's errors."""
     return EntryChange(key, {"": _check_data(key, entry.serialise(version))}, True, version)
 
 
@@ -134,8 +134,8 @@ def _is_proxy(value: object) -> bool:
 
 
 class Done:
-    """The result of a request. ``error``: that of the entry, or "". ``change``: in the version of the other copy. None:
-    the request neither saved nor deleted."""
+    """The result of a request. ``error``: the entry's error, or "". ``change``: in the version of the other copy; None:
+    the request neither saved nor deleted the entry."""
 
     __slots__ = ("change", "error", "replies")
 
@@ -151,7 +151,7 @@ class Bucket:
         self.provider = provider
         self._saved: dict[str, Saved] = {}
         self._live: dict[str, Entry] = {}
-        """Entries used here since their copy arrived."""
+        """Entries that exist as objects, because a request used them here."""
         self._remembered: dict[RequestId, Kept] = {}
         self._remembered_max = remembered_max
 
@@ -173,7 +173,7 @@ class Bucket:
     # --- requests
 
     def create_entry(self, key: str) -> Entry:
-        """Create a blank entry (CreateEntry). It is kept when it is saved."""
+        """Create a blank entry (CreateEntry). It is kept only if the request saves it."""
         return self.provider.create_entry(key)
 
     def forward_to_entry(
@@ -187,8 +187,8 @@ class Bucket:
         find: Find = tuple,
         version: int = 0,
     ) -> Done:
-        """Let the entry work on a request (ForwardToEntry, Manipulate). ``version``: of the other copy. An entry that
-        raises has made no change, even if it raises while it is encoded for the other copy."""
+        """Let the entry work on a request (ForwardToEntry, Manipulate). ``version``: the format of the other copy. An
+        error changes nothing, even one that is raised while the change is encoded for the other copy."""
         had = self._saved.get(key)
         work = RequestWork(self, key, had is None, modifies, now, find)
         try:
@@ -218,13 +218,13 @@ class Bucket:
         if not work.pieces:
             return None
         if not work.whole and had is not None and had[1] != version:
-            # Pieces of this version do not fit to a whole of an earlier one.
+            # Pieces in this version do not fit a whole in an earlier one.
             return _whole_in(key, entry, version)
         self._check_size(key, None if work.whole else had, work.pieces)
         return EntryChange(key, work.pieces, work.whole, version)
 
     def _check_size(self, key: str, had: Saved | None, pieces: dict[str, bytes]) -> None:
-        """Raises BadPlugin: the entry would become larger than what can be moved."""
+        """Raises BadPlugin: the entry would become too large to be moved."""
         together = pieces if had is None else {**_pieces(had[0]), **pieces}
         if len(together) - ("" in together) > PIECES_MAX:
             raise BadPlugin(f"entry {key!r}: at most {PIECES_MAX} pieces")
@@ -250,7 +250,7 @@ class Bucket:
     # --- copies
 
     def adopt(self, change: EntryChange) -> None:
-        """Make a change that was made in another copy."""
+        """Apply a change of another copy."""
         key = change.key
         self._live.pop(key, None)
         if change.deletes:

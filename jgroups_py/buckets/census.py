@@ -14,7 +14,7 @@ from jgroups_py.buckets.port import Port
 NAME: Final = "census"
 """The component of each member that answers."""
 QUESTIONS_MAX: Final = 100
-"""Unanswered questions of one member. Beyond it the oldest ends with its present answers, counted
+"""Unanswered questions of one member. Beyond it the oldest question ends with the answers that it has, counted
 ``questions_full``."""
 Counted = Callable[[list[NodeStatistics], list[str]], None]
 """Called once with the members' answers, and with the silent members."""
@@ -36,7 +36,7 @@ class Census:
         self._questions: dict[int, Question] = {}
 
     def ask(self, counted: Counted, *, buckets: bool = False, timeout: float = 3.0) -> None:
-        """Ask all members; those that are silent for ``timeout`` seconds are missing."""
+        """Ask all members. Those that stay silent for ``timeout`` seconds are told to ``counted``."""
         if len(self._questions) >= QUESTIONS_MAX:
             self.counts["questions_full"] += 1
             self._end(next(iter(self._questions)))

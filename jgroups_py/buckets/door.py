@@ -53,7 +53,7 @@ class DoorLimits:
 
 
 class EndOfClient(Exception):
-    """Ends a connection, for one of the door's causes. An empty cause is the client's own wish."""
+    """Raised to end a connection, for one of the door's causes. An empty cause: the client wished it."""
 
     def __init__(self, cause: str = "") -> None:
         self.cause = cause
@@ -68,17 +68,17 @@ class Guest:
     host: str
     limits: DoorLimits
     idle_since: float | None = None
-    """When it began to wait for a request; None while it has one."""
+    """When the client became idle; None while it has a request."""
     scope: trio.CancelScope = field(default_factory=trio.CancelScope)
     cause: str = ""
-    """Why it was disconnected by the door."""
+    """Why the door disconnected the client."""
     _begun: float | None = None
 
     async def receive(self, inside: bool) -> bytes:
-        """Return the next bytes, empty at their end. ``inside``: a request has begun.
+        """Return the next bytes, none at the connection's end. ``inside``: a request has begun.
 
         Raises:
-            EndOfClient: they did not come in time.
+            EndOfClient: no bytes came in time.
         """
         now = trio.current_time()
         if inside:
@@ -96,11 +96,11 @@ class Guest:
             self.idle_since = None
 
     def request_ended(self) -> None:
-        """Say that a request is complete: the time of the next one begins anew."""
+        """Note that a request is complete. The next request has its own time limit."""
         self._begun = None
 
     async def send(self, data: bytes) -> None:
-        """Send an answer, in pieces whose time is limited.
+        """Send an answer in pieces. Each has ``send_timeout``.
 
         Raises:
             EndOfClient: the client does not read.
@@ -170,7 +170,7 @@ class ClientDoor:
             await trio.aclose_forcefully(stream)
 
     def _count(self, guest: Guest) -> None:
-        """Count a disconnected client, before it can see that it is."""
+        """Count a disconnected client, before it can notice that it is disconnected."""
         if guest.cause:
             self.turn_away(guest.cause, guest.host)
 

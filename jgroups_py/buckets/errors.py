@@ -42,4 +42,4 @@ class Refused(BucketError):
 
 
 class BucketsClosed(BucketError):
-    """The node is closed. The request was not sent; one that had been sent ended with OutcomeUnknown."""
+    """The node is closed. The request was not sent. Requests sent earlier ended with OutcomeUnknown."""

@@ -1,4 +1,4 @@
-"""Errors out of the code of a plug-in: which ones are caught, and their text. Neither may end a node."""
+"""Errors of a plug-in's code: which ones are caught, and their text. None of them may end a node."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from typing import Final
 from jgroups_py.buckets.messages import TEXT_MAX
 
 PLUGIN_ERRORS: Final = (Exception, SystemExit)
-"""SystemExit, too: a request that ends its master's node would be repeated at the slave's, and end that one."""
+"""SystemExit is one of them. Otherwise a request that ended its master's node would be repeated at the slave, and end
+that node."""
 
 
 def text_of(error: BaseException, most: int = TEXT_MAX) -> str:
-    """Return the error's class and text, at most so many characters, all of which can be sent."""
+    """Return the error's class and text, at most ``most`` characters. All of them can be encoded as UTF-8."""
     text = type(error).__name__
     try:
         text += f": {error}"

@@ -2,7 +2,7 @@
 
     lock        every registered copy in the view is locked, or all are released and the attempt is repeated after a random time
     propose     the new state goes to all of them; a copy waits until the lease of a manager that is replaced is over
-    unlock      when all have it, it is decided, and only now do copies show it
+    unlock      when all have the state, it is decided, and only now do copies show it
 
 A copy that finds a newer proposal while it locks begins from there: the update of a lost initiator is either finished
 or void.
@@ -55,7 +55,7 @@ PAUSE_MAX = 5.0
 """Seconds of that pause at the most."""
 
 Compute = Callable[[IndexState], IndexState]
-"""Makes the new state from the old one, under the lock. The same object: no change. Raises Refused."""
+"""Makes the new state from the old one, under the lock. Returns the old object for no change. Raises Refused."""
 Ended = Callable[[IndexState | None, BucketError | None], None]
 """Called with the decided state, or with an error: Refused; Unavailable: no quorum, the change may be tried again; Busy."""
 
@@ -131,7 +131,7 @@ class IndexCopy:
 
     @property
     def leads(self) -> bool:
-        """Is this the first copy in the view? That one reacts to the loss and arrival of members."""
+        """Is this the first copy in the view? The first copy reacts to the loss and arrival of members."""
         indices = index_copies(self.port, self.settings)
         return bool(indices) and indices[0] == self.port.cep
 
@@ -170,7 +170,7 @@ class IndexCopy:
         self.port.post(manager, Pong(ping.sent))
 
     def _leases_end(self, managers: list[Cep]) -> float:
-        """Return when the last lease ends that this copy, or an earlier one of its name, may have granted to these
+        """Return the end of the last lease that this copy, or an earlier copy of its name, may have granted to these
         managers."""
         return max(
             (max(self._granted.get(cep, 0.0), self._granted_floor) for cep in managers), default=0.0
@@ -288,7 +288,7 @@ class IndexCopy:
     def _begin(self) -> None:
         if self._update is not None:
             return
-        if not self.leads:  # it did when it began with that
+        if not self.leads:  # it led when it noted its settling
             self._changes = [c for c in self._changes if c[0] != self._settling]
         if not self._changes:
             return
@@ -318,7 +318,7 @@ class IndexCopy:
         self._recount(update)
 
     def _recount(self, update: Update) -> None:
-        """Go on when all asked copies that are still in the view have answered."""
+        """Continue the update when all asked copies that are still in the view have answered."""
         members = self.port.members
         if update.state is not None:
             update.waits_for = {cep for cep in update.waits_for if cep.member in members}
@@ -351,7 +351,7 @@ class IndexCopy:
         if state is base and base.version == self.state.version and self._all_have(update, base):
             self._release(update, decided=base)
             return
-        if state is base:  # others may lack it, and it may be undecided
+        if state is base:  # other copies may lack this state, and it may be undecided
             exempted = self._still_exempted(base)
             state = IndexState(base.version + 1, base.rows, base.copies, base.managers, exempted)
         update.state = state
@@ -408,7 +408,7 @@ class IndexCopy:
         self._recount(update)
 
     def _decide(self, update: Update) -> None:
-        """Decide the update, which everybody in the view has. Only a quorum makes it a decision."""
+        """Decide the update, which all copies in the view have. If they are no quorum, begin it again."""
         assert update.state is not None
         if self._registered(update.state) < self.settings.quorum:
             self.counts["no_quorum"] += 1
@@ -425,7 +425,7 @@ class IndexCopy:
         problem: BucketError | None = None,
         again: bool = False,
     ) -> None:
-        """Unlock; with a decision, or because of a refusal."""
+        """Unlock the copies, with a decision or after a refusal."""
         self._update = None
         version = decided.version if decided is not None else 0
         self._last = Unlock(update.txn, version)
@@ -449,9 +449,9 @@ class IndexCopy:
         self.port.after(0.0, self._begin)
 
     def _pause(self, update: Update) -> float:
-        """Return a random pause before the next attempt. It grows with the duration of this one: with slow messages,
-        earlier attempts would refuse each other for ever. The first copy waits least, because everybody waits for its
-        updates."""
+        """Return a random pause before the next attempt. It grows with the duration of this attempt: with slow messages
+        and short pauses, attempts would refuse each other for ever. The first copy waits least, because everybody waits
+        for its updates."""
         self._refusals += 1
         longest = max(4 * self.settings.backoff, self.port.now - update.began)
         if not self.leads:
@@ -466,7 +466,8 @@ class IndexCopy:
         before: IndexState = EMPTY,
         everywhere: bool = False,
     ) -> None:
-        """Send managers their rows. ``everywhere``: all rows to all, so that each can drop wrong copies."""
+        """Send managers their rows. ``everywhere``: send all rows to all managers, so that each can drop wrong
+        copies."""
         known = [manager.cep for manager in state.managers]
         if everywhere:
             for cep in known:
@@ -549,8 +550,8 @@ class IndexCopy:
         if self.proposed is not None and self.proposed.version <= state.version:
             self.proposed = None
         known = {manager.cep for manager in state.managers}
-        # A replaced manager may still claim buckets. News of the deciding copy may arrive after a quorum of leases, so
-        # rows go before the next lease.
+        # A replaced manager may still claim buckets. It may get leases of a quorum before it hears from the deciding
+        # copy. So each copy sends it rows before the next lease.
         missed = state.version > before.version + 1
         stayed = set() if missed else {manager.cep for manager in before.managers}
         self._returned = (self._returned | known - stayed) & known

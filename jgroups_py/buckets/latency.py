@@ -1,4 +1,5 @@
-"""Latencies of a router's requests as counts by time. Counts of members can be added, and those of an earlier look subtracted."""
+"""A router's requests, counted by their latency. Counts of members can be added, and counts of an earlier look
+subtracted."""
 
 from __future__ import annotations
 

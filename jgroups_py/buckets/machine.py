@@ -47,9 +47,9 @@ EARLY_MAX = 1_000
 ROUTER_NUMBERS = 2**48
 """Numbers of requests that one router of a member may use."""
 WITHOUT_LEASE = 20
-"""Pings in the time of a lease while a manager lacks one."""
+"""Pings of a manager without a lease, in the time of one lease."""
 ALL = "*"
-"""The component that a message to a whole member names."""
+"""The component's name in a message to a whole member."""
 
 
 class MemberPort:
@@ -136,7 +136,7 @@ class BucketMachine:
     def add_index(
         self, name: str, placement: dict[int, tuple[str, str]] | None = None
     ) -> IndexCopy:
-        """A copy of the index (CreateIndex). ``name`` is one of the static set."""
+        """Add a copy of the index (CreateIndex). ``name`` is one of the static set."""
         info = ComponentInfo(name, "index", self.node, self.zone)
         port = MemberPort(self, Cep(self.member, name))
         index = self.indices[name] = IndexCopy(port, info, self.settings, placement)
@@ -211,7 +211,7 @@ class BucketMachine:
             self.counts["bad_messages"] += 1
             return
         if sender not in self.members:
-            # The sender has installed a view that has not arrived here yet, or it is gone.
+            # The sender is in a view that has not arrived here yet, or it has left.
             self._early.append((sender, packet))
             if len(self._early) > EARLY_MAX:
                 self.counts["early_dropped"] += 1
@@ -257,7 +257,7 @@ class BucketMachine:
             self.counts["posted_to_nobody"] += 1
 
     def tell_findable(self) -> None:
-        """Proxies with attributes have changed: tell all managers."""
+        """Send all managers the proxies with attributes."""
         for name, proxies in self.proxies.items():
             found = proxies.findable()
             if found or name in self._told_findable:
@@ -354,8 +354,8 @@ class BucketMachine:
         self._run()
 
     def _renew(self) -> None:
-        """Renew leases four times in a lease, more often while a manager has none: without one its buckets answer no
-        reads."""
+        """Renew leases four times in the time of a lease. A manager without one asks more often, because its buckets
+        answer no reads."""
         often = 4
         for manager in self.managers.values():
             if not manager.lease.holds():

@@ -53,14 +53,15 @@ from jgroups_py.buckets.transfer import Transfer
 _log = logging.getLogger("jgroups_py.buckets")
 
 BLOCKED_AFTER = 0.5
-"""Seconds of work on one request that are counted ``blocked`` and told: those that are a lag of the channel, too."""
+"""A request that works for so many seconds is counted ``blocked`` and logged. The channel counts the same time as a
+lag."""
 BLOCKED_TOLD = 10.0
 """Seconds between two such warnings of a manager."""
 FINDABLE_MAX = 100_000
 """Proxies with attributes that a manager knows. Beyond it they are counted ``findable_full`` and cannot be found."""
 
 FIRST_ASKED = 5
-"""Questions of a move to one index copy, one in each ``ask_timeout``, before another one is asked."""
+"""A move asks one index copy so many times, once in each ``ask_timeout``, before it asks another one."""
 
 
 class IncomingCopy:
@@ -84,7 +85,7 @@ class BucketManager:
         self.port, self.info, self.provider, self.settings = port, info, provider, settings
         self.copies: dict[int, Copy] = {}
         self._left: dict[int, int] = {}
-        """By bucket, the epoch in which its copy was deleted here. An older row, from a router that was cut off, then
+        """Bucket -> the epoch in which its copy was deleted here. So an older row, from a router that was cut off,
         creates no empty copy."""
         self.incoming: dict[int, IncomingCopy] = {}
         self.contents: dict[int, list[EntryChange]] = {}
@@ -94,7 +95,7 @@ class BucketManager:
         self.lease = Lease(port, settings)
         self.slowest_lock = 0.0
         self.clock: Callable[[], float] = float
-        """Seconds, to notice entries that block. It stands still where time is virtual."""
+        """A clock in seconds, to notice entries that block. It stands still where time is virtual."""
         self._told_blocked = -math.inf
         self._pages = Pages(self.counts)
         self._transfers = 0
@@ -234,7 +235,7 @@ class BucketManager:
                 self._give_up(copy, transfer, "the pair has changed")
         for _, router, answer in copy.answers:
             if stays_master:
-                # Without a slave no confirmation of waiting changes can come. With a new slave none wait.
+                # Without a slave, waiting changes cannot be confirmed. With a new slave, no change waits.
                 self.port.post(router, answer)
             else:
                 self._answer(router, answer.id, "moved")
@@ -309,7 +310,7 @@ class BucketManager:
         return done
 
     def _blocked(self, request: Request, took: float) -> None:
-        """Name the request that has kept the whole node waiting."""
+        """Count a request that has kept the whole node waiting, and log its name."""
         self.counts["blocked"] += 1
         if self.port.now < self._told_blocked + BLOCKED_TOLD:
             return
@@ -518,7 +519,7 @@ class BucketManager:
             copy.locked = False
 
     def _advance(self, copy: Copy, transfer: Transfer) -> None:
-        """Send parcels as far as allowed; begin the next phase when this one is done."""
+        """Send as many parcels as allowed; begin the next phase when this one is done."""
         if transfer.phase == "copying":
             try:
                 for parcel in transfer.parcels():
@@ -548,9 +549,9 @@ class BucketManager:
         """Ask an index copy until there is an answer. Asking twice does no harm.
 
         All managers ask the first copy: it joins their questions in one update, while simultaneous updates of several
-        copies refuse each other's locks. Another copy needs all copies, too, so it is asked only after ``FIRST_ASKED``
-        questions. A copy in this process comes last: a process that buckets leave may soon be stopped, and its decision
-        would be known only after its loss.
+        copies refuse each other's locks. Another copy would need the same locks, so it is asked only after
+        ``FIRST_ASKED`` questions. A copy in this process comes last: a process that buckets leave may soon be stopped,
+        and its decision would be known only after its loss.
         """
         if transfer.phase != "deciding":
             return
@@ -581,7 +582,7 @@ class BucketManager:
             self._on_row(told.row)
         if transfer.phase == "deciding" and not told.ok:
             if told.row is not None and told.row.epoch == transfer.row.epoch:
-                # An earlier asked index copy may still say yes. So ask for the old row in a new epoch.
+                # An index copy that was asked earlier may still decide the move. So ask for the old row in a new epoch.
                 transfer.rolls_back = True
                 self._ask_index(copy, transfer)
             # Without a row the index has no majority at present. The timer asks again.

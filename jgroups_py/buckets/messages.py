@@ -44,8 +44,8 @@ class BucketRow(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fie
 
 
 class EntryChange(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """A change of an entry. ``pieces``: the whole has the name "". ``whole``: they replace all older ones. Without
-    pieces the entry is deleted."""
+    """A change of an entry. ``pieces``: name -> bytes; the whole has the name "". ``whole``: these pieces replace all
+    older ones. Without pieces the entry is deleted."""
 
     key: Key
     pieces: dict[str, Body]
@@ -278,8 +278,8 @@ class Follow(msgspec.Struct, frozen=True, tag="fol", array_like=True, forbid_unk
 
 
 class Rows(msgspec.Struct, frozen=True, tag="row", array_like=True, forbid_unknown_fields=True):
-    """Index copy to mirror: the decided state. ``before``: if it is not whole, the version to which ``state`` is the
-    difference."""
+    """Index copy to mirror: the decided state. ``before``: for a state that is not whole, the version from which it
+    differs."""
 
     before: Number
     state: IndexState
@@ -302,7 +302,7 @@ class LockAnswer(
 
 
 class Propose(msgspec.Struct, frozen=True, tag="pro", array_like=True, forbid_unknown_fields=True):
-    """AdoptBucketLocation, Register, DeRegister and Initialize in one."""
+    """AdoptBucketLocation, Register, DeRegister and Initialize in one message."""
 
     txn: Txn
     state: IndexState
@@ -336,7 +336,7 @@ class Placed(msgspec.Struct, frozen=True, tag="pla", array_like=True, forbid_unk
 
 
 class Ping(msgspec.Struct, frozen=True, tag="png", array_like=True, forbid_unknown_fields=True):
-    """Manager to index copy: renew my lease. ``sent``: of the sender's clock."""
+    """Manager to index copy: renew my lease. ``sent``: the time by the sender's clock."""
 
     sent: float
 
@@ -399,7 +399,7 @@ Message = (
 
 
 class BucketPacket(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """A message from one component to another one. The members are the channel's."""
+    """A message from one component to another one. The channel knows the sender and the receiver."""
 
     frm: Name
     to: Name

@@ -32,7 +32,7 @@ class IndexMirror:
         return self.state.rows.get(bucket)
 
     def on_view(self, merged: bool = False) -> None:
-        """Follow the first index copy in the view. After a merge its messages may be lost, so it is asked again."""
+        """Follow the first index copy in the view. After a merge messages may be lost, so ask for the rows again."""
         copies = index_copies(self.port, self.settings)
         first = copies[0] if copies else None
         if first != self._followed or merged:

@@ -132,7 +132,7 @@ class BucketNode:
         return [body for to, body in replies if to == requestor]
 
     async def put_entry(self, change: EntryChange) -> None:
-        """Put an entry from ``next_entries`` or an archive; it replaces the present one of its key.
+        """Put an entry from ``next_entries`` or an archive; it replaces the present entry of its key.
 
         Raises:
             EntryFailed: the plug-in does not take it. Nothing was changed.
@@ -199,10 +199,10 @@ class BucketNode:
         """Make a proxy for a client of this member (CreateProxy): entries can send it messages. ``deliver`` is called with each one; it does not wait.
 
         Args:
-            channel: how this member reaches the client; any value, one proxy each.
-            static: the name of a proxy that an administrator makes, and makes again after a failure. Entries find it by this name,
-                ``find_proxy(static=...)``; its id is a new one then.
-            attributes: by which entries can find it, with ``find_proxy``.
+            channel: stands for the way to the client; any value. A channel has one proxy at most.
+            static: the name of a proxy that an administrator makes, and makes again after a failure, with a new id.
+                Entries find it by its name, ``find_proxy(static=...)``.
+            attributes: entries can find the proxy by them, with ``find_proxy``.
 
         Raises:
             Busy, Refused, BucketsClosed: there is no new proxy.
@@ -243,8 +243,8 @@ class BucketNode:
     async def migrate_master_bucket(
         self, frm: Cep, to: Cep, *, bucket: int | None = None, lock_first: bool = False
     ) -> BucketRow:
-        """Move a master, any one or this one, between two managers (MigrateMasterBucket). Return the new row. If the
-        caller is cancelled, the move goes on.
+        """Move the master of ``bucket``, or any master, between two managers (MigrateMasterBucket). Return the new row.
+        If the caller is cancelled, the move goes on.
 
         Args:
             lock_first: lock the bucket while it is copied, as the seed does.
@@ -287,8 +287,8 @@ class BucketNode:
         )
 
     async def _seen(self, row: BucketRow) -> BucketRow:
-        """Wait until this member knows the new row, on which the next order builds; at most until another index copy
-        would be asked."""
+        """Wait until this member knows the new row, because the next order builds on it. Wait no longer than until
+        another index copy would be asked."""
         with trio.move_on_after(self._machine.settings.ask_timeout):
             await self.wait_until(lambda state: state.rows[row.bucket].epoch >= row.epoch)
         return row

@@ -43,7 +43,7 @@ class BucketOrder:
 
 
 class _Plan:
-    """The planned rows, and the copies of each node then."""
+    """The planned rows, and how many copies and masters each place then has."""
 
     def __init__(self, deployment: Deployment, state: IndexState) -> None:
         self.deployment = deployment
@@ -160,7 +160,7 @@ def restoration(
 
 def _send_home(plan: _Plan, bucket: int, master: Cep, slave: Cep) -> None:
     """Plan orders until both copies are at home. If one is in the other's way, the slave waits at a third manager;
-    without one the bucket stays."""
+    without a third manager the bucket stays."""
     begun, before = len(plan.orders), plan.rows[bucket]
     for _ in range(HOME_STEPS):
         row = plan.rows[bucket]

@@ -1,10 +1,10 @@
 """Pages: the entries of a bucket in the order of their keys, some at a time. Pager: asks masters for them.
 
     AskEntries    to the master's manager: entries after this key
-    Entries       those, and whether there are more; or that the master is elsewhere
+    Entries       these entries, and whether there are more; or: the master is elsewhere
 
-An entry is as it is when its page is made. Entries that are made after the first page may be missing. Without requests
-meanwhile no entry is.
+An entry is as it is when its page is made. Entries that are made after the first page may be missing. If no requests
+run meanwhile, no entry is missing.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from jgroups_py.buckets.port import Port
 NAME: Final = "pager"
 """The component of each member that asks."""
 EXPORTS_MAX: Final = 1_000
-"""Buckets of a manager whose keys are kept sorted for the next page. Beyond it the oldest are sorted again, counted
-``exports_full``."""
+"""Buckets of a manager whose keys are kept sorted for the next page. Beyond it the oldest bucket's keys are dropped and
+sorted again when needed, counted ``exports_full``."""
 ASKED_MAX: Final = 1_000
 """Unanswered questions of one member. Beyond it the oldest ends without an answer, counted ``pages_full``."""
 PAGE_SECONDS: Final = 3.0

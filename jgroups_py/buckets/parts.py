@@ -32,7 +32,7 @@ class NodeParts:
     index: str | None = None
     """An index copy, one of the static set; None: the routers follow another member's copy."""
     routers: int = 1
-    """Routers, among which requests go round. All run in this process."""
+    """How many routers share the requests, in turns. All run in this process."""
 
     def __post_init__(self) -> None:
         if not 1 <= self.routers <= ROUTERS_MAX:
@@ -46,7 +46,7 @@ class NodeParts:
 
     @classmethod
     def of(cls, node: str, settings: InstanceSettings, zone: str = "") -> NodeParts:
-        """A manager ``m/NODE``, and an index copy if the static set has ``i/NODE``."""
+        """Return parts with a manager ``m/NODE``, and an index copy if the static set has ``i/NODE``."""
         index = f"i/{node}"
         return cls(
             node=node,

@@ -51,9 +51,9 @@ ReadAt = Literal["master", "slave"]
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A request (A8). ``body``: the application's bytes, which only the plug-in understands. ``key``: of the entry, when the client or
-    its proxy manager knows it; the classifier decides. ``read_at``: "slave" lets the slave answer a request that only reads; None
-    leaves it to the plug-in."""
+    """A request (A8). ``body``: the application's bytes, which only the plug-in understands. ``key``: the entry's key,
+    if the client or its proxy manager knows it; the classifier decides. ``read_at``: "slave" lets the slave answer a
+    request that only reads; None leaves it to the plug-in."""
 
     body: bytes
     key: str | None = None
@@ -104,7 +104,7 @@ class EntryBucket(Protocol):
         """Keep the entry, whole or a named piece of it (SaveSerialisedEntry). The data are in the provider's own ``version``. A whole
         replaces all pieces. Without a save no entry is kept and the slave is not told (A14).
 
-        Raises BadPlugin: in a request that was classified as read-only, or too long."""
+        Raises BadPlugin: the request was classified as read-only, or the data are too long."""
         ...
 
     def delete_entry(self) -> None:
@@ -133,8 +133,8 @@ class Entry(ABC):
     def manipulate(self, bucket: EntryBucket, request: Request, proxy_id: ProxyId | None) -> None:
         """Work on a request (Manipulate). The same request may come again after the loss of a node (A6): repeating it must do no harm.
 
-        ``proxy_id``: of the requestor; None: nobody waits. An error becomes EntryFailed at the requestor, and the entry
-        returns to its last saved state."""
+        ``proxy_id``: the requestor; None: nobody waits for a reply. An error becomes EntryFailed at the requestor, and
+        the entry returns to its last saved state."""
 
     @abstractmethod
     def serialise(self, version: int) -> bytes:
@@ -163,9 +163,10 @@ class EntryBehaviourProvider(ABC):
     writes: tuple[int, ...] = ()
     """Earlier versions that ``serialise`` gives (a fallback)."""
     backup: Backup = "before_reply"
-    """"after_reply": the reply may precede the slave (A15). Then the loss of a node can lose an answered modification."""
+    """"after_reply": the reply may be sent before the slave has the change (A15). Then the loss of a node can lose an
+    answered modification."""
     read_at: ReadAt = "master"
-    """The copy that answers reads, unless the request names one. Under "before_reply" both have all answered
+    """The copy that answers reads, unless the request names one. Under "before_reply" both copies have all answered
     changes."""
 
     @abstractmethod
@@ -192,7 +193,7 @@ class RequestClassifier(ABC):
 
 @dataclass(frozen=True)
 class Plugin:
-    """Both parts of an application, checked. Raises BadPlugin."""
+    """The provider and the classifier of an application, checked. Raises BadPlugin."""
 
     provider: EntryBehaviourProvider
     classifier: RequestClassifier = field()

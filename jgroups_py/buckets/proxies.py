@@ -56,8 +56,8 @@ class ProxyManager:
     ) -> ProxyId:
         """Make a proxy for a client's channel (CreateProxy).
 
-        Raises Busy: there are ``proxies_max``, counted ``proxies_full``. Refused: the channel has a proxy, the name another static one of this
-        manager, or too many attributes."""
+        Raises Busy: there are ``proxies_max``, counted ``proxies_full``. Refused: the channel has a proxy, another
+        static proxy of this manager has the name, or there are too many attributes."""
         if channel in self._by_channel:
             raise Refused(f"channel {channel!r} has a proxy: {self._by_channel[channel]}")
         if attributes and len(attributes) > ATTRIBUTES_MAX:

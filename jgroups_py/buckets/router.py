@@ -182,7 +182,7 @@ class Router:
             self.counts["classifier_failed"] += 1
             raise NotSensible(f"the classifier raised {text_of(error)}") from error
         if not isinstance(found, Classification) or not isinstance(found.modifies, bool):
-            # Managers would not read a Forward that is made of it, and the client would wait in vain.
+            # Managers could not read a Forward made of this, and the client would wait until its timeout.
             self.counts["classifier_failed"] += 1
             raise NotSensible(f"the classifier returned {str(found)[:80]!r}, not a Classification")
         if not found.sensible:

@@ -14,7 +14,7 @@ from jgroups_py.buckets.messages import BucketRow, KnownManager, Role
 
 def without(row: BucketRow, lost: Collection[Cep]) -> BucketRow:
     """Return the row without these managers: PromoteSlaves for a lost master, DisableSlaves for a lost slave. With both
-    lost it stays: the copies count again if their managers come back."""
+    lost the row stays as it is: the copies count again if their managers come back."""
     master_lost, slave_lost = row.master in lost, row.slave in lost
     if master_lost and row.slave is not None and not slave_lost:
         return BucketRow(row.bucket, row.epoch + 1, row.slave)

@@ -11,16 +11,18 @@ from jgroups_py.errors import ConfigError
 @dataclass(frozen=True, kw_only=True)
 class InstanceSettings:
     buckets: int
-    """Bucket pairs. Changing it is the only work that is off line."""
+    """Bucket pairs. Changing their number is the only work for which the instance stops."""
     index_copies: tuple[str, ...]
     """Components that are copies of the index: the static set. The first one makes the instance."""
     index_quorum: int = 0
-    """Index copies that an update needs. 0: a majority of the static set. With less, both sides of a cut network have a master."""
+    """Index copies that an update needs. 0: a majority of the static set. With fewer, both sides of a cut network may
+    have a master."""
     lease: float = 2.0
     """The time for which a manager answers without contact to a quorum of index copies. A take-over waits at most this
     long."""
     pipeline_max: int = 64
-    """Modifications of a bucket that the slave has not acknowledged. 1: one after the other (the seed)."""
+    """The most modifications of a bucket that the slave has not acknowledged. 1: one after the other, as in the
+    seed."""
     queue_max: int = 1_000
     """Requests that wait in a locked bucket. Beyond it they are refused, counted ``queue_full``."""
     remembered_max: int = 4_096
@@ -44,7 +46,7 @@ class InstanceSettings:
     parcel_bytes: int = 64_000
     """Bytes of one message of a move, roughly."""
     parcel_entries: int = 50
-    """Entries of one such message: requests wait while a manager reads or writes one."""
+    """Entries of one such message. Requests wait while a manager reads or writes it."""
     parcels_max: int = 2
     """Parcels of a move on their way at the same time."""
     tail_max: int = 10_000

@@ -10,7 +10,7 @@ FULL_EVERY: Final = 1_000
 
 
 def settle() -> None:
-    """Call it when the buckets exist. Present objects are never collected, and full collections become rare.
+    """Exempt present objects from garbage collection, and make full collections rare. Call it when the buckets exist.
 
     A full collection stops a node with a million entries for a tenth of a second. Nodes make hardly any cycles, and
     collections of the younger generations find those of requests. Memory of present objects in cycles is never freed.

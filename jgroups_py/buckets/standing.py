@@ -17,7 +17,8 @@ NAME_MAX: Final = 40
 
 
 def standing_json(state: IndexState, members: Collection[str]) -> dict[str, Any]:
-    """``members``: of the view. A manager has the buckets whose master or slave it is; ``together``: pairs that fail together."""
+    """Return the places as JSON values. ``members``: those of the view. Each manager is listed with its masters and
+    slaves; ``together``: pairs that fail together."""
     managers = []
     for manager in sorted(state.managers, key=lambda m: (m.info.node, m.cep)):
         managers.append(
@@ -52,7 +53,7 @@ def standing_json(state: IndexState, members: Collection[str]) -> dict[str, Any]
 
 
 def standing_text(told: dict[str, Any]) -> str:
-    """Lines of ``standing_json``'s result. ``load``, if it is there, is ``rates``' result."""
+    """Return ``standing_json``'s result as lines. Its item ``load``, if there is one, is the result of ``rates``."""
     copies = shown(", ".join(told["index_copies"]) or "none")
     lines = [f"{told['buckets']} buckets; index copies: {copies}; change {told['version']}"]
     load = told.get("load")

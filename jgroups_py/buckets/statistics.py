@@ -26,7 +26,7 @@ class InstanceStatistics:
         return {node.member for node in self.nodes} | set(self.missing)
 
     def of_instance(self) -> dict[str, int]:
-        """Return sums of all nodes, named ``KIND_COUNT``, and the pairs: all, without a backup, lost."""
+        """Return sums of all nodes, named ``KIND_COUNT``, and how many pairs there are, lack a backup and are lost."""
         found = _sums(self.nodes)
         here = self.members
         pairs = self.rows.values()
@@ -76,7 +76,8 @@ class InstanceStatistics:
 
 
 def samples_of(nodes: Sequence[NodeStatistics], cluster: str, member: str = "") -> Iterator[Sample]:
-    """One sample for each count of each component. ``member``: the name of the only member."""
+    """Yield a sample for each count of each component. ``member``: a name for the samples instead of each node's
+    member."""
     for node in nodes:
         for part in node.components:
             labels = (("node", node.node), ("component", part.name))

@@ -29,7 +29,7 @@ Phase = Literal["copying", "draining", "holding", "deciding", "over"]
 
 
 class Transfer:
-    """Return the parcels to send. The manager sends them and reports the answers."""
+    """One copy on its way. It makes the parcels; the manager sends them and reports the answers."""
 
     def __init__(
         self,
@@ -67,8 +67,8 @@ class Transfer:
         return self._changes is None and not self._kept and not self.on_the_way
 
     def wanted(self) -> BucketRow:
-        """Return the row after the move. Rolling back: the old one in a new epoch, so that no earlier question can
-        succeed."""
+        """Return the row after the move. After a roll-back it is the old row in a new epoch, so that no earlier
+        question can succeed."""
         row = self.row
         if self.rolls_back:
             return BucketRow(row.bucket, row.epoch + 1, row.master, row.slave, row.slave_version)
@@ -111,7 +111,7 @@ class Transfer:
         return self._parcel(list(whole), [kept])
 
     def end(self) -> Parcel:
-        """Make the last parcel: the destination checks its number of entries."""
+        """Make the last parcel. It has the number of entries, which the destination checks."""
         return self._parcel([], [], last=len(self.bucket))
 
     def _parcel(

@@ -2,11 +2,12 @@
 
     start a member with the new version on the same node; its manager is empty
     move_all(node, old, new, at_most=3)         a few buckets; look at them
-    move_all(node, new, old)                    back, if they do not please: the new version writes for the old one
+    move_all(node, new, old)                    back, if these are not right: the new version writes for the old one
     move_all(node, old, new)                    the rest
     stop the old member; let the new one create its index copy (create_index)
 
-Clients go on meanwhile. A bucket is moved at most once, and is locked for a round trip (transfer.py). The provider of the newer version converts, up and down.
+Clients go on meanwhile. A bucket is moved at most once, and is locked for a round trip (transfer.py). The provider of
+the newer version converts in both directions.
 
 Source: 4.2.5, 4.4.3.
 """
@@ -59,7 +60,7 @@ async def move_all(
 
     Raises:
         Refused: there is no such manager. Nothing was changed. A refused bucket is in the result, and the next one is
-            tried. When a manager is lost, all remaining ones are in the result, too.
+            tried. When a manager is lost, all remaining buckets are in the result, too.
     """
     for cep in (frm, to):
         if not _is_known(node, cep):

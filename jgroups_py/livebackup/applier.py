@@ -3,8 +3,8 @@
     add         an operation has come, with its record
     ready       a step may be made: all steps of its operation before it are made, and its object's counter is one below its ticket
     done        a step is made: its object's counter moves on, which may make a step of another operation ready
-    ended       an operation's function has returned; says what is confirmed by that
-    abandon     the live node is lost: what is not confirmed is reversed, newest change first (P13)
+    ended       an operation's function has returned; gives the operations that this confirms
+    abandon     the live node is lost: unconfirmed changes are reversed, the newest first (P13)
 
 A step holds its object while it runs and nothing while it waits. So no step hangs: of all open steps, the one that the
 live node made first is ready as soon as its operation is here. This is true even for operations that wait for each
@@ -27,7 +27,7 @@ from jgroups_py.livebackup.ledger import Ledger
 from jgroups_py.livebackup.tickets import Counters, Record, Ticket, write_record
 
 OPERATIONS_MAX: Final = 100_000
-"""Unconfirmed operations that a backup holds. The live node slows down long before: see ``Lag``."""
+"""Unconfirmed operations that a backup holds. The live node slows down long before: see pace.py."""
 RECORD_MAX: Final = 10_000
 """Tickets of one operation."""
 NUMBER_MAX: Final = 2**63 - 1
@@ -218,8 +218,8 @@ class Applier:
     # --- the live node is lost
 
     def abandon(self) -> list[Reversal]:
-        """Give up everything unconfirmed. No step may be running. Return the changes that the caller must reverse, in
-        order; the counters already count them as reversed."""
+        """Give up all unconfirmed operations. No step may be running. Return the changes that the caller must reverse,
+        in order; the counters already count them as reversed."""
         reversals = list(reversed(self._made.values()))
         for reversal in reversals:
             self._counters.back(reversal.step.ticket)

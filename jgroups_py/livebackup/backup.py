@@ -29,7 +29,7 @@ class _Turn(WaitingChange):
         super().__init__(change)
         self.number = number
         self.follower: _Turn | None = None
-        """The turn that has come by this one."""
+        """The turn that this one made possible."""
 
 
 class BackupWork(Work):
@@ -104,7 +104,7 @@ class BackupSide:
         self._on_confirmed, self._on_diverged = on_confirmed, on_diverged
         self._turns: dict[int, _Turn] = {}
         self._chained: dict[int, _Turn] = {}
-        """The turn that is made in a chain, until it is made, by its operation."""
+        """Operation -> its turn, while a chain makes it."""
         self._moving = 0
         """Running operations that do not wait for a turn."""
         self._still = trio.Event()
@@ -225,7 +225,7 @@ class BackupSide:
                     self._crew.start_next(partial(make_changes, self._chain(turn)))
 
     def _chain(self, turn: _Turn | None) -> Iterator[_Turn]:
-        """Yield this turn, and each one that has come by the one before it."""
+        """Yield this turn, and then each turn that the one before it made possible."""
         while turn is not None:
             self._chained[turn.number] = turn
             yield turn
@@ -258,7 +258,7 @@ class BackupSide:
     # --- the live node is lost
 
     async def abandon(self, timeout: float) -> int:
-        """Finish the operations that can go on, cancel the others and reverse everything unconfirmed (P13). Return the
+        """Finish the operations that can go on, cancel the others and reverse all unconfirmed changes (P13). Return the
         number of operations given up."""
         with trio.move_on_after(timeout):
             await self._still.wait()

@@ -41,13 +41,13 @@ class Changed:
         return self._begun
 
     def ended(self, begun: int) -> None:
-        """Note that an operation has ended, noted by ``sent`` or given up."""
+        """Note that an operation has ended: ``sent`` has noted it, or it was given up."""
         del self._under_way[begun]
 
     def sent(self, op: int, record: Iterable[tuple[str, int]], removed: Mapping[str, int]) -> None:
         """Note an ended operation. ``removed``: object -> number of its removal."""
         for key, number in record:
-            if number <= self._counters[key]:  # otherwise it is forgotten already
+            if number <= self._counters[key]:  # otherwise the removal is forgotten already
                 self._by[key] = op
         for key, number in removed.items():
             if number > self._removed.get(key, (0, 0))[0]:
@@ -55,8 +55,8 @@ class Changed:
                 self._removed[key] = number, op
 
     def forgotten(self, is_settled: Callable[[int], bool]) -> list[str]:
-        """Forget removed objects that nobody can need, and return them. ``is_settled``: has every backup confirmed this
-        operation? Call it before ``sent`` notes the operation that carries the list.
+        """Forget removed objects that no backup can need, and return their keys. ``is_settled``: has every backup
+        confirmed this operation? Call it before ``sent`` notes the operation that carries the list.
 
         An operation that began before the removal was sent may carry an older change, so its end is awaited.
         """
@@ -84,7 +84,7 @@ class Changed:
         return self._by.get(key, 0) >= since
 
     def removed(self) -> list[tuple[str, int]]:
-        """Return removed objects and their counters. No operation is running."""
+        """Return removed objects and their counters. Call it while no operation is running."""
         return [
             (key, number)
             for key, (number, _) in self._removed.items()

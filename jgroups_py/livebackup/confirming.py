@@ -17,7 +17,8 @@ import msgspec
 Rule = Literal["all", "quorum", "first"]
 RULES: Final[tuple[Rule, ...]] = ("all", "quorum", "first")
 COMING_MAX: Final = 100_000
-"""Operations noted for a member whose snapshot is on its way. Beyond this its lag counts only unanswered ones."""
+"""Operations noted for a member whose snapshot is on its way. Beyond this the member's lag counts only unanswered
+operations."""
 B = TypeVar("B")
 
 
@@ -34,12 +35,12 @@ class _Sent(msgspec.Struct, Generic[B]):
 
     size: int
     at: float
-    by: set[B] = set()  # each its own, as in all of msgspec's classes
+    by: set[B] = set()  # msgspec gives each instance its own copy
 
 
 class _Backup(msgspec.Struct, Generic[B]):
     behind: dict[int, _Sent[B]] = {}
-    """Operations that it has not confirmed, oldest first."""
+    """Operations that the backup has not confirmed, the oldest first."""
     bytes: int = 0
 
 
@@ -73,7 +74,7 @@ class Confirming(Generic[B]):
         return (*self._backups, *self._awaited)
 
     def __len__(self) -> int:
-        """Unanswered operations."""
+        """Count the unanswered operations."""
         return len(self._open)
 
     def sent(self, number: int, size: int, now: float) -> list[int]:
@@ -101,7 +102,8 @@ class Confirming(Generic[B]):
         return self._answers(numbers)
 
     def given(self, member: B) -> None:
-        """Note a snapshot made for a member. When ready, it lags by all operations sent since, answered or not."""
+        """Note a snapshot made for a member. When the member is ready, it lags by all operations sent since, answered
+        or not."""
         self._coming[member] = _Backup()
 
     def joined(self, backup: B, last: int) -> list[int]:

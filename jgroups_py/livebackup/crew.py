@@ -78,7 +78,8 @@ class Crew:
         self._call()
 
     def start_next(self, job: Job) -> None:
-        """Run a job before all that wait: in the calling task if that is one of the crew, right after its own job."""
+        """Run a job before all waiting ones. If the calling task is one of the crew, it runs the job right after its
+        own."""
         self._jobs.appendleft(job)
         self._call()
 

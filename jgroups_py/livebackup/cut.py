@@ -43,7 +43,7 @@ class Copies:
                 del self._before[key]
 
     def oldest(self, key: str) -> Mapping[str, Any] | None:
-        """Return the attributes of the object in the cut. None: its present ones."""
+        """Return the attributes of the object in the cut. None: they are the present ones."""
         before = self._before.get(key)
         return before[0][1] if before else None
 
@@ -57,7 +57,7 @@ class Cut:
         """Operations that this node has confirmed since it was opened."""
 
     def get(self, kind: type[S], name: str) -> S:
-        """Return a copy of the object. An untouched object is a new one."""
+        """Return a copy of the object. If there is none, the copy is a new object."""
         key = key_of(kind, name)
         found = self._space.find(key)
         state = self._copies.oldest(key)

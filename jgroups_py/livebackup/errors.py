@@ -33,7 +33,7 @@ class Diverged(LiveBackupError):
 
 
 class OutsideOperation(LiveBackupError):
-    """An object was changed after its operation had ended, or from another task. Nothing was changed."""
+    """A change was tried after its operation had ended, or from another task. Nothing was changed."""
 
 
 class NotLive(LiveBackupError):
@@ -53,4 +53,4 @@ class NotReadable(LiveBackupError):
 
 
 class WorkerLost(LiveBackupError):
-    """A process that owned objects is gone. The node ends with it, as after a crash: another one goes on."""
+    """A process that owned objects is gone. The node ends, as after a crash, and another node goes on."""

@@ -1,4 +1,5 @@
-"""Following: a node while it follows a live node. It asks for a snapshot if it has to, and runs the operations again."""
+"""Following: a node while it follows a live node. It asks for a snapshot if it needs one, and runs the operations
+again."""
 
 from __future__ import annotations
 
@@ -26,10 +27,10 @@ class Following:
     """A backup's side of one live node, in one of its terms."""
 
     def __init__(self, live: Address, term: int, home: Home, arrival: Arrival) -> None:
-        """``arrival`` is the node's for its whole life, so that no two asks have one number."""
+        """``arrival`` stays the same for the node's whole life, so that no two asks have one number."""
         self.live, self.term = live, term
         self.side: BackupSide | None = None
-        """None: a snapshot is awaited."""
+        """None while a snapshot is awaited."""
         self._home, self._arrival = home, arrival
         self.marked: tuple[str, ...] = ()
         """Objects of operations that were put aside, until they are resynchronised."""
@@ -38,7 +39,7 @@ class Following:
         self._confirms: list[int] = []
         self._gathering = Gathering()
         self._together = False
-        """The newest operation came in one message with others."""
+        """Did the newest operation come in one message with others?"""
         self._ended = False
 
     # --- a snapshot
@@ -131,7 +132,7 @@ class Following:
             self.ask()
 
     def still_here(self) -> None:
-        """Confirm the membership: the live node is still in the new view."""
+        """Tell the live node, which is still in the new view, that this node follows it."""
         if self.side is not None:
             self._home.say(Here(self.term), self.live)
 
@@ -145,11 +146,12 @@ class Following:
 
     @property
     def _unconfirmed(self) -> int:
-        """Operations that are under way here."""
+        """Count the operations that are under way here."""
         return len(self.side.applier) if self.side is not None else 0
 
     async def _send_confirms(self) -> None:
-        """All that is confirmed in one turn of the loop is one message, or in a millisecond while others are under way."""
+        """Send all operations confirmed in one turn of the loop in one message. While others are under way, collect
+        them for a millisecond."""
         await trio.lowlevel.checkpoint()
         await self._gathering.rest(self._unconfirmed, gains=self._together)
         numbers, self._confirms = self._confirms, []
@@ -165,8 +167,8 @@ class Following:
         self._home.nursery.start_soon(self._put_aside, error, self.side)
 
     async def _put_aside(self, error: LiveBackupError, side: BackupSide | None) -> None:
-        """Put aside an operation that differs. It and later unconfirmed ones may have spoiled their objects, which are
-        taken anew.
+        """Put aside an operation that differs. This operation and later unconfirmed ones may have spoiled their
+        objects, so these are taken anew.
 
         All operations before the oldest unconfirmed one are complete, so the other objects are right.
         """
@@ -199,7 +201,7 @@ class Following:
     # --- the end
 
     async def end(self) -> Held:
-        """End following and reverse everything unconfirmed (P13)."""
+        """End following and reverse all unconfirmed changes (P13)."""
         self._ended = True
         side, self.side = self.side, None
         held = Held()

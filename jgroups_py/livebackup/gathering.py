@@ -22,13 +22,14 @@ without a gain."""
 
 
 class Gathering:
-    """Of one sender."""
+    """The delay of one sender's messages."""
 
     def __init__(self) -> None:
         self._ended: trio.Event | None = None
 
     async def rest(self, under_way: int, *, gains: bool = True) -> None:
-        """Let more come, if enough operations are under way and a larger message ``gains`` something. One caller at a time."""
+        """Wait for more messages, if enough operations are under way and a larger message ``gains`` something. One
+        caller at a time."""
         if under_way < GATHER_FROM or not gains:
             return
         self._ended = trio.Event()
@@ -37,6 +38,6 @@ class Gathering:
         self._ended = None
 
     def hurry(self) -> None:
-        """Send now: waiting gains nothing any more."""
+        """End the wait: it gains nothing any more."""
         if self._ended is not None:
             self._ended.set()

@@ -65,7 +65,7 @@ class Held:
 
     vector: Mapping[str, int] = field(default_factory=dict)
     complete: bool = False
-    """Does it have everything confirmed in its newest term?"""
+    """Does the node have all confirmed operations of its newest term?"""
     was_live: bool = False
     confirmed: int = 0
     """Operations of that term that it has done."""

@@ -33,7 +33,7 @@ _READS: Final = "__livebackup_reads__"
 REMOVAL: Final = "_remove"
 """Stands for a removal in place of a method name. No method of a kind has such a name."""
 METHODS_MAX: Final = 1_000
-"""Methods of kinds in the memory of which are async."""
+"""The most methods for which it is remembered whether they are async."""
 _OWN: Final = frozenset({"save", "load"})
 _PLAIN: Final = frozenset({NoneType, bool, int, float, str, bytes, list, tuple, dict})
 
@@ -50,8 +50,8 @@ class Stateful:
 
     Every call of a public method counts as a change, reads included: an operation must read the same on both sides.
     A method's result depends on the object and its arguments alone; time and chance come from the operation (``Work.now``,
-    ``Work.random``). A method may be async. It changes no other object. While operations wait for the object, methods run in
-    another task than their operations, with their context variables, and are cancelled with them.
+    ``Work.random``). A method may be async. It changes no other object. While operations wait for the object, one task
+    runs their methods. Each method still has its operation's context variables, and is cancelled with its operation.
     """
 
     runs_in: ClassVar[Where] = "task"
@@ -73,8 +73,8 @@ def undone_by(name: str) -> Callable[[F], F]:
     """Decorate a method that changes the object: the method ``name`` reverses it, called with the result and the
     arguments.
 
-    Without it the backup copies the object before each change, which is right for every object and slow for large ones. An async method is
-    copied all the same, because it may be cancelled half-way.
+    Without it the backup copies the object before each change, which is right for every object and slow for large ones.
+    Before an async method the object is copied in any case, because the method may be cancelled half-way.
     """
 
     def mark(method: F) -> F:
@@ -99,8 +99,8 @@ _EFFECTS: Final = "__livebackup_effects__"
 def by_effects(operation: F) -> F:
     """Decorate an operation that backups do not run again: they repeat its method calls with their arguments.
 
-    For operations that use a clock, random numbers of the system or a foreign service. The arguments of their methods
-    are plain data. The methods themselves depend on the object and their arguments alone, as always.
+    Use it for operations that need a clock, random numbers of the system or a foreign service. The arguments of their
+    methods are plain data. The methods themselves depend on the object and their arguments alone, as always.
     """
     setattr(operation, _EFFECTS, True)
     return operation
@@ -120,7 +120,7 @@ class Catalogue:
 
     @staticmethod
     def of(kinds: Iterable[type[Stateful]], operations: Iterable[Operation]) -> Catalogue:
-        """Make a catalogue. TypeError: an item is neither, or two have one name."""
+        """Make a catalogue. TypeError: an item is neither a kind nor an operation, or two have one name."""
         by_kind: dict[str, type[Stateful]] = {}
         for kind in kinds:
             if not (isinstance(kind, type) and issubclass(kind, Stateful)):
@@ -209,7 +209,7 @@ async def outcome_of(running: Awaitable[Any]) -> OperationOutcome:
 
 
 def key_of(kind: type[Stateful], name: str) -> str:
-    """Return the key of an object. BadOperation: no node would take it from another one, so nothing was changed."""
+    """Return the key of an object. BadOperation: other nodes would refuse this key. Nothing was changed."""
     if not isinstance(name, str):
         raise BadOperation(f"the name of an object must be a str, got {name!r:.80}")
     key = f"{kind.__name__}/{name}"

@@ -40,8 +40,8 @@ class Leading:
         chance: Callable[[], int],
         awaited: Iterable[Address] = (),
     ) -> None:
-        """``vector``: of the objects as the term begins. ``send`` sends a part of a snapshot. ``timers``: each with the name of
-        its operation."""
+        """``vector``: the objects' counters as the term begins. ``send`` sends a part of a snapshot. ``timers``: each
+        with the name of its operation."""
         self._home, self._send, self._timers = home, send, timers
         self._out = out
         self._digest = digest_of(vector)

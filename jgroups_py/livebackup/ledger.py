@@ -23,7 +23,7 @@ class _Kept(msgspec.Struct):
 
     record: Record
     complete: bool = False
-    waiting: list[int] = []  # each its own, as in all of msgspec's classes
+    waiting: list[int] = []  # msgspec gives each instance its own copy
     """Complete operations to check again when this one is confirmed."""
 
 
@@ -112,7 +112,7 @@ class Ledger:
         return record
 
     def check(self) -> None:
-        """Invariants, for tests and simulations."""
+        """Check invariants, for tests and simulations."""
         for ticket, op in self._made_by.items():
             assert ticket in self._kept[op].record, (ticket, op)
         waiting = [one for kept in self._kept.values() for one in kept.waiting]

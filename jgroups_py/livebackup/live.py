@@ -94,7 +94,7 @@ class LiveSide:
 
     @property
     def oldest_running(self) -> str:
-        """The name of the operation that has been running longest, or an empty text."""
+        """Return the name of the operation that has been running longest, or an empty text."""
         return next(iter(self._running.values()), "")
 
     # --- operations
@@ -193,7 +193,7 @@ class LiveSide:
         self.answer(self.confirming.sent(op.number, len(data), trio.current_time()))
 
     def answer(self, numbers: list[int]) -> None:
-        """Answer confirmed operations, and wake those that wait."""
+        """Answer confirmed operations, and wake waiting callers."""
         for number in numbers:
             answer = self._answers.pop(number)
             answer.is_confirmed = True
@@ -230,7 +230,7 @@ class LiveSide:
         )
 
     def wake(self) -> None:
-        """Let those that wait look again."""
+        """Wake waiting callers, so that they look again."""
         if self._waiting:
             self._moved.set()
             self._moved = trio.Event()
@@ -252,7 +252,7 @@ class LiveSide:
             await self._wait_moved()
 
     async def _ended_before(self) -> None:
-        """Wait until the operations that run now have ended. Others begin meanwhile."""
+        """Wait until the operations that run now have ended. Others may begin meanwhile."""
         before = set(self._running)
         while self._running and next(iter(self._running)) in before:
             await self._wait_moved()
@@ -266,10 +266,11 @@ class LiveSide:
 
     async def snapshot(self, asked: SnapshotAsk) -> list[bytes]:
         """Return the messages of a snapshot: the wanted objects with their counters, at a moment without running
-        operations. New ones wait only when those that ran before have ended: one that never ends holds up the joiner, and not the clients.
+        operations. New operations wait only when those that ran before have ended. So an operation that never ends
+        holds up the joiner, and not the clients.
 
-        Raises trio.TooSlowError after ``snapshot_wait`` for the former or for the latter, and BadOperation for an object whose ``save`` raises, or returns
-        other than plain data, or more than STATE_MAX.
+        Raises trio.TooSlowError if one of these two waits is longer than ``snapshot_wait``, and BadOperation for an
+        object whose ``save`` raises, or returns other than plain data, or more than STATE_MAX.
         """
         with trio.fail_after(self._settings.snapshot_wait):
             await self._ended_before()

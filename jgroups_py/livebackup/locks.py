@@ -1,8 +1,8 @@
 """ObjectLock: the right to change an object of the live node.
 
 Operations that have changed something go first, because others wait for them. An operation without changes does not
-hold up others, so it may wait while the backups are behind (``pace.py``). No operation waits for that with a changed
-object.
+hold up others, so it may wait while the backups are behind (``pace.py``). An operation that has changed an object does
+not wait for that.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Locks:
         task of the term, before all jobs that wait."""
         self.may_begin, self.start = may_begin, start
         self.in_line = 0
-        """The changes that wait for an object."""
+        """How many changes wait for an object."""
 
 
 class ObjectLock:
@@ -37,7 +37,7 @@ class ObjectLock:
 
     def __init__(self, key: str) -> None:
         self.key = key
-        """Of the object."""
+        """The object's key."""
         self._held = False
         self._going_on: dict[WaitingChange, None] = {}
         self._beginning: dict[WaitingChange, None] = {}
@@ -63,19 +63,19 @@ class ObjectLock:
         locks.in_line -= 1
 
     def look_again(self, locks: Locks) -> None:
-        """Check those that wait again: ``may_begin`` may have become true."""
+        """Check the waiting changes again: ``may_begin`` may have become true."""
         if not self._held and self._line(locks) is not None:
             self._held = True
             locks.start(partial(make_changes, self._those_in_line(locks)))
 
     def _line(self, locks: Locks) -> dict[WaitingChange, None] | None:
-        """Return the line whose first one is next. None: nobody may go on."""
+        """Return the line whose first change is next. None: no change may begin."""
         if self._going_on:
             return self._going_on
         return self._beginning if self._beginning and locks.may_begin(self) else None
 
     def _those_in_line(self, locks: Locks) -> Iterator[WaitingChange]:
-        """Take one after the other out of its line, until nobody may go on. Then the object is free."""
+        """Take one change after the other out of its line, until none may begin. Then the object is free."""
         while (line := self._line(locks)) is not None:
             following = next(iter(line))
             self._leave(following, line, locks)

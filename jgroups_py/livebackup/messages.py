@@ -8,9 +8,9 @@ from typing import Annotated, Any, Final
 import msgspec
 
 MESSAGE_MAX: Final = 64 * 1024 * 1024
+"""Bytes of one message."""
 ARGUMENTS_MAX: Final = MESSAGE_MAX // 2
 """Bytes of the arguments of one operation. Its message has the objects that it changed, too."""
-"""Bytes of one message."""
 NAME_MAX: Final = 1_000
 
 Number = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
@@ -132,7 +132,8 @@ _decoder: Final[msgspec.msgpack.Decoder[Message]] = msgspec.msgpack.Decoder(Mess
 encode = _encoder.encode
 """Encode a message, or the state of one object to know its size. Values without an encoding raise one of NOT_PLAIN."""
 NOT_PLAIN: Final = (TypeError, OverflowError, ValueError, RecursionError)
-"""A type that is not known; a number of more than 64 bits; half of a character; data in itself, or too deep."""
+"""A type that is not known; a number of more than 64 bits; half of a character; data that contain themselves or are
+nested too deep."""
 
 
 def together(operations: list[bytes]) -> bytes:

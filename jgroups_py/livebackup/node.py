@@ -86,7 +86,7 @@ class LiveBackupNode:
         self._wall, self._random = wall, random.Random(seed)
         self.space = Space(catalogue, workers)
         self.worker_pids: tuple[int, ...] = workers.pids if workers is not None else ()
-        """The processes that own objects. The node ends with each of them."""
+        """The processes that own objects. The node ends when one of them ends."""
         self.role: Role = "joining"
         self.term = 0
         self.counts: Counter[str] = Counter()
@@ -154,9 +154,9 @@ class LiveBackupNode:
         Raises:
             NotLive: this node is not the live one. The operation did not run.
             OutcomeUnknown: this node ceased to be live. The operation may have been done or not.
-            BadOperation: it was not given to ``open_livebackup``. It did not run.
+            BadOperation: the operation was not given to ``open_livebackup``. It did not run.
             TypeError: an argument is not plain data. The operation did not run.
-            The operation's own error, when that is confirmed. Its changes up to there stay.
+            The operation's own error, when the operation is confirmed. Its changes before the error stay.
         """
         name = self._catalogue.names.get(operation)
         if name is None:
@@ -170,8 +170,8 @@ class LiveBackupNode:
     ) -> V:
         """On a backup: call ``function(cut, ...)``, which reads copies of objects with ``cut.get(Kind, name)``. Return its value.
 
-        It sees exactly the operations that this backup has confirmed, so none that is half done or reversible. With
-        ``confirm="all"`` these are all answered operations, and some that are about to be answered.
+        The function sees exactly the operations that this backup has confirmed, so none that is half done or may be
+        reversed. With ``confirm="all"`` these are all answered operations, and some that are about to be answered.
 
         Raises:
             NotReadable: this node is no backup, or ``readable`` is not set. On the live node run an operation.
@@ -284,7 +284,7 @@ class LiveBackupNode:
                 await self._on_standing(sender, said)
 
     async def _stand(self) -> None:
-        """Report how this node stands: it knows no live node."""
+        """Report this node's standing. It knows no live node."""
         assert self._view is not None and self._election is not None
         await self._leave_term()
         if not self._election.possible:
@@ -346,7 +346,7 @@ class LiveBackupNode:
             return
         if self._leading is not None:
             if not self._gives_way(self._channel.address, sender, lead):
-                self._leading.lead()  # so that the other one gives way
+                self._leading.lead()  # so that the other live node gives way
                 return
             self.counts["gave_way"] += 1
             _log.warning(

@@ -311,7 +311,7 @@ class Space:
 
 
 async def _saved(found: Object) -> Any:
-    """An object's ``save`` is its kind's code: BadOperation has the error that it raised."""
+    """Return the saved state of an object. BadOperation: the kind's ``save`` raised; the text has the error."""
     try:
         return await found.save()
     except WorkerLost:

@@ -43,8 +43,8 @@ async def open_livebackup(
     Args:
         stack, cluster, name, seed and further ones: as for ``open_channel``.
         kinds: classes of objects; see Stateful.
-        operations: async functions ``(work, *arguments)``; see Work. An operation has no effect but on objects, because
-            backups run it again.
+        operations: async functions ``(work, *arguments)``; see Work. An operation must affect nothing but objects,
+            because backups run it again.
         settings: confirmation rule, limits and times; see LiveBackupSettings. They are the same on all nodes.
         timers: operations that the live node starts itself.
         wall: the clock that operations see; the default is time.time.

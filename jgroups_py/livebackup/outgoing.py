@@ -25,9 +25,9 @@ class Crowd(NamedTuple):
     """The operations of a live node."""
 
     open: int = 0
-    """They are not answered. Some may wait to be sent."""
+    """How many are not answered. Some of these may wait to be sent."""
     in_line: int = 0
-    """They wait for an object."""
+    """How many wait for an object."""
 
 
 class _Waiting(NamedTuple, Generic[A]):
@@ -86,7 +86,7 @@ class Outgoing(Generic[A]):
         return True
 
     def hurry(self) -> None:
-        """Operations that wait for more of them wait no longer."""
+        """Send waiting operations now, without waiting for more of them."""
         self._gathering.hurry()
 
     def _add(self, data: bytes, to: A | None, once: Hashable, is_operation: bool) -> None:
@@ -107,8 +107,8 @@ class Outgoing(Generic[A]):
                 await self._send(one.data, one.to)
 
     async def _send_operations(self) -> None:
-        """Take the next ones, and those that come while many others are under way. None that comes while these are
-        sent."""
+        """Send the waiting operations, and those that come in a short wait while many others are under way. Operations
+        that come during the sending are left."""
         if self.bytes < TOGETHER_BYTES:
             crowd = self._crowd()
             await self._gathering.rest(
@@ -119,7 +119,7 @@ class Outgoing(Generic[A]):
             left -= await self._send_together()
 
     async def _send_together(self) -> int:
-        """Take the next ones, in one message. Returns their number."""
+        """Send the next operations in one message. Return their number."""
         datas: list[bytes] = []
         size = 0
         while self._queue and self._queue[0].is_operation and size < TOGETHER_BYTES:

@@ -36,7 +36,7 @@ class _Ahead:
 
     def __init__(self) -> None:
         self.sent: deque[tuple[int, float]] = deque()
-        """Number, and when it was sent; the oldest first."""
+        """Operations by number, and when each was sent; the oldest first."""
         self.most = FIRST
         self.interval = 0.0
         """Smoothed seconds between two confirmations while some are open. 0: unknown."""
@@ -51,20 +51,20 @@ class ObjectPace:
         self, aim: float, is_settled: Callable[[int], bool], clock: Callable[[], float]
     ) -> None:
         """``aim``: seconds, 0 for no limit. ``is_settled``: is that operation confirmed by those backups that
-        clients wait for? An object without waiting operations holds none back; the named limits of the lag count for
-        it."""
+        clients wait for? An object without waiting operations is not held back; only the named limits of the lag hold
+        for it."""
         self._half = aim / 2
         self._is_settled, self._clock = is_settled, clock
         self._ahead: dict[str, _Ahead] = {}
         self._empty: dict[str, float] = {}
-        """Idle objects, and since when; the longest first."""
+        """Idle objects, and since when they are idle; the longest first."""
         self._order: deque[tuple[int, str]] = deque()
         """All operations with their objects, the oldest first."""
         self._shortest: float | None = None
         """The shortest seconds from sending to the last confirmation. None: unknown."""
         self._held: dict[ObjectLock, None] = {}
         self.held = 0
-        """Times that an object began to be held back."""
+        """How often operations of an object began to be held back."""
 
     def __len__(self) -> int:
         """Count the operations that are not known to be settled."""

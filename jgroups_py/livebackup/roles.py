@@ -1,11 +1,12 @@
 """Roles: all members elect the same live node from the reports of a view. Without I/O.
 
-A live node that is in the view goes on. A member that knows none reports how it stands. When all members of the view
+A live node that is in the view goes on. A member that knows no live node reports its standing. When all members of the
+view
 have done so, all have the same reports, and one of them begins a new term:
 
-    of those that have all that was sent to them: the newest term, then a node that was live, then the one that has confirmed most, then
-    the first in the view
-    if nobody has: the first in the view, with nothing
+    among members that have all operations sent to them: the newest term, then a node that was live, then the one that
+    has confirmed most, then the first in the view
+    if no member has them: the first in the view, without objects
 
 A new member knows no live node and reports, too. The live node's own message answers it first, since a live node sends
 no report.
@@ -57,7 +58,7 @@ class Election(Generic[M]):
         return len(self._members) >= self._quorum
 
     def stands(self, member: M, stand: Stand) -> Decision[M] | None:
-        """Take a member's report. Return the decision after the last one, if this view may have a live node."""
+        """Take a member's report. Return the decision after the last report, if this view may have a live node."""
         if member not in self._members:
             return None
         self._stands[member] = stand

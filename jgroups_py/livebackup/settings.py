@@ -34,9 +34,9 @@ class LiveBackupSettings:
     lag_seconds: float = 10.0
     """The greatest age of an operation that the slowest backup has not confirmed."""
     lag_aim: float = 0.05
-    """The wanted greatest lag of a backup, in seconds. At half of it for an object, operations that begin with that
-    object wait. Two for each object never wait, so long changes are not slowed. A backup without processor time may lag
-    more. With "first" and "quorum" only the backups count that clients wait for. 0: no aim."""
+    """The wanted greatest lag of a backup, in seconds. When an object's lag is half of it, operations that begin with
+    that object wait. Two of each object never wait, so long changes are not slowed. A backup without processor time may
+    lag more. With "first" and "quorum" only the backups count that clients wait for. 0: no aim."""
     checksum_every: int = 0
     """After this many changes of an object a backup compares its checksum with the live node's, to find operations that
     act differently. Both sides encode the whole object for that. 1: at each change. 0: never."""
@@ -78,7 +78,8 @@ class LiveBackupSettings:
 
 @dataclass(frozen=True)
 class Every:
-    """An operation that the live node starts itself, each ``seconds`` (P4): delivery, paging, expiry. Its error is logged and counted."""
+    """An operation that the live node starts itself, each ``seconds`` (P4): delivery, paging, expiry. Its errors are
+    logged and counted."""
 
     seconds: float
     operation: Callable[..., Any]

@@ -1,9 +1,9 @@
 """WaitingChange: a change that waits for its object, and is made by another task than its operation's.
 
-The object is what everybody waits for, on the live node (``locks.py``) and on a backup (``backup.py``). So while changes wait
-for an object, one task makes them, one right after the other, and each operation goes on with its result in its own task.
-Were the right to change the object handed from task to task, the object would rest for a turn of the loop
-between two changes, and a turn is the longer the more the node has to do.
+While changes wait for an object, one task makes them, one right after the other. This is done on the live node
+(``locks.py``) and on a backup (``backup.py``). Each operation goes on with its result in its own task. If each task
+made its own change, the object would rest for a turn of the loop between two changes. Turns get longer with the load of
+the node.
 
 A change is cancelled with its operation, and only so.
 """
@@ -23,7 +23,7 @@ Change = Callable[[], Coroutine[Any, Any, Any]]
 
 
 class WaitingChange:
-    """Of one operation. Made in the operation's task, which then waits for the result."""
+    """One operation's change. It is created in the operation's task, which then waits for the result."""
 
     __slots__ = ("_change", "_context", "_scope", "_task", "is_gone")
 
@@ -60,7 +60,7 @@ class WaitingChange:
         try:
             value, has_waited = await in_context(self._context, self._change())
             result = outcome.Value(value)
-        except BaseException as error:  # a cancellation as well: it is the operation's own
+        except BaseException as error:  # also a cancellation, which is the operation's own
             result = outcome.Error(error)
         trio.lowlevel.reschedule(self._task, result)
         return has_waited
@@ -69,7 +69,7 @@ class WaitingChange:
 async def make_changes(changes: Iterator[WaitingChange]) -> None:
     """Make one change after the other, until none follows.
 
-    After a change that did not wait others have their turn, and its operation goes on.
+    After a change that did not wait, other tasks have their turn, and the change's operation goes on.
     """
     change = next(changes, None)
     while change is not None:

@@ -26,7 +26,7 @@ from jgroups_py.livebackup.objects import Object, Space
 from jgroups_py.livebackup.tickets import Counters, Ticket
 
 REST_EVERY: Final = 100
-"""Changes of one operation without a wait, after which others have their turn."""
+"""After so many changes without a wait, an operation gives other tasks their turn."""
 _GONE: Final = object()
 CURRENT: Final[ContextVar[Work | None]] = ContextVar("jgroups_py.livebackup", default=None)
 
@@ -44,7 +44,7 @@ class Work:
 
     @property
     def random(self) -> random.Random:
-        """Return a random generator that is the same on the backup. It is made on demand, because seeding costs more
+        """Return a random generator that draws the same on the backup. It is made on demand, because seeding costs more
         than most operations."""
         if self._random is None:
             self._random = random.Random(self.seed)
@@ -87,7 +87,7 @@ class Work:
             self._busy = False
 
     async def make(self, key: str, method: str, arguments: tuple[Any, ...]) -> Any:
-        """Make the change, on this side's terms."""
+        """Make the change, as the live node or a backup does it."""
         raise NotImplementedError
 
     async def run(self, function: Callable[..., Awaitable[Any]], arguments: tuple[Any, ...]) -> Any:
@@ -100,7 +100,7 @@ class Work:
 
 
 class Handle:
-    """An object in an operation: each public method, awaited."""
+    """An object in an operation. Each of its public methods is awaited."""
 
     __slots__ = ("_key", "_work")
 

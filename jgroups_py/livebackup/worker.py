@@ -27,7 +27,7 @@ class WorkerRequest(NamedTuple):
 
 
 class WorkerReply(NamedTuple):
-    """``before``: the attributes before the call, when ``undoable`` was asked for, and before the end, when ``take`` was."""
+    """``before``: the attributes before the call, for ``undoable``; before the object's removal, for ``take``."""
 
     value: Any
     error: Exception | None

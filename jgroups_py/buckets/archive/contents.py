@@ -33,7 +33,7 @@ def export_managers(
     written once.
 
     Raises:
-        BadArchive: it cannot be written, or the managers have different applications. The old file is as it was.
+        BadArchive: the file cannot be written, or the managers have different applications. The old file is as it was.
     """
     copies: dict[int, Bucket] = {}
     application = ""
@@ -67,10 +67,11 @@ def read_contents(
     provider: EntryBehaviourProvider,
     digest: Callable[[str], int] = digest_of,
 ) -> dict[int, list[EntryChange]]:
-    """Bucket -> its entries, for ``open_buckets(contents=...)``.
+    """Return bucket -> its entries, for ``open_buckets(contents=...)``.
 
     Raises:
-        BadArchive: one is damaged, is of another application, or has an entry in a format that the provider does not read.
+        BadArchive: an archive is damaged, is of another application, or has an entry in a format that the provider does
+            not read.
     """
     for archive in archives:
         if archive.head.application != provider.application:

@@ -28,7 +28,7 @@ class Damage:
 
 class BadArchive(BucketError):
     """An archive cannot be read or written, or is damaged. The text has the file, the offset and the entries that were
-    read before. ``damage``: the place, if it is one."""
+    read before. ``damage``: its place; None if the file is not damaged."""
 
     def __init__(self, file: str, problem: str | Damage) -> None:
         self.file = file

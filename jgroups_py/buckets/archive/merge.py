@@ -13,8 +13,8 @@ from jgroups_py.buckets.archive.reader import ArchiveReader
 def merged(
     archives: Sequence[ArchiveReader], streams: Sequence[Iterable[Record]] | None = None
 ) -> Iterator[Record]:
-    """All records in the order of keys, or those of ``streams``, one of each archive. An entry may be in several
-    archives if it is equal in all of them.
+    """Yield the records of all archives in the order of keys. ``streams``: one of each archive, to be read instead of
+    the whole archive. An entry may be in several archives if it is equal in all of them.
 
     BadArchive: an archive is damaged, two belong to different applications, or an entry differs between two of them."""
     for archive in archives[1:]:

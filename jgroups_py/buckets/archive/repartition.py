@@ -28,9 +28,9 @@ from jgroups_py.errors import ConfigError
 OUTAGE: Final = 3 * 3600.0
 """Seconds of planned outage in a year (A21)."""
 PROJECT_BYTES: Final = 10_000_000
-"""A run with fewer bytes measures its own start more than a rate."""
+"""A run with fewer bytes measures mostly its own start."""
 PROJECT_TIMES: Final = 100
-"""How many times its own size a run with fewer bytes may stand for."""
+"""A run with fewer bytes may be projected to at most this many times its size."""
 
 
 @dataclass
@@ -47,7 +47,8 @@ class Load:
 
 @dataclass
 class Partition:
-    """The result of a re-partition. ``buckets``, ``nodes``: loads, a node's with both roles. ``seconds``: measured."""
+    """The result of a re-partition. ``buckets``, ``nodes``: their loads; a node's load has both roles. ``seconds``:
+    measured."""
 
     deployment: Deployment
     total: Load = field(default_factory=Load)
@@ -118,7 +119,8 @@ def repartition(
 
 
 def check_projection(files: Iterable[str], size: int) -> None:
-    """ConfigError: these archives have too few bytes to tell the time that ``size`` would take. BadArchive: one has no end."""
+    """Check that these archives can tell the time for ``size`` bytes. ConfigError: they have too few bytes. BadArchive:
+    one has no end."""
     there = 0
     for file in files:
         with ArchiveReader(file) as reader:
@@ -131,7 +133,7 @@ def check_projection(files: Iterable[str], size: int) -> None:
 
 
 def empty(deployment: Deployment) -> Partition:
-    """No entry is sorted yet."""
+    """Return a result without entries."""
     return Partition(
         deployment,
         buckets=[Load() for _ in range(deployment.buckets)],

@@ -56,7 +56,7 @@ class _Cursor:
 async def export_instance(
     node: BucketNode, file: str | os.PathLike[str], *, instance: str, created: float
 ) -> End:
-    """Write all entries to an archive, by any member, and return its end.
+    """Write all entries to an archive, through any member, and return its end.
 
     Raises:
         BadArchive: it cannot be written. The old file is as it was.
@@ -91,15 +91,16 @@ async def _push(
 async def import_archives(
     node: BucketNode, archives: Sequence[ArchiveReader], told: Callable[[int], None]
 ) -> int:
-    """Put all entries of archives into the instance, in place of present ones, and return their number. It can be
-    repeated.
+    """Put all entries of archives into the instance, in place of present ones, and return their number. The import can
+    be repeated.
 
     Args: node: a member with the application's classifier, which chooses the buckets of entries.
         told: called with the number of entries now and then.
 
     Raises:
-        BadArchive: one is damaged or of another application, or an entry is in a format that the instance does not read. Entries before it may be there.
-        Busy, Unavailable, OutcomeUnknown, BucketsClosed: as ``BucketNode.put_entry``. Entries before it may be there.
+        BadArchive: an archive is damaged or of another application, or an entry is in a format that the instance does
+            not read. Earlier entries may be imported.
+        Busy, Unavailable, OutcomeUnknown, BucketsClosed: as ``BucketNode.put_entry``. Earlier entries may be imported.
     """
     for archive in archives:
         if archive.head.application != _application(node):
@@ -124,7 +125,8 @@ async def import_archives(
 
 
 class _Loading:
-    """Entries on their way into an instance. ``problem``: of the first one that was not taken; the others are given up then."""
+    """Entries on their way into an instance. ``problem``: the error of the first entry that was not taken; the others
+    are then given up."""
 
     def __init__(self, node: BucketNode, told: Callable[[int], None]) -> None:
         self._node, self._told = node, told

@@ -54,7 +54,7 @@ class StretchTask:
 
 @dataclass
 class StretchDone:
-    """``partition`` without its deployment, which would travel back for nothing. ``read``: of each archive.
+    """A stretch's Partition without the deployment, which need not travel back. ``read``: the load of each archive.
     ``problem``: the file and its fault."""
 
     buckets: list[Load] = field(default_factory=list)
@@ -95,7 +95,7 @@ def repartition_in_stretches(
     """Sort the entries of ``archives`` by the buckets of ``deployment``, one stretch of the keys for each process, or fewer where archives are small.
 
     Args:
-        processes: that work at once, at most. ``Partition.processes`` says how many had work.
+        processes: the most that work at once. ``Partition.processes`` says how many had work.
         clock, created, folder: as for ``repartition``.
 
     Raises:
@@ -165,7 +165,7 @@ def sort_stretch(task: StretchTask) -> StretchDone:
 
 
 def check_stretches(files: Iterable[str]) -> None:
-    """BadArchive: of the files of one node some are not among these."""
+    """Check that no node's files are incomplete. BadArchive: a file that belongs to one of these is missing."""
     there: dict[tuple[str, int], dict[int, str]] = {}
     for file in files:
         match = _NAME.fullmatch(os.path.basename(file))
@@ -182,7 +182,8 @@ def check_stretches(files: Iterable[str]) -> None:
 
 
 def _cuts(keys: list[str], count: int) -> list[str]:
-    """At most ``count - 1`` keys that part these into stretches of about one length. Points lie at equal distances of bytes."""
+    """Return at most ``count - 1`` keys that divide these into stretches of about equal length. Points lie at equal
+    distances of bytes."""
     keys.sort()
     count = min(count, STRETCHES_MAX)
     found = [keys[len(keys) * number // count] for number in range(1, count)] if keys else []

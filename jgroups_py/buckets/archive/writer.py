@@ -28,8 +28,8 @@ from jgroups_py.buckets.digest import checked_key
 
 BUFFER: Final = 1 << 20
 POINT_BYTES: Final = 1 << 20
-"""At first a point is set after this many bytes. When there are too many, every other one goes and the distance
-doubles."""
+"""At first a point is set after this many bytes. When there are too many points, every other one is removed and the
+distance doubles."""
 
 
 class ArchiveWriter:
@@ -68,7 +68,7 @@ class ArchiveWriter:
         return self
 
     def add(self, record: Record) -> None:
-        """The next entry; its key is greater than the one before."""
+        """Write the next entry. Its key must be greater than the one before."""
         checked_key(record.key)
         if self.entries and record.key <= self._last:
             raise BadArchive(

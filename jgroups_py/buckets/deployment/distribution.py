@@ -9,8 +9,9 @@ It counts pairs of nodes (master, slave) rather than buckets:
 4. Slaves are exchanged while this lowers the overload that the loss of a cause would put on nodes.
 5. Buckets get the pairs in turns, and managers of a node get buckets in turns.
 
-Step 2 finds a place for every pair that has one, where a node has one cause of failure at most. With overlapping causes, or where nearly
-every node must have as many masters as it may, a possible distribution can be missed. Then an error says so.
+Step 2 finds every pair a place, if there is one and no node has more than one cause of failure. With overlapping
+causes, or where nearly every node must have as many masters as it may, a possible distribution can be missed. Then an
+error says so.
 """
 
 from __future__ import annotations
@@ -23,9 +24,9 @@ from typing import Final
 from jgroups_py.buckets.deployment.model import Deployment
 
 STEPS: Final = 4_096
-"""The number of steps in which pairs are placed, about."""
+"""Pairs are placed in about this many steps."""
 SPREAD_WORK_MAX: Final = 10_000_000
-"""Pairs looked at, at most, to spread the load of a loss. Large instances get the result found until then."""
+"""The most pairs that are looked at to spread the load of a loss. Large instances get the result found until then."""
 
 Pairs = Counter[tuple[str, str]]
 """(node of the master, node of the slave) -> how many buckets."""
@@ -197,8 +198,8 @@ class _Plan:
         )
 
     def _open_up(self) -> bool:
-        """The nodes that were just reached have too many pairs among themselves: exchange one with a pair of others, whose nodes may
-        have masters."""
+        """Exchange a pair of the nodes just reached, which have too many among themselves, with a pair of nodes that
+        may have more masters."""
         inside = [pair for pair in self._movable() if pair[0] in self._reached]
         outside = [pair for pair in self._movable() if not self._reached.intersection(pair)]
         for one in inside:
@@ -279,7 +280,8 @@ class _Plan:
 
 
 def overloads(deployment: Deployment, pairs: Pairs) -> list[tuple[str, str, int]]:
-    """(cause, node, masters): nodes that would have more masters than their capacity after the loss of this cause."""
+    """Return (cause, node, masters) for nodes that would have more masters than their capacity after the loss of this
+    cause."""
     found = []
     for cause, lost in deployment.causes.items():
         after = masters_after(pairs, lost)
@@ -292,7 +294,7 @@ def overloads(deployment: Deployment, pairs: Pairs) -> list[tuple[str, str, int]
 
 
 def masters_after(pairs: Pairs, lost: Collection[str]) -> Counter[str]:
-    """Node -> its masters when these nodes are lost and the slaves of their masters are promoted."""
+    """Return node -> its masters when these nodes are lost and the slaves of their masters are promoted."""
     after: Counter[str] = Counter()
     for (master, slave), count in pairs.items():
         if master not in lost:
@@ -307,7 +309,7 @@ def _weight(beyond: list[tuple[str, str, int]]) -> int:
 
 
 def _in_turns(pairs: Pairs) -> list[tuple[str, str]]:
-    """All pairs, kinds in turns, so that neighbouring buckets are on different nodes."""
+    """Return all pairs, one of each kind in turn, so that neighbouring buckets are on different nodes."""
     left = dict(sorted(pairs.items()))
     found: list[tuple[str, str]] = []
     while left:
@@ -322,7 +324,7 @@ def _in_turns(pairs: Pairs) -> list[tuple[str, str]]:
 def _components(
     deployment: Deployment, nodes: Mapping[int, tuple[str, str]]
 ) -> dict[int, tuple[str, str]]:
-    """Managers of a node get masters in turns, and slaves in turns."""
+    """Give masters, and slaves, to the managers of each node in turns."""
     turns: Counter[tuple[str, str]] = Counter()
 
     def next_manager(name: str, role: str) -> str:

@@ -9,7 +9,8 @@ from jgroups_py.buckets.deployment.model import Deployment
 
 
 def broken_rules(deployment: Deployment, distribution: Distribution) -> list[str]:
-    """Rules that a distribution breaks: every bucket has two copies that do not fail together, within all capacities."""
+    """Return the broken rules. The rules: every bucket has two copies that do not fail together, and no capacity is
+    exceeded."""
     found = []
     copies: Counter[str] = Counter()
     masters: Counter[str] = Counter()

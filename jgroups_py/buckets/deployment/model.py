@@ -35,7 +35,8 @@ class DeployedNode:
     address: str = ""
 
     def components(self, kind: str) -> tuple[str, ...]:
-        """Names of the components: ``m/n1``, ``m/n1/2``; i: index copies, r: routers, p: proxy managers."""
+        """Return the components' names, such as ``m/n1``, ``m/n1/2``. Kinds: m, i (index copies), r (routers), p (proxy
+        managers)."""
         count = {"m": self.managers, "i": self.indices, "r": self.routers, "p": self.proxies}[kind]
         first = f"{kind}/{self.name}"
         return tuple(first if n == 1 else f"{first}/{n}" for n in range(1, count + 1))
@@ -77,7 +78,7 @@ class Deployment:
 
     def zone_of(self, node: DeployedNode) -> str:
         """Return the node's causes for its components: names with commas between them. A running index refuses pairs
-        that share one, so it is empty if they may."""
+        that share a name, so the text is empty if they may share one."""
         return ",".join(node.causes) if self.separate == "causes" else ""
 
     def shared(self, one: str, other: str) -> str:

@@ -10,13 +10,13 @@ from jgroups_py.buckets.deployment.findings import findings
 from jgroups_py.buckets.deployment.model import Deployment
 
 BUCKETS_SHOWN: Final = 60
-"""Characters of a list of buckets. Longer names are cut."""
+"""Characters of a list of buckets. Longer lists are cut."""
 CAUSES_SHOWN: Final = 20
 """Lines of the table of losses."""
 
 
 def as_json(deployment: Deployment, distribution: Distribution) -> dict[str, Any]:
-    """All of it: nodes, placement by components, index copies, findings."""
+    """Return all as JSON values: nodes, placement by components, index copies, findings."""
     masters, slaves = _by_node(distribution)
     return {
         "name": deployment.name,
@@ -42,7 +42,7 @@ def as_json(deployment: Deployment, distribution: Distribution) -> dict[str, Any
 
 
 def as_text(deployment: Deployment, distribution: Distribution) -> str:
-    """Nodes with their buckets; masters after each loss; findings."""
+    """Return a text: nodes with their buckets; masters after each loss; findings."""
     masters, slaves = _by_node(distribution)
     copies = len(deployment.settings.index_copies)
     lines = [
@@ -83,7 +83,8 @@ def as_text(deployment: Deployment, distribution: Distribution) -> str:
 
 
 def _losses(deployment: Deployment, distribution: Distribution) -> list[Sequence[str]]:
-    """Masters of each node after the loss of each cause, of how many it may have; pairs without a slave then."""
+    """Return rows: a cause, the masters of each node after its loss (! beyond its capacity), and how many pairs then
+    lack a copy."""
     names = [node.name for node in deployment.nodes if node.managers]
     rows: list[Sequence[str]] = [("loss of", *names, "without backup")]
     pairs = distribution.pairs()
@@ -110,7 +111,7 @@ def _by_node(distribution: Distribution) -> tuple[dict[str, list[int]], dict[str
 
 
 def ranges(buckets: Iterable[int]) -> str:
-    """``0-3 7``, cut where it becomes too long."""
+    """Return buckets as a text such as ``0-3 7``, cut where it is too long."""
     ends: list[list[int]] = []
     for bucket in buckets:
         if ends and ends[-1][1] == bucket - 1:

@@ -18,7 +18,8 @@ def check(deployment: Deployment) -> None:
 
 
 def _units(deployment: Deployment) -> None:
-    """One proxy manager; bucket managers on two nodes; a router; index copies exactly where routers are (DU_Router)."""
+    """Check for one proxy manager, bucket managers on two nodes, a router, and index copies exactly where routers are
+    (DU_Router)."""
     nodes = deployment.nodes
     for node in nodes:
         where = f"nodes.{node.name}.components"
@@ -55,7 +56,7 @@ def _units(deployment: Deployment) -> None:
 
 
 def _one_channel_per_host(deployment: Deployment) -> None:
-    """One channel per node: two nodes with one address are one host, and master and slave would share it."""
+    """Check that no two nodes have one address: they would be one host, which a master and its slave would share."""
     seen: dict[str, str] = {}
     for node in deployment.nodes:
         if not node.address or is_loopback(node.address):
@@ -69,7 +70,8 @@ def _one_channel_per_host(deployment: Deployment) -> None:
 
 
 def _capacity(deployment: Deployment) -> None:
-    """All copies have a place, all masters, and a second copy outside each cause of failure."""
+    """Check that all copies have a place, all masters have one, and so has a second copy outside each cause of
+    failure."""
     pairs = deployment.buckets
     holders = [node for node in deployment.nodes if node.managers]
     room = {node.name: min(node.buckets, pairs) for node in holders}

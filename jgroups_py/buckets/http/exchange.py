@@ -1,4 +1,4 @@
-"""Makes a request to an item of a request over HTTP, and a response of its outcome. Without I/O.
+"""Turns a request over HTTP into a request to an item, and its outcome into a response. Without I/O.
 
     GET     /entries/KEY                          the value; ETag is its version. If-None-Match: 304
     PUT     /entries/KEY?expires=SECONDS          store. If-Match: "VERSION" as compare-and-set, If-Match: * only if it is there,
@@ -49,7 +49,7 @@ STATISTICS: Final = "/statistics"
 EXPIRES_MAX: Final = 10**10
 """The most seconds of ``expires``."""
 WORDS_MAX: Final = 20
-"""The most words after the question mark."""
+"""The most NAME=VALUE words after the question mark."""
 _ETAG: Final = re.compile(r'"([0-9a-f]{1,16})"')
 _CHANGES: Final = ("append", "prepend", "incr", "decr", "touch")
 _METHODS: Final = "GET, HEAD, PUT, DELETE, POST"
@@ -74,7 +74,7 @@ class Ask:
     conditional: bool = False
     """Did the client give a condition? If it is not met the answer is 412."""
     unless: str = ""
-    """The ETag of If-None-Match: the answer to a Read that has it is 304."""
+    """The ETag of If-None-Match. A Read of a value with this ETag is answered with 304."""
     location: str = ""
     """The place of a value that was stored under an invented key."""
 

@@ -1,4 +1,4 @@
-"""Asking: adds time and stamp to requests of clients and runs them at a store. In any case there is an outcome or a
+"""Asking: adds time and stamp to requests of clients and runs them at a store. Each request ends with an outcome or
 StoreUnavailable."""
 
 from __future__ import annotations

@@ -95,7 +95,7 @@ def item_plugin(
     backup: Backup = "before_reply",
     read_at: ReadAt = "master",
 ) -> Plugin:
-    """Items as an application. ``limits``: the same at all members."""
+    """Return the application whose entries are items. ``limits``: the same at all members."""
     return Plugin(ItemProvider(limits, backup, read_at), ItemClassifier())
 
 
@@ -124,7 +124,7 @@ class BucketItems:
             raise StoreUnavailable(str(error), definite=True) from error
 
     def statistics(self) -> Mapping[str, int]:
-        """Requests through this member, and the items whose master or slave is here."""
+        """Return counts of requests through this member, and of items whose master or slave is here."""
         items = {"curr_items": 0, "slave_items": 0}
         for manager in self._node.machine.managers.values():
             for copy in manager.copies.values():

@@ -31,7 +31,7 @@ from jgroups_py.buckets.memcached.parser import TEXT_CAUSES, CommandParser
 REFUSED: Final = "flush_all is refused: an entry stays until somebody removes it"
 COMMANDS_OF: Final = "1.5.3"
 """The release of memcached whose commands are offered. Clients ask for it to learn the accepted commands;
-libmemcached's do not accept 0.1.0."""
+libmemcached's clients do not accept 0.1.0."""
 _FULL: Final = b"SERVER_ERROR too many open connections\r\n"
 _COUNTED: Final = ("cmd_get", "cmd_set", "cmd_touch", "get_hits", "get_misses", "refused_flush_all")
 

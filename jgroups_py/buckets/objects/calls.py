@@ -1,4 +1,4 @@
-"""Calls of methods and their ends as bytes (msgpack), on both sides."""
+"""Calls of methods, their results and errors as bytes (msgpack), for both sides."""
 
 from __future__ import annotations
 
@@ -45,7 +45,8 @@ def request_for(
     kwargs: dict[str, Any],
     read_at: ReadAt | None,
 ) -> Request:
-    """The request that calls ``method``. Raises BadKey; TypeError: the arguments do not fit, or have no codec. Nothing was sent."""
+    """Return the request that calls ``method``. Raises BadKey; TypeError: the arguments do not fit, or have no codec.
+    Nothing was sent."""
     if not isinstance(key, str) or not key:
         raise BadKey(f"a key is a text that is not empty, not {key!r}")
     bound = method.signature.bind(None, *args, **kwargs)
@@ -60,7 +61,7 @@ def request_for(
 
 
 def call_from(body: bytes) -> ObjectCall | None:
-    """Decode a call. None: the bytes are none."""
+    """Decode a call. None: the bytes are no call."""
     try:
         return _call.decode(body)
     except UNREADABLE:
@@ -68,7 +69,7 @@ def call_from(body: bytes) -> ObjectCall | None:
 
 
 def arguments_of(method: ObjectMethod, call: ObjectCall) -> dict[str, Any]:
-    """Return the arguments as the method's types. Raises TypeError."""
+    """Return the arguments, converted to the method's types. Raises TypeError."""
     found = {}
     for name, value in call.arguments.items():
         if name not in method.arguments:

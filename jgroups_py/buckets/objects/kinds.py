@@ -38,7 +38,8 @@ def modifies(function: F) -> F:
 
 
 class Codec(Protocol[T]):
-    """Writes the state of an object as bytes, and reads it. ``version`` is that of the plug-in for which it is written, or by which it was."""
+    """Writes the state of an object as bytes, and reads it. ``version``: of the plug-in that will read the bytes, or
+    that wrote them."""
 
     def encode(self, value: T, version: int) -> bytes: ...
 
@@ -72,8 +73,8 @@ def _custom(info: Any, seen: set[int]) -> type | None:
 
 @dataclass(frozen=True)
 class Earlier(Generic[T]):
-    """The state in an earlier version. ``state``: its class, perhaps a dataclass with the fields of that time. ``up`` makes an object of it,
-    ``down`` makes it of an object; without ``down`` there is no way back."""
+    """The state in an earlier version. ``state``: its class, perhaps a dataclass with the fields of that time. ``up``
+    makes an object from this state; ``down`` makes this state from an object. Without ``down`` there is no way back."""
 
     state: type
     up: Callable[[Any], T]
@@ -83,8 +84,8 @@ class Earlier(Generic[T]):
 class StateCodec(Generic[T]):
     """The fields of a class as msgpack, checked when they are read: dataclasses, attrs classes and msgspec Structs.
 
-    A field that data lack gets its default, and data may have fields that the class lacks. So a version that only adds fields with defaults needs no
-    ``earlier``."""
+    A field that is not in the data gets its default. The data may have fields that the class lacks. So a version that
+    only adds fields with defaults needs no ``earlier``."""
 
     def __init__(self, cls: type[T], earlier: Mapping[int, Earlier[T]] | None = None) -> None:
         self._earlier = dict(earlier or {})
@@ -127,9 +128,10 @@ class Kind(Generic[T]):
     """A class whose instances are entries. Raises BadPlugin."""
 
     cls: type[T]
-    """It can be made without arguments: that is a blank entry."""
+    """The class. Without arguments it makes a blank entry."""
     name: str = ""
-    """Stands before the keys of its entries. The default is the name of the class. It must stay the same in all versions."""
+    """The prefix of the keys of its entries. The default is the name of the class. It must stay the same in all
+    versions."""
     codec: Codec[T] | None = None
     """The default is ``StateCodec(cls, earlier)``."""
     earlier: Mapping[int, Earlier[T]] = field(default_factory=dict)

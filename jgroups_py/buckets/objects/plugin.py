@@ -77,7 +77,7 @@ def object_plugin(
     read_at: ReadAt = "master",
     check_reads: bool = False,
 ) -> Plugin:
-    """A plug-in whose entries are objects of these classes.
+    """Return a plug-in whose entries are objects of these classes.
 
     Args:
         kinds: classes, or a Kind where something differs from the defaults.
@@ -103,7 +103,7 @@ def object_plugin(
 
 
 def kind_of(plugin: Plugin, cls: type) -> Kind[Any]:
-    """The kind of a class. Raises BadPlugin: the plug-in has no such class."""
+    """Return the kind of a class. Raises BadPlugin: the plug-in has no such class."""
     kinds: Mapping[str, Kind[Any]] = getattr(plugin.provider, "kinds", {})
     for kind in kinds.values():
         if kind.cls is cls:
