@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -62,3 +62,14 @@ def _problem(name: str) -> str | None:
             return None
     except OSError as error:
         return error.strerror or str(error)
+
+
+def spans(numbers: Sequence[int]) -> str:
+    """Return the text of rising numbers: ``1..3, 5``."""
+    ends: list[list[int]] = []
+    for number in numbers:
+        if ends and number == ends[-1][1] + 1:
+            ends[-1][1] = number
+        else:
+            ends.append([number, number])
+    return ", ".join(str(a) if a == b else f"{a}..{b}" for a, b in ends)

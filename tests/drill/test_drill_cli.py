@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import io
 import json
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 
 from jgroups_py.drill.report.progress import TerminalProgress
 from jgroups_py.drill.run.runner import RunLog
-from jgroups_py.tools.cli import run
+from jgroups_py.tools.cli import INTERRUPTED, run
 from jgroups_py.tools.commands import drill as cli
 
 TEXT = """\
@@ -156,6 +157,20 @@ def test_a_line_on_a_terminal_leaves_nothing_of_the_one_that_counts() -> None:
     progress.at(2.6)
     progress.done()
     assert out.getvalue().rstrip("\n").endswith("\x1b[2K")
+
+
+def test_an_interrupted_sweep_says_which_seeds_were_played_and_failed(
+    drill: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*args: object) -> Generator[tuple[int, Any], None, None]:
+        yield 2, {"verdict": "fail"}
+        yield 1, {"verdict": "pass"}
+        yield 4, "cannot be run"
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("jgroups_py.tools.commands.drill.each", interrupted)
+    assert drill("--seeds", "1..9") == INTERRUPTED
+    assert "interrupted; seeds played: 1..2, 4; failed: 2, 4\n" in capsys.readouterr().out
 
 
 def test_many_seeds_are_played(drill: Any, capsys: pytest.CaptureFixture[str]) -> None:

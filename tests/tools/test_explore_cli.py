@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from jgroups_py.protocols.discovery.base import Discovery
 from jgroups_py.testing.explorer.back_ends import load
 from jgroups_py.testing.explorer.buckets.back_end import Buckets
 from jgroups_py.testing.explorer.buckets.ledger import TokenLedger
-from jgroups_py.testing.explorer.many import Job, run_seed
+from jgroups_py.testing.explorer.many import Job, Result, run_seed
 from jgroups_py.tools import cli
 
 
@@ -28,6 +29,37 @@ def test_seeds_are_explored_and_counted(
     told = json.loads(capsys.readouterr().out)
     assert (told["runs"], told["violations"]) == (2, [])
     assert told[events] > 2 and told["faults"] > 0
+
+
+@pytest.mark.parametrize(
+    "command", [["simulate"], ["dev", "starts-explore"], ["dev", "buddy-explore"]]
+)
+def test_an_interrupted_command_says_which_seeds_it_has_played(
+    command: list[str],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def interrupted(job: Job, seeds: range, *rest: object) -> Generator[Result, None, None]:
+        for seed in (3, 1, 2, 5):
+            yield Result(seed, (), 10, 1.0, 4)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("jgroups_py.tools.dev.explored.run_seeds", interrupted)
+    assert cli.run([*command, "--seeds", "1..9", "--json", "-"]) == cli.INTERRUPTED
+    told = capsys.readouterr()
+    assert "interrupted; seeds played: 1..3, 5\n" in told.err
+    summary = json.loads(told.out)
+    assert (summary["runs"], summary["seeds"], summary["interrupted"]) == (4, "1..3, 5", True)
+
+
+def test_a_sweep_that_its_time_ended_says_which_seeds_it_has_played(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("jgroups_py.tools.dev.explored.cores", lambda: 1)
+    command = ["simulate", "--profile", "state", "--members", "2..2", "--seeds", "2..9"]
+    assert cli.run([*command, "--for", "1ms", "--json", "-"]) == 0
+    summary = json.loads(capsys.readouterr().out)
+    assert (summary["seeds"], summary["interrupted"]) == ("2", False)
 
 
 def test_a_plan_that_fails_is_made_smaller_and_played_again(

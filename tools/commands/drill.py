@@ -13,7 +13,7 @@ import sys
 import time
 import traceback
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import partial
 from typing import Any, TextIO
 
@@ -33,7 +33,7 @@ from jgroups_py.drill.run.runner import NoProgress
 from jgroups_py.errors import ConfigError, JGroupsError
 from jgroups_py.testing.explorer.pool import cores, each
 from jgroups_py.tools.options import JsonCommand, examples, json_option, seeds_option
-from jgroups_py.tools.outputs import OutFile
+from jgroups_py.tools.outputs import OutFile, spans
 from jgroups_py.tools.progress import seeds_bar
 
 SEEDS_MAX = 1_000_000
@@ -227,19 +227,32 @@ def _many(
     people.writelines(f"note: {note}\n" for note in table.direction_notes(first))
     step = max(1, len(seeds) // 20)
     begun = time.monotonic()
-    with seeds_bar(loaded.name, len(seeds)) as (_, one_more):
-        for seed, outcome in each(partial(_run_seed, loaded, real, parsed, seal), seeds, processes):
-            if isinstance(outcome, str):
-                broken[seed] = outcome
-            else:
-                runs[seed] = outcome
-            done = len(runs) + len(broken)
-            bad = len(broken) + sum(r["verdict"] == "fail" for r in runs.values())
-            one_more(bad)
-            if not sys.stderr.isatty() and (done % step == 0 or done == len(seeds)):
-                took = time.monotonic() - begun
-                people.write(f"  {done} of {len(seeds)}, {bad} failed, {took:.0f} s\n")
-                people.flush()
+    try:
+        with (
+            seeds_bar(loaded.name, len(seeds)) as (_, one_more),
+            closing(
+                each(partial(_run_seed, loaded, real, parsed, seal), seeds, processes)
+            ) as outcomes,
+        ):
+            for seed, outcome in outcomes:
+                if isinstance(outcome, str):
+                    broken[seed] = outcome
+                else:
+                    runs[seed] = outcome
+                done = len(runs) + len(broken)
+                bad = len(broken) + sum(r["verdict"] == "fail" for r in runs.values())
+                one_more(bad)
+                if not sys.stderr.isatty() and (done % step == 0 or done == len(seeds)):
+                    took = time.monotonic() - begun
+                    people.write(f"  {done} of {len(seeds)}, {bad} failed, {took:.0f} s\n")
+                    people.flush()
+    except KeyboardInterrupt:
+        failing = [seed for seed, r in runs.items() if r["verdict"] == "fail"]
+        played = spans(sorted([*runs, *broken])) or "none"
+        people.write(
+            f"interrupted; seeds played: {played}; failed: {spans(sorted([*failing, *broken])) or 'none'}\n"
+        )
+        raise
     ordered = [runs[seed] for seed in seeds if seed in runs]
     failed = [r for r in ordered if r["verdict"] == "fail"]
     summary = {

@@ -65,23 +65,24 @@ def buddy_explore(
             raise click.UsageError("--replay goes without --seeds")
         return told_again(job, again)
     chunk = CLUSTER_CHUNK if profile == CLUSTER else CHUNK
-    results, wall_s = explored(job, seeds or range(1, 1001), chunk=chunk)
-    bad = [result for result in results if result.violations]
+    found = explored(job, seeds or range(1, 1001), chunk=chunk)
+    results, bad = found.results, found.bad
     summary = {
         "runs": len(results),
         "steps": sum(result.events for result in results),
         "faults": sum(result.faults for result in results),
-        "wall_s": round(wall_s, 3),
+        "wall_s": round(found.wall_s, 3),
+        **found.part(),
         "violations": [_violation(job, result, at) for at, result in enumerate(bad)],
     }
     if json_out != "-":
         print(
             f"{summary['runs']} schedules, {summary['steps']} steps, {summary['faults']} faults, "
-            f"{len(bad)} violations in {wall_s:.1f} s"
+            f"{len(bad)} violations in {found.wall_s:.1f} s"
         )
     if json_out is not None:
         write(json_out, json.dumps(summary, indent=1) + "\n")
-    return 1 if bad else 0
+    return found.exit_code()
 
 
 def _violation(job: Job, result: Result, at: int) -> dict[str, Any]:

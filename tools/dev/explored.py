@@ -7,6 +7,9 @@ import re
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Any
 
 import click
 from rich.console import Console
@@ -15,8 +18,40 @@ from jgroups_py.testing.explorer.back_ends import load
 from jgroups_py.testing.explorer.lab import RunOutcome
 from jgroups_py.testing.explorer.many import Job, Result, run_seeds
 from jgroups_py.testing.explorer.pool import cores
-from jgroups_py.tools.outputs import write
+from jgroups_py.tools.outputs import spans, write
 from jgroups_py.tools.progress import seeds_bar
+
+
+@dataclass(frozen=True, slots=True)
+class Explored:
+    """The results of many seeds, by seed. ``wanted``: how many were to be played. ``interrupted``: SIGINT or SIGTERM came first."""
+
+    results: list[Result]
+    wall_s: float
+    wanted: int
+    interrupted: bool = False
+
+    @property
+    def bad(self) -> list[Result]:
+        return [result for result in self.results if result.violations]
+
+    @property
+    def seeds(self) -> str:
+        """The seeds that were played: ``1..295, 297``."""
+        return spans([result.seed for result in self.results])
+
+    def part(self) -> dict[str, Any]:
+        """Return what a summary says besides if not all seeds were played, else nothing."""
+        if len(self.results) == self.wanted:
+            return {}
+        return {"seeds": self.seeds, "interrupted": self.interrupted}
+
+    def exit_code(self) -> int:
+        """0: nothing was violated; 1: something was. Raises ``click.Abort`` (exit code 130 or 143) after an interrupt."""
+        if self.interrupted:
+            print(f"interrupted; seeds played: {self.seeds or 'none'}", file=sys.stderr)
+            raise click.Abort
+        return 1 if self.bad else 0
 
 
 def explored(
@@ -26,24 +61,34 @@ def explored(
     chunk: int = 1,
     stop_after: float | None = None,
     first: bool = False,
-) -> tuple[list[Result], float]:
-    """Play all seeds and print violations on standard error. Return results by seed, and real seconds. ``first``:
-    no seed is begun after the first violation."""
+) -> Explored:
+    """Play all seeds and print violations on standard error. ``first``: no seed is begun after the first violation.
+
+    After an interrupt the results are those of the seeds that were played before it.
+    """
     begun = time.monotonic()
     results: list[Result] = []
     processes = max(1, min(cores(), len(seeds) // chunk))
     bad = 0
     total = None if stop_after is not None else len(seeds)
-    with seeds_bar(job.profile, total) as (console, one_more):
-        for result in run_seeds(job, seeds, processes, stop_after, chunk):
-            results.append(result)
-            if result.violations:
-                bad += 1
-                complain(console, job, result)
-            one_more(bad)
-            if bad and first:
-                break
-    return sorted(results, key=lambda result: result.seed), time.monotonic() - begun
+    interrupted = False
+    try:
+        with (
+            seeds_bar(job.profile, total) as (console, one_more),
+            closing(run_seeds(job, seeds, processes, stop_after, chunk)) as found,
+        ):
+            for result in found:
+                results.append(result)
+                if result.violations:
+                    bad += 1
+                    complain(console, job, result)
+                one_more(bad)
+                if bad and first:
+                    break
+    except KeyboardInterrupt:
+        interrupted = True
+    results.sort(key=lambda result: result.seed)
+    return Explored(results, time.monotonic() - begun, len(seeds), interrupted)
 
 
 def explore_or_replay(
@@ -62,15 +107,16 @@ def explore_or_replay(
         if seeds is not None:
             raise click.UsageError("--replay goes without --seeds")
         return told_again(job, again)
-    results, wall_s = explored(job, seeds or range(1, 1001), chunk=chunk)
-    bad = [result for result in results if result.violations]
+    found = explored(job, seeds or range(1, 1001), chunk=chunk)
+    results, bad = found.results, found.bad
     summary = {
         "profile": job.profile,
         "runs": len(results),
         events: sum(result.events for result in results),
         "faults": sum(result.faults for result in results),
         "virtual_s": round(sum(result.virtual_s for result in results), 1),
-        "wall_s": round(wall_s, 3),
+        "wall_s": round(found.wall_s, 3),
+        **found.part(),
         "violations": [
             {
                 "seed": result.seed,
@@ -86,11 +132,11 @@ def explore_or_replay(
     if json_out != "-":
         print(
             f"{len(results)} {runs}, {summary[events]} {events}, {summary['faults']} faults, "
-            f"{len(bad)} violations in {wall_s:.1f} s"
+            f"{len(bad)} violations in {found.wall_s:.1f} s"
         )
     if json_out is not None:
         write(json_out, json.dumps(summary, indent=1) + "\n")
-    return 1 if bad else 0
+    return found.exit_code()
 
 
 def told_again(job: Job, what: str) -> int:

@@ -10,9 +10,9 @@ from click.core import ParameterSource
 
 from jgroups_py.testing.explorer.caches.back_end import Caches
 from jgroups_py.testing.explorer.lab import Size
-from jgroups_py.testing.explorer.many import Job, Result, result_of
+from jgroups_py.testing.explorer.many import Job, result_of
 from jgroups_py.testing.explorer.stacks.back_end import Stacks
-from jgroups_py.tools.dev.explored import explored, is_seed, played_again, tell_story
+from jgroups_py.tools.dev.explored import Explored, explored, is_seed, played_again, tell_story
 from jgroups_py.tools.options import JsonCommand, Span, Time, examples, json_option, seeds_option
 from jgroups_py.tools.outputs import write
 
@@ -58,10 +58,11 @@ def simulate(
     Faults first, then a core is repaired and must come to rest. What fails is made smaller and
     written to build/simulate/SEED.json, which --replay takes.
 
-    Exit 0: nothing was violated; 1: something was; 2: wrong usage.
+    If it is interrupted, it tells which seeds were played.
+
+    Exit 0: nothing was violated; 1: something was; 2: wrong usage; 130 (SIGINT), 143 (SIGTERM): interrupted.
     """
     job = Job(profile, Size(sites, None if members is None else (members[0], members[-1])))
-    wall_s = 0.0
     if replay is not None:
         if seeds is not None or stop_after is not None or first:
             raise click.UsageError("--replay goes without --seeds, --for and --first")
@@ -69,17 +70,17 @@ def simulate(
             _needs_no_drawing(job)
         outcome, command = played_again(job, replay)
         tell_story(outcome)
-        results = [result_of(outcome, command)]
+        found = Explored([result_of(outcome, command)], 0.0, 1)
     else:
         seeds = seeds or range(1, 101)
         job.back_end.draw(seeds[0], profile, job.size)  # wrong with every seed: said once
-        results, wall_s = explored(job, seeds, stop_after=stop_after, first=first)
-    summary = _summary(results, wall_s)
+        found = explored(job, seeds, stop_after=stop_after, first=first)
+    summary = _summary(found)
     if json_out != "-":
         _tell(summary)
     if json_out is not None:
         write(json_out, json.dumps(summary, indent=1) + "\n")
-    return 1 if summary["violations"] else 0
+    return found.exit_code()
 
 
 def _needs_no_drawing(job: Job) -> None:
@@ -90,7 +91,8 @@ def _needs_no_drawing(job: Job) -> None:
         )
 
 
-def _summary(results: list[Result], wall_s: float) -> dict[str, Any]:
+def _summary(found: Explored) -> dict[str, Any]:
+    results = found.results
     return {
         "runs": len(results),
         "violations": [
@@ -105,7 +107,8 @@ def _summary(results: list[Result], wall_s: float) -> dict[str, Any]:
         ],
         "events": sum(result.events for result in results),
         "virtual_s": round(sum(result.virtual_s for result in results), 3),
-        "wall_s": round(wall_s, 3),
+        "wall_s": round(found.wall_s, 3),
+        **found.part(),
     }
 
 

@@ -6,7 +6,7 @@ Results come as they are ready. A failing case is written to ``FOLDER``, smaller
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -107,6 +107,6 @@ def run_seeds(
     processes: int,
     stop_after: float | None = None,
     chunk: int = 1,
-) -> Iterator[Result]:
+) -> Generator[Result, None, None]:
     """Yield results as they are ready. ``stop_after``: seconds of real time after which no further seed begins."""
     return each(partial(run_seed, job), seeds, processes, chunk=chunk, stop_after=stop_after)

@@ -8,7 +8,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from itertools import islice
 from multiprocessing import connection
@@ -32,7 +32,7 @@ def each(
     *,
     chunk: int = 1,
     stop_after: float | None = None,
-) -> Iterator[R]:
+) -> Generator[R, None, None]:
     """Yield the results of ``work`` for all jobs as they are ready.
 
     ``chunk``: jobs handed to a process at once. ``stop_after``: seconds of real time after which no further chunk
@@ -56,7 +56,7 @@ def each(
 
 def _on_processes(
     work: Callable[[J], R], following: Callable[[], list[J]], processes: int
-) -> Iterator[R]:
+) -> Generator[R, None, None]:
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(processes, context, initializer=_begin_worker) as pool:
         under_way: dict[Future[list[R]], None] = {}
