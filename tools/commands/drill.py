@@ -12,7 +12,7 @@ import shlex
 import sys
 import time
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from functools import partial
 from typing import Any, TextIO
@@ -219,40 +219,12 @@ def _many(
 ) -> int:
     first = plans.build(loaded, seeds[0], parsed, seal=seal)
     check(first)  # the mistake is the same with every seed, so it is reported once
-    runs: dict[int, dict[str, Any]] = {}
-    broken: dict[int, str] = {}
     processes = 1 if real else min(cores(), len(seeds))
     sealed = ", with SEAL" if seal else ""
     people.write(f"{loaded.name} ({len(seeds)} seeds on {processes} cores{sealed})\n")
     people.writelines(f"note: {note}\n" for note in table.direction_notes(first))
-    step = max(1, len(seeds) // 20)
-    begun = time.monotonic()
-    try:
-        with (
-            seeds_bar(loaded.name, len(seeds)) as (_, one_more),
-            closing(
-                each(partial(_run_seed, loaded, real, parsed, seal), seeds, processes)
-            ) as outcomes,
-        ):
-            for seed, outcome in outcomes:
-                if isinstance(outcome, str):
-                    broken[seed] = outcome
-                else:
-                    runs[seed] = outcome
-                done = len(runs) + len(broken)
-                bad = len(broken) + sum(r["verdict"] == "fail" for r in runs.values())
-                one_more(bad)
-                if not sys.stderr.isatty() and (done % step == 0 or done == len(seeds)):
-                    took = time.monotonic() - begun
-                    people.write(f"  {done} of {len(seeds)}, {bad} failed, {took:.0f} s\n")
-                    people.flush()
-    except KeyboardInterrupt:
-        failing = [seed for seed, r in runs.items() if r["verdict"] == "fail"]
-        played = spans(sorted([*runs, *broken])) or "none"
-        people.write(
-            f"interrupted; seeds played: {played}; failed: {spans(sorted([*failing, *broken])) or 'none'}\n"
-        )
-        raise
+    work = partial(_run_seed, loaded, real, parsed, seal)
+    runs, broken = _played(loaded.name, work, seeds, processes, people)
     ordered = [runs[seed] for seed in seeds if seed in runs]
     failed = [r for r in ordered if r["verdict"] == "fail"]
     summary = {
@@ -283,6 +255,45 @@ def _many(
     _tell_many(people, file, real, settings, summary, failed, broken, seal=seal)
     _complain(unwritten)
     return 2 if broken else 1 if failed else 0
+
+
+def _played(
+    name: str,
+    work: Callable[[int], tuple[int, dict[str, Any] | str]],
+    seeds: range,
+    processes: int,
+    people: TextIO,
+) -> tuple[dict[int, dict[str, Any]], dict[int, str]]:
+    """Play all seeds. Return results, and errors of seeds that could not be run. An interrupt says which were played."""
+    runs: dict[int, dict[str, Any]] = {}
+    broken: dict[int, str] = {}
+    step = max(1, len(seeds) // 20)
+    begun = time.monotonic()
+    try:
+        with (
+            seeds_bar(name, len(seeds)) as (_, one_more),
+            closing(each(work, seeds, processes)) as outcomes,
+        ):
+            for seed, outcome in outcomes:
+                if isinstance(outcome, str):
+                    broken[seed] = outcome
+                else:
+                    runs[seed] = outcome
+                done = len(runs) + len(broken)
+                bad = len(broken) + sum(r["verdict"] == "fail" for r in runs.values())
+                one_more(bad)
+                if not sys.stderr.isatty() and (done % step == 0 or done == len(seeds)):
+                    took = time.monotonic() - begun
+                    people.write(f"  {done} of {len(seeds)}, {bad} failed, {took:.0f} s\n")
+                    people.flush()
+    except KeyboardInterrupt:
+        failing = [seed for seed, r in runs.items() if r["verdict"] == "fail"]
+        played = spans(sorted([*runs, *broken])) or "none"
+        people.write(
+            f"interrupted; seeds played: {played}; failed: {spans(sorted([*failing, *broken])) or 'none'}\n"
+        )
+        raise
+    return runs, broken
 
 
 def _number(found: Sequence[Any] | int | None) -> int:

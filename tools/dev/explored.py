@@ -23,7 +23,7 @@ from jgroups_py.tools.progress import seeds_bar
 
 
 @dataclass(frozen=True, slots=True)
-class Explored:
+class SeedSweep:
     """The results of many seeds, by seed. ``wanted``: how many were to be played. ``interrupted``: SIGINT or SIGTERM came first."""
 
     results: list[Result]
@@ -61,7 +61,7 @@ def explored(
     chunk: int = 1,
     stop_after: float | None = None,
     first: bool = False,
-) -> Explored:
+) -> SeedSweep:
     """Play all seeds and print violations on standard error. ``first``: no seed is begun after the first violation.
 
     After an interrupt the results are those of the seeds that were played before it.
@@ -88,7 +88,7 @@ def explored(
     except KeyboardInterrupt:
         interrupted = True
     results.sort(key=lambda result: result.seed)
-    return Explored(results, time.monotonic() - begun, len(seeds), interrupted)
+    return SeedSweep(results, time.monotonic() - begun, len(seeds), interrupted)
 
 
 def explore_or_replay(

@@ -12,7 +12,7 @@ from jgroups_py.testing.explorer.caches.back_end import Caches
 from jgroups_py.testing.explorer.lab import Size
 from jgroups_py.testing.explorer.many import Job, result_of
 from jgroups_py.testing.explorer.stacks.back_end import Stacks
-from jgroups_py.tools.dev.explored import Explored, explored, is_seed, played_again, tell_story
+from jgroups_py.tools.dev.explored import SeedSweep, explored, is_seed, played_again, tell_story
 from jgroups_py.tools.options import JsonCommand, Span, Time, examples, json_option, seeds_option
 from jgroups_py.tools.outputs import write
 
@@ -70,7 +70,7 @@ def simulate(
             _needs_no_drawing(job)
         outcome, command = played_again(job, replay)
         tell_story(outcome)
-        found = Explored([result_of(outcome, command)], 0.0, 1)
+        found = SeedSweep([result_of(outcome, command)], 0.0, 1)
     else:
         seeds = seeds or range(1, 101)
         job.back_end.draw(seeds[0], profile, job.size)  # wrong with every seed: said once
@@ -91,7 +91,7 @@ def _needs_no_drawing(job: Job) -> None:
         )
 
 
-def _summary(found: Explored) -> dict[str, Any]:
+def _summary(found: SeedSweep) -> dict[str, Any]:
     results = found.results
     return {
         "runs": len(results),
