@@ -1,10 +1,10 @@
 """MapAdmission: decides which changes of its peers a replica takes. An unchecked peer (no TLS) may send anything.
 
 an identifier      above those that are configured: nothing of that host is taken
-an origin          beyond ``origins_max``: nothing of it is taken. Each life of a file is one, and what is known of it stays in memory
-a time             further ahead than ``max_ahead``: the change waits until this host's clock has come near, and so do all later ones of its
-                   origin. So it cannot win over what is written until then, hosts end equal in any case, and a clock never follows it
-an entry           must name its own change, or its link ends
+an origin          beyond ``origins_max``: nothing of it is taken. Each life of a file is an origin, and stays in memory
+a time             further ahead than ``max_ahead``: the change and all later ones of its origin wait until this host's clock has come
+                   near. So it cannot win over writes made until then, hosts end equal, and no clock follows it
+an entry           that does not name its own change: its link ends
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class MapAdmission:
         return 0 < node <= self._identifier_max
 
     def refusal(self, origin: int) -> str:
-        """The reason why changes of an origin are not taken: a counter's name. Empty: it is taken."""
+        """Return why changes of an origin are not taken, as a counter's name. Empty: they are taken."""
         if origin in self.known:
             return ""
         if not self.is_identifier(node_of(origin)):
@@ -64,7 +64,7 @@ class MapAdmission:
     # --- changes
 
     def read(self, changes: OriginChanges) -> Entries:
-        """The entries of a message. BadMessage, DamagedEntry: no honest host sends it."""
+        """Return the entries of a message. BadMessage, DamagedEntry: no honest host sends such a message."""
         entries = [(key, decode_entry(data)) for key, data in changes.entries]
         origin, last = changes.origin, changes.after
         for key, entry in entries:
@@ -83,7 +83,7 @@ class MapAdmission:
         return entries
 
     def take(self, origin: int, entries: Entries) -> str:
-        """Remembers the origins of changes. Return why changes are not taken, as ``refusal``; then none of their
+        """Remember the origins of changes. Return why changes are not taken, as ``refusal`` does; then none of their
         origins is remembered."""
         known = self.known
         new = {} if origin in known else {origin: None}
@@ -111,7 +111,7 @@ class MapAdmission:
         return len(entries), 0
 
     def latest(self, entry: MapEntry) -> int:
-        """The latest time that an entry names."""
+        """Return the latest time that an entry names."""
         time = max(entry.stamp.time, entry.life)
         if self._by_fields and entry.value is not None:
             time = max(time, latest_field(entry.value))

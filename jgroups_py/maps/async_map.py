@@ -26,7 +26,7 @@ class AsyncMap(LocalMap[K, V], Generic[K, V]):
     @staticmethod
     @abstractmethod
     async def _sleep(seconds: float) -> None:
-        """Sleep, and let others run even for 0 seconds."""
+        """Sleep. Other tasks run even for 0 seconds."""
 
     @abstractmethod
     def _host_now(self) -> MapHost | None:
@@ -59,15 +59,16 @@ class AsyncMap(LocalMap[K, V], Generic[K, V]):
             return self._update(raw, function, default)
 
     async def increment(self, key: K, amount: int = 1) -> int:
-        """Add to a number, 0 if there is none, and return the sum. No addition on this host is lost; with the rule
-        ``PnCounter`` none on any host."""
+        """Add to a number, 0 if there is none, and return the sum. No addition on this host is lost. With the rule
+        ``PnCounter`` no addition on any host is lost."""
         raw = self._raw(key)
         async with self._locked(raw):
             return self._increment(raw, amount)
 
     def listen(self) -> Changes:
-        """Changes from now on, of this host and of others: ``async for change in m.listen()``. See ``MapChange``, ``Skipped`` and ``Evicted``.
-        Expiries are not reported. The stream ends when the map is closed."""
+        """Return the changes from now on, of this host and of others: ``async for change in m.listen()``. See
+        ``MapChange``, ``Skipped`` and ``Evicted``. Expiries are not reported. The stream ends when the map is
+        closed."""
         return Changes(self, Feed(self._file, self._key, self._shown))
 
     async def wait_merged(self) -> None:

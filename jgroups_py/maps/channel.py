@@ -63,7 +63,7 @@ class MapChannel:
         self.chance: Callable[[], int] = _chance
         """Draws the numbers of links, from 1 to 2**32 - 1."""
         self.on_view: Callable[[View], None] | None = None
-        """Called with each view, when the maps know it."""
+        """Called with each view, after the maps have taken it."""
 
     def network(self, name: str) -> ChannelNetwork:
         """Return the network that connects the map ``name`` to the other members that serve it."""
@@ -88,7 +88,8 @@ class MapChannel:
     # --- sending
 
     def put(self, to: Address | None, data: bytes) -> None:
-        """Send as soon as the channel takes it. Without room it is dropped: replicas detect missing changes."""
+        """Send a message as soon as the channel takes it. Without room the message is dropped: replicas detect missing
+        changes."""
         if self._unsent + len(data) > self._unsent_max:
             self.counters["not_sent"] += 1
             return

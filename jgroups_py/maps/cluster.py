@@ -102,7 +102,7 @@ async def open_cluster(
     tls: TlsSettings | None = None,
     insecure: bool = False,
 ) -> AsyncIterator[ReplicatedMaps]:
-    """The maps of a cluster file, as one of its hosts, for as long as the block lasts.
+    """Open the maps of a cluster file, as one of its hosts, for as long as the block lasts.
 
     Args:
         config: the file, or the result of ``load_cluster``.
@@ -244,7 +244,7 @@ def _options_of(
 def _check_places(
     cluster: ClusterConfig, places: Mapping[int, str], addresses: Mapping[str, str]
 ) -> None:
-    """Each host has a place of its own, and each address is of a host."""
+    """Check that each host has a place of its own, and that each address belongs to a host."""
     names = {host.connect_uri for host in cluster.hosts.values()}
     for name in addresses:
         if name not in names:

@@ -60,9 +60,9 @@ class MapConfig:
     average_key_size: int = 0
     average_value_size: int = 0
     options: Mapping[str, Any] = field(default_factory=dict)
-    """Of ``open_map``."""
+    """Options of ``open_map``."""
     replication: Mapping[str, Any] = field(default_factory=dict)
-    """Of ``Replication``."""
+    """Settings of ``Replication``."""
     line: int = 0
 
     def folder(self, host_id: int, base: Path) -> Path:

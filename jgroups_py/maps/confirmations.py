@@ -1,10 +1,9 @@
 """Confirmations: changes that a host has, so that it sends no older ones. A tombstone that all hosts have confirmed may
 be forgotten.
 
-    a host says what it has      remembered, unless something that it has said before is not confirmed yet
-    all that it had written      what it had then is confirmed: whatever it sends later is newer, because its clock has seen that
-      before is here
-    its link ends                what it had confirmed stays; what it had only said goes
+    a host reports its changes   the report is remembered, unless an earlier one of that host is not confirmed yet
+    this host has all of them    the report is confirmed: all later changes of that host are newer, because its clock has seen these
+    its link ends                a confirmed report stays; an unconfirmed one is dropped
 
 A host's report is of one moment. Earlier or later reports are not mixed in.
 """

@@ -1,11 +1,12 @@
 """Control: numbers that the processes of a host share, in a small mapped file beside the map.
 
-Each slot (a writing process) has two offsets: to where its inbox is written and merged. A generation grows with each
-merge. A reader compares ``mark``: as long as these bytes are equal, there is no change. They cover only the slots in
-use, mostly few.
+Each slot (a writing process) has two offsets: how far its inbox is written, and how far it is merged. A generation
+grows with each merge. A reader compares ``mark``: as long as these bytes are equal, there is no change. They cover only
+the slots in use, mostly few.
 
 Layout, in the host's order of bytes, at 0: magic, version u32, bytes of an inbox u64; at 56: how many slots were ever used u64, generation u64, then SLOTS offsets written and
-SLOTS offsets merged, u64 each, a number that grows while somebody merges, and the strongest durability that anybody has asked for. A ``memoryview`` writes and reads such a number in one piece, ``struct`` would not.
+SLOTS offsets merged, u64 each, a number that grows while a process merges, and the strongest durability that any
+process has asked for. A ``memoryview`` writes and reads such a number in one piece, ``struct`` would not.
 """
 
 from __future__ import annotations
@@ -86,7 +87,7 @@ class Control:
 
     def use(self, slot: int, merged: Mapping[int, int]) -> None:
         """Mark a slot as in use: a process is going to write its inbox. ``merged``: the offsets of the data file, by slot.
-        A control file that was lost and made anew has smaller ones, and records below the old ones would count as
+        A control file that replaces a lost one has smaller offsets, and records below the old ones would count as
         merged."""
         fcntl.flock(self._handle, fcntl.LOCK_EX)
         for one, offset in merged.items():
@@ -143,11 +144,11 @@ class Control:
         self._numbers[_GENERATION] += 1
 
     def durable(self) -> int:
-        """The strongest durability that anybody has asked for, as a place in DURABILITIES."""
+        """Return the strongest durability that any process has asked for, as a place in DURABILITIES."""
         return self._numbers[_DURABLE]
 
     def ask_durable(self, level: int) -> None:
-        """From now on every merger keeps it."""
+        """Ask for a durability. Every merger keeps it from now on."""
         if self.durable() < level:
             self._numbers[_DURABLE] = level
             self.flush()

@@ -19,7 +19,7 @@ def reserve(handle: int, size: int) -> None:
 
 
 def flush_folder(folder: Path) -> None:
-    """The names of its files are on the disk afterwards. OSError: the file is gone."""
+    """Write the names of a folder's files to the disk. OSError: the folder cannot be opened or written."""
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(handle)

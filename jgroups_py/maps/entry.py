@@ -57,8 +57,8 @@ def node_of(origin: int) -> int:
 
 
 class MapEntry(msgspec.Struct, frozen=True, gc=False):
-    """``value`` None: the key was removed (a tombstone). ``expires``: ticks, 0: never. ``life``: of merging rules, the time of the
-    last removal that the value comes after; a later life wins over an earlier one."""
+    """``value`` None: the key was removed (a tombstone). ``expires``: ticks, 0: never. ``life``: for merging rules, the
+    time of the last removal before the value; a later life wins over an earlier one."""
 
     value: bytes | None
     stamp: MapStamp

@@ -30,7 +30,7 @@ class MapChange:
     host: int
     """Identifier of the host that made the change."""
     local: bool
-    """A process of this host made the change."""
+    """Did a process of this host make the change?"""
     time: float
     """Seconds since 1970, by the clock of that host."""
 
@@ -107,7 +107,7 @@ class Feed:
         try:
             return self._change(key, entry)
         except MapError as error:
-            # The listener goes on: one value would end all listeners of all hosts.
+            # The listener goes on. Otherwise one bad value would end all listeners of all hosts.
             return Skipped(f"a change of host {entry.stamp.node}: {error} (key {key[:40]!r})")
 
     def _change(self, key: bytes, entry: Any) -> MapChange:

@@ -31,7 +31,7 @@ def latest_field(data: bytes) -> int:
 
 
 class Fields:
-    """``codec``: of users' values. MapError: they have no fields."""
+    """``codec``: that of users' values. MapError: these values have no fields."""
 
     def __init__(self, codec: Codec[Any]) -> None:
         if codec.kind is None and codec != JSON:

@@ -36,7 +36,8 @@ class FileSettings:
     must agree."""
 
     identifier: int | None = None
-    """1..127, unique among hosts; with ``wide_identifiers`` up to 65,535. A single host may leave it (K15); a new file has 1 then."""
+    """1..127, unique among hosts; with ``wide_identifiers`` up to 65,535. A single host may leave it out (K15); a new
+    file then has 1."""
     wide_identifiers: bool = False
     rule: ConflictRule | None = None
     """The default of a new file is the last writer."""

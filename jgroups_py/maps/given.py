@@ -13,7 +13,7 @@ SECONDS_MAX: Final = 100 * 366 * 86_400.0
 
 
 def check_number(name: str, value: object, least: int, most: int, words: str) -> None:
-    """A whole number from ``least``, which is ``words``, to ``most``."""
+    """Check for a whole number from ``least`` to ``most``. ``words``: ``least`` in the error's text."""
     check_kind(name, value, int, "a whole number")
     assert isinstance(value, int)
     if value < least:
@@ -25,7 +25,7 @@ def check_number(name: str, value: object, least: int, most: int, words: str) ->
 def check_seconds(
     name: str, value: object, *, zero: bool = False, most: float = SECONDS_MAX
 ) -> None:
-    """A time, more than 0 or, with ``zero``, at least 0."""
+    """Check for a time: more than 0 or, with ``zero``, at least 0."""
     check_kind(name, value, (int, float), "a number of seconds")
     assert isinstance(value, int | float)
     if math.isnan(value) or value < 0 or (value == 0 and not zero) or value > most:
@@ -35,7 +35,7 @@ def check_seconds(
 
 
 def check_kind(name: str, value: object, kind: Any, words: str) -> None:
-    """``kind``: as for isinstance; True and False are no numbers."""
+    """Check the type. ``kind``: as for isinstance; True and False are no numbers."""
     if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
         raise MapTypeError(f"{name} must be {words}, got {_shown(value)}")
 

@@ -76,10 +76,10 @@ class GroupSettings:
     """Times are in seconds."""
 
     sites: bool = False
-    """Return whether RELAY joins several sites."""
+    """Does RELAY join several sites?"""
     hi_first: float = 1.0
     hi_max: float = 60.0
-    """The longest time between greetings of a member that does not answer. The first is ``hi_first``."""
+    """The longest time between greetings of a member that does not answer. The first time is ``hi_first``."""
     announce_interval: float = 2.0
     """Seconds between two announcements of a site's first member."""
     remote_timeout: float = 10.0

@@ -41,7 +41,7 @@ class HeldMessages:
         self.size -= sum(len(data) for data, _ in self._links.pop(link, ()))
 
     def retry(self) -> None:
-        """Deliver what fits now, one message of each link in turn."""
+        """Deliver the messages that fit now, one of each link in turn."""
         while self._links:
             link, held = next(iter(self._links.items()))
             data, shared = held[0]
@@ -54,4 +54,4 @@ class HeldMessages:
                 self.size -= len(data)
                 del self._links[link]
                 if held:
-                    self._links[link] = held  # the last one now
+                    self._links[link] = held  # the link is the last one now

@@ -44,7 +44,8 @@ RESERVED_AT_ONCE: Final = 256 * 1024
 _HEAD: Final = Struct("<IIB")
 _LENGTH: Final = Struct("<I")
 _CRC_MASK: Final = 0xFFFFFFFF
-"""Of an offset. With it a record of an earlier turn of the ring does not pass for one that was lost."""
+"""The bits of an offset that begin its record's CRC. So a record of an earlier turn of the ring is not taken for a lost
+one."""
 HEAD: Final = _HEAD.size
 
 
@@ -103,7 +104,7 @@ class InboxFile:
             yield begin, kind, data
 
     def intact(self, begin: int, end: int) -> int:
-        """Return how far there are records from ``begin`` on."""
+        """Return the end of the undamaged records from ``begin`` on."""
         behind = begin
         for behind, _, _ in self.records(begin, end):  # noqa: B007 - the last one counts
             pass

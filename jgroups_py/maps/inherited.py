@@ -15,19 +15,19 @@ from jgroups_py.maps import forks
 
 
 class InheritedSockets(forks.Forked):
-    """The sockets of one port, for as long as there is a reference to this."""
+    """The sockets of one port. It acts at forks as long as it is referenced."""
 
     def __init__(self) -> None:
         self.listeners: list[trio.SocketListener] = []
         self.streams: dict[trio.abc.Stream, None] = {}
-        """Return the open ones, of any kind."""
+        """The open streams, of any kind."""
         forks.watch(self)
 
     def before_fork(self) -> None:
-        """It may be called before anything is ready."""
+        """Do nothing: the fork waits for no socket."""
 
     def after_fork(self, child: bool) -> None:
-        """The child has no loop that could use them."""
+        """Close the sockets in the child, which has no loop that could use them."""
         if child:
             for one in (*self.listeners, *self.streams):
                 _close_copy(one)

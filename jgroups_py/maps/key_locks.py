@@ -56,7 +56,8 @@ class KeyLocks:
             return True
 
     def take_nested(self, key: bytes) -> bool:
-        """The same in threads, where a function that changes one key may change others. Two keys may share a range.
+        """Take the lock as ``take`` does, in threads, where a function that changes one key may change others. Two keys
+        may share a range.
 
         MapBusy: this thread has the key already, and would wait for itself.
         """
@@ -70,7 +71,7 @@ class KeyLocks:
         return self.take(key)
 
     def release(self, key: bytes) -> None:
-        """In a forked child it is ignored, because the parent has the lock."""
+        """Release the lock. In a forked child the call is ignored, because the parent has the lock."""
         place = crc32(key) % LOCKS
         with self._mutex:
             held = self._held.get(place)

@@ -56,7 +56,7 @@ class MapStatistics:
     peers: Mapping[int, str]
     """Connected hosts, by identifier: their names."""
     lag: Mapping[int, int]
-    """By identifier, the changes of this host that the peer has not acknowledged."""
+    """By identifier, how many changes of this host the peer has not acknowledged."""
     held_bytes: int = 0
     """Bytes of other hosts' messages that wait for room in the inbox. Meanwhile they send no more than their
     windows."""

@@ -156,13 +156,13 @@ class Merger:
                 if records >= RECORDS_MAX or size >= BYTES_MAX:
                     break
         if control.durable() > shared.store.durable:
-            # Somebody has asked for more since this process opened the file. Space in an inbox is free only when its
-            # records are on the disk.
+            # Another process has asked for a higher durability since this one opened the file. Space in an inbox is
+            # free only when its records are on the disk.
             shared.store.sync()
         for slot, end in ends.items():
             control.set_merged(slot, end)
         if merging.evicted >= EVICTED_AT_ONCE:
-            self._limits, self._bury_at = MapLimits(), 0.0  # more must go
+            self._limits, self._bury_at = MapLimits(), 0.0  # more entries must leave
         control.worked()
         control.next_generation()
         self._sync()

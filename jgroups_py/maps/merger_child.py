@@ -81,9 +81,9 @@ class MergerChild:
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             pass_fds=(self._lock,),
-            start_new_session=True,  # a terminal's ^C is for us
+            start_new_session=True,  # a terminal's ^C is for this process only
         )
-        os.close(self._lock)  # the child alone has it now
+        os.close(self._lock)  # only the child has the lock now
         self._lock = self._opened()
 
     def _forget(self) -> None:

@@ -330,10 +330,10 @@ class Merging:
         self._now[key] = entry
 
     def add_dot(self, origin: int, number: int, key: bytes) -> None:
-        """The index is written with the entries."""
+        """Do nothing: the index is written with the entries."""
 
     def drop_dot(self, origin: int, number: int) -> None:
-        """The index is written with the entries."""
+        """Do nothing: the index is written with the entries."""
 
 
 def _size(key: bytes, entry: MapEntry | None) -> int:

@@ -36,7 +36,7 @@ async def open_map(
         tls, insecure: other hosts than this machine need credentials, or ``insecure=True``.
         network: another connection to other hosts, or several. One process of a host replicates; the others wait for
             its end.
-        replication: settings of that, ``Replication``.
+        replication: settings of the replication, ``Replication``.
         rule: how two values of one key are joined; by default the last writer wins.
         ttl: seconds after which a value expires, unless ``put`` gives others.
         durability: the failures that a put survives. "process" (default): the death of any process. "interval": also a
@@ -48,8 +48,8 @@ async def open_map(
             file.
         max_entries, max_live_bytes: the most entries, or bytes of keys and values; 0: no limit. Beyond them the least
             recently used entries leave, a moment after a put. The last value given by any process counts.
-        evict: how they leave. "forget": as if they had never existed, for a map that does not replicate. "remove", the
-            default with an identifier: as with ``del``, at all hosts.
+        evict: how entries leave. "forget": as if they had never existed, for a map that does not replicate. "remove",
+            the default with an identifier: as with ``del``, at all hosts.
         merger: "thread" or "process": the part that merges puts into the file when this process is the merger. With
             "process" no put waits for it.
         full_timeout: the most seconds that a put waits when ``inbox_bytes`` are used (5), then MapFull. It holds up the

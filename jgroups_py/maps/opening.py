@@ -24,7 +24,7 @@ from jgroups_py.maps.tcp_links import TcpLinks
 from jgroups_py.tls import TlsSettings
 
 WINDOW_MAX: Final = 1 << 40
-"""Of ``Replication.window``."""
+"""The limit of ``Replication.window``."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,8 +49,8 @@ class Replication:
     max_skew: float = 10.0
     """Seconds that a clock may be ahead before there is an alarm."""
     max_ahead: float = 3600.0
-    """Seconds that a change of another host may be ahead of this host's clock. One that is further ahead waits until it is not, and so do all later ones
-    of its host; both hosts say so in their logs."""
+    """Seconds that a change of another host may be ahead of this host's clock. A change that is further ahead waits,
+    and so do all later ones of its host; both hosts log it."""
     origins_max: int = 4096
     """The most files of hosts whose changes are taken: hosts, and for each host its former files. The same at all
     hosts."""

@@ -126,7 +126,7 @@ class Overlay:
             if self._behind or control.generation() != self._generation:
                 self._behind = False
                 self._generation = control.generation()
-                # before the snapshot, which then has all of it
+                # read before the snapshot, which then has all these records
                 self._merged_to = control.all_merged()
                 self._store.refresh()
                 if self._observed is not None:

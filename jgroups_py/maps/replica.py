@@ -4,11 +4,12 @@ and executes the results of ``take``.
     a link opens          Hello both ways, then Have
     a flush is due        own changes above what the peer has, each key once with its latest value, go to each peer (K3), within
                           ``max_bandwidth`` and at most ``window`` bytes ahead of what the peer has acknowledged (K4)
-    changes come          they are applied and acknowledged with Got; what would leave a gap is dropped and asked for
+    changes come          they are applied and acknowledged with Got; changes that would leave a gap are dropped and
+                          asked for
     several links share   own changes leave once for all of them (SendAll), and so does Have. A peer that lags, or whose window is full, gets
       a medium            its changes for itself until it has caught up
-    a peer has more of    (an origin that is gone, a host that was away) asked of one peer at a time, with Want
-      somebody else
+    a peer has more of    (the other host is gone, or was away) one peer at a time is asked for it, with Want
+      another host
     a tombstone           is forgotten when every known peer has it and nothing older can come, or at ``tombstone_age``
     a peer lacks removals that are forgotten here, or differs though it has the same changes: surveys.py
 
@@ -62,7 +63,7 @@ TOMBSTONES_AT_ONCE: Final = 200
 """Tombstones checked in one flush interval. With more tombstones a full round takes longer."""
 OTHER_CODECS: Final = "other codecs"
 REFUSALS: Final = {"given twice": "same identifier", OTHER_CODECS: OTHER_CODECS}
-"""What a reason for a refusal has in it, and what it is told as: errors, where others are warnings."""
+"""Words in the reason for a refusal -> the kind of its news, logged as an error. Other reasons are warnings."""
 RESTS_MAX: Final = 9
 """Without changes a Have is sent only each tenth ``have_interval``."""
 
@@ -90,7 +91,7 @@ class _Link:
     sent: Vector = field(default_factory=dict)
     """The changes that need not be sent: those in ``has``, and those sent."""
     heard: bool = False
-    """A Have of the peer has come."""
+    """Has a Have of the peer come?"""
     on_the_way: int = 0
     """Bytes sent since the last Have that acknowledged all."""
     flights: list[tuple[int, int, int]] = field(default_factory=list)
@@ -99,7 +100,7 @@ class _Link:
     """By other origin, the number after which the peer has asked for changes."""
     have_due: float = 0.0
     told: Contents | None = None
-    """What was here at our last Have to the peer."""
+    """The contents of this host's table at its last Have to the peer."""
     rests: int = 0
     """Intervals without a Have, for lack of changes."""
     owes: dict[int, int] = field(default_factory=dict)
@@ -356,7 +357,7 @@ class Replica:
         self._send_have(link, peer)
 
     def _refused(self, node: int, reason: str) -> None:
-        """A link ends for this reason, which this host has found or was told."""
+        """Note that a link ends for this reason, found by this host or given by the peer."""
         kind = next((kind for text, kind in REFUSALS.items() if text in reason), "refused")
         self.counters[kind.replace(" ", "_")] += 1
         self._tell(kind, node, reason)
@@ -406,7 +407,7 @@ class Replica:
                 self._lacks(origin)
 
     def _taken_of(self, peer: _Link, pairs: list[tuple[int, int]]) -> Vector:
-        """Take a peer's numbers, as far as they are kept. It logs once when there is more."""
+        """Return the part of a peer's numbers that is kept. Log once if there are others."""
         vector = self._admission.vector(pairs)
         if len(vector) < len(pairs):
             refused = next((r for origin, _ in pairs if (r := self._admission.refusal(origin))), "")
@@ -431,7 +432,7 @@ class Replica:
         )
 
     def _lacks(self, origin: int) -> None:
-        """Somebody has more of an origin. One that is not taken is not asked for."""
+        """Note that a peer has more changes of an origin. Refused origins are not asked for."""
         if len(self._behind) < self.settings.origins_max and not self._admission.refusal(origin):
             have = self._received.get(origin, 0)
             self._behind.setdefault(origin, _Behind(self._now, have))
@@ -524,7 +525,7 @@ class Replica:
         return True
 
     def _wait_for(self, peer: _Link | None, origin: int, time: int) -> None:
-        """A change is too far ahead of this host's clock. It is asked for when it is not any more."""
+        """Note that a change is too far ahead of this host's clock. It is asked for when the clock has come near."""
         self.counters["future_waits"] += 1
         self._lacks(origin)
         if peer is None or peer.hello is None:
@@ -558,7 +559,8 @@ class Replica:
     def _into_table(
         self, peer: _Link | None, entries: Sequence[tuple[bytes, MapEntry]], advance: Vector
     ) -> Sequence[ChangedKey] | None:
-        """Apply entries, from where the table had no room for the rest of this message."""
+        """Apply the entries of a message. If the table had no room for all of them, a repeated call goes on behind the
+        applied ones."""
         if peer is None:
             return self._table.apply(entries, advance)
         try:
@@ -572,7 +574,7 @@ class Replica:
     # --- changes of which tombstones were forgotten
 
     def _begin_survey(self, peer: _Link) -> None:
-        """The peer may have values whose removal was forgotten here."""
+        """Begin a survey for a peer that may have values whose removal was forgotten here."""
         self._surveys.begin(peer.number)
         self._tell_stale(
             peer,
@@ -580,7 +582,8 @@ class Replica:
         )
 
     def _differs(self, peer: _Link, difference: MapDifference) -> None:
-        """The peer has the same changes and another map. Both tell each other soon again what they have, so that both compare again."""
+        """Note that the peer has the same changes and another map. Both hosts soon send their Have again, so that both
+        compare again."""
         self.counters["differed"] += 1
         peer.told = self._shared_told = None
         peer.have_due = self._shared_due = self._now + self.settings.repair_wait
@@ -742,7 +745,7 @@ class Replica:
                 self._send_to(best, Want(origin, have))
 
     def _next_best(self, origin: int, have: int) -> _Link | None:
-        """Return the peers that have more of an origin, and no change of it that still has to wait."""
+        """Return a peer that has more of an origin, and no change of it that still has to wait."""
         for peer in self._links.values():
             time = peer.ahead.get(origin, 0)
             if time and not self._admission.is_ahead(time):
@@ -777,7 +780,7 @@ class Replica:
         return False
 
     def _send_shared_have(self) -> None:
-        """Send a shared Have, seldom without changes."""
+        """Send a shared Have. Without changes it is sent seldom."""
         links = tuple(p.number for p in self._links.values() if p.shared and p.hello is not None)
         contents = self._table.contents()
         if not links or (contents == self._shared_told and self._shared_rests < RESTS_MAX):

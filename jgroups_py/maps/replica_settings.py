@@ -10,7 +10,7 @@ from jgroups_py.maps.rules import LAST_WRITER
 from jgroups_py.maps.stamp import IDENTIFIER_MAX
 
 AHEAD_MAX: Final = 366 * 86_400.0
-"""Of ``max_ahead``, in seconds: times must not come near the end of what a stamp can say."""
+"""The limit of ``max_ahead``, in seconds. Times must not come near the largest one of a stamp."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,7 +24,7 @@ class ReplicaSettings:
     rule: str = "last-writer"
     key: str = ""
     value: str = ""
-    """Names of the codecs. Hosts with other ones are refused: they could not read what they get."""
+    """Names of the codecs. Hosts with other codecs are refused: they could not read the values."""
     name: str = ""
     peers: frozenset[int] = frozenset()
     """Identifiers of all hosts. A tombstone is forgotten when all of them have it. Empty: unknown; then only
@@ -51,8 +51,8 @@ class ReplicaSettings:
     max_skew: float = 10.0
     """Seconds that a clock may be ahead before there is an alarm."""
     max_ahead: float = 3600.0
-    """Seconds that a change of another host may be ahead of this host's clock. One that is further ahead waits until it is not, and so do later ones of
-    its origin."""
+    """Seconds that a change of another host may be ahead of this host's clock. A change that is further ahead waits,
+    and so do later ones of its origin."""
     identifier_max: int = IDENTIFIER_MAX
     """Changes of hosts with larger identifiers are not taken."""
     origins_max: int = 4096

@@ -18,7 +18,7 @@ STATUS_INTERVAL: Final = 1.0
 
 
 class ReplicationStatus(msgspec.Struct, frozen=True):
-    """As in ``MapStatistics``. ``at``: seconds since 1970."""
+    """Fields are as in ``MapStatistics``. ``at``: seconds since 1970."""
 
     at: float
     process: int
@@ -38,7 +38,7 @@ def write_status(folder: Path, status: ReplicationStatus) -> None:
 
 
 def read_status(folder: Path) -> ReplicationStatus | None:
-    """The status in a map's folder. None: there is none, or it cannot be read."""
+    """Return the status in a map's folder. None: there is none, or it cannot be read."""
     try:
         return msgspec.json.decode((folder / FILE).read_bytes(), type=ReplicationStatus)
     except (OSError, msgspec.MsgspecError):

@@ -1,11 +1,11 @@
 """Room: a put that finds the inbox of its process full waits for the merger, for a bounded time.
 
     there is room                            the put goes on
-    the merger works                         ``full_timeout`` seconds, then MapFull: the merger is behind
-    nobody has worked for STALLED_TIMEOUT    MapFull; further puts get it at once, until somebody works again
+    the merger works                         the put waits ``full_timeout`` seconds, then MapFull: the merger is behind
+    no merger works for STALLED_TIMEOUT      MapFull; further puts get it at once, until a merger works again
     the file is full, or cannot be written   MapFull at once
 
-Puts that outrun the merger slow down to its speed. Beside a stopped merger only one put waits, not each.
+Puts that outrun the merger slow down to its speed. With a stopped merger only the first put waits.
 """
 
 from __future__ import annotations

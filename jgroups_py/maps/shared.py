@@ -231,7 +231,7 @@ class SharedFile:
                 self._abandon()
                 try:
                     self._open()
-                except Exception as error:  # nobody could catch it here: calls report it
+                except Exception as error:  # no caller could catch it here: later calls report it
                     self._why_closed = f"cannot be used in this forked process: {error}"
                     self.closing.set()
             return
@@ -436,7 +436,7 @@ class SharedFile:
             return dict(self._contents_now().vector)
 
     def contents(self) -> Contents:
-        """Return what is merged, in short (sums.py)."""
+        """Return a summary of the merged entries (sums.py)."""
         with self._open_still():
             vector, sums, lacking = self._contents_now()
             return Contents(dict(vector), dict(sums), lacking)
@@ -566,7 +566,7 @@ class SharedFile:
             return count
 
     def newest_time(self) -> int:
-        """The latest time of any change that is merged, in ticks."""
+        """Return the latest time of any merged change, in ticks."""
         with self._lock:
             self._look()
             return self.store.last_time()

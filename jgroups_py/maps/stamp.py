@@ -16,7 +16,7 @@ SLOTS: Final = 256
 """Processes of a host that write at the same time."""
 IDENTIFIER_MAX: Final = 127
 WIDE_IDENTIFIER_MAX: Final = 65_535
-"""With ``wide_identifiers``."""
+"""The largest identifier with ``wide_identifiers``."""
 
 
 class MapStamp(NamedTuple):

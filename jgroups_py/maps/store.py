@@ -46,13 +46,13 @@ from jgroups_py.maps.upgrade import upgrade
 
 VERSION: Final = b"2"
 MAX_BYTES: Final = 16 * 1024**3
-"""Of a new file."""
+"""The default of ``max_bytes`` for a new file."""
 READERS_MAX: Final = 1024
 """Read transactions of all processes. Those of killed processes are freed by the next one that opens the map."""
 LOCK_BYTES: Final = 64 * READERS_MAX + 128
 """The bytes that LMDB needs for its table of readers."""
 TAIL_MAX: Final = 64 * 1024
-"""Bytes that may lack at the end of a file: pages that a transaction took and gave back are not written."""
+"""Bytes that may be missing at the end of a file: pages that a transaction took and gave back are not written."""
 
 
 class MapStore:
@@ -124,7 +124,7 @@ class MapStore:
             raise
 
     def _check_length(self) -> None:
-        """A file that was cut off would end the process as soon as it reads there (SIGBUS)."""
+        """Refuse a file that was cut off. A read beyond its end would kill the process (SIGBUS)."""
         need = self.used()[0]
         have = (self._folder / "data.mdb").stat().st_size
         if have >= need:
@@ -184,7 +184,7 @@ class MapStore:
         self._env.close()
 
     def sync(self) -> None:
-        """Onto the disk."""
+        """Write everything to the disk."""
         self._env.sync(True)
 
     @contextmanager
@@ -262,7 +262,7 @@ class MapStore:
         return (info["last_pgno"] + 1) * self._env.stat()["psize"], info["map_size"]
 
     def contents(self) -> Contents:
-        """Return what is here, in short (sums.py)."""
+        """Return a summary of the entries (sums.py)."""
         with self._env.begin() as txn:
             vector, sums = numbers(txn, self._facts, b"has "), numbers(txn, self._facts, SUM)
             return Contents(vector, sums, txn.get(LACKING, db=self._facts) is not None)
@@ -347,7 +347,7 @@ class MapStore:
 
 
 def _reserve(file: Path, size: int) -> None:
-    """LMDB maps the file, and may use this much of it. OSError: the disk has no place for it."""
+    """Reserve disk space for so much of the file as LMDB may use. OSError: the disk has too little."""
     handle = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         reserve(handle, size)

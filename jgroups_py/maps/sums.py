@@ -17,12 +17,13 @@ Sums = dict[int, int]
 
 
 class Contents(NamedTuple):
-    """What a table has at one moment."""
+    """A summary of a table at one moment."""
 
     vector: dict[int, int]
     sums: Sums
     lacking: bool
-    """Removals were forgotten, here or at another host, that a host may lack. Hosts that differ without that have lost something."""
+    """Were removals forgotten, here or at another host, that a host may lack? If not, hosts that differ have lost
+    changes."""
 
 
 ERA_SHIFT: Final = 44

@@ -1,18 +1,19 @@
 """MapSurveys: how hosts become equal again when one of them has values whose removal another one has forgotten.
 
-    a survey               says of the changes of an origin which ones are in the sender's map still. Who has one of the others drops it: whoever has
-                           seen a change and does not have it any more has replaced or removed it
-    a peer lacks removals  that are forgotten here: it gets a survey, when it has all that may have replaced its values
-    two hosts have the     They compare sums over what is in their maps. If those differ twice, both get a survey. So a survey that was cut off needs no note
-      same changes         on the disk: hosts that differ see it, whatever has parted them
-    they never have the    because both are written all the time: a new peer gets a survey after ``compare_wait``, and each peer ``tombstone_age``
-      same changes         after it was last compared. So does a peer that lags while tombstones get too old
+    a survey               lists the changes of an origin that are still in the sender's map. The receiver drops all others of that origin: the
+                           sender has seen them, so it has replaced or removed them
+    a peer lacks removals  that are forgotten here: the peer gets a survey, when it has all changes that may have replaced its values
+    two hosts have the     They compare sums over their maps. If the sums differ twice, both get a survey. So a survey that was cut off needs no
+      same changes         note on the disk: hosts notice any difference, whatever its cause
+    two hosts never have   because both are written all the time: a new peer gets a survey after ``compare_wait``, and each peer
+      the same changes     ``tombstone_age`` after its last comparison. So does a peer that lags while tombstones get too old
 
 Source:  Bieniusa and others, An optimized conflict-free replicated set (2012).
 Limits:  SURVEY_NUMBERS in one message, one message for each call of ``following``. Comparisons that differ one after another wait for twice as long each time, up to
          PAUSE_MAX.
 
-Why twice: what another host has replaced is left out when changes are passed on, and the replacement comes from that other host, perhaps a moment later.
+Why twice: a change that was replaced is not passed on. Its replacement comes from the host that made it, perhaps a
+moment later.
 """
 
 from __future__ import annotations
@@ -56,18 +57,18 @@ class MapDifference(Enum):
 
 @dataclass(slots=True)
 class _Surveyed:
-    """A peer."""
+    """The state of one peer."""
 
     due: float
-    """When it gets a survey if it could not be compared until then."""
+    """When the peer gets a survey if it could not be compared until then."""
     goal: Vector | None = None
-    """When it has all of this, it gets a survey of it."""
+    """The peer gets a survey of these changes when it has them all."""
     upto: Vector = field(default_factory=dict)
-    """Up to which number it has got that."""
+    """By origin, the number up to which the peer has got that survey."""
     differed: int = 0
     """Comparisons that differed since the last one that did not."""
     again: float = 0.0
-    """When it is compared again after one that differed."""
+    """When the peer is compared again after a comparison that differed."""
 
 
 class MapSurveys:
@@ -87,12 +88,12 @@ class MapSurveys:
     # --- the side that gives surveys
 
     def begin(self, link: int) -> None:
-        """Give the peer a survey of all that is here now."""
+        """Give the peer a survey of all present changes."""
         peer = self._peers[link]
         peer.goal, peer.upto = self._table.contents().vector, {}
 
     def lacks(self, vector: Mapping[int, int]) -> bool:
-        """Has somebody with these changes missed removals that are forgotten here?"""
+        """Has a host with these changes missed removals that are forgotten here?"""
         forgotten = self._table.forgotten.items()
         return any(vector.values()) and any(vector.get(o, 0) < n for o, n in forgotten)
 
@@ -123,7 +124,7 @@ class MapSurveys:
         return MapDifference.SURVEYED
 
     def following(self, link: int, has: Mapping[int, int], now: float) -> MapSurvey | None:
-        """The next message of a survey to a peer that ``has`` these changes."""
+        """Return the next message of a survey to a peer that ``has`` these changes."""
         peer = self._peers[link]
         if peer.goal is None and now >= peer.due:
             peer.due = now + self._settings.tombstone_age
@@ -145,7 +146,7 @@ class MapSurveys:
     # --- the side that gets them
 
     def take(self, survey: MapSurvey) -> int:
-        """Drop what is gone at the sender. Return how many changes that were. InboxFull: take it again."""
+        """Drop changes that are gone at the sender, and return their number. InboxFull: take the survey again."""
         origin, there = survey.origin, set(survey.numbers)
         after, gone = survey.after, []
         while changes := list(self._table.changes(origin, after, survey.to, SURVEY_NUMBERS)):

@@ -123,7 +123,7 @@ class MemoryTable:
         return dict(self._vector)
 
     def contents(self) -> Contents:
-        """Return what is here, in short (sums.py)."""
+        """Return a summary of the entries (sums.py)."""
         return Contents(dict(self._vector), dict(self._sums), self._lacking)
 
     def changes(

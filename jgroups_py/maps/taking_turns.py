@@ -1,7 +1,8 @@
 """TakingTurns: finds two hosts that have copies of one folder, and so one identifier and one file.
 
-Each of them looks like the other one that connects again. A host that comes back after a crash does that once; two hosts would displace each other again and
-again, because both dial. So the one that is connected stays then, and the other one is refused and told why.
+Each of the two looks like the other one connecting again. A host that comes back after a crash does that once. Two
+hosts would displace each other again and again, because both dial. So the connected host stays, and the other one is
+refused and told why.
 """
 
 from __future__ import annotations
@@ -10,10 +11,10 @@ from collections import deque
 from typing import Final
 
 TURNS: Final = 5
-"""So many times within TURNS_WITHIN seconds a host connects while it is connected, before it is refused."""
+"""A host that connects this many times within TURNS_WITHIN seconds, while it is connected, is refused."""
 TURNS_WITHIN: Final = 60.0
 NODES_MAX: Final = 126
-"""Identifiers that are watched at a time; then it begins anew."""
+"""Identifiers that are watched at a time. Beyond it all are forgotten."""
 
 
 class TakingTurns:
@@ -21,7 +22,7 @@ class TakingTurns:
         self._times: dict[int, deque[float]] = {}
 
     def displaced(self, node: int, now: float) -> bool:
-        """Note that a new link of ``node`` would displace one. Whether that happens too often for one host."""
+        """Note that a new link of ``node`` would displace one. Return whether that happens too often for one host."""
         if node not in self._times and len(self._times) >= NODES_MAX:
             self._times.clear()
         times = self._times.setdefault(node, deque(maxlen=TURNS))

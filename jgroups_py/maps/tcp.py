@@ -1,7 +1,7 @@
 """TCP between the hosts of maps (K2, K13): one port for all maps of a host, and one connection for each map and peer.
 
     async with open_port(1, listen="127.0.0.1:8076") as port:
-        port.serve("fx", host)                     who connects and asks for "fx" becomes a link of the host
+        port.serve("fx", host)                     a peer that asks for "fx" gets a link with ``host``
         port.dial("fx", "127.0.0.1:8077")          a link with that peer, made anew whenever it ends
 
     a link ends           the peer is dialled again after ``retry_first`` seconds, then twice that, up to ``retry_max``, with chance
@@ -460,7 +460,7 @@ async def open_port(
 
 
 async def _listening(host: str, number: int, listen: str) -> list[trio.SocketListener]:
-    """Tried twice: the process that had the port may be dying. ConfigError."""
+    """Listen at the port. It is tried twice, because the process that had the port may be dying. Raises ConfigError."""
     problem: OSError | None = None
     for pause in (0.0, LISTEN_AGAIN):
         await trio.sleep(pause)

@@ -38,7 +38,7 @@ class Dialled:
     host: str
     port: int
     node: int = 0
-    """Its identifier; 0 before it has greeted."""
+    """The peer's identifier; 0 before it has greeted."""
     run: bytes = field(default=b"", repr=False)
     tries: int = 0
     problem: str = "not dialled yet"

@@ -23,7 +23,7 @@ LEVELS: Final = {
 
 
 class Telling:
-    """One line for each kind and peer in ten seconds. ``now`` is in seconds."""
+    """Logs one line in ten seconds for each kind and peer. ``now`` is in seconds."""
 
     def __init__(self, name: str, now: Callable[[], float]) -> None:
         self._name = name

@@ -1,6 +1,7 @@
 """Upgrade of a map's file of version 1: it had no sums (sums.py). The first process that opens it counts them, once, in one transaction.
 
-A process of an earlier version would go on without them. So nobody else may have the map open meanwhile; later such a process finds the new version.
+A process of an earlier version would write without sums. So no other process may have the map open meanwhile. Later
+such a process refuses the new version.
 """
 
 from __future__ import annotations
