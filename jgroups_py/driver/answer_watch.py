@@ -1,11 +1,11 @@
-"""AnswerWatch: looks for an answer in the step of the task that waits for it, so that nothing has to wake that task.
+"""AnswerWatch: looks for an answer in the step of the task that waits for it, so that no other task has to wake it.
 
 A task that waits for a socket is woken by the kernel and then by trio's loop, and the caller by another round of that loop.
 A caller that has nothing else to do looks at the socket itself until its answer is there.
 
-    the answer comes in time   nobody had to be woken
+    the answer comes in time   no task had to be woken
     it does not come in time   the caller waits as always, and the next callers do not look: 1 of them, then 2, 4 ... ``PAUSE_MAX``
-    between two looks          the processor is offered to others (``sched_yield``), who may be the called member
+    between two looks          the processor is offered to others (``sched_yield``), perhaps to the called member
 
 Other tasks of this process do not run meanwhile. So it is bounded by ``DriverLimits.watch``.
 """
@@ -39,8 +39,8 @@ offer_processor = getattr(os, "sched_yield", _offer_nothing)
 
 
 class AnswerWatch:
-    """See the module's docstring. ``heard`` is where something came from last. ``take`` hands inputs in and runs a turn. It returns
-    whether that went well."""
+    """See the module's docstring. ``heard`` is the socket or connection that brought the last input. ``take`` hands
+    inputs in and runs a turn. It returns whether that went well."""
 
     __slots__ = ("_left_out", "_limit", "_pause", "_take", "ended", "heard", "in_vain")
 

@@ -1,4 +1,4 @@
-"""The number of files that this process may have open, and the check whether an accepted connection takes one of the
+"""The number of files that this process may have open, and a check whether an accepted connection takes one of the
 last.
 
 A descriptor is a small number, and a new one is the lowest that is free. So a high number tells that all below it are

@@ -44,7 +44,7 @@ def open_port(setting: str, where: int | str) -> trio.SocketListener:
     127.0.0.1.
 
     Raises:
-        ConfigError: it has another form, or no port is free; the text begins with ``setting``.
+        ConfigError: ``where`` has another form, or no port is free; the text begins with ``setting``.
     """
     match = _PLACE.fullmatch(str(where))
     problem = f'{setting} must be PORT, HOST:PORT or HOST:FIRST-LAST, got "{where}"'
@@ -90,7 +90,7 @@ class HttpPort:
         self._open = 0
 
     async def serve(self, listener: trio.SocketListener) -> None:
-        """Answers until cancelled."""
+        """Answer until cancelled."""
         await trio.serve_listeners(self._on_connection, [listener])
 
     async def _on_connection(self, stream: trio.SocketStream) -> None:

@@ -54,7 +54,7 @@ class Interface:
 
 
 def interfaces() -> list[Interface]:
-    """Addresses of interfaces that are up, IPv4 first, in the system's order."""
+    """Return the addresses of interfaces that are up, IPv4 first, in the system's order."""
     import psutil
 
     up = {name for name, stats in psutil.net_if_stats().items() if stats.isup}
@@ -69,14 +69,14 @@ def interfaces() -> list[Interface]:
 
 
 def own_addresses() -> str:
-    """The addresses of this machine, for an error."""
+    """Return the addresses of this machine, for an error."""
     found = list(dict.fromkeys(str(interface.address) for interface in interfaces()))
     more = f" and {len(found) - ADDRESSES_MAX} more" if len(found) > ADDRESSES_MAX else ""
     return ", ".join(found[:ADDRESSES_MAX]) + more
 
 
 def resolve_host(host: str) -> str:
-    """The numeric address of a host name; numeric ones pass through. ValueError if unknown."""
+    """Return the numeric address of a host name; numeric ones pass through. ValueError if unknown."""
     if host.lower() == "localhost":
         return "127.0.0.1"
     if is_numeric_host(host):
@@ -90,14 +90,14 @@ def resolve_host(host: str) -> str:
 
 
 def resolve_all(host: str) -> tuple[str, ...]:
-    """All numeric addresses of a host's name, IPv4 first; may take many seconds. OSError if unknown."""
+    """Return all numeric addresses of a host's name, IPv4 first. It may take many seconds. OSError if unknown."""
     found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     found.sort(key=lambda entry: entry[0] != socket.AF_INET)
     return tuple(dict.fromkeys(str(entry[4][0]) for entry in found))
 
 
 def resolve_bind_addr(text: str, known: Callable[[], Iterable[Interface]] | None = None) -> str:
-    """The numeric address that a ``bind_addr`` means on this machine.
+    """Return the numeric address that a ``bind_addr`` means on this machine.
 
     ``known`` lists the machine's addresses (for tests). ValueError when nothing matches.
     """
@@ -123,7 +123,7 @@ def resolve_bind_addr(text: str, known: Callable[[], Iterable[Interface]] | None
 
 
 def _is_any(word: str) -> bool:
-    """0.0.0.0 and :: are no addresses at which others could reach us."""
+    """Is it 0.0.0.0 or ::? Others could not reach us there."""
     return is_numeric_host(word) and ipaddress.ip_address(word.partition("%")[0]).is_unspecified
 
 
@@ -173,8 +173,8 @@ def _name_of(address: IP) -> str:
 def with_numeric_hosts(
     stack: StackConfig, known: Callable[[], Iterable[Interface]] | None = None
 ) -> StackConfig:
-    """A copy of the stack in which ``bind_addr`` is numeric, and ``localhost`` in ``initial_hosts``, too: ::1 where the
-    transport is bound to an IPv6 address.
+    """Return a copy of the stack in which ``bind_addr`` is numeric, and ``localhost`` in ``initial_hosts``, too: ::1
+    where the transport is bound to an IPv6 address.
 
     Raises:
         ConfigError: nothing matches, with the place in the file.

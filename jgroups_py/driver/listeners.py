@@ -4,8 +4,8 @@ Packets through the loopback interface stay in this network namespace, and the k
 member that is alone there can be sure of that, and need not wait for answers that cannot come. On other interfaces, on
 other systems, and where /proc is closed, the number is unknown.
 
-Two members that start together: each binds its socket before it looks. So one of them, or both, sees the other. One that
-sees the other asks it and waits.
+Of two members that start together, each binds its socket before it looks. So at least one of them sees the other. A
+member that sees another one asks it and waits.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def count(look: Callable[[], dict[str, int] | None], port: int, own: str) -> int
     """Return how many sockets besides ``own`` have ``port``. ``look`` returns sockets and their ports.
 
     The kernel hands its list out in pieces. When a socket is closed between two of them, another one may be left out. Then the next look
-    has no closed socket, and differs. So two equal looks in a row leave out nobody that was there before the first.
+    has no closed socket, and differs. So two equal looks in a row leave out no socket that was there before the first.
     """
     before = None
     for _ in range(LOOKS_MAX):

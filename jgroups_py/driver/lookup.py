@@ -12,7 +12,7 @@ Resolver = Callable[[str], Sequence[str]]
 
 
 def addresses_of(resolver: Resolver, out: Resolve) -> Resolved:
-    """The answer of ``resolver``. It never raises: another error than OSError is a problem, too."""
+    """Return the answer of ``resolver``. It never raises: another error than OSError is a problem, too."""
     try:
         found = tuple(dict.fromkeys(resolver(out.host)))
     except OSError as error:

@@ -13,7 +13,7 @@ from jgroups_py.stack.ports import Bind, JoinGroup
 
 @dataclass(frozen=True, slots=True)
 class MulticastProbe:
-    """``usable``; ``why`` not, in words."""
+    """``usable``: multicast works. ``why``: the reason if it does not, in words."""
 
     usable: bool
     why: str = ""

@@ -1,4 +1,5 @@
-"""The other programs of this machine that listen to multicast groups, as Linux lists them in /proc/net. Hints, no more.
+"""The other programs of this machine that listen to multicast groups, as Linux lists them in /proc/net. They are only
+hints.
 
 Elsewhere, and where /proc is closed, they are unknown. IPv4 only. Sockets of other machines or other network namespaces
 are not seen; one that is seen may belong to another program. Groups of 224.0.0.* are left
@@ -19,7 +20,8 @@ PLACES_MAX = 5
 
 
 def hints(groups: Sequence[Endpoint], proc: Path = Path("/proc/net")) -> list[str]:
-    """Describe them in words, for a member that listens to ``groups`` and is alone. It reads two small files."""
+    """Describe the other programs in words, for a member that listens to ``groups`` and is alone. It reads two small
+    files."""
     if not groups:
         return []
     found = []
@@ -54,7 +56,7 @@ def _read(file: Path) -> list[str]:
 
 
 def _listening(lines: Sequence[str]) -> dict[Endpoint, int]:
-    """Multicast addresses that UDP sockets are bound to, and how many are."""
+    """Return the multicast addresses that UDP sockets are bound to, and how many sockets."""
     found: dict[Endpoint, int] = {}
     for line in lines[1:]:
         words = line.split()
@@ -69,7 +71,7 @@ def _listening(lines: Sequence[str]) -> dict[Endpoint, int]:
 
 
 def _joined(lines: Sequence[str]) -> dict[str, list[str]]:
-    """Groups, and the devices on which they are joined."""
+    """Return groups, and the devices on which they are joined."""
     found: dict[str, list[str]] = {}
     device = ""
     for line in lines[1:]:
@@ -82,7 +84,7 @@ def _joined(lines: Sequence[str]) -> dict[str, list[str]]:
 
 
 def _host(text: str) -> str | None:
-    """An address as the kernel prints it: a number of the machine's byte order, in hex."""
+    """Read an address as the kernel prints it: a number in the machine's byte order, in hex."""
     try:
         return socket.inet_ntoa(struct.pack("=I", int(text, 16)))
     except (ValueError, struct.error):

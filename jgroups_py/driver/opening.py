@@ -23,7 +23,7 @@ _BACKLOG = 128
 
 
 def family_of(host: str) -> socket.AddressFamily:
-    """The family of a numeric address."""
+    """Return the family of a numeric address."""
     return socket.AF_INET6 if ":" in host else socket.AF_INET
 
 
@@ -150,7 +150,7 @@ def _send_multicast_through(sock: socket.socket, host: str, ttl: int) -> None:
 
 
 def _index(host: str) -> int:
-    """The index of the interface that has this IPv6 address (0: the system's choice)."""
+    """Return the index of the interface that has this IPv6 address (0: the system's choice)."""
     import psutil  # imported only here, because it is not cheap
 
     plain = host.split("%")[0]

@@ -1,7 +1,7 @@
 """The driver on real sockets: UDP, multicast, TCP.
 
 Sockets are drained without awaiting per datagram: one wait until readable, then non-blocking reads
-of fresh bytes until nothing is left or it is somebody else's turn, one ``handle``, one turn.
+of fresh bytes until nothing is left or it is another socket's turn, one ``handle``, one turn.
 Sending is tried at once; only what the kernel does not take waits, in bounded queues.
 """
 

@@ -73,13 +73,13 @@ class StreamDriver(Interface):
         """Bytes have come on ``stream``."""
 
     def accepted(self, sock: socket.socket, peer: Endpoint) -> Handle | None:
-        """Takes an accepted connection over. None: the driver has closed it, because there are too many."""
+        """Take an accepted connection over. None: the driver has closed it, because there are too many."""
 
     def lingers(self, stream: TcpConnection) -> None:
         """The protocol has closed the connection, and its last bytes are still under way."""
 
     def overflowed(self, stream: TcpConnection) -> None:
-        """The connection has more unsent bytes than allowed and is reset."""
+        """Reset the connection, which has more unsent bytes than allowed."""
 
     def ended(self, stream: TcpConnection) -> None:
         """The connection is gone."""
@@ -185,7 +185,7 @@ class TcpConnection:
         await self.run_read()
 
     async def _try_connect(self, out: Connect) -> bool:
-        """Tries to connect. False: the time was over, but this process did not run meanwhile."""
+        """Try to connect. False: the time was over, but this process did not run meanwhile."""
         driver = self.driver
         with trio.move_on_after(out.timeout) as limit:
             while driver.faults is not None and not driver.faults.sends(self.peer):
@@ -402,7 +402,7 @@ class TcpConnection:
         self.close_now()
 
     def close_now(self) -> None:
-        """Closes at once. Unsent bytes are lost."""
+        """Close at once. Unsent bytes are lost."""
         self._scope.cancel()
         self._finish()
 

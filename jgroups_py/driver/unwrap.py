@@ -31,7 +31,7 @@ def leaves(error: BaseException) -> list[BaseException]:
 
 
 def unwrapped(error: BaseException) -> BaseException:
-    """The one error in a group, or the group. Cancellation does not count beside a real error."""
+    """Return the only error in a group, or the group. Cancellation does not count beside a real error."""
     if not isinstance(error, BaseExceptionGroup):
         return error
     found = leaves(error)

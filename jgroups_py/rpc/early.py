@@ -1,8 +1,8 @@
 """EarlyCalls: calls of members whose view has not come yet, and of strangers. No I/O, no clock, no tasks.
 
 A joiner may call before this member has the view with it. Its call waits for that view. A stranger's call waits for
-nothing, and is turned away when its time is over or others need its place. So nobody's method runs for a caller that
-is not in the view.
+nothing, and is turned away when its time is over or others need its place. So no method runs for a caller that is not
+in the view.
 
     take(batch, now)      keeps a call; returns the calls that have no place any more
     view(members)         returns the calls whose callers are in the view now, in their order
@@ -34,7 +34,7 @@ class EarlyCalls:
 
     @property
     def deadline(self) -> float | None:
-        """When the oldest call's time is over. None: no call waits."""
+        """Return when the oldest call's time is over. None: no call waits."""
         return self._calls[0][0] if self._calls else None
 
     def take(self, batch: Batch, now: float) -> list[Batch]:

@@ -35,7 +35,7 @@ class Items:
 
     @property
     def waiting(self) -> int:
-        """The number of messages that wait."""
+        """Count the waiting messages."""
         return self._stream.length
 
     @property

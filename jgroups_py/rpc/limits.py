@@ -29,7 +29,7 @@ class RpcLimits:
     early_max: int = 100
     """The most runs of calls that wait for the view with their callers. Beyond that the oldest is turned away."""
     early_bytes_max: int = 1_000_000
-    """The same in bytes."""
+    """The most bytes of these runs together."""
     early_wait: float = 5.0
     """A call waits this long for the view with its caller. Then it is turned away, without an answer."""
 

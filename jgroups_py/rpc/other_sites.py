@@ -1,8 +1,8 @@
 """Casts to members of other sites.
 
-A list of destinations does not cross. Members of another site know nothing of ours, and would all believe that they
-are not meant. So the list is rewritten to a role: *all members of that site*. The cast is one multicast that RELAY
-relays in order and once, whichever member crashes. At home its header excludes every member, and headers stay at home.
+A list of destinations does not cross to another site. Its members do not know ours, and would all ignore the call. So
+the list is rewritten to a role: *all members of that site*. The cast is one multicast that RELAY relays in order and
+once, whichever member crashes. At home its header excludes every member, and headers stay at home.
 
     MAGIC, u8 length and name of the site, the request in our form
 """

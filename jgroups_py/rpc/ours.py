@@ -58,7 +58,7 @@ class OurForm:
     def __init__(self, codec: Codec) -> None:
         self._encode: Callable[[Any], Any] = codec.encode  # a user's codec may return anything
         self._decode = codec.decode
-        self._heads: dict[str, bytes] = {}  # length and name, by name
+        self._heads: dict[str, bytes] = {}  # name -> its length and bytes
         self._names: dict[bytes, str] = {}
         self._errors = msgspec.msgpack.Decoder(tuple[bool, str, str])
 

@@ -1,4 +1,4 @@
-"""Server: makes calls of arriving requests, and replies of their results. No I/O, no tasks.
+"""Server: turns arriving requests into calls, and their results into replies. No I/O, no tasks.
 
     read(batch)      returns for each request a ServedCall, or the OutgoingReply that refuses it
     run(call)        calls a method that is not async; returns the OutgoingReply, or None where no answer is wanted

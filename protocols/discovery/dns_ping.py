@@ -1,7 +1,7 @@
 """DNS_PING: discovery through the DNS: a name that has the addresses of all members, as a headless service of
 Kubernetes.
 
-TransportPlace: above TCP, whose bind_port all members have in common.
+Place: above TCP, whose bind_port all members have in common.
 
 It asks every address of every name in dns_query, on bind_port and the ports after it. With SRV records the
 record's port is asked (and bind_port as well with probe_transport_ports).

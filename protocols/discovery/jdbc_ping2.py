@@ -1,6 +1,6 @@
 """JDBC_PING2: discovery through a table of a database.
 
-TransportPlace: above the transport; with UDP as well as TCP.
+Place: above the transport; with UDP as well as TCP.
 
 Each member has a row: address, name, cluster, place, is it coordinator. A joiner writes its row, reads those of its cluster
 and asks them (listed.py). The coordinator writes the rows of all members of its view (stored.py).

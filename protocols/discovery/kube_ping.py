@@ -1,6 +1,6 @@
 """KUBE_PING: discovery through the API server of Kubernetes: the pods of a namespace, by their labels.
 
-TransportPlace: above TCP, whose bind_port all members have in common.
+Place: above TCP, whose bind_port all members have in common.
 
 The pod's service account must be allowed to get and list pods. Attributes that are not set are taken
 from the environment that Kubernetes gives each container (KUBERNETES_SERVICE_HOST, KUBERNETES_SERVICE_PORT, KUBERNETES_NAMESPACE, KUBERNETES_LABELS).

@@ -1,6 +1,6 @@
 """MPING: discovery by IP multicast where the transport is TCP.
 
-TransportPlace: above TCP.
+Place: above TCP.
 
 Requests are datagrams to a group of our own, sent from a socket of our own; each holds one bare
 message. Answers come over the transport.

@@ -1,6 +1,6 @@
 """TCPGOSSIP: discovery through gossip routers, which know where the members of each group are.
 
-TransportPlace: above TCP. A router is ``jgroups-py router``, or JGroups' GossipRouter.
+Place: above TCP. A router is ``jgroups-py router``, or JGroups' GossipRouter.
 
     TransportReady                connect to each router of initial_hosts and register there: name, UUID and place
     FindMembers, FindPhysical     GET_MBRS to each router; ask whom they name (listed.py)

@@ -1,6 +1,6 @@
 """TCPPING: discovery by asking a list of hosts.
 
-TransportPlace: above TCP.
+Place: above TCP.
 
 Every host of initial_hosts is asked on its port and the port_range ports after it, and so is every
 address learned since. An address that refuses the connection has no member: when all have refused or answered,

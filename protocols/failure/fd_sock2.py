@@ -1,6 +1,6 @@
 """FD_SOCK2: a crashed process is noticed at once, because its connections close.
 
-TransportPlace: above discovery, below FD_ALL3, VERIFY_SUSPECT2 and GMS.
+Place: above discovery, below FD_ALL3, VERIFY_SUSPECT2 and GMS.
 
 Every member listens on the port of the transport + offset (or one of the port_range ports after
 it) and holds a connection to its right-hand neighbour in the view.

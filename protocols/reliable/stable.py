@@ -12,7 +12,7 @@ missed the STABILITY, and gets it again. While some members tell and others keep
 the senders are.
 
 Source:  JGroups STABLE.java; WIRE.md 11.6.
-Differs: the coordinator's own word is its digest at the moment when the last other member has told.
+Differs: the coordinator's own report is its digest when the last other member has told.
          Java members always gossip, which does no harm here.
 """
 
@@ -250,7 +250,7 @@ has_settings(STABLE, StableConfig)
 
 
 def _agree(digest: Digest, stable: Digest | None) -> bool:
-    """All messages that ``digest`` counts as delivered are stable."""
+    """Return whether all messages that ``digest`` counts as delivered are stable."""
     if stable is None:
         return False
     return all(stable.delivered(m) >= delivered for m, (delivered, _) in digest.seqnos.items())

@@ -61,7 +61,7 @@ _CONTROL: Final = int(Flag.OOB | Flag.NO_FC)
 _DATA: Final = UnicastType.DATA
 _CONN_IDS: Final = 32768
 _ACK_AFTER: Final = 0.5
-"""A part of xmit_interval. Acks later than xmit_interval come after the last message was sent again."""
+"""Acks leave after this part of xmit_interval. After a whole xmit_interval the sender repeats its last message."""
 _FACTOR_MAX: Final = 8
 """The last message is sent again after 1, 2, 4, 8, 8, ... times xmit_interval."""
 
@@ -86,7 +86,7 @@ class _Outgoing:
     def __init__(self, conn_id: int, now: float, stranger: bool) -> None:
         self.conn_id = conn_id
         self.stranger = stranger
-        """Its destination is not in the view."""
+        """Is its destination outside the view?"""
         self.seqno = 0
         self.acked = 0
         self.kept = RunStore()

@@ -39,7 +39,7 @@ class Unicast3Config(ProtocolSettings):
     """Messages of one sender that are kept beyond the last delivered one. Messages further off are dropped."""
     max_window_bytes: Bytes = 50_000_000
     """The same in bytes. The message that closes the gap is always taken. A sender outside the view has a
-    ``max_strangers``th of it."""
+    ``max_strangers``th of this limit."""
     max_unacked: Bytes = 100_000_000
     """Messages to one destination that are not acked. Beyond, FlowBlocked asks the channel to wait."""
     max_cached: int = 50

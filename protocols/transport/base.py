@@ -299,7 +299,7 @@ class TP(Protocol):
                 self._keep(dest, batches)
 
     def _send_to(self, member: Address, physical: IpAddress, batches: Sequence[Batch]) -> None:
-        """Sends to a member whose place is ``physical``, unless that is hearsay and nobody has come from there."""
+        """Send to a member whose place is ``physical``, unless that is hearsay and nobody has come from there."""
         hearsay = self._hearsay
         if hearsay is not None and member in hearsay and not self.has_way(physical):
             self.turn_away("told_elsewhere", physical_end(physical))
@@ -405,7 +405,8 @@ class TP(Protocol):
         self.view_changed()
 
     def _look_for_namesakes(self) -> None:
-        """The view or a name is new. Members of two sites, which meet in a child stack, may share a name."""
+        """Look for members with one name: the view or a name is new. Members of two sites, which meet in a child stack,
+        may share one."""
         if self.stack.parent is not None:
             return
         found = self._namesakes.changed(self.view_members, self.stack.names)
@@ -425,7 +426,7 @@ class TP(Protocol):
         return "an unknown address" if physical is None else str(physical)
 
     def _keep(self, dest: Address, batches: list[Batch]) -> None:
-        """Keeps batches until the address of ``dest`` is known."""
+        """Keep batches until the address of ``dest`` is known."""
         config = self.config
         pending = self._pending.get(dest)
         if pending is None:
@@ -444,7 +445,7 @@ class TP(Protocol):
         self._on_pending()
 
     def _on_pending(self) -> None:
-        """Asks for members whose address is awaited. Gives up on those that took too long."""
+        """Ask for members whose address is awaited. Give up on those that took too long."""
         asked = []
         for member, pending in list(self._pending.items()):
             if pending.drop_at <= self.now:
@@ -466,7 +467,7 @@ class TP(Protocol):
     # --- receiving
 
     def receive(self, data: bytes, source: End | None = None) -> None:
-        """Checks one packet and passes its runs up. Counts and drops a bad packet. ``source``: the network end that it
+        """Check one packet and pass its runs up. Count and drop a bad packet. ``source``: the network end that it
         came from, if that is known."""
         self.packets_received += 1
         self.bytes_received += len(data)
@@ -541,13 +542,13 @@ class TP(Protocol):
         self.trace("other cluster", theirs=cluster)
 
     def _is_ours(self, dest: Address) -> bool:
-        """Returns whether a unicast to ``dest``, which is not our address, is for us."""
+        """Return whether a unicast to ``dest``, which is not our address, is for us."""
         if dest == self.physical:
             return True
         return self._nonces.get(dest, 0.0) > self.now
 
     def _may_speak(self, src: Address, source: End | None) -> bool:
-        """Returns whether a message of ``src`` may come from ``source``. If not, it is counted."""
+        """Return whether a message of ``src`` may come from ``source``. If not, it is counted."""
         sources = self._sources
         if sources is None or source is None or sources.admits(src, source):
             return True
@@ -555,7 +556,7 @@ class TP(Protocol):
         return False
 
     def _fits(self, batch: Batch, source: End | None) -> bool:
-        """Returns whether a batch with a sender of its own may go up. If not, it is counted."""
+        """Return whether a batch with a sender of its own may go up. If not, it is counted."""
         src = batch.src
         if src is None or src == self.local_address:
             self.dropped_own += len(batch.payloads)
@@ -567,13 +568,13 @@ class TP(Protocol):
             self._strangers[words] = None
 
     def _may_adopt(self, version: int) -> bool:
-        """Returns whether packets of such a version could make us speak it."""
+        """Return whether packets of such a version could make us speak it."""
         if self.joined or not OLDEST >> 6 <= version >> 6 <= NEWEST >> 6:
             return False
         return self._changes_left > 0 or version < self._version
 
     def adopt_version(self, version: int) -> None:
-        """Speaks another minor version from now on, because the group does."""
+        """Speak another minor version from now on, because the group does."""
         self._version = version
         self.log.info("the group speaks version %s, so do we", format_version(version))
         self.trace("version adopted", version=format_version(version))
@@ -592,35 +593,35 @@ class TP(Protocol):
     # --- for subclasses
 
     def opened(self, host: str, port: int) -> None:
-        """The sockets are open. We can be reached at ``host`` and ``port``."""
+        """Note that the sockets are open. We can be reached at ``host`` and ``port``."""
         config = self.config
         self.physical = IpAddress(config.external_addr or host, config.external_port or port)
         self.pass_event_up(TransportReady(self.physical))
 
     def failed(self, problem: str) -> None:
-        """The sockets cannot be opened."""
+        """Note that the sockets cannot be opened."""
         self.trace("failed", problem=problem)
         self.pass_event_up(Failed(f"{self.name}: {problem}"))
 
     @property
     def has_multicast(self) -> bool:
-        """We can reach members that we do not know."""
+        """Return whether multicasts reach members that we do not know."""
         raise NotImplementedError
 
     def groups(self) -> tuple[tuple[str, int], ...]:
-        """Multicast groups that we listen to."""
+        """Return the multicast groups that we listen to."""
         return ()
 
     def open_ports(self) -> None:
-        """Opens the sockets, and calls ``opened`` or ``failed`` then."""
+        """Open the sockets, and then call ``opened`` or ``failed``."""
         raise NotImplementedError
 
     def send_group(self, packets: Sequence[bytes]) -> None:
-        """Sends packets to everybody else."""
+        """Send packets to everybody else."""
         raise NotImplementedError
 
     def send_unicast(self, physical: IpAddress, packets: Sequence[bytes]) -> None:
-        """Sends packets to one physical address."""
+        """Send packets to one physical address."""
         raise NotImplementedError
 
     def send_copies(self, packets: Sequence[bytes]) -> None:
@@ -636,11 +637,11 @@ class TP(Protocol):
                 self.find(member)
 
     def physical_of(self, member: Address) -> IpAddress | None:
-        """The physical address of a member, if we know it."""
+        """Return the physical address of a member, if we know it."""
         return self._table.get(member)
 
     def find(self, member: Address) -> None:
-        """Asks where a member is. Nothing waits for the answer."""
+        """Ask where a member is. Nothing waits for the answer."""
         self._keep(member, [])
 
     def has_way(self, physical: IpAddress) -> bool:
@@ -648,17 +649,17 @@ class TP(Protocol):
         return True
 
     def view_changed(self) -> None:
-        """``view_members`` is new."""
+        """Act on new ``view_members``."""
 
     def admits(self, batch: Batch) -> bool:
         """Return whether messages of the packet that is being received may go up. If not, count them."""
         return True
 
     def accepted_packet(self, packet: Packet) -> None:
-        """A packet has passed the checks and goes up now."""
+        """Note that a packet has passed the checks and goes up now."""
 
     def sent(self, packet: bytes, copies: int = 1) -> None:
-        """Counts one packet."""
+        """Count one packet."""
         self.packets_sent += copies
         self.bytes_sent += copies * len(packet)
 
@@ -677,12 +678,12 @@ has_settings(TP, TransportConfig)
 
 
 def physical_end(physical: IpAddress) -> End:
-    """``physical`` as a log line shows it."""
+    """Return ``physical`` in the form for a log line."""
     return physical.host or "<any>", physical.port
 
 
 def _bundles(batches: Sequence[Batch]) -> Iterator[Sequence[Batch]]:
-    """Cuts batches into packets. A message with DONT_BUNDLE is a packet of its own, and a packet has one sender."""
+    """Cut batches into packets. A message with DONT_BUNDLE is a packet of its own, and a packet has one sender."""
     start = 0
     for index, batch in enumerate(batches):
         if batch.flags & _DONT_BUNDLE:

@@ -13,8 +13,7 @@ CLOSING (-5 was sent or received: it is not used for sending, and is read until 
 
 Source:  JGroups BaseServer.java, TcpConnection.java; WIRE.md section 8.
 Differs: JGroups closes the loser at once. A second connection from a peer replaces one that the
-         same peer had opened before, whatever the addresses: it would not open it if the first one
-         worked.
+         same peer had opened before, whatever the addresses: the peer would not open it if the first one worked.
 Limits:  max_connections; connections of strangers, in all and for each host (crowd.py); max_length a frame; max_incomplete bytes of frames that are not complete, all
          connections together, beyond which the connection is closed whose frame began first (an honest
          peer's is complete soon); max_send_queue unsent bytes a peer, beyond which whole
@@ -69,7 +68,7 @@ CONNECTION_CAUSES: Final[Mapping[str, str]] = {
     "no_descriptors": "this process has few descriptors left",
     "member_elsewhere": "a connection said that its other side is where a member is, and came from another host",
 }
-"""Causes for which a connection is closed that somebody else has opened."""
+"""Causes for closing a connection that the other side has opened."""
 HAS_GRACEFUL_CLOSE: Final = make_version(5, 5)
 """The first version that knows -5."""
 
@@ -98,7 +97,7 @@ class Connection:
     host: str = ""
     """Where an accepted connection comes from."""
     heard_at: float = 0.0
-    """When something was received last, or it was accepted."""
+    """When bytes were last received, or the connection was accepted."""
     peer: IpAddress | None = None
     waiting: list[bytes] = field(default_factory=list)
     """Frames that wait until the connection is open."""
@@ -112,9 +111,9 @@ class Connection:
     taken: int = 0
     """The peer's side has taken at least so many bytes."""
     heard: bool = False
-    """Something was received."""
+    """Were bytes received?"""
     graceful: bool = False
-    """-5 was sent or received."""
+    """Was -5 sent or received?"""
     held: int = 0
     """Bytes of a frame that is not complete yet."""
     held_since: float = 0.0
@@ -205,11 +204,11 @@ class Connections:
         return len(self._all)
 
     def get(self, peer: IpAddress) -> Connection | None:
-        """The connection that is used for sending to that peer, open or opening."""
+        """Return the connection that is used for sending to that peer, open or opening."""
         return self._peers.get(peer)
 
     def open(self) -> list[Connection]:
-        """All open connections, also those that are not used for sending."""
+        """Return all open connections, also those that are not used for sending."""
         return [c for c in self._all.values() if c.state is ConnectionState.OPEN]
 
     def peers(self) -> list[IpAddress]:
@@ -235,7 +234,7 @@ class Connections:
     # --- doing
 
     def connect(self, peer: IpAddress) -> Connection | None:
-        """The connection to ``peer``. Opens it if need be. None: it was refused just now."""
+        """Return the connection to ``peer``, and open it if there is none. None: it was refused just now."""
         connection = self._peers.get(peer)
         if connection is not None:
             return connection
@@ -267,7 +266,7 @@ class Connections:
         return False
 
     def send(self, peer: IpAddress, frames: Sequence[bytes]) -> None:
-        """Sends frames (with their length before them) to a peer, connecting if need be."""
+        """Send frames (with their length before them) to a peer, connecting if need be."""
         connection = self._peers.get(peer) or self.connect(peer)
         if connection is None:
             self.counts["dropped_unreachable"] += len(frames)
@@ -276,7 +275,7 @@ class Connections:
             self.write(connection, frames)
 
     def write(self, connection: Connection, frames: Sequence[bytes]) -> None:
-        """Sends frames on a connection, or as many as its queue has room for."""
+        """Send frames on a connection, or as many as its queue has room for."""
         limit = self._limits.max_send_queue
         state = connection.state
         if state is CONNECTING:
@@ -298,16 +297,16 @@ class Connections:
             room -= len(frame)
             self._write(connection, frame)
         if connection.unsent:
-            connection.unsent = limit - room  # until Writable says it better
+            connection.unsent = limit - room  # until Writable gives the number
 
     def _write(self, connection: Connection, data: bytes) -> None:
         connection.written += len(data)
         self._protocol.put(Write(connection.handle, data))
 
     def close(self, connection: Connection, *, abort: bool = False) -> None:
-        """Closes a connection on our own account. ``on_lost`` is not called.
+        """Close a connection on our own account. ``on_lost`` is not called.
 
-        Not ``abort``: with -5, and reading until the peer has closed as well.
+        Without ``abort`` it sends -5, and reads until the peer has closed as well.
         """
         self._take_out(connection)
         if abort or connection.state in (ConnectionState.CONNECTING, ConnectionState.ACCEPTED):
@@ -320,13 +319,13 @@ class Connections:
             connection.timer.start(CLOSING_TIME)
 
     def close_others(self, keep: set[IpAddress]) -> None:
-        """Closes connections to peers that are not in ``keep``."""
+        """Close connections to peers that are not in ``keep``."""
         for peer, connection in list(self._peers.items()):
             if peer not in keep and connection.state is ConnectionState.OPEN:
                 self.close(connection)
 
     def stop(self) -> None:
-        """Says goodbye to everybody. The owner of the handles closes them."""
+        """Say goodbye to all peers. The owner of the handles closes them."""
         for connection in self._all.values():
             connection.timer.cancel()
             if connection.state is ConnectionState.OPEN:
@@ -348,7 +347,7 @@ class Connections:
         return connection
 
     def _drop(self, connection: Connection, *, abort: bool) -> None:
-        """Closes the handle. No more input comes from it."""
+        """Close the handle. No more input comes from it."""
         self._protocol.put(Close(connection.handle, abort))
         self._forget(connection)
 
@@ -362,7 +361,7 @@ class Connections:
         self._take_out(connection)
 
     def _take_out(self, connection: Connection) -> bool:
-        """Uses the connection no more for sending. Returns whether it was used."""
+        """Stop using the connection for sending. Return whether it was used."""
         peer = connection.peer
         if peer is None or self._peers.get(peer) is not connection:
             return False
@@ -372,7 +371,7 @@ class Connections:
     # --- what happens
 
     def on_input(self, item: In) -> None:
-        """Takes an input for one of our connections, or Accepted on a listener of the protocol."""
+        """Take an input for one of our connections, or Accepted on a listener of the protocol."""
         if isinstance(item, Accepted):
             self._accepted(item)
             return
@@ -513,7 +512,7 @@ class Connections:
             self._hold(connection, begun)
 
     def _hold(self, connection: Connection, begun: bool) -> None:
-        """Counts bytes that wait for the rest of their frame. ``begun``: that frame has begun just now."""
+        """Count bytes that wait for the rest of their frame. ``begun``: that frame has begun just now."""
         held = len(connection.reader)
         self.incomplete += held - connection.held
         connection.held = held
@@ -533,7 +532,7 @@ class Connections:
             self._on_lost(connection, True)
 
     def _handshake(self, connection: Connection, data: bytes) -> bytes:
-        """Takes the handshake, and returns the bytes that came after it."""
+        """Take the handshake, and return the bytes that came after it."""
         head = connection.head + data
         if len(head) < HANDSHAKE_HEAD or len(head) < (size := handshake_size(head[:8])):
             connection.head = head
@@ -565,7 +564,7 @@ class Connections:
         return head[size:]
 
     def _choose(self, new: Connection, peer: IpAddress) -> None:
-        """Decides which connection is used from now on."""
+        """Decide which connection is used from now on."""
         assert self.local is not None
         old = self._peers.get(peer)
         if old is None:
@@ -586,7 +585,7 @@ class Connections:
             self._protocol.trace("kept", peer=str(peer))
 
     def _take(self, new: Connection, peer: IpAddress, old: Connection) -> None:
-        """Uses ``new`` from now on, also for frames that waited for ``old`` to open."""
+        """Use ``new`` from now on, also for frames that waited for ``old`` to open."""
         waiting, old.waiting, old.waiting_size = old.waiting, [], 0
         self._peers[peer] = new
         for data in joined(waiting):
@@ -598,7 +597,7 @@ class Connections:
             self._on_open(new)
 
     def _peer_closes(self, connection: Connection) -> None:
-        """Takes -5: the peer still reads what we have written, and nothing more should be written."""
+        """Take -5: the peer still reads what we have written, and nothing more should be written."""
         used = self._take_out(connection)
         connection.graceful = True
         self._drop(connection, abort=False)
@@ -618,7 +617,7 @@ class Connections:
             connection.timer.start(self._limits.write_timeout)
 
     def _on_late(self, connection: Connection) -> None:
-        """The handshake, the end, or room for our bytes did not come in time."""
+        """Handle a handshake, an end, or room for our bytes that did not come in time."""
         match connection.state:
             case ConnectionState.ACCEPTED:
                 self.counts["dropped_handshake_late"] += 1

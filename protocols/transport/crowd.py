@@ -1,14 +1,15 @@
-"""Crowd: which connection goes when too many strangers have one. Not a protocol.
+"""Crowd: chooses the connection to close when strangers have too many. Not a protocol.
 
 Anybody may connect. A member must stay reachable all the same, and its process needs descriptors for other things:
 
     silent      the handshake has not come, or the connection is about to end
-    stranger    the handshake names somebody who is not in the view: a joiner, or anybody
+    stranger    the handshake names a process that is not in the view: a joiner, or any other
     member      the handshake names a member; no more than one for each is used
 
-Silent ones and strangers have limits, in all and for each host, so the rest of max_connections is for members. Everybody is
-let in: the silent one that came first is closed for it, or the stranger that was not heard for longest. If there are
-several hosts, it is one of the host with the most. So a host that fills its share closes its own connections only.
+Silent ones and strangers have limits, in all and for each host, so the rest of max_connections is for members. Each new
+connection is let in. For it the first silent one is closed, or that of the stranger not heard for longest.
+Of several hosts, the one with the most connections loses one. So a host that fills its share closes its own connections
+only.
 
 Limits: one host with many addresses counts as many hosts. Then only the limits for all hold.
 """
@@ -23,7 +24,8 @@ from typing import TypeVar
 
 SHARE_OF_SILENT = 16
 SHARE_OF_STRANGERS = 8
-"""One protocol lets strangers have this part of the files that the process may have open, even with higher limits."""
+"""At one protocol strangers may have one in so many of the files that the process may have open, even with higher
+limits."""
 
 
 class FromHost(Interface):
@@ -59,9 +61,9 @@ class CrowdLimits:
 
 
 def goes(waiting: Sequence[C], host: str, most: int, per_host: int) -> C | None:
-    """Return which of ``waiting`` goes before one more from ``host`` is let in. None: there is room.
+    """Return the one of ``waiting`` to close before one more from ``host`` is let in. None: there is room.
 
-    ``waiting`` is in order: the first one goes first.
+    ``waiting`` is in order: the first one is closed first.
     """
     same = [one for one in waiting if one.host == host]
     if same and len(same) >= per_host:

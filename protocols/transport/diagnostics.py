@@ -1,6 +1,6 @@
 """Diagnostics: a transport answers probes, those of JGroups' Probe and of ``jgroups-py probe``.
 
-TransportPlace: a part of TP. It is off unless ``diag.enabled``.
+Place: a part of TP. It is off unless ``diag.enabled``.
 
     diag.enable_udp     hear requests at diag.mcast_addr:diag.port, answer each from a socket of its own
     diag.enable_tcp     listen on the first free port of diag.port .. diag.port + diag.port_range; one request a connection
@@ -15,7 +15,7 @@ Its sockets do not pass the door of the stack (SEAL, TLS): a probe that speaks J
 
 Source:  JGroups DiagnosticsHandler.java.
 Differs: off by default, and only for this machine. The address of TCP is loopback by default. A port that cannot be
-         opened is told in the log, and the member goes on without. No regular expressions for clusters (wire/probe.py).
+         opened is logged, and the member goes on without it. No regular expressions for clusters (wire/probe.py).
 Limits:  REQUEST_MAX bytes a request; CONNECTIONS_MAX connections, REQUEST_TIMEOUT for each; DATAGRAM_MAX and ANSWER_MAX
          bytes an answer.
 """
@@ -90,10 +90,10 @@ class DiagnosticsSettings:
     passcode: str
 
     def __repr__(self) -> str:
-        return "DiagnosticsSettings(...)"  # it has the passcode
+        return "DiagnosticsSettings(...)"  # the passcode stays secret
 
     def host(self, transport: str) -> str:
-        """The address of its sockets, for a transport that is bound to ``transport``."""
+        """Return the address of its sockets, for a transport that is bound to ``transport``."""
         if self.bind_addr:
             return self.bind_addr
         if self.allow_remote:
@@ -101,7 +101,7 @@ class DiagnosticsSettings:
         return "::1" if ":" in transport else "127.0.0.1"
 
     def group(self, transport: str) -> Endpoint:
-        """Where requests over UDP are sent to."""
+        """Return where requests over UDP are sent to."""
         default = probe.GROUP_IPV6 if ":" in self.host(transport) else probe.GROUP
         return self.mcast_addr or default, self.port
 
@@ -143,7 +143,7 @@ def settings_from(config: Any) -> DiagnosticsSettings | None:
 
 
 def probe_ports(config: Any, place: TransportPlace) -> list[PortUse]:
-    """The ports of diagnostics, for ``port_uses`` of a transport."""
+    """Return the ports of diagnostics, for ``port_uses`` of a transport."""
     settings = settings_from(config)
     if settings is None:
         return []
@@ -208,7 +208,7 @@ class Diagnostics:
         self.answered = 0
 
     def open(self) -> None:
-        """Opens its sockets. Again: does nothing."""
+        """Open its sockets. A second call does nothing."""
         if self._group or self._listener:
             return
         settings, machine = self._settings, self._machine
@@ -223,7 +223,7 @@ class Diagnostics:
             machine.open(self, Bind(self._listener, "tcp", host, settings.port, range_))
 
     def close(self) -> None:
-        """Closes its sockets."""
+        """Close its sockets."""
         for handle in (self._group, self._sender, self._listener, *self._clients):
             if handle:
                 self._machine.unroute(handle)
@@ -232,7 +232,7 @@ class Diagnostics:
         self._group = self._sender = self._listener = 0
 
     def check(self) -> None:
-        """Asserts its invariants."""
+        """Assert its invariants."""
         assert len(self._clients) <= CONNECTIONS_MAX
 
     # --- what happens to its handles
@@ -306,7 +306,7 @@ class Diagnostics:
     # --- requests
 
     def _answered(self, data: bytes, source: Endpoint, most: int) -> bytes | None:
-        """Returns the answer to a request. None: it was refused, or is meant for others."""
+        """Return the answer to a request. None: it was refused, or is meant for others."""
         try:
             request = self._admitted(data, source)
             if not request.is_for(self.stack.cluster):

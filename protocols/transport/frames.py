@@ -32,11 +32,11 @@ class FrameReader:
         """The bytes until it is complete; 0: its length is not known yet."""
 
     def __len__(self) -> int:
-        """Bytes that wait for the rest of their frame."""
+        """Count the bytes that wait for the rest of their frame."""
         return self._held
 
     def feed(self, data: bytes) -> Iterator[bytes | None]:
-        """The frames that are complete now. None is the graceful close. RemoteProtocolError: a length is
+        """Yield the frames that are complete now. None is the graceful close. RemoteProtocolError: a length is
         impossible, and the stream is useless."""
         pos, size = 0, len(data)
         if self._missing:

@@ -1,9 +1,9 @@
-"""Hearsay: places of others than members that were told from another host.
+"""Hearsay: places of processes outside the view that were told from another host.
 
-A table without a stack; the transport asks it. Anybody may say of anybody where it is. A transport that connects would
-connect to every place that a stranger names. So it remembers of which members it has such a word only:
+A table without a stack; the transport asks it. Any host may tell a place for any member. A transport that connects
+would connect to every place that a stranger names. So it remembers which places are only hearsay:
 
-    told from the place's own host      believed: whoever says it can harm its own host alone
+    told from the place's own host      believed: the sender can harm only its own host
     told by a member of the view        believed
     told before the first view          believed: a joiner knows nobody yet
     told by a stranger elsewhere        hearsay: TCP opens no connection to it. A connection that came from there is used, so
@@ -26,7 +26,7 @@ class Hearsay:
 
     def __init__(self) -> None:
         self._host = ""
-        """The host from which a stranger's packet came that is being read. Empty: there is none."""
+        """The host of the stranger whose packet is being read. Empty: there is none."""
         self._members: dict[Address, None] = {}
 
     def __contains__(self, member: Address) -> bool:
@@ -34,16 +34,16 @@ class Hearsay:
         return member in self._members
 
     def reading(self, host: str) -> None:
-        """A packet of somebody outside the view is being read. It came from ``host``."""
+        """Note that a packet of a stranger is being read. It came from ``host``."""
         self._host = host.partition("%")[0]
 
     def packet_read(self) -> None:
-        """The packet has been handed up."""
+        """Note that the packet has been handed up."""
         self._host = ""
 
     def is_told(self, physical: IpAddress, host: str = "") -> bool:
-        """Return whether ``physical`` is told now by a stranger on another host. ``host``: of a packet that did not come
-        through the transport."""
+        """Return whether ``physical`` is told now by a stranger on another host. ``host``: the origin of a packet that
+        did not come through the transport."""
         told_from = host.partition("%")[0] or self._host
         return bool(told_from) and physical.host is not None and physical.host != told_from
 
@@ -51,7 +51,7 @@ class Hearsay:
         self._members[member] = None
 
     def forget(self, member: Address) -> None:
-        """The place of ``member`` is believed, or the transport forgets it."""
+        """Unmark ``member``: its place is believed, or the transport forgets it."""
         self._members.pop(member, None)
 
     def view_installed(self, members: Iterable[Address]) -> None:

@@ -1,4 +1,4 @@
-"""ProbeAnswers: what a member answers to the words of a probe, in the form of JGroups.
+"""ProbeAnswers: a member's answers to the words of a probe, in the form of JGroups.
 
     keys                    the words that are understood
     member-addrs, uuids     where members are
@@ -10,8 +10,8 @@
     metrics                 all counters, one a line
 
 Source:  JGroups JChannelProbeHandler.java, ProtocolStack.java, TP.handleProbe, TPConfig.defaultHeaders.
-Differs: there are no operations and no threads. ``jmx=P.a=1`` answers with the new value, or with why it is refused;
-         Java answers nothing.
+Differs: there are no operations and no threads. ``jmx=P.a=1`` answers with the new value, or with the reason
+         for a refusal; Java answers nothing.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class ProbeAnswers:
         self._version = version
 
     def head(self, *, detailed: bool) -> str:
-        """The line that names this member. ``detailed``: with the view."""
+        """Return the line that names this member. ``detailed``: with the view."""
         stack, view = self._stack, self._view()
         name, cluster = shown(stack.name), shown(stack.cluster)
         place = self._physical_of(stack.address)
@@ -125,7 +125,7 @@ class ProbeAnswers:
         return {protocol.name: _as_map(found)}
 
     def _places(self) -> list[tuple[Address, IpAddress]]:
-        """Members of the view with their addresses, this one included."""
+        """Return the members of the view with their addresses, this one included."""
         view = self._view()
         members: tuple[Address, ...] = view.members if view is not None else (self._stack.address,)
         found = ((member, self._physical_of(member)) for member in members[:MEMBERS_MAX])
@@ -156,7 +156,7 @@ class ProbeAnswers:
 
 
 def _is_write(word: str) -> bool:
-    """``P.a=1``; a protocol's name has a dot before its package's end only."""
+    """Is the word like ``P.a=1``, with ``=`` behind its first dot?"""
     return "." in word and "=" in word.removeprefix("jmx=").partition(".")[2]
 
 

@@ -22,7 +22,7 @@ class SHARED_LOOPBACK(UDP):
     @dataclass(frozen=True, kw_only=True)
     class Config(UDP.Config):
         mcast_addr: str = "239.255.0.1"
-        """A group nobody else uses."""
+        """A group that no other program uses."""
         mcast_port: int = 45599
         """See mcast_addr."""
         ip_ttl: int = 0

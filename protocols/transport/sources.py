@@ -6,7 +6,7 @@ A table without a stack; the transport asks it for each packet and counts refusa
                               that (behind address translation it is another one)
     a packet of a member      comes from the place of a member. Members repeat each other's messages, so it need not be
                               the sender's own
-    a packet of others        is not looked at: who is not in the view has no place yet
+    a packet of others        is not checked: a sender outside the view has no place yet
     another place             of a member that has one is not believed: a process keeps its place as long as its address
 
 Limits:  one end of each sender outside the view whose address the transport remembers.
@@ -29,7 +29,7 @@ class Sources:
         self._last: tuple[Address, End] | None = None
         """The sender of the packet that is being read, and its end, if the sender has no place yet."""
         self._told_from: dict[Address, End] = {}
-        """The first endpoint at which a process that is not a member said that it is."""
+        """Sender outside the view -> the first end from which it told its place."""
         self._ends: dict[Address, dict[End, None]] = {}
         """The ends of each member of the view whose place is known."""
         self._all: dict[End, None] = {}
@@ -44,7 +44,7 @@ class Sources:
         return source in self._all or _plain(source) in self._all
 
     def packet_read(self) -> None:
-        """The packet has been handed up."""
+        """Note that the packet has been handed up."""
         self._last = None
 
     def is_of_member(self, end: End) -> bool:
@@ -52,7 +52,7 @@ class Sources:
         return end in self._all
 
     def learned(self, member: Address, physical: IpAddress, *, present: bool) -> None:
-        """The place of ``member`` was told, in the packet that is being read. ``present``: it is in the view."""
+        """Note that the packet that is being read tells the place of ``member``. ``present``: it is in the view."""
         if self._last is not None and self._last[0] == member:
             self._told_from.setdefault(member, _plain(self._last[1]))
         if present and member not in self._ends:
@@ -65,7 +65,7 @@ class Sources:
     def view_installed(
         self, members: Iterable[Address], places: Mapping[Address, IpAddress]
     ) -> None:
-        """The members of the view are these. ``places``: those that are known."""
+        """Note the members of a new view. ``places``: those that are known."""
         kept, self._ends, self._all = self._ends, {}, {}
         self._last = None
         for member in members:
@@ -95,5 +95,5 @@ class Sources:
 
 
 def _plain(end: End) -> End:
-    """``end`` without the scope of IPv6 (``fe80::1%eth0``)."""
+    """Return ``end`` without the scope of IPv6 (``fe80::1%eth0``)."""
     return end[0].partition("%")[0], end[1]

@@ -1,6 +1,6 @@
 """TCP: a connection to each member; a multicast is a copy to each.
 
-TransportPlace: bottom of the stack.
+Place: bottom of the stack.
 
 We listen on the first free port of bind_port .. bind_port + port_range, and others reach us there. The first message
 for a peer opens a connection, which serves both directions (connections.py). A second after a view change,
@@ -10,7 +10,7 @@ connections to others than members are closed.
     connection lost            Nothing: the next message opens another one. With enable_suspect_events,
                                Suspect up unless the peer said goodbye.
     peer closes right after    Before joining: VersionHeard up, and it is asked again. When it closes twice, it
-      our handshake            speaks another version of the wire: try the next one. When nobody has answered
+      our handshake            speaks another version of the wire: try the next one. When no peer has answered
                                in any version, speak our own again.
     place of hearsay           No connection is opened to it (hearsay.py).
     tls.enabled                TLS on every connection (tls_door.py, tls_attributes.py). Drop a packet whose sender has
@@ -18,7 +18,7 @@ connections to others than members are closed.
 
 Source:  JGroups TCP.java, BasicTCP.java; WIRE.md section 8.
 Differs: tcp_nodelay is on by default: what leaves is bundled already. max_length has a limit by
-         default. Nobody is blocked by a slow peer: what exceeds max_send_queue is dropped, and
+         default. A slow peer blocks no sender: frames beyond max_send_queue are dropped, and
          retransmitted by the layers above when there is room.
 Limits:  max_connections; max_silent, max_strangers and the same per host: connections of strangers (crowd.py); max_length a frame; max_incomplete bytes of frames that are not complete; max_send_queue unsent bytes
          a peer; peer_addr_read_timeout for a handshake; write_timeout for a peer that takes nothing. All counted.
@@ -259,7 +259,8 @@ class TCP(TP):
             self._hung_up_on(connection.spoken, peer)
 
     def _hung_up_on(self, version: int, peer: IpAddress) -> None:
-        """A peer that ends just then does it once. A peer that refuses a version does it again."""
+        """Note that a peer closed after our handshake. A peer that just ends does so once. A peer that refuses a
+        version does so again."""
         if version != self.version:
             return  # another was tried meanwhile
         if self._refusals.get(peer) == version:
@@ -269,7 +270,7 @@ class TCP(TP):
             self.pass_event_up(VersionHeard(version))
 
     def _try_next_version(self) -> None:
-        """A peer hung up on our handshake, probably because of its version."""
+        """Try another version: a peer hung up on our handshake, probably because of its version."""
         minors = [version >> 6 for version in NEIGHBOURS]
         index = minors.index(self.version >> 6)
         version = NEIGHBOURS[(index + 1) % len(NEIGHBOURS)]

@@ -31,7 +31,7 @@ class TlsAttributes(ConfigBase):
     tls_key: str = ""
     """PEM file with the key. Empty: it is in the file of the certificate."""
     tls_key_password: Secret = field(default="", repr=False)
-    """The password of the key, if it has one. Better a variable than a text in the file."""
+    """The password of the key, if it has one. A variable is better than a text in the file."""
     tls_ca: str = ""
     """PEM file with the authorities whose certificates are accepted."""
     tls_keystore_path: str = ""
@@ -54,7 +54,7 @@ class TlsAttributes(ConfigBase):
     """The versions of TLS that are spoken."""
     tls_check_names: bool = True
     """A certificate must have the name of its member: as common name, or as DNS name or address. On a bridge the
-    member's name counts without what RELAY puts around it."""
+    member's name counts without RELAY's additions."""
     tls_handshake_timeout: Seconds = 2.0
     """A handshake may take so long."""
     tls_max_handshakes: int = 100
@@ -62,7 +62,7 @@ class TlsAttributes(ConfigBase):
     tls_reload_interval: Seconds = 60.0
     """The files are read again so often, and used if they have changed. 0: never."""
     tls_expiry_warning: Seconds = 30 * 86400.0
-    """The end of the certificate is told so long before, once a day."""
+    """So long before the certificate ends, this is logged once a day."""
     ignored: ClassVar[frozenset[str]] = frozenset({"tls.provider", "tls.sni_matchers"})
 
     def tls_settings(self) -> TlsSettings:
@@ -107,5 +107,5 @@ class TlsAttributes(ConfigBase):
 
 
 def attribute_of(setting: str) -> str:
-    """The attribute for a field of TlsSettings."""
+    """Return the attribute for a field of TlsSettings."""
     return f"tls.{_ATTRIBUTES.get(setting, setting)}"

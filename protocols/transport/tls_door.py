@@ -60,7 +60,7 @@ WARN_EVERY: Final = 86400.0
 
 @dataclass(slots=True)
 class _Talk:
-    """TLS on one connection. ``opening``: what the protocol will hear when it is let in; None: it has heard."""
+    """TLS on one connection. ``opening``: the input that tells the protocol of the connection; None: it was told."""
 
     session: TlsSession
     peer: Endpoint
@@ -256,7 +256,7 @@ class TlsDoor(Door):
         )
 
     def _give_up(self, handle: Handle, talk: _Talk, problem: str) -> None:
-        """The handshake has failed. A connection from outside was known to nobody."""
+        """Give up a connection whose handshake failed. No protocol knew of one from outside."""
         if isinstance(talk.opening, Accepted):
             self.drop(handle)
         else:
@@ -307,7 +307,8 @@ class TlsDoor(Door):
         return talk is None or bool(talk.speakers)
 
     def _plain_name(self, name: str) -> str:
-        """On a bridge RELAY calls a member ``_A``, in JGroups also ``_A:NYC``."""
+        """Return a name without RELAY's additions. On a bridge RELAY calls a member ``_A``, in JGroups also
+        ``_A:NYC``."""
         if self._way.stack.parent is None:
             return name
         return name.removeprefix("_").partition(":")[0]
@@ -315,7 +316,7 @@ class TlsDoor(Door):
     # --- credentials
 
     def _ask(self) -> None:
-        """Asks for credentials, unless that is under way."""
+        """Ask for credentials, unless that is under way."""
         if self._question:
             return
         known = "" if self._credentials is None else self._credentials.fingerprint
@@ -361,7 +362,7 @@ class TlsDoor(Door):
         return ""
 
     def _warn(self, left: float) -> None:
-        """Tells that the certificate will expire soon."""
+        """Log that the certificate will expire soon."""
         now = self._owner.now
         told = self._warned_at
         if left > self._expiry_warning or (told is not None and now - told < WARN_EVERY):
@@ -374,7 +375,7 @@ class TlsDoor(Door):
         self._owner.machine.soon(partial(self._owner.pass_event_up, event))
 
     def _not_found(self, problem: str) -> None:
-        """The files cannot be used. The former ones stay in use."""
+        """Note that the files cannot be used. The former ones stay in use."""
         if self._credentials is None:
             return
         self.counts["tls_reloads_failed"] += 1
@@ -394,7 +395,7 @@ class TlsDoor(Door):
     # --- looking
 
     def statistics(self) -> dict[str, int]:
-        """Counters and sizes, for the statistics of the owner."""
+        """Return counters and sizes, for the statistics of the owner."""
         return {
             **self.counts,
             "tls_connections": len(self._talks),

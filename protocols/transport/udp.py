@@ -1,6 +1,6 @@
 """UDP: datagrams to one member, IP multicast to the group.
 
-TransportPlace: bottom of the stack.
+Place: bottom of the stack.
 
 One socket is bound to bind_addr and any port. Others reach us at its address, and all that we send
 leaves through it. A second socket hears the group's multicast address. A multicast is one
@@ -52,7 +52,7 @@ class UDP(TP):
 
     @classmethod
     def packet_max(cls, config: Any) -> int | None:
-        """A datagram's."""
+        """Return the largest payload of a datagram."""
         return MAX_DATAGRAM
 
     Config: TypeAlias = UdpConfig

@@ -27,7 +27,7 @@ Directory = Callable[[DirectoryRequest], Any]
 
 
 class DirectoryProblem(Exception):
-    """Why a directory did not answer. ``final``: it will not before somebody solves the problem."""
+    """Why a directory did not answer. ``final``: it will not answer before an operator solves the problem."""
 
     def __init__(self, problem: str, *, final: bool = False) -> None:
         super().__init__(problem)
@@ -51,7 +51,7 @@ KINDS: Final[dict[type, str]] = {
 
 
 def real_directory(request: DirectoryRequest) -> Any:
-    """The directory itself. It takes its time: call it in a thread."""
+    """Answer from the directory itself. It may be slow: call it in a thread."""
     module = importlib.import_module(f"jgroups_py.driver.directories.{KINDS[type(request)]}")
     return module.answer(request)
 

@@ -10,7 +10,7 @@ from jgroups_py.tls import CredentialsError, load
 
 
 def answer(request: LoadCredentials) -> CredentialsFound:
-    """Reads the files. Read them. The time of day is that of this host."""
+    """Read the files. The time of day is that of this host."""
     try:
         found = load(request.settings)
     except CredentialsError as error:

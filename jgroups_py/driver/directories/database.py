@@ -65,7 +65,7 @@ def carry_out(request: OpenTable | ReadTable | ChangeTable, connection: Any) -> 
 
 
 def _try_all(statements: tuple[str, ...], connection: Any) -> Exception | None:
-    """The last refusal."""
+    """Try all statements. Return the last refusal."""
     refused = None
     for text in statements:
         try:

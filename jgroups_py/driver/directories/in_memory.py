@@ -55,7 +55,7 @@ class MemoryDirectories:
         self._tables: sqlite3.Connection | None = None
 
     def files(self, location: str, cluster: str) -> dict[str, bytes]:
-        """Name -> contents."""
+        """Return a folder's files: name -> contents."""
         return self.folders.setdefault((location, cluster), {})
 
     @property

@@ -10,7 +10,7 @@ from jgroups_py.stack.directories import ReadPrivate
 
 
 def answer(request: ReadPrivate) -> PrivateFile | None:
-    """Carries out a request."""
+    """Carry out a request."""
     try:
         return read_private(request.path, request.max_size, request.but)
     except ConfigError as error:

@@ -1,10 +1,10 @@
 """NAKACK2, survivors agree: takes no more messages of departing senders, and hands none out before the view.
 
-    freeze       Nothing more is taken of departing senders. Messages of others are taken and held.
-    fetch        Everything up to the goals is to be had and handed out.
-    go_on        Hands out what has come up to the goals, and asks for what is missing.
+    freeze       No more messages of departing senders are taken. Messages of others are taken and held.
+    fetch        All messages up to the goals are to be fetched and handed out.
+    go_on        Hands out the messages up to the goals that are here, and asks for the others.
     thaw         A sender does not depart after all.
-    release      What is held may be handed out.
+    release      Held messages may be handed out.
 
 This part knows no protocol. It works on the table of senders that it gets, and returns the next steps.
 
@@ -74,17 +74,17 @@ class Round:
         return sender
 
     def thawed(self, senders: Senders) -> None:
-        """Somebody was thawed. Without frozen senders nothing is fetched."""
+        """Note that a sender was thawed. Without frozen senders no messages are fetched."""
         if not senders.frozen:
             self.fetching = False
 
     def end(self, senders: Senders) -> bool:
-        """Note that the view has come. Returns the same as ``release``."""
+        """Note that the view has come. Return the same as ``release``."""
         self.fetching = False
         return self.release(senders)
 
     def release(self, senders: Senders) -> bool:
-        """Returns whether something may have been held, and is to be handed out now."""
+        """Return whether messages may have been held. They are to be handed out now."""
         if not self.held:
             return False
         self.held = False
@@ -94,7 +94,7 @@ class Round:
         return True
 
     def fetch(self, senders: Senders, goals: Goals, own_seqno: int) -> None:
-        """Sets the goals. ``own_seqno``: of this member's last message."""
+        """Set the goals. ``own_seqno``: the number of this member's last message."""
         self.fetching = True
         for sender in (*senders.frozen.values(), *senders.present.values()):
             sender.goal = 0

@@ -6,11 +6,11 @@ Place: above failure detection, below UNICAST3 and STABLE.
     MSG from P                Deliver the next one. Keep one beyond a gap, and ask for the gap. Drop an old one.
     multicast without number  Turn it away, unless it says NO_RELIABILITY and is of a member.
     MSG with OOB              Deliver it at once. It still takes its place in the order.
-    XMIT_REQ(P) from Q        Send Q what it misses of P. P may be anybody whose messages are here.
+    XMIT_REQ(P) from Q        Send Q the messages of P that it lacks. P may be any sender whose messages are here.
     XMIT_RSP from Q           As MSG.
-    HIGHEST_SEQNO from P      P has sent that much. Ask for what is missing at the end.
+    HIGHEST_SEQNO from P      P has sent so many messages. Ask for missing ones at the end.
     nothing sent for a while  HIGHEST_SEQNO.
-    Stable                    Forget what everybody has. While a state is awaited, forget only own messages.
+    Stable                    Forget messages that all members have. While a state is awaited, forget only own ones.
     SetDigest, MergeDigest    Start with a sender where the digest says.
     ViewChange                Close senders that are not in the view. New ones begin at 0.
     Freeze .. Release         Survivors agree: agreement.py.

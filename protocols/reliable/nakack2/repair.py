@@ -1,15 +1,15 @@
 """NAKACK2, repairing: makes the requests for missing messages, and the answers to others' requests.
 
-    gap seen          Ask for it once after ``xmit_delay``, then for all that is missing at growing intervals.
+    gap seen          Ask for it once after ``xmit_delay``, then for all missing messages at growing intervals.
                       After ``ask_others_after`` vain requests ask other members, too.
-    XMIT_REQ(P)       Send what the asker misses of P from what is kept, at most ``max_xmit_bytes`` to one
+    XMIT_REQ(P)       Send the kept messages of P that the asker lacks, at most ``max_xmit_bytes`` to one
                       member in an ``xmit_interval``.
-    ... of ourselves  Send GONE when this member has forgotten what is asked for: all members of a view
-                      without the asker had it.
+    ... of ourselves  Send GONE when this member has forgotten the wanted messages: all members of a view
+                      without the asker had them.
     GONE from P       P's messages up to there are lost. Go on behind them.
 
-A merge says where a member begins that was taken for dead and comes back. If that view is lost on its way, and its
-maker too, the member would ask for ever for messages that were forgotten in its absence.
+A member that was taken for dead and comes back learns from a merge where to begin. Without GONE, if that view and its
+maker were lost, the member would ask for ever for messages that were forgotten in its absence.
 
 On the wire GONE is a FragHeader (a class every Java member can parse) under NAKACK2's id. The header's id is the
 number, and its index a sum over the sender's view. A receiver with another view ignores it: a merge or a newer view is

@@ -1,7 +1,7 @@
 """NAKACK2, the table of senders, with the knowledge of each sender and its state.
 
     present      a member of the view, or somebody whom a digest named
-    frozen       departs in a round of survivors; nothing more is taken than what the round agrees on
+    frozen       departs in a round of survivors; only messages that the round agrees on are taken
     departed     not in the view; its messages are kept until everybody has a view without it
     left         not in the view; only how far it was delivered is remembered
 
@@ -48,8 +48,8 @@ class Sender:
         return max(delivered, self.purged)
 
     def move_to(self, delivered: int, held: bool) -> None:
-        """Goes on after ``delivered``. Go back to a number: the messages above it that are here are to be handed out
-        (again)."""
+        """Go on after ``delivered``. If that is lower than before, the messages above it that are here are handed out
+        again."""
         old = self.window
         if delivered < old.delivered:
             window = ReceiveWindow(delivered)
@@ -152,7 +152,7 @@ class Senders:
         self.begin(member, delivered, held)
 
     def freeze(self, member: Address) -> Sender | None:
-        """Present to frozen. None: ``member`` is not present, or this member itself."""
+        """Move a sender from present to frozen. None: ``member`` is not present, or is this member."""
         if member == self._me:
             return None
         sender = self.present.pop(member, None)
@@ -161,7 +161,7 @@ class Senders:
         return sender
 
     def thaw(self, member: Address) -> Sender | None:
-        """Frozen to present. None: ``member`` is not frozen."""
+        """Move a sender from frozen to present. None: ``member`` is not frozen."""
         sender = self.frozen.pop(member, None)
         if sender is not None:
             self.present[member] = sender
