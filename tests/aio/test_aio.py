@@ -237,7 +237,7 @@ def test_an_opening_that_is_cancelled_leaves_nothing() -> None:
     run(main())
 
 
-def test_it_belongs_to_one_asyncio_loop() -> None:
+def test_an_asyncio_cache_belongs_to_one_loop() -> None:
     async def main() -> None:
         async with aio.open_tree_cache("local.xml") as cache:
             with pytest.raises(LocalProtocolError, match="asyncio loop"):

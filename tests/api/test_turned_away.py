@@ -66,7 +66,7 @@ async def test_the_application_is_told_and_reads_the_counter(open_picky: Open) -
     assert a.statistics().protocols["PICKY"]["turned_away_bye"] == 1
 
 
-async def test_nobody_needs_to_listen(open_picky: Open) -> None:
+async def test_refusals_are_counted_without_a_listener(open_picky: Open) -> None:
     a = await _refuse(open_picky)
     assert a.statistics().turned_away == {"PICKY.bye": 1}
     assert a.statistics().turned_away_failures == 0

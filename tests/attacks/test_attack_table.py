@@ -19,7 +19,7 @@ def test_the_table_for_users_is_that_of_the_outcomes() -> None:
     assert written == guide(), "run python tests/attacks/write_attack_table.py"
 
 
-def test_nothing_comes_beyond_a_door_that_takes_nothing_in_clear() -> None:
+def test_attacks_end_at_a_door_that_takes_nothing_in_clear() -> None:
     outcomes = read()
     for door in DOORS:
         for transport in door.on:

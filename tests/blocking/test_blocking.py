@@ -341,7 +341,7 @@ def test_the_last_lost_handle_ends_the_loop() -> None:
     until(lambda: not loops())
 
 
-def test_nothing_is_left_after_many_cycles(open_sim: Open) -> None:
+def test_many_cycles_leave_no_threads_or_files(open_sim: Open) -> None:
     def held() -> tuple[int, int]:
         return psutil.Process().num_fds(), len(loops())
 

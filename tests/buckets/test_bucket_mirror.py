@@ -52,7 +52,7 @@ def state(version: int, *epochs: int, whole: bool = True) -> IndexState:
     return IndexState(version, rows, {}, [], whole=whole)
 
 
-def test_it_follows_the_first_copy_and_the_next_one_when_that_is_lost() -> None:
+def test_a_mirror_follows_the_first_copy_and_the_next_one_when_that_is_lost() -> None:
     made, port = mirror()
     assert port.posted == [(A, Follow(0))]
     made.handle(A, Rows(0, state(3, 1, 1)))
@@ -65,7 +65,7 @@ def test_it_follows_the_first_copy_and_the_next_one_when_that_is_lost() -> None:
     assert port.posted[2:] == [(B, Follow(3))], "what it was told may be lost"
 
 
-def test_it_takes_differences_to_its_own_version_and_asks_for_all_otherwise() -> None:
+def test_a_mirror_takes_differences_to_its_own_version_and_asks_for_all_otherwise() -> None:
     made, port = mirror()
     changes: list[int] = []
     made.on_rows.append(lambda: changes.append(made.state.version))
@@ -79,7 +79,7 @@ def test_it_takes_differences_to_its_own_version_and_asks_for_all_otherwise() ->
     assert changes == [3, 4, 6], "an older state is of no use"
 
 
-def test_it_takes_nothing_of_others() -> None:
+def test_a_mirror_takes_rows_of_its_index_copy_only() -> None:
     made, _ = mirror()
     made.handle(B, Rows(0, state(9, 9)))
     made.handle(A, Follow(1))

@@ -57,7 +57,7 @@ def put(data: bytes, change: Change = Change.SET, unique: int = 0) -> Put:
     return Put("k", change, data, 3, 0, unique)
 
 
-def test_changes_depend_on_what_is_there() -> None:
+def test_each_change_depends_on_the_present_value() -> None:
     ask = Bench()
     assert ask(put(b"a", Change.REPLACE)) == Said(Word.NOT_STORED)
     assert ask(put(b"a", Change.APPEND)) == Said(Word.NOT_STORED)

@@ -25,7 +25,7 @@ def limit(script: Script | Side, **limits: Any) -> None:
         limit_machine(machine, **limits)
 
 
-def test_so_many_log_entries_are_unacknowledged_and_further_writes_wait() -> None:
+def test_writes_beyond_log_max_unacknowledged_entries_wait() -> None:
     s = Script(3)
     limit(s, log_max=3)
     s.write("B", "x")
@@ -41,7 +41,7 @@ def test_so_many_log_entries_are_unacknowledged_and_further_writes_wait() -> Non
     assert s.node("B", "x").value == calls[-1]
 
 
-def test_so_many_claims_are_open_and_further_calls_wait_for_theirs() -> None:
+def test_claims_beyond_claims_max_wait() -> None:
     s = Script(3)
     limit(s, claims_max=2)
     s.hold("A", "B")
@@ -54,7 +54,7 @@ def test_so_many_claims_are_open_and_further_calls_wait_for_theirs() -> None:
     assert s.machine("B").statistics["claims"] == 5
 
 
-def test_so_many_calls_are_taken_and_one_more_when_one_is_done() -> None:
+def test_calls_beyond_calls_max_are_refused_until_one_is_done() -> None:
     s = Script(3)
     limit(s, calls_max=2)
     s.hold("A", "B")
@@ -118,7 +118,7 @@ def sent_to_relay(t: TwoScript, name: str = "B") -> int:
     return t.n.machine(name).statistics.get("events_sent", 0)
 
 
-def test_so_many_events_are_under_way_to_a_site() -> None:
+def test_events_beyond_events_max_to_a_site_wait() -> None:
     t = TwoScript()
     limit(t.n, events_max=2)
     t.hold_wire(0)
@@ -182,7 +182,7 @@ def test_the_relay_remembers_so_many_owners_the_latest_ones() -> None:
     assert list(arrivals.hints) == [("c",), ("a",)]
 
 
-def test_so_many_arrivals_wait_and_more_are_counted_and_dropped() -> None:
+def test_arrivals_beyond_arrivals_max_are_counted_and_dropped() -> None:
     machine = relay(arrivals_max=2)
     machine.install(View(ViewId(S, 2), (S, C)), 0.0)  # not settled: arrivals wait
     for number, path in enumerate("abc", 1):

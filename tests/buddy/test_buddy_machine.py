@@ -54,7 +54,7 @@ def test_a_synchronous_write_waits_for_the_buddy_an_asynchronous_one_does_not() 
 
 
 @pytest.mark.seed("B7", "B9", "B10", "B12")
-def test_nothing_moves_until_somebody_asks_and_then_it_moves() -> None:
+def test_a_node_moves_when_it_is_asked_for_and_not_before() -> None:
     s = Script(5)
     s.write("A", "x")
     s.write("A", "y")

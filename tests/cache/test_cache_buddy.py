@@ -40,7 +40,7 @@ from jgroups_py.values.message import Flag
 
 
 @pytest.mark.seed("B16")
-async def test_there_is_a_manager_only_with_buddies(autojump_clock: Any) -> None:
+async def test_only_a_cache_with_buddies_has_a_manager(autojump_clock: Any) -> None:
     async with open_tree_cache("local.xml") as cache:
         with pytest.raises(CacheRefused, match="not configured"):
             _ = cache.buddies
@@ -256,7 +256,7 @@ async def test_the_same_history_gives_the_same_result_with_and_without_buddies(
 
 
 @pytest.mark.seed("B23")
-async def test_nothing_is_taken_that_the_call_may_not_take(autojump_clock: Any) -> None:
+async def test_a_call_takes_no_node_that_it_may_not_take(autojump_clock: Any) -> None:
     async with group() as g:
         a, b, c = await g.start("ABC", settings(auto=False))
         await a.put("/x", "k", 1)
@@ -555,7 +555,7 @@ async def test_the_end_of_the_channel_ends_calls(autojump_clock: Any) -> None:
         assert errors["/new"].definite and "nothing was changed" in str(errors["/new"])
 
 
-async def test_nothing_of_it_is_relayed_to_other_sites(
+async def test_buddy_traffic_is_not_relayed_to_other_sites(
     autojump_clock: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     flags = []

@@ -81,7 +81,7 @@ def test_many_deep_and_long_ones_are_refused_as_one() -> None:
         parse_all(["/b/a", "/b/" + "a" * (MAX_PART_BYTES + 1)])
 
 
-def test_it_is_a_tuple_of_its_parts() -> None:
+def test_an_fqn_is_a_tuple_of_its_parts() -> None:
     path = Fqn.parse("/a\\/b/c\\\\")
     assert tuple(path) == ("a/b", "c\\") and str(path) == "/a\\/b/c\\\\"
     assert Fqn.parse("/") == () == Fqn() and str(Fqn()) == "/"

@@ -134,7 +134,7 @@ async def history(
 @pytest.mark.parametrize("passivation", [False, True])
 @settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(call, max_size=30), faults, st.sampled_from([0, 1, 3]))
-def test_nothing_acknowledged_is_lost_when_the_store_fails(
+def test_acknowledged_writes_survive_a_failure_of_the_store(
     passivation: bool, copies: bool, steps: list[Any], failing: list[Fault], max_nodes: int
 ) -> None:
     clock = trio.testing.MockClock(autojump_threshold=0)

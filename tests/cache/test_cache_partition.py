@@ -56,7 +56,7 @@ async def test_with_majority_the_smaller_side_refuses_and_nothing_is_discarded(
         await c.put("/c", "k", "again")
 
 
-def test_there_are_two_ways_only() -> None:
+def test_partition_has_two_values() -> None:
     with pytest.raises(ConfigError, match=r'partition: .*"quorum" \(one of all, majority\)'):
         parse_cache_settings(FILE.format(partition="quorum"), language="yaml")
 

@@ -222,7 +222,7 @@ async def test_contention_costs_less_than_twice_the_work(
 
 
 @pytest.mark.parametrize("config", SHARED)
-async def test_nobody_waits_for_ever_for_a_turn_that_does_not_end(
+async def test_a_wait_for_a_turn_that_does_not_end_is_limited(
     config: str, autojump_clock: Any
 ) -> None:
     """Two members sleep with a turn; a third one goes on without its own, and they lose their race."""
@@ -333,7 +333,9 @@ async def test_a_turn_that_does_not_come_is_a_lock_time_out(
         assert await z.increment("/n", "n") == 2
 
 
-async def test_it_gives_up_after_so_many_races(autojump_clock: Any, monkeypatch: Any) -> None:
+async def test_a_rewrite_gives_up_after_rewrites_max_races(
+    autojump_clock: Any, monkeypatch: Any
+) -> None:
     monkeypatch.setattr(rewriting, "REWRITES_MAX", 3)
     async with caches("replicated.xml", "AB") as (a, b):
 

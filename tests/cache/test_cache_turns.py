@@ -90,7 +90,7 @@ async def test_a_turn_covers_its_paths(autojump_clock: Any) -> None:
 
 
 @pytest.mark.parametrize("turn", [None, 0, 7])
-def test_a_batch_says_what_was_read_when_it_was_read(turn: int | None) -> None:
+def test_a_batch_carries_its_reads_and_its_turn(turn: int | None) -> None:
     put = Put(Fqn.parse("/x"), {"n": b"1"})
     expected = ((scope("/x"), b"digest"), (scope("/y", deep=True), b""))
     assert body_from(body_bytes([put], expected, turn)) == Body((put,), expected, turn)

@@ -72,7 +72,7 @@ def test_a_shipped_stack_becomes_typed_settings_and_nothing_in_it_is_ignored(nam
 
 
 @pytest.mark.parametrize("name", shipped_stacks())
-def test_a_shipped_stack_opens_with_whom_it_is_for_and_what_it_costs(name: str) -> None:
+def test_a_shipped_stack_opens_with_its_users_and_its_cost(name: str) -> None:
     text = (ROOT / "stacks" / name).read_text(encoding="utf-8")
     opening = (
         text.partition("-->")[0] if name.endswith(".xml") else text.partition("\nprotocols")[0]

@@ -50,7 +50,7 @@ def test_sizes_are_decimal_unless_they_say_binary(text: str, size: int) -> None:
     assert units.parse_bytes(text) == size
 
 
-def test_kib_is_1000_for_those_who_want_what_jgroups_does() -> None:
+def test_with_binary_is_decimal_a_kib_is_1000_bytes() -> None:
     assert units.parse_bytes("10kib", binary_is_decimal=True) == 10_000
     assert units.parse_bytes("2gib", binary_is_decimal=True) == 2_000_000_000
     assert units.parse_bytes("10k", binary_is_decimal=True) == 10_000

@@ -122,7 +122,7 @@ def test_a_client_that_unregisters_or_whose_connection_ends_is_told_no_more() ->
     )
 
 
-def test_nobody_unregisters_or_moves_the_member_of_another_host() -> None:
+def test_a_host_cannot_unregister_or_move_the_member_of_another_one() -> None:
     router = Router()
     a, stranger = router.accept("10.0.0.1"), router.accept("10.9.9.9")
     router.register(a, A, 1)

@@ -392,7 +392,7 @@ def test_a_problem_that_only_the_operator_can_mend_is_final(
     assert caught.value.final
 
 
-def test_nobody_listens(ask: Ask) -> None:
+def test_a_server_that_does_not_listen_is_a_problem(ask: Ask) -> None:
     with pytest.raises(DirectoryProblem, match="Connection refused") as caught:
         ask(port=1)
     assert not caught.value.final

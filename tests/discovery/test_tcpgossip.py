@@ -244,6 +244,6 @@ def test_a_frame_is_a_length_and_a_record() -> None:
 
 
 @pytest.mark.parametrize("hosts", [(), tuple((f"10.0.0.{n}", 1) for n in range(21))])
-def test_as_many_routers_as_make_sense(hosts: Any) -> None:
+def test_one_to_twenty_gossip_routers_may_be_named(hosts: Any) -> None:
     with pytest.raises(ConfigError, match=r"initial_hosts must name 1 to 20 gossip routers"):
         TCPGOSSIP(initial_hosts=hosts)

@@ -160,7 +160,7 @@ def test_entries_that_cannot_be_read_and_buckets_with_one_copy_are_told() -> Non
     assert [j.measured for j in verdict.expectations] == [1, 2, 0]
 
 
-def test_nothing_is_measured_where_nobody_is_left() -> None:
+def test_no_loss_is_measured_where_no_node_is_left() -> None:
     store = Store()
     _two(store)
     verdict = store.judged(_limit("lost"), _limit("alone"))

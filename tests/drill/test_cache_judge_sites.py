@@ -169,7 +169,7 @@ def test_later_writes_of_survivors_hide_nothing_that_was_seen_right_after_the_fa
         assert sum(entry.writes for entry in verdict.unrelayed) == writes
 
 
-def test_nothing_found_may_be_a_removal_that_arrived() -> None:
+def test_a_missing_value_may_be_a_removal_that_arrived() -> None:
     for removed, writes in ((False, 3), (True, 1)):
         caches = Caches()
         caches.write("NYC.A1", 1.0, 1.1)

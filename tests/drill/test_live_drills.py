@@ -60,7 +60,7 @@ def played(
 
 
 @pytest.mark.seed("P9", "P13")
-def test_nothing_confirmed_is_lost_when_a_backup_and_then_the_live_node_are_killed() -> None:
+def test_confirmed_operations_survive_the_kill_of_a_backup_and_then_of_the_live_node() -> None:
     verdict, found = played(f"{KILL_BACKUP}\n{KILL}")
     assert verdict.passed, found["expectations"]
     numbers = found["sites"]["NYC"]

@@ -159,7 +159,7 @@ def test_nodes_without_a_part_in_the_end_are_not_judged() -> None:
     assert verdict.passed and [str(who) for who in verdict.judged] == ["NYC.A#1", "NYC.B#1"]
 
 
-def test_nothing_is_measured_where_nobody_is_live_in_the_end() -> None:
+def test_no_loss_is_measured_where_no_node_is_live_in_the_end() -> None:
     nodes = Nodes()
     _two(nodes)
     nodes.census(9.0, "A", "fenced", WELL)

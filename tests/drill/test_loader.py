@@ -314,7 +314,7 @@ def test_settings_reach_the_stacks_they_name() -> None:
         (["{at: 7s, crash: SFO.T}", "{at: 5s, restart: SFO.T}"], "is there"),
     ],
 )
-def test_an_event_on_somebody_who_cannot_be_there_is_an_error_before_the_start(
+def test_an_event_on_a_member_that_cannot_exist_is_an_error_before_the_start(
     lines: Any, words: Any
 ) -> None:
     drill = loader.loads(small("timeline:", *(f"- {line}" for line in lines)), "d.yaml")

@@ -163,7 +163,7 @@ def test_a_removed_key_must_not_come_back() -> None:
     assert maps.key(A="A1", B="A1", S="A1").lost_at
 
 
-def test_nothing_there_is_lost_without_a_removal_that_could_have_done_it() -> None:
+def test_a_missing_value_that_no_removal_can_have_removed_is_lost() -> None:
     maps = Maps()
     maps.put(1.0, "B1", removed=True)
     maps.put(2.0, "A1")

@@ -110,7 +110,7 @@ def test_a_message_dropped_on_its_way_to_the_application_is_found(
     assert again.lost_inside == outcome.verdict.lost_inside
 
 
-def test_an_event_on_somebody_who_turns_out_to_be_gone_names_the_line(run: Any) -> None:
+def test_an_event_on_a_member_that_is_gone_names_the_line(run: Any) -> None:
     text = DRILL.replace("{at: 6s, restart: NYC.E}", "{at: 6s, crash: NYC.E}")
     with pytest.raises(DrillError, match=r"d\.yaml:9: NYC\.E is not there"):
         run(text)

@@ -32,7 +32,7 @@ async def until(condition: Callable[[], bool]) -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-async def test_it_converges_after_any_writes_at_the_same_time(
+async def test_the_replicated_dict_converges_after_writes_at_the_same_time(
     autojump_clock: MockClock, seed: int
 ) -> None:
     module, network = load(), MemoryNetwork()

@@ -15,7 +15,7 @@ def problems(seeds: range) -> list[tuple[int, str, str]]:
     return [(o.seed, o.first.check, o.first.detail) for o in outcomes if o.first]
 
 
-def test_nothing_is_lost_and_nothing_is_owned_twice() -> None:
+def test_no_node_is_lost_or_owned_twice() -> None:
     assert problems(range(2)) == []
 
 

@@ -54,7 +54,9 @@ def test_a_run_has_its_size_and_holds(profile: str) -> None:
         ("flow", 70001, Size(1, (1, 1))),
     ],
 )
-def test_so_has_a_run_of_few_members(profile: str, seed: int, wanted: Size) -> None:
+def test_a_run_of_few_members_has_its_length_and_holds(
+    profile: str, seed: int, wanted: Size
+) -> None:
     """Steps find nobody there; a site that never meets another one keeps what is for it."""
     outcome = play(draw(seed, profile, wanted))
     assert outcome.problems == []

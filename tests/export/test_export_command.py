@@ -17,7 +17,9 @@ from jgroups_py.testing.authority import CertificateAuthority
 
 
 @pytest.mark.sockets
-def test_it_makes_a_token_says_where_it_listens_and_ends_when_told(tmp_path: Path) -> None:
+def test_the_export_command_makes_a_token_says_where_it_listens_and_ends_when_told(
+    tmp_path: Path,
+) -> None:
     """With TLS, which a client then needs, too."""
     authority = CertificateAuthority(tmp_path)
     files = authority.issue("port")

@@ -163,7 +163,7 @@ def test_a_holder_that_missed_entries_begins_anew() -> None:
     assert numbers(found.log_of(bytes(B).hex()), 15, 21) == [21]
 
 
-def test_the_end_of_one_whose_changes_are_not_here_is_known() -> None:
+def test_the_end_of_an_origin_without_changes_here_is_known() -> None:
     found, _ = logs(log_origins=2)
     found.ended(B, 17)
     place = found.places()[bytes(B).hex()]

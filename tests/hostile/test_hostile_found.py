@@ -93,7 +93,7 @@ def test_a_view_after_which_none_could_follow_is_refused(number: int) -> None:
             decode_whole(read_view_digest, data)
 
 
-def test_nobody_leads_a_merge_of_members_without_coordinator() -> None:
+def test_a_merge_of_members_without_coordinator_has_no_leader() -> None:
     gone = View(ViewId(C, 3), (C, A, B))
     older = View(ViewId(C, 2), (C, B))
     views: dict[Address, View] = {A: gone, B: older}
@@ -312,7 +312,7 @@ def test_a_request_for_the_state_with_a_number_behind_a_digest_is_survived() -> 
     cluster.talk()
 
 
-def test_nobody_brings_back_a_dead_member() -> None:
+def test_a_dead_member_is_not_brought_back() -> None:
     """Neither by what it said once nor in its name: its old multicasts would come again."""
     cluster = Cluster(6, "udp.xml")
     living = {member.address for member in cluster.members}

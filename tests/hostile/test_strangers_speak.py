@@ -76,7 +76,7 @@ def test_an_unreliable_unicast_reaches_the_application_only_from_a_member() -> N
     assert member.host.machine.turned_away == {"GMS.not_member": 1}
 
 
-def test_nobody_speaks_for_another_site_but_the_relay() -> None:
+def test_only_the_relay_speaks_for_another_site() -> None:
     cluster = Cluster(
         7,
         "relay-udp.xml",

@@ -18,7 +18,7 @@ from jgroups_py.livebackup.outgoing import TOGETHER_BYTES, Crowd, Outgoing
 SOON = GATHER_SECONDS / 10
 
 
-async def test_nothing_waits_while_few_operations_are_under_way(autojump_clock: Any) -> None:
+async def test_no_message_waits_while_few_operations_are_under_way(autojump_clock: Any) -> None:
     began = trio.current_time()
     await Gathering().rest(GATHER_FROM - 1)
     await Gathering().rest(GATHER_FROM, gains=False)

@@ -46,7 +46,7 @@ def test_before_anything_is_confirmed_a_few_operations_of_an_object_may_be_on_th
     assert backup.pace.may_begin(ObjectLock("Queue/other"))
 
 
-def test_as_many_are_on_their_way_as_are_confirmed_in_half_of_the_aim_and_one_way() -> None:
+def test_operations_on_their_way_are_those_confirmed_in_half_of_the_aim_and_one_way() -> None:
     """One is confirmed each 2 ms, 2 ms after the first was sent: 0.025 + 0.002 seconds are 14 of them, rounded up."""
     backup = Backup(0.05)
     for _ in range(30):

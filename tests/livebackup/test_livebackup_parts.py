@@ -34,7 +34,7 @@ CATALOGUE = Catalogue.of(KINDS, OPERATIONS)
 
 
 @pytest.mark.parametrize(("rule", "needed"), [("all", 3), ("quorum", 2), ("first", 1)])
-def test_how_many_of_three_backups_must_have_confirmed(rule: Rule, needed: int) -> None:
+def test_each_rule_needs_its_number_of_three_confirming_backups(rule: Rule, needed: int) -> None:
     confirming: Confirming[str] = Confirming(rule)
     for backup in "BCD":
         confirming.joined(backup, 0)
@@ -76,7 +76,7 @@ def test_a_backup_that_joined_confirms_what_its_snapshot_does_not_contain() -> N
     assert confirming.confirmed("B", [3]) == [3]
 
 
-def test_a_backup_that_joined_is_behind_by_what_was_answered_while_its_snapshot_came() -> None:
+def test_a_joined_backup_is_behind_by_operations_answered_while_its_snapshot_came() -> None:
     confirming: Confirming[str] = Confirming("all")
     confirming.given("B")
     assert confirming.sent(3, 10, 1.0) == [3], "nobody is asked"

@@ -379,7 +379,7 @@ def test_an_object_is_forgotten_when_its_removal_is_settled_and_it_is_not_there_
     assert not changed.is_changed("A", 1) and changed.is_changed("C", 2)
 
 
-def test_nothing_is_forgotten_while_an_operation_runs_that_had_begun_before() -> None:
+def test_no_removal_is_forgotten_while_an_operation_runs_that_had_begun_before() -> None:
     counters = Counters({"A": 4}.items())
     changed = Changed(counters)
     older = changed.begins(0)

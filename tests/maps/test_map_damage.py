@@ -160,7 +160,7 @@ def test_a_file_that_was_cut_off_is_refused(tmp_path: Path, keep: float) -> None
 @pytest.mark.parametrize(
     ("durability", "flags"), [("process", (0, 0)), ("interval", (1, 0)), ("sync", (1, 1))]
 )
-def test_a_transaction_is_on_the_disk_before_what_points_to_it_where_that_was_asked_for(
+def test_a_durable_transaction_is_on_the_disk_before_the_page_that_points_to_it(
     tmp_path: Path, durability: str, flags: tuple[int, int]
 ) -> None:
     for asked in (durability, "process"):  # who comes later and asks for less keeps it, too

@@ -40,7 +40,7 @@ def test_each_link_keeps_its_order_and_all_take_turns() -> None:
     assert 1 not in inbox.held and inbox.held.size == 0
 
 
-def test_there_is_a_limit_for_all_links_together() -> None:
+def test_all_links_together_have_a_limit() -> None:
     inbox = Inbox(most=10)
     assert inbox.held.add(1, bytes(6), False) and not inbox.held.add(2, bytes(5), False)
     assert 2 not in inbox.held

@@ -146,7 +146,7 @@ async def test_bytes_that_are_no_question_end_the_connection_and_are_counted(
         assert port.counters["bad_inquiry"] == 1
 
 
-async def test_a_host_that_answers_what_cannot_be_is_not_believed(
+async def test_a_host_with_impossible_answers_is_not_believed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     from jgroups_py.maps import tcp

@@ -63,7 +63,7 @@ def test_late_changes_of_two_processes_follow_each_other_as_they_are_stored() ->
 
 
 @pytest.mark.parametrize("slot", [3, 4])
-def test_a_late_removal_removes_what_came_late_before_it(slot: int) -> None:
+def test_a_late_removal_removes_an_earlier_late_value(slot: int) -> None:
     table = table_that_forgot()
     table.change(1, b"key", late(3, 0))
     table.change(1, b"key", MapEntry(None, late(slot, 1).stamp))

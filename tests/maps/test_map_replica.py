@@ -231,7 +231,7 @@ def test_hosts_that_were_apart_and_have_all_forgotten_removals_lose_nothing_and_
         assert "stale" in kinds(world, host.node)
 
 
-def test_a_host_that_got_a_value_from_one_who_lacked_its_removal_gives_it_up_too() -> None:
+def test_a_host_gives_up_a_value_from_a_host_that_lacked_its_removal() -> None:
     world = MapWorld(3, tombstone_age=5.0)
     one, two, three = world.hosts.values()
     world.connect(1, 2)

@@ -126,7 +126,7 @@ class A:
     }
 
 
-def test_there_are_mutants_of_every_protocol_with_behaviour() -> None:
+def test_every_protocol_with_behaviour_has_mutants() -> None:
     mutated = {mutant.file for mutant in CATALOGUE}
     without = {
         "registry",

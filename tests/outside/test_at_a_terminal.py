@@ -197,7 +197,7 @@ def test_the_history_is_bounded_and_for_its_owner_alone(tmp_path: Path) -> None:
         (["fuzz", "--inputs", "300", "--target", "kind:utf", "--jobs", "1"], "0 findings"),
     ],
 )
-def test_nothing_is_left_of_the_progress_that_was_shown(words: list[str], said: str) -> None:
+def test_shown_progress_is_erased_at_the_end(words: list[str], said: str) -> None:
     person = Person(*words)
     try:
         person.wait_for(said)

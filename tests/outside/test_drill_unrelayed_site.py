@@ -61,7 +61,7 @@ def test_a_drill_may_say_that_only_the_primary_relays(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("more", "options"), [("primary: all\n", ()), ("", ("--set", "RELAY.primary=all"))]
 )
-def test_nothing_is_missing_when_every_site_relays(
+def test_no_delivery_is_missing_when_every_site_relays(
     tmp_path: Path, more: str, options: tuple[str, ...]
 ) -> None:
     code, said, result = drill(tmp_path, DRILL + more, *options)

@@ -103,7 +103,7 @@ def test_json_goes_to_standard_output_or_to_a_file(tmp_path: Path) -> None:
     assert done.out.startswith("udp.xml (")
 
 
-def test_json_never_overwrites_what_it_is_to_read(tmp_path: Path) -> None:
+def test_json_output_never_overwrites_an_input_file(tmp_path: Path) -> None:
     stack = tmp_path / "stack.xml"
     stack.write_text('<config><include file="udp.xml"/></config>')
     before = stack.read_text()
@@ -120,7 +120,7 @@ def test_json_never_overwrites_what_it_is_to_read(tmp_path: Path) -> None:
         ["fuzz", "--inputs", "300", "--target", "kind:utf", "--jobs", "1"],
     ],
 )
-def test_nothing_is_said_of_progress_where_there_is_no_terminal(words: list[str]) -> None:
+def test_progress_is_not_shown_without_a_terminal(words: list[str]) -> None:
     done = run_apart(*words)
     assert done.code == 0
     assert done.err == ""

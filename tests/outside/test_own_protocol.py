@@ -29,7 +29,7 @@ async def read(channel: Channel, into: list[Any]) -> None:
 
 @pytest.mark.parametrize("at", ["up", "junk", "timer", "down", "event_down", "leave", "stop"])
 @pytest.mark.parametrize("shielded", [False, True])
-async def test_it_ends_its_member_and_is_named(
+async def test_an_error_of_an_own_protocol_ends_its_member_and_is_named(
     tmp_path: Path, autojump_clock: Any, at: str, shielded: bool
 ) -> None:
     network = MemoryNetwork()

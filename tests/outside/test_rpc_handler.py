@@ -18,7 +18,7 @@ class Shop:
 
 
 @pytest.mark.parametrize(("method", "text"), [("buy", "no tea here"), ("sell", "nobody wants tea")])
-async def test_it_leaves_one_line_at_the_callee(
+async def test_an_error_of_a_method_leaves_one_line_at_the_callee(
     autojump_clock: Any, caplog: pytest.LogCaptureFixture, method: str, text: str
 ) -> None:
     network = MemoryNetwork()

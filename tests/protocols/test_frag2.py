@@ -266,7 +266,7 @@ def test_credits_beyond_a_limit_are_given_back_so_that_the_rest_can_come() -> No
     assert stack.take_up()[0].credits == (Credit(B, True, 10),) * 2
 
 
-def test_that_limit_follows_the_credits_there_are() -> None:
+def test_the_limit_of_held_credits_follows_the_present_credits() -> None:
     answers: dict[type[Query], Any] = {
         SharedAttribute: lambda query: 80 if query.argument == "MFC" else None
     }

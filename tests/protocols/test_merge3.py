@@ -193,7 +193,7 @@ def test_a_lost_question_is_repeated() -> None:
     assert sent(fake, MergeType.VIEW_REQ) == [C]
 
 
-def test_nothing_happens_when_all_agree() -> None:
+def test_views_that_agree_begin_no_merge() -> None:
     fake = stack()
     for _ in range(10):
         fake.up(info(B, OWN))

@@ -133,7 +133,7 @@ def test_the_channel_is_told_once_for_whose_credit_it_waits() -> None:
     }, "people who look inside see it, too"
 
 
-def test_it_is_opened_when_less_than_half_waits() -> None:
+def test_a_blocked_flow_opens_when_less_than_half_waits() -> None:
     stack = fake()
     send(stack, 100)
     for _ in range(4):
@@ -545,7 +545,7 @@ def test_a_sender_is_held_from_when_it_asks_until_something_of_it_is_taken() -> 
     assert stack.stack.ask(HeldSenders()) == {}
 
 
-def test_it_is_held_by_itself_where_only_its_own_application_does_not_read() -> None:
+def test_a_sender_whose_own_application_does_not_read_is_held_by_itself() -> None:
     stack = fake()
     stack.advance(3)
     send(stack, 60, 60)

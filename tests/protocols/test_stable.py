@@ -198,7 +198,7 @@ def test_rubbish_is_counted_and_dropped() -> None:
     assert stack.take_up() == []
 
 
-def test_nothing_is_declared_stable_while_that_is_held() -> None:
+def test_no_message_is_declared_stable_while_stability_is_held() -> None:
     stack = fake()
     stack.event_down(HoldStability(True))
     stack.up(gossip(B, 5, 6, 7))
@@ -240,7 +240,7 @@ def test_a_member_that_keeps_quiet_hears_how_far_the_senders_are() -> None:
     assert (dest, what, heard) == (None, "STABILITY", received(5, 9, 7, delivered=5))
 
 
-def test_nobody_is_told_again_while_all_is_stable() -> None:
+def test_members_get_no_second_stability_while_all_is_stable() -> None:
     stack = fake()
     stack.up(gossip(B, 5, 6, 7))
     stack.up(gossip(C, 5, 6, 7))

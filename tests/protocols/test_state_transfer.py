@@ -508,7 +508,7 @@ def test_held_back_messages_are_bounded() -> None:
     assert len(texts(fake)) == 19
 
 
-def test_as_many_bytes_are_held_back_as_is_allowed() -> None:
+def test_bytes_held_back_have_a_limit() -> None:
     fake = stack(connect=True, max_held_bytes=1000, max_providers=1)
     for seqno in range(1, 11):
         fake.up(multicast(B, seqno, bytes(100)))

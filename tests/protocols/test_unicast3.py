@@ -173,7 +173,7 @@ def test_the_last_message_is_sent_again_at_growing_intervals_until_it_is_acked()
     assert sent(stack, DATA) == []
 
 
-def test_nothing_is_sent_again_while_acks_come() -> None:
+def test_messages_are_not_sent_again_while_acks_come() -> None:
     stack = fake(xmit_interval=0.5)
     for seqno in range(1, 20):
         stack.down(Batch(B, [b"x"], {}))
@@ -271,7 +271,7 @@ def test_the_ack_of_a_single_message_comes_before_it_would_be_sent_again() -> No
     assert sent(sender, DATA) == []
 
 
-def test_nothing_beyond_a_gap_is_acked() -> None:
+def test_messages_beyond_a_gap_are_not_acked() -> None:
     stack = receiving(xmit_interval=0.5, ack_threshold=3)
     stack.up(data(4, 9))
     assert sent(stack, ACK) == [(B, 1, 0, 1)]
@@ -307,7 +307,7 @@ def test_a_connection_we_do_not_know_is_asked_for_its_first_message() -> None:
     assert got(stack) == [6, 7, 8, 9]
 
 
-def test_it_is_not_asked_more_often_than_the_interval_allows() -> None:
+def test_a_sender_without_connection_is_not_asked_more_often_than_the_interval_allows() -> None:
     stack = fake(sync_min_interval=2.0)
     for _ in range(5):
         stack.up(data(7))
@@ -457,7 +457,7 @@ def test_a_connection_to_a_former_member_is_closed_with_its_unacked_messages() -
     assert stack.take_down() == []
 
 
-def test_nobody_waits_for_a_member_that_left() -> None:
+def test_members_do_not_wait_for_one_that_left() -> None:
     stack = fake(max_unacked=2400)
     for _ in range(6):
         stack.down(Batch(B, [b"x"], {}))

@@ -224,7 +224,7 @@ def test_views_and_retractions_end_a_suspicion() -> None:
     assert fake.take_up_events() == []
 
 
-def test_neither_we_nor_strangers_are_suspected() -> None:
+def test_this_member_and_strangers_are_not_suspected() -> None:
     fake = stack()
     fake.event_up(Suspect((A, D)))
     fake.advance(5)

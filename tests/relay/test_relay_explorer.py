@@ -27,7 +27,7 @@ MIXES = {
 
 
 @pytest.mark.parametrize("name", MIXES)
-def test_nothing_is_lost_in_random_schedules(name: str) -> None:
+def test_no_message_is_lost_in_random_schedules(name: str) -> None:
     mix, seeds = MIXES[name]
     for seed in range(seeds):
         explore(seed, mix)
@@ -35,7 +35,7 @@ def test_nothing_is_lost_in_random_schedules(name: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", MIXES)
-def test_nothing_is_lost_in_many_random_schedules(name: str) -> None:
+def test_no_message_is_lost_in_many_random_schedules(name: str) -> None:
     for seed in range(10_000, 12_000):
         explore(seed, MIXES[name][0])
 

@@ -24,7 +24,7 @@ from jgroups_py.values.events import (
 )
 
 
-def test_nobody_is_forgotten_on_the_word_of_one_of_two_relays() -> None:
+def test_a_member_is_not_forgotten_on_the_word_of_one_of_two_relays() -> None:
     net = started()
     net.send("O")
     net.settle(2)

@@ -147,7 +147,7 @@ def test_an_origin_that_others_forgot_without_telling_is_forgotten() -> None:
     assert naming(net, gone) == []
 
 
-def test_a_relay_that_nobody_told_where_to_begin_forgets_who_was_there_before() -> None:
+def test_a_relay_without_a_beginning_forgets_earlier_members() -> None:
     """Its relay left before it told. What the other site had of those it never saw stood in its session for good, as no
     further view of its own came (all 870)."""
     net = started()

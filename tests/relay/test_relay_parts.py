@@ -233,7 +233,7 @@ def test_stable_is_the_newest_number_of_ours_at_a_number_of_nakack() -> None:
     assert not stability.numbers and not stability.marks
 
 
-def test_as_many_missing_as_present_may_be_the_site() -> None:
+def test_a_site_may_be_the_missing_members_if_they_are_as_many_as_the_present() -> None:
     out, roles = Recorded(R), roles_of(R, R, S, M, O)
     departures = Departures(out, roles, 100.0)
     old = roles.line
@@ -428,7 +428,7 @@ def session_of(peer: UUID, site: str, **acked: int) -> RelaySession:
     return session
 
 
-def test_nothing_is_kept_of_an_origin_of_another_site_that_is_forgotten() -> None:
+def test_a_forgotten_origin_of_another_site_leaves_no_state() -> None:
     """What is owed of it would ask for it back, from its first message on."""
     sessions = Sessions()
     session = sessions[R] = session_of(R, "SFO")

@@ -260,7 +260,7 @@ def test_waiting_messages_of_a_departed_relay_are_dropped() -> None:
 # --- sessions
 
 
-def test_nothing_is_sent_before_the_other_relay_has_answered() -> None:
+def test_messages_wait_for_the_answer_of_the_other_relay() -> None:
     net = Net(NYC="RSMO", SFO="YZT")
     net.hold("bridge", dst="R")
     net.settle(3)

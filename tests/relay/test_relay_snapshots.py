@@ -23,7 +23,7 @@ def remembered(net: Net, names: str = "YZT") -> dict[str, list[list[str]]]:
     }
 
 
-def test_nothing_is_remembered_when_all_have_begun() -> None:
+def test_no_joiner_is_remembered_when_all_have_begun() -> None:
     net = started()
     assert remembered(net, "RSMOYZT") == {name: [] for name in "RSMOYZT"}
     net.join("J", "SFO")

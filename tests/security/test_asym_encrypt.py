@@ -75,7 +75,7 @@ def test_a_joiner_gets_the_group_key_and_reads_and_is_read(settings: dict[str, A
             assert payloads(group[member]) == [b"from " + sender]
 
 
-def test_neither_the_group_key_nor_a_view_is_on_the_wire_in_clear() -> None:
+def test_the_group_key_and_views_are_not_on_the_wire_in_clear() -> None:
     group = Group(A, B)
     group.found(A)
     group[B].down(join_request(B, A))
@@ -152,7 +152,7 @@ STRANGERS_KEY = KeyPair(seeded_key_pair("stranger"), "").public.encoded
 
 
 @pytest.mark.parametrize("victim", [B, D], ids=["member", "waiting joiner"])
-def test_nobody_replaces_the_public_key_of_another(victim: UUID) -> None:
+def test_a_member_cannot_replace_the_public_key_of_another(victim: UUID) -> None:
     """Otherwise the next group key goes to whoever sent the request."""
     group = three()
     group.add(D).down(join_request(D, A))

@@ -315,7 +315,7 @@ def test_the_attributes_of_jgroups_own_example_are_read(tmp_path: Path) -> None:
     assert (config.match_string, config.match_logical_name) == (r"10\..*", True)
 
 
-def test_it_stands_below_gms(tmp_path: Path) -> None:
+def test_auth_stands_below_gms(tmp_path: Path) -> None:
     text = below_gms('AUTH auth_class="RegexMembership" match_string="x"')
     auth = next(line for line in text.splitlines() if "AUTH" in line)
     above = text.replace(auth + "\n", "").replace("</config>", auth + "</config>")

@@ -43,7 +43,7 @@ def test_a_payload_that_java_encrypted_is_made_and_read(vector: dict[str, Any]) 
     assert cipher.decrypt(iv or None, bytes.fromhex(vector["hex"])) == plain
 
 
-def test_there_are_vectors_with_and_without_an_iv() -> None:
+def test_vectors_with_and_without_an_iv_are_recorded() -> None:
     assert sorted(v["fields"]["iv"] is None for v in VECTORS) == [False, False, True, True]
 
 

@@ -11,9 +11,7 @@ from flood import KINDS, WAYS, Flood
 @pytest.mark.parametrize(
     ("kind", "packets"), list(zip(KINDS, (4000, 800, 800), strict=True)), ids=KINDS
 )
-def test_nothing_of_a_flood_comes_in_and_nothing_grows(
-    tmp_path: Path, kind: str, packets: int
-) -> None:
+def test_a_flood_is_kept_out_and_no_memory_grows(tmp_path: Path, kind: str, packets: int) -> None:
     result = Flood(tmp_path, kind, 2).run(packets)
     assert result.wrong == []
     assert set(result.thrown) == set(WAYS) and result.thrown.total() == packets

@@ -377,7 +377,7 @@ def test_a_stack_file_can_be_read_where_its_keystore_is_not(tmp_path: Path) -> N
     assert len(build(load_stack(str(file)))) == 7
 
 
-def test_it_stands_below_the_reliable_protocols(tmp_path: Path) -> None:
+def test_sym_encrypt_stands_below_the_reliable_protocols(tmp_path: Path) -> None:
     door = f'<SYM_ENCRYPT secret_key="{KEY}"/>'
     text = encrypted("BARRIER").replace("<BARRIER/>", "")
     error = refusal_of(text.replace("<pbcast.STABLE/>", f"{door}<pbcast.STABLE/>"), tmp_path)

@@ -123,7 +123,7 @@ def test_the_value_is_not_on_the_wire_and_tokens_of_two_members_differ(
     assert all(b"Chris" not in token for token in tokens)
 
 
-def test_nothing_secret_is_shown(settings: dict[str, Any]) -> None:
+def test_secrets_are_not_shown(settings: dict[str, Any]) -> None:
     config = AUTH.Config(**{**settings, "cert_password": settings["keystore_password"]})
     assert "Chris" not in repr(config) and "changeit" not in repr(config)
 

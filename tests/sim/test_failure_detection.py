@@ -70,7 +70,7 @@ def test_of_several_killed_at_once_each_is_seen_at_once(dead: str) -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_it_is_soon_on_a_network_that_loses_packets_too(seed: int) -> None:
+def test_detection_is_soon_on_a_network_that_loses_packets(seed: int) -> None:
     world = World(seed, inside=LinkSettings(jitter=0.001, loss=0.02))
     members = group(world, "ABCDE", UNICAST3__xmit_interval="100ms", NAKACK2__xmit_interval="100ms")
     members[seed].crash()

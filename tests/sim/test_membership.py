@@ -93,7 +93,7 @@ def test_a_member_that_stood_still_comes_back() -> None:
     assert sorted(names(world, members[1])) == list("ABC")
 
 
-def test_nobody_is_suspected_while_nothing_happens() -> None:
+def test_members_of_a_quiet_group_are_not_suspected() -> None:
     traces: list[str] = []
     world = World(trace=lambda at, member, protocol, what, details: traces.append(what))
     members = group(world, "ABC")

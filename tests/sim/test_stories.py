@@ -21,5 +21,5 @@ def test_the_story_is_told_as_written(path: Path) -> None:
     assert actual == expected
 
 
-def test_there_are_stories() -> None:
+def test_at_least_three_stories_are_recorded() -> None:
     assert len(STORIES) >= 3

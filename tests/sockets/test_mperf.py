@@ -63,7 +63,7 @@ def test_two_runs_at_once_count_every_message(stack: str, multicast: object) -> 
         assert err == "", "progress is for terminals"
 
 
-def test_it_leaves_when_interrupted(multicast: object) -> None:
+def test_mperf_leaves_when_interrupted(multicast: object) -> None:
     run = start("--members", "2", "--for", "60s")
     children: list[psutil.Process] = []
     deadline = time.monotonic() + patient(20)

@@ -36,7 +36,7 @@ def test_other_ports_other_sockets_and_other_devices_are_named(tmp_path: Path) -
     ]
 
 
-def test_nothing_is_known_without_proc_and_asked_without_groups(tmp_path: Path) -> None:
+def test_no_neighbour_is_known_without_proc_or_groups(tmp_path: Path) -> None:
     assert hints([OURS], tmp_path) == []
     (tmp_path / "udp").write_text(UDP)
     assert hints([], tmp_path) == []

@@ -171,7 +171,7 @@ class Closing(Door):
         self.inside(item)
 
 
-def test_nothing_goes_inside_a_stack_that_has_closed() -> None:
+def test_a_closed_stack_takes_no_input() -> None:
     a = house(Closing())
     a.machine.handle([Datagram(a.udp, b"abc", PEER)], 1.0)
     assert a.heard == [] and a.machine.unrouted == 1

@@ -147,7 +147,7 @@ def _at(settings: TlsSettings, moment: float) -> str:
     return str(caught.value)
 
 
-def test_nothing_secret_is_shown(authority: CertificateAuthority) -> None:
+def test_secrets_are_not_shown(authority: CertificateAuthority) -> None:
     settings = TlsSettings(
         keystore="k", keystore_password="hush1", truststore_password="hush2", key_password="hush3"
     )

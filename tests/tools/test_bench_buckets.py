@@ -11,7 +11,7 @@ from jgroups_py.tools.bench import bucket_exchange, buckets, latencies
 
 
 @pytest.mark.timeout(60)
-def test_it_moves_buckets_up_and_down_under_load(tmp_path: Path) -> None:
+def test_the_bench_moves_buckets_up_and_down_under_load(tmp_path: Path) -> None:
     out = tmp_path / "bench" / "buckets.json"
     arguments = ["--entries", "40", "--rate", "100", "--seconds", "0.1", "--rounds", "1"]
     assert buckets.main([*arguments, "--json", str(out)]) == 0

@@ -47,7 +47,7 @@ def _measured(monkeypatch: pytest.MonkeyPatch, **found: Any) -> dict[str, Any]:
     return sweep.measure(PLAN)
 
 
-def test_it_says_how_near_the_stack_is_to_the_best(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_sweep_says_how_near_the_stack_is_to_the_best(monkeypatch: pytest.MonkeyPatch) -> None:
     result = _measured(monkeypatch)
     assert result["nearness"]["udp.xml"] == {
         "of_best_rate": 0.5,

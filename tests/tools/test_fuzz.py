@@ -274,7 +274,7 @@ def test_a_replay_needs_its_target(tmp_path: Path, capsys: pytest.CaptureFixture
         for t in DECODERS
     ],
 )
-def test_each_target_begins_with_what_it_takes(target: FuzzTarget) -> None:
+def test_each_fuzz_target_begins_with_accepted_inputs(target: FuzzTarget) -> None:
     taken = 0
     for data in target.seeds():
         try:

@@ -103,7 +103,7 @@ def test_values_by_fields_are_shown_and_put_as_users_see_them(tmp_path: Path, ru
         assert m["EUR"] == Quote("LXN", 2.5)
 
 
-def test_stats_say_what_a_map_is(tmp_path: Path, run: Any) -> None:
+def test_stats_describe_a_map(tmp_path: Path, run: Any) -> None:
     folder = made(tmp_path / "m", {"a": 1, "b": 2}, identifier=7, name="fx")
     run("rm", folder, "a")
     code, out = run("stats", folder, "--json")

@@ -72,7 +72,9 @@ def test_a_relay_whose_other_site_never_comes_stays_within_its_memory() -> None:
     assert {limit["cluster"] for limit in relay} >= {"global"}, "the bridge counts, too"
 
 
-def test_it_fails_when_the_limits_do_not_hold(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_run_of_memory_fails_when_the_limits_do_not_hold(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """What it compares with comes from the stack: less of that, and the run fails."""
     monkeypatch.setenv("PYTHONMALLOC", "malloc")
     code = (

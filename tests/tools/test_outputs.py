@@ -34,7 +34,7 @@ def test_a_file_that_cannot_be_written_is_said_at_once(
     assert "'--json'" in said and repr(out) in said and said.count("\n") == 1
 
 
-def test_nothing_is_left_of_the_trial(tmp_path: Path) -> None:
+def test_the_trial_leaves_no_file(tmp_path: Path) -> None:
     kept = tmp_path / "kept.json"
     kept.write_text("as it was")
     for out in (kept, tmp_path / "new" / "x.json"):

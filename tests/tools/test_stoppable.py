@@ -20,7 +20,7 @@ def interrupts() -> Iterator[None]:
     signal.signal(signal.SIGINT, before)
 
 
-def test_it_returns_and_raises_as_without() -> None:
+def test_a_stoppable_function_returns_and_raises_as_an_ordinary_one() -> None:
     @stoppable.stoppable(lambda: None)
     def divide(a: int, by: int) -> float:
         assert threading.current_thread() is not threading.main_thread()

@@ -130,6 +130,6 @@ def test_the_command_shows_running_members(capsys: pytest.CaptureFixture[str]) -
 
 
 @pytest.mark.sockets
-def test_nobody_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_top_says_that_no_member_answers(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["top", "--once", "--host", f"127.0.0.1:{free_block(1)}"]) == 1
     assert NOBODY in capsys.readouterr().out

@@ -50,7 +50,7 @@ def stack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return str(tmp_path / "stack.xml")
 
 
-def test_it_prints_protocols_attributes_and_detection(
+def test_validate_prints_protocols_attributes_and_detection(
     stack: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert cli.run(["validate", "--json", stack]) == 0
@@ -64,7 +64,7 @@ def test_it_prints_protocols_attributes_and_detection(
     assert report["detection_s"] == pytest.approx({"crash": 6.6, "silent": 6.6})
 
 
-def test_it_prints_for_people(stack: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_validate_prints_for_people(stack: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.run(["validate", stack]) == 0
     out = capsys.readouterr().out
     assert "FD_ALL3              timeout=5s interval=1s\n" in out
@@ -88,7 +88,7 @@ def test_a_goal_is_held_or_not(stack: str, arguments: list[str], code: int) -> N
     assert cli.run(["validate", *arguments, stack]) == code
 
 
-def test_it_writes_the_stack_in_the_other_language(
+def test_validate_writes_the_stack_in_the_other_language(
     stack: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert cli.run(["validate", "--as", "yaml", stack]) == 0

@@ -69,7 +69,7 @@ from jgroups_py.wire.packet import (
 # --- our port
 
 
-def test_it_listens_beside_the_transport_before_anybody_hears_of_us() -> None:
+def test_fd_sock2_listens_beside_the_transport_before_other_members_hear_of_us() -> None:
     stack = FakeStack(FD_SOCK2(), address=A)
     stack.event_up(TransportReady(at(5001)))
     assert stack.take_up_events() == []

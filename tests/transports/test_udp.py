@@ -472,7 +472,7 @@ def test_members_of_two_sites_may_share_a_name(caplog: pytest.LogCaptureFixture)
     assert not any("two members are named" in r.getMessage() for r in caplog.records)
 
 
-def test_it_counts_listeners_and_reports_only_that_there_are_none() -> None:
+def test_udp_counts_listeners_and_reports_only_their_absence() -> None:
     stack, _ = opened(bind_addr="127.0.0.9")
     stack.event_down(LookAround())
     assert stack.take_outgoing() == [CountListeners(2, "127.0.0.9")]

@@ -10,7 +10,7 @@ from jgroups_py.errors import LocalProtocolError, RemoteProtocolError
 from jgroups_py.wire.primitives import Reader, Writer
 
 
-def test_it_reads_up_to_the_end_and_not_beyond() -> None:
+def test_a_reader_reads_up_to_the_end_and_not_beyond() -> None:
     r = Reader(b"abc")
     assert (r.take(2), r.left) == (b"ab", 1)
     with pytest.raises(RemoteProtocolError, match="2 bytes wanted, 1 left"):

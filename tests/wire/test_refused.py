@@ -79,7 +79,7 @@ def test_a_compressed_number_has_as_many_bits_as_there_is_room_for(write: Any, b
 
 
 @pytest.mark.parametrize("kind", ["mping", "fd_sock2"])
-def test_nothing_follows_a_message_that_fills_its_datagram_or_frame(kind: str) -> None:
+def test_bytes_behind_a_message_that_fills_its_datagram_or_frame_are_refused(kind: str) -> None:
     read: Any
     if kind == "mping":
         read, data = decode_mping, encode_mping(Batch(None, (b"x",), {}, A))

@@ -50,7 +50,7 @@ def test_a_long_name_is_cut() -> None:
 
 
 @given(st.text(st.characters(), max_size=300))
-def test_nothing_that_is_shown_needs_care(text: str) -> None:
+def test_shown_text_is_short_and_printable(text: str) -> None:
     seen = shown(text)
     assert len(seen) <= SHOWN_MAX
     assert seen.encode("utf-8").decode("utf-8") == seen

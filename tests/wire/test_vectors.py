@@ -66,5 +66,5 @@ def test_a_conversation_is_understood(file: Path) -> None:
             assert encode(kind, fields).hex() == event["hex"][8:]
 
 
-def test_there_are_conversations() -> None:
+def test_twenty_conversations_are_recorded() -> None:
     assert len(CONVERSATIONS) == 20

@@ -102,7 +102,7 @@ def test_a_survivor_reports_its_numbers_of_staying_members(net: Any) -> None:
     assert b.fetches[-1].goals[d.address] == (9, c.address)
 
 
-def test_a_member_that_is_beyond_the_goal_of_one_who_stays_installs_the_view(net: Any) -> None:
+def test_a_member_beyond_the_goal_of_a_survivor_installs_the_view(net: Any) -> None:
     """C did not report in time, so it held nothing back. What it has more, the others will have."""
     a, b, c, d = net.group("ABCD")
     d.dead = True
@@ -318,7 +318,7 @@ def test_messages_that_the_coordinator_could_not_fetch_are_in_nobodys_view(net: 
     assert b.view == ("A", "B", "C", "D")
 
 
-def test_it_can_be_switched_off(net: Any) -> None:
+def test_the_round_of_survivors_can_be_switched_off(net: Any) -> None:
     a, b, _c, d = net.group("ABCD", agree_timeout=0.0)
     net.delivered("D", A=7, B=9)
     d.dead = True

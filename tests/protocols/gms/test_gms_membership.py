@@ -392,7 +392,7 @@ def test_garbage_is_counted_and_dropped(kind: GmsType, payload: bytes) -> None:
 
 @pytest.mark.parametrize("kind", [GmsType.JOIN_REQ, GmsType.JOIN_REQ_WITH_STATE_TRANSFER])
 @pytest.mark.parametrize("named", [C, None])
-def test_nobody_is_let_in_at_the_request_of_somebody_else(kind: GmsType, named: Any) -> None:
+def test_a_member_is_not_let_in_at_the_request_of_another_one(kind: GmsType, named: Any) -> None:
     fake = joined(A)
     fake.up(message(B, kind, member=named))
     fake.advance(1.0)

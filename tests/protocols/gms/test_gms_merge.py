@@ -249,7 +249,7 @@ def test_when_nobody_answers_the_merge_ends_and_joins_go_on(net: Any) -> None:
 
 
 @pytest.mark.parametrize("answered", [True, False])
-def test_nothing_is_declared_stable_while_a_merge_runs(net: Any, answered: bool) -> None:
+def test_no_message_is_declared_stable_while_a_merge_runs(net: Any, answered: bool) -> None:
     """From the digests to the view: members of the other subgroup begin at what they name."""
     net.group("ABCD")
     split(net, "AB", "CD")
@@ -476,7 +476,9 @@ def test_a_group_whose_next_coordinator_never_had_its_view_comes_together(
 
 
 @pytest.mark.parametrize("follows", ["B", "A"])
-def test_so_does_one_beside_a_group_that_has_a_coordinator(net: Any, follows: str) -> None:
+def test_a_lone_member_beside_a_group_with_a_coordinator_comes_together_with_it(
+    net: Any, follows: str
+) -> None:
     """E could lead, but does not count who says that another one leads it."""
     b, c, d = passed_over(net, follows)
     net.groups = [set("BCD"), set("E")]

@@ -53,7 +53,7 @@ def frozen() -> FakeStack:
     return stack
 
 
-def test_nothing_is_taken_of_a_frozen_sender() -> None:
+def test_messages_of_a_frozen_sender_are_not_taken() -> None:
     stack = frozen()
     stack.up(data(B, 3, 4))
     stack.advance(10)

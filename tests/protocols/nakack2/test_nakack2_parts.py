@@ -97,7 +97,7 @@ def test_a_merge_begins_a_forgotten_sender_where_it_was_here() -> None:
     assert table.present[B].window.delivered == 5 and table.left == {}
 
 
-def test_so_many_departed_senders_are_kept_as_is_allowed() -> None:
+def test_departed_senders_beyond_max_departed_are_forgotten() -> None:
     table = senders(B, C, max_departed=1)
     assert table.close_others((A,), 1.0) == 1
     assert list(table.departed) == [C] and list(table.left) == [B]
@@ -138,7 +138,7 @@ def test_a_round_hands_out_up_to_the_goals_and_asks_for_the_rest() -> None:
     assert not round.fetching
 
 
-def test_nothing_beyond_the_goal_is_handed_out_before_the_view() -> None:
+def test_messages_beyond_the_goal_are_not_handed_out_before_the_view() -> None:
     table, round = senders(B), Round(A, WINDOW)
     round.freeze(table, ())
     takes(table.present[B], 1, 6)

@@ -71,7 +71,7 @@ def test_messages_of_strangers_are_dropped_with_the_next_view() -> None:
     assert count(stack, "non_member_dropped") == 5
 
 
-def test_nothing_more_is_delivered_of_a_member_that_left() -> None:
+def test_messages_of_a_member_that_left_are_not_delivered() -> None:
     stack = joined(A, B, C)
     stack.up(data(B, 1))
     stack.event_down(view_change(2, A, C))
@@ -185,7 +185,7 @@ def test_stable_messages_that_are_kept_all_the_same_are_not_gone() -> None:
     assert told_gone(stack) == [(B, 2)]
 
 
-def test_nobody_says_of_others_that_something_is_gone_nor_to_java() -> None:
+def test_only_the_sender_says_that_messages_are_gone_and_not_to_java() -> None:
     stack = joined(A, B, C, JAVA)
     stack.up(data(B, 1, 3))
     stack.down(Batch(None, [b"1"], {}))
@@ -227,7 +227,7 @@ def test_a_message_that_is_gone_ends_a_round_that_waited_for_it() -> None:
 
 
 @pytest.mark.parametrize(("src", "seqno"), [(B, 8), (A, 1), (D, 1)])
-def test_nothing_is_passed_over_that_was_not_asked_for(src: Address, seqno: int) -> None:
+def test_only_requested_messages_are_passed_over(src: Address, seqno: int) -> None:
     stack = joined(A, B, C)
     stack.up(data(B, 7))
     stack.up(gone(src, seqno))
@@ -235,7 +235,7 @@ def test_nothing_is_passed_over_that_was_not_asked_for(src: Address, seqno: int)
 
 
 @pytest.mark.parametrize("stable", [True, False])
-def test_it_knows_departed_members(stable: bool) -> None:
+def test_a_digest_knows_departed_members(stable: bool) -> None:
     stack = departed(after=1.0) if stable else joined(A, B, C)
     stack.event_down(view_change(2, A, C))
     assert stack.stack.ask(GetDeparted((A, B, C, D))) == (B,)
