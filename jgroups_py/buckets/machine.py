@@ -108,6 +108,8 @@ class BucketMachine:
         self.mirrors: dict[str, IndexMirror] = {}
         self.routers: dict[str, Router] = {}
         self.proxies: dict[str, ProxyManager] = {}
+        self.outbox_bytes: Callable[[], int] = int
+        """Bytes that wait for members that do not read. The channel's side knows them."""
         self.pager = Pager(MemberPort(self, Cep(member, PAGER)))
         self.census = Census(MemberPort(self, Cep(member, CENSUS)), self.statistics)
         self._timers: list[tuple[float, int, Callable[[], None]]] = []
@@ -272,7 +274,12 @@ class BucketMachine:
             ComponentCounts(
                 "member",
                 "member",
-                {**self.counts, **self.pager.counts, "members": len(self.members)},
+                {
+                    **self.counts,
+                    **self.pager.counts,
+                    "members": len(self.members),
+                    "outbox_bytes": self.outbox_bytes(),
+                },
             )
         ]
         loads = []

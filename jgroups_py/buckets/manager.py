@@ -14,6 +14,7 @@ from jgroups_py.buckets.bucket import Bucket, Done
 from jgroups_py.buckets.copy import Copy
 from jgroups_py.buckets.ends import Cep, ProxyId
 from jgroups_py.buckets.faults import PLUGIN_ERRORS, text_of
+from jgroups_py.buckets.latency import LOCKS, Latencies
 from jgroups_py.buckets.lease import Lease
 from jgroups_py.buckets.messages import (
     TEXT_MAX,
@@ -93,6 +94,8 @@ class BucketManager:
         when its row comes."""
         self.counts: Counter[str] = Counter()
         self.lease = Lease(port, settings)
+        self.locks = Latencies(LOCKS)
+        """How long moves have locked buckets of this manager."""
         self.slowest_lock = 0.0
         self.clock: Callable[[], float] = float
         """A clock in seconds, to notice entries that block. It stands still where time is virtual."""
@@ -112,6 +115,7 @@ class BucketManager:
         masters = [c for c in self.copies.values() if c.row.master == self.cep]
         return {
             **self.counts,
+            **self.locks.counts(),
             "masters": len(masters),
             "slaves": len(self.copies) - len(masters),
             "entries": sum(len(copy.bucket) for copy in masters),
@@ -515,7 +519,9 @@ class BucketManager:
         transfer.phase, copy.transfer = "over", None
         self._asks = {n: a for n, a in self._asks.items() if a[1] is not transfer}
         if transfer.began_lock is not None:
-            self.slowest_lock = max(self.slowest_lock, self.port.now - transfer.began_lock)
+            took = self.port.now - transfer.began_lock
+            self.locks.add(LOCKS, took)
+            self.slowest_lock = max(self.slowest_lock, took)
             copy.locked = False
 
     def _advance(self, copy: Copy, transfer: Transfer) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 import trio
@@ -38,8 +38,14 @@ from jgroups_py.buckets.plugin import Plugin, Request
 from jgroups_py.buckets.posts import Posts
 from jgroups_py.buckets.proxies import ProxyManager
 from jgroups_py.buckets.router import Router
-from jgroups_py.buckets.statistics import InstanceStatistics
+from jgroups_py.buckets.statistics import (
+    InstanceStatistics,
+    counts_of_pairs,
+    samples_of,
+    samples_of_pairs,
+)
 from jgroups_py.channel.channel import Channel
+from jgroups_py.channel.metrics import Sample
 from jgroups_py.values.address import Address
 from jgroups_py.values.batch import Batch
 from jgroups_py.values.lost import Excluded
@@ -58,12 +64,14 @@ class BucketNode:
     ) -> None:
         self._channel, self._machine, self._plugin = channel, machine, plugin
         self._posts = Posts(channel, nursery)
+        machine.outbox_bytes = lambda: self._posts.waiting
         self._addresses: dict[str, Address] = {}
         self.on_view: Callable[[View], None] | None = None
         """Called with each view after the machine has taken it."""
         self._changed = trio.Event()
         self._timer = trio.CancelScope()
         self._entered = 0
+        self._pairs: tuple[Any, dict[str, int]] = (None, {})
         self._inside = _Inside(self._enter, self._leave)
         self._waiting: dict[_Waiter[Any], None] = {}
         self._closed = False
@@ -332,6 +340,15 @@ class BucketNode:
             for count, value in part.counts.items()
         }
         return found | {"outbox_bytes": self._posts.waiting}
+
+    def samples(self) -> Iterator[Sample]:
+        """Yield this member's counters for Prometheus, and the pairs of buckets as this member sees them."""
+        machine, channel = self._machine, self._channel
+        yield from samples_of([machine.statistics()], channel.cluster, channel.name)
+        seen = self.state.version, machine.members
+        if self._pairs[0] != seen:  # thousands of rows, and a page each few seconds
+            self._pairs = seen, counts_of_pairs(self.state.rows, machine.members)
+        yield from samples_of_pairs(self._pairs[1], channel.cluster, channel.name)
 
     async def instance_statistics(
         self, *, buckets: bool = False, timeout: float = 3.0

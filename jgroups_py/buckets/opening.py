@@ -17,7 +17,6 @@ from jgroups_py.buckets.node import BucketNode
 from jgroups_py.buckets.parts import NodeParts, Placement
 from jgroups_py.buckets.plugin import Plugin
 from jgroups_py.buckets.settings import InstanceSettings
-from jgroups_py.buckets.statistics import samples_of
 from jgroups_py.channel.open import configure, open_channel
 from jgroups_py.config.detection_time import detection
 from jgroups_py.config.settings import StackConfig, build
@@ -100,9 +99,7 @@ async def open_buckets(
                 manager.clock = trio.current_time
             contents = None  # freed as buckets are created
             node = BucketNode(opened, machine, plugin, nursery)
-            opened.more_metrics.append(
-                lambda: samples_of([machine.statistics()], cluster, opened.name)
-            )
+            opened.more_metrics.append(node.samples)
             nursery.start_soon(node.read)
             nursery.start_soon(node.tick)
             try:

@@ -23,7 +23,7 @@ from jgroups_py.buckets.errors import (
     Unavailable,
 )
 from jgroups_py.buckets.faults import PLUGIN_ERRORS, text_of
-from jgroups_py.buckets.latency import Latencies
+from jgroups_py.buckets.latency import KINDS, Latencies
 from jgroups_py.buckets.messages import (
     Answer,
     BucketRow,
@@ -107,7 +107,7 @@ class Router:
         self.port, self.classifier, self.settings = port, classifier, settings
         self.read_at = read_at
         self.counts: Counter[str] = Counter()
-        self.latencies = Latencies()
+        self.latencies = Latencies(*KINDS)
         self._deliver = deliver
         self._index: Index | None = None
         self._pending: dict[RequestId, PendingRequest] = {}
@@ -304,7 +304,8 @@ class Router:
                 else:
                     self.port.post(proxy.manager, Deliver(proxy, body))
             self.counts["answered"] += 1
-            self.latencies.add(self.port.now - pending.began, modifies=pending.modifies)
+            kind = "changes" if pending.modifies else "reads"
+            self.latencies.add(kind, self.port.now - pending.began)
             del self._pending[pending.id]
             pending.answered(answer.replies)
 

@@ -52,8 +52,8 @@ def losses(rows: Mapping[int, BucketRow], members: Collection[str]) -> list[Loss
     found = []
     for bucket, row in sorted(rows.items()):
         here = [cep for cep in (row.master, row.slave) if cep is not None and cep.member in members]
-        if len(here) < 2:
-            found.append(Loss(bucket, len(rows), lost=row.master.member not in members))
+        if len(here) < 2:  # a lost master's slave is promoted
+            found.append(Loss(bucket, len(rows), lost=not here))
     return found
 
 

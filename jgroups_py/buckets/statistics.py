@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from jgroups_py.buckets.messages import BucketRow, NodeStatistics
+from jgroups_py.buckets.rows import losses
 from jgroups_py.channel.metrics import Sample, metric_name
 
 
@@ -27,15 +28,7 @@ class InstanceStatistics:
 
     def of_instance(self) -> dict[str, int]:
         """Return sums of all nodes, named ``KIND_COUNT``, and how many pairs there are, lack a backup and are lost."""
-        found = _sums(self.nodes)
-        here = self.members
-        pairs = self.rows.values()
-        found["pairs"] = len(pairs)
-        found["pairs_lost"] = sum(row.master.member not in here for row in pairs)
-        found["pairs_without_backup"] = sum(
-            row.master.member in here and (row.slave is None or row.slave.member not in here)
-            for row in pairs
-        )
+        found = {**_sums(self.nodes), **counts_of_pairs(self.rows, self.members)}
         return dict(sorted(found.items()))
 
     def of_nodes(self) -> dict[str, dict[str, int]]:
@@ -69,10 +62,28 @@ class InstanceStatistics:
         """For ``jgroups_py.channel.metrics.page_of``: ``jgroups_buckets_manager_requests{component="m/n1",node="n1",...}``. Prometheus sums up nodes and the
         instance."""
         yield from samples_of(self.nodes, cluster)
-        for name, value in self.of_instance().items():
-            if name.startswith("pairs"):
-                about = "pairs of buckets of the whole instance"
-                yield Sample(cluster, "", metric_name("buckets", name), value, about)
+        yield from samples_of_pairs(counts_of_pairs(self.rows, self.members), cluster)
+        about = "members that have not answered in time"
+        silent = metric_name("buckets", "members_missing")
+        yield Sample(cluster, "", silent, len(self.missing), about)
+
+
+def counts_of_pairs(rows: Mapping[int, BucketRow], members: Collection[str]) -> dict[str, int]:
+    """Count the pairs of the instance: all, without a backup, lost. ``members``: those that run."""
+    found = losses(rows, members)
+    lost = sum(loss.lost for loss in found)
+    return {
+        "pairs": len(rows),
+        "pairs_lost": lost,
+        "pairs_without_backup": len(found) - lost,
+    }
+
+
+def samples_of_pairs(pairs: Mapping[str, int], cluster: str, member: str = "") -> Iterator[Sample]:
+    """One sample for each result of ``counts_of_pairs``. ``member``: the one that has counted."""
+    for name, value in pairs.items():
+        about = "pairs of buckets of the whole instance"
+        yield Sample(cluster, member, metric_name("buckets", name), value, about)
 
 
 def samples_of(nodes: Sequence[NodeStatistics], cluster: str, member: str = "") -> Iterator[Sample]:

@@ -54,6 +54,50 @@ def test_a_move_is_decided_after_the_slave_has_every_change(seed: int) -> None:
     assert copies[0] == copies[1] == {KEY: ({"": b"before change"}, 73)}
 
 
+@pytest.mark.seed("A62")
+@pytest.mark.parametrize("ends", ["decided", "cancelled"])
+def test_a_manager_locks_a_bucket_fills_it_elsewhere_and_deletes_it_or_unlocks_it(
+    ends: str,
+) -> None:
+    """LockBucket, UnserialiseBucket, DeleteBucket, UnLockBucket, one after the other: parcels take 50 ms here."""
+    instance = Instance(latency=(0.001, 0.001))
+    assert instance.ask("n3", KEY, "+before") == "0"
+    instance.world.slow["n2.1", "n1.1"] = 0.05
+    source, there = instance.manager("n2"), instance.manager("n1")
+    copy, router = source.copies[3], instance.router("n2")
+    moves: list[Any] = []
+
+    def move() -> None:
+        ends = instance.cep("n2"), instance.cep("n1")
+        router.migrate_master_bucket(*ends, moves.append, bucket=3, lock_first=True)
+        instance.world.flush("n2.1")
+
+    move()
+    instance.world.run(0.01)
+    assert copy.locked and not copy.lock(), "a locked bucket cannot be locked again"
+    move()
+    instance.world.run(0.01)
+    assert "the bucket is locked" in str(moves.pop())
+    answers: list[Any] = []
+    instance.world.request("n3.1", Request(b"+during", KEY), answers.append)
+    assert instance.world.run(1.0, lambda: any(len(one.bucket) for one in there.incoming.values()))
+    coming = there.incoming[3].bucket
+    assert coming.state() == copy.bucket.state() == {KEY: ({"": b"before"}, OLD)}
+    assert 3 not in there.copies and not answers, "it is filled and answers nothing"
+    if ends == "cancelled":
+        router.cancel(3, lambda _: None)
+        instance.world.flush("n2.1")
+    assert instance.world.run(5.0, lambda: bool(moves and answers))
+    instance.world.run(1.0)
+    where, other = (source, there) if ends == "cancelled" else (there, source)
+    assert answers[0][0][1] == b"1" and 3 not in other.copies and not there.incoming
+    assert where.copies[3].bucket.state() == {KEY: ({"": b"before during"}, OLD)}
+    assert not where.copies[3].locked and where.copies[3].transfer is None
+    assert other.counts["copies_deleted"] == (ends == "decided")
+    assert source.locks.counts(), "the time of the lock is counted"
+    assert instance.ask("n3", KEY, "+after") == "2"
+
+
 @pytest.mark.seed("A50")
 def test_requests_that_waited_for_a_move_go_on_at_once_elsewhere() -> None:
     instance = Instance()

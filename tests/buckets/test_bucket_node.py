@@ -217,7 +217,9 @@ async def test_members_that_take_nothing_let_new_requests_be_refused(autojump_cl
                 await trio.sleep(0.1)
             assert refused and "outbox_bytes_max" in refused[0]
             assert node.statistics()["member.outbox_full"] == len(refused)
-            assert 2_000_000 < node.statistics()["outbox_bytes"] < 4_100_000
+            waiting = node.statistics()["outbox_bytes"]
+            assert 2_000_000 < waiting < 4_100_000
+            assert node.statistics()["member.outbox_bytes"] == waiting, "as the page has it"
             await group.stop("n1")
 
 

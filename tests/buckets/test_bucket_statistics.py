@@ -11,7 +11,9 @@ from bucket_group import ask, bucket_group
 from seed_instance import PAIRS, Instance, key_in
 
 from jgroups_py.buckets.census import QUESTIONS_MAX
-from jgroups_py.buckets.messages import Statistics
+from jgroups_py.buckets.ends import Cep
+from jgroups_py.buckets.messages import BucketRow, Statistics
+from jgroups_py.buckets.statistics import counts_of_pairs
 from jgroups_py.channel.metrics import page_of, samples_of
 
 
@@ -42,6 +44,7 @@ async def test_traffic_is_counted_for_instance_nodes_and_components(autojump_clo
         assert json.loads(json.dumps(found.as_json()))["instance"] == whole
         page = page_of(found.samples("seats")).decode()
         assert 'component="m/n2"' in page and 'jgroups_buckets_pairs{cluster="seats"' in page
+        assert 'jgroups_buckets_members_missing{cluster="seats",member=""} 0.0' in page
 
 
 async def test_a_member_that_is_silent_is_missing_and_one_that_is_lost_is_not_waited_for(
@@ -80,3 +83,44 @@ async def test_the_metrics_of_a_member_have_its_components(autojump_clock: Any) 
         page = page_of(samples_of(group.nodes["n2"].channel)).decode()
         line = 'jgroups_buckets_manager_changes{cluster="test",component="m/n2",member="n2",node="n2"} 1.0'
         assert line in page and "jgroups_view_members" in page
+
+
+@pytest.mark.seed("A23")
+async def test_every_figure_of_a_member_and_the_lost_pairs_are_on_its_page(
+    autojump_clock: Any,
+) -> None:
+    """A client has no index copy, and sees the pairs all the same."""
+    async with bucket_group() as group:
+        client = await group.start("c", client=True)
+        await client.wait_ready()
+        for node in (group.nodes["n1"], client):
+            page = page_of(samples_of(node.channel)).decode()
+            for part in node.machine.statistics().components:
+                for name in part.counts:
+                    metric = f"jgroups_buckets_{part.kind}_{name}".lower()
+                    assert f'{metric}{{cluster="test",component="{part.name}"' in page
+            assert _pairs(page) == {"pairs": 9, "pairs_lost": 0, "pairs_without_backup": 0}
+        group.kill("n2")
+        group.kill("n3")
+        await trio.sleep(30)
+        page = page_of(samples_of(client.channel)).decode()
+        assert _pairs(page) == {"pairs": 9, "pairs_lost": 3, "pairs_without_backup": 6}
+
+
+def _pairs(page: str) -> dict[str, float]:
+    lines = [line for line in page.splitlines() if line.startswith("jgroups_buckets_pairs")]
+    return {
+        line.partition("{")[0].removeprefix("jgroups_buckets_"): float(line.rpartition(" ")[2])
+        for line in lines
+    }
+
+
+@pytest.mark.seed("A37")
+def test_a_pair_without_its_master_is_not_lost_while_its_slave_is_there() -> None:
+    """For some seconds, until the index has promoted it."""
+    row = BucketRow(0, 1, Cep("a", "m/a"), Cep("b", "m/b"))
+    found = {
+        members: tuple(counts_of_pairs({0: row}, members).values())
+        for members in (("a", "b"), ("a",), ("b",), ("c",))
+    }
+    assert found == {("a", "b"): (1, 0, 0), ("a",): (1, 0, 1), ("b",): (1, 0, 1), ("c",): (1, 1, 0)}

@@ -48,6 +48,9 @@ def test_two_versions_in_processes_exchange_objects_under_load(
     shown = capsys.readouterr()
     assert "exchange: 0 s, starting" in shown.err  # without a terminal, too
     assert "requests to the bucket that moved" in shown.out
+    locks = sum(sum(counts.values()) for counts in found["locks"].values())
+    assert f"locks of {locks} moves: half at most" in shown.out and locks >= found["moves"]
+    assert 0 < max(found["longest_lock_ms"].values()) < 60_000
 
 
 @pytest.mark.sockets

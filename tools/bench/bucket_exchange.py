@@ -11,8 +11,8 @@ times, whether earlier ones have ended or not, and each is measured from its tim
     down     they move back
 
 Half of the requests are for the bucket that moves (account_load.py). Printed for each kind of phase: milliseconds at the median, p99, p99.9 and the longest; p99.9 with moves in
-relation to quiet; what requests to the bucket that moved took, beside those to others at the same time; bytes of each process and its longest full garbage collection. In the end
-it reads the saved entries of all buckets: each object must have its answered changes.
+relation to quiet; what requests to the bucket that moved took, beside those to others at the same time; for how long moves locked their buckets, which is the part of a request's time that a
+move can cost; bytes of each process and its longest full garbage collection. In the end it reads the saved entries of all buckets: each object must have its answered changes.
 
 Progress is written to standard error, without a terminal every 10 s. With ``--json`` the file is written after each phase, so earlier figures outlive a run that fails.
 A million objects take three minutes on two idle cores.
@@ -29,7 +29,8 @@ import random
 import resource
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any, Final
@@ -41,6 +42,8 @@ from jgroups_py.buckets.deployed import open_deployed
 from jgroups_py.buckets.deployment import Deployment, parse_deployment
 from jgroups_py.buckets.digest import bucket_of, digest_of
 from jgroups_py.buckets.ends import Cep
+from jgroups_py.buckets.latency import LOCKS, percentile
+from jgroups_py.buckets.manager import BucketManager
 from jgroups_py.buckets.messages import EntryChange
 from jgroups_py.buckets.objects.plugin import kind_of
 from jgroups_py.buckets.settling import settle
@@ -142,8 +145,18 @@ async def child(which: dict[str, Any]) -> None:
                     bytes=resident(),
                     collections=pauses.number,
                     longest_ms=pauses.longest_ms,
+                    **locks_of(node.machine.managers.values()),
                 )
                 pauses.begin()
+
+
+def locks_of(managers: Collection[BucketManager]) -> dict[str, Any]:
+    """The locks of all moves so far, as counts by time, and the longest in milliseconds."""
+    counts: Counter[str] = Counter()
+    for manager in managers:
+        counts.update(manager.locks.counts())
+    longest = max((manager.slowest_lock for manager in managers), default=0.0)
+    return {"locks": counts, "longest_lock_ms": round(1000 * longest, 2)}
 
 
 class Pauses:
@@ -186,7 +199,7 @@ class Exchange:
         self.result: dict[str, Any] = {
             "entries": given.entries, "rate": given.rate, "finished": False,
             "moves": 0, "refused": 0, "lost": None, "failed": {}, "phases": {}, "seconds": dict.fromkeys(PHASES, 0.0),
-            "bytes": {}, "longest_collection_ms": {},
+            "bytes": {}, "longest_collection_ms": {}, "locks": {}, "longest_lock_ms": {},
         }  # fmt: skip
 
     @property
@@ -282,6 +295,8 @@ class Exchange:
             self.result["bytes"].setdefault(one.name, []).append(told["bytes"])
             pauses = self.result["longest_collection_ms"].setdefault(one.name, [])
             pauses.append(told["longest_ms"])
+            for name in ("locks", "longest_lock_ms"):
+                self.result[name][one.name] = told[name]
 
     def _write(self) -> None:
         write_json(self._given.json, self.result)
@@ -300,6 +315,7 @@ def text(result: dict[str, Any]) -> str:
     if result["phases"]:
         lines += phases_text(result["phases"])
         lines += moves_text(result["phases"])
+        lines += locks_text(result)
     lines += [f"{phase}, failed: {dict(found)}" for phase, found in result["failed"].items()]
     lines += [f"{phase}: {seconds:.0f} s" for phase, seconds in result["seconds"].items()]
     for name, sizes in result["bytes"].items():
@@ -311,6 +327,20 @@ def text(result: dict[str, Any]) -> str:
             + " ms of CPU, a full garbage collection"
         )
     return "\n".join(lines)
+
+
+def locks_text(result: Mapping[str, Any]) -> list[str]:
+    """A line about the locks of all moves, if there were any."""
+    counts: Counter[str] = Counter()
+    for found in result["locks"].values():
+        counts.update(found)
+    if not counts:
+        return []
+    half, most = (percentile(counts, LOCKS, part) for part in (0.5, 0.99))
+    longest = max(result["longest_lock_ms"].values())
+    return [
+        f"locks of {counts.total()} moves: half at most {half:g} ms, 99 of 100 at most {most:g}, the longest {longest:g}"
+    ]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -14,6 +14,7 @@ import math
 import os
 import random
 import sys
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -133,6 +134,7 @@ class DueCaller:
         ]
         await self._fill(streams[0])
         waited = waited_seconds(os.getpid())
+        used = time.process_time()
         began = trio.current_time()
         async with trio.open_nursery() as nursery:
             for stream in streams:
@@ -153,6 +155,7 @@ class DueCaller:
             "requests": done,
             "a_second": round(done / seconds, 1),
             "wrong": self.wrong,
+            "cpu_us": round(1e6 * (time.process_time() - used) / max(1, done), 1),
             "wait_us": round(1e6 * (waited_seconds(os.getpid()) - waited) / max(1, done), 1),
             **{kind: figures(took) for kind, took in self.took.items()},
         }
