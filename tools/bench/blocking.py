@@ -18,6 +18,7 @@ from typing import Any
 import trio
 
 from jgroups_py import MemoryNetwork, blocking
+from jgroups_py.tools.bench.ended import end_with
 
 BULK = 1000
 """Nodes or messages of one bulk call."""
@@ -99,4 +100,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    end_with(main)

@@ -60,6 +60,7 @@ from jgroups_py.tools.bench.account_load import (
     key_of,
     moves_text,
 )
+from jgroups_py.tools.bench.ended import end_with
 from jgroups_py.tools.bench.latencies import phases_text, write_json
 from jgroups_py.tools.child_side import heard_lines, say
 from jgroups_py.tools.children import Child, ChildError, end_all, start_process
@@ -384,4 +385,4 @@ if __name__ == "__main__":
     if sys.argv[1:2] and sys.argv[1].startswith("{"):
         trio.run(child, json.loads(sys.argv[1]))
     else:
-        sys.exit(main())
+        end_with(main)

@@ -18,7 +18,6 @@ from __future__ import annotations
 import argparse
 import gc
 import random
-import sys
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -32,6 +31,7 @@ from jgroups_py.buckets.deployed import open_deployed
 from jgroups_py.buckets.deployment import parse_deployment
 from jgroups_py.buckets.upgrade import move_all
 from jgroups_py.tools.bench.account_load import NEW, OLD, PHASES, AccountLoad
+from jgroups_py.tools.bench.ended import end_with
 from jgroups_py.tools.bench.latencies import figures, phases_text, write_json
 
 BUCKETS: Final = 36
@@ -109,4 +109,4 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    end_with(main)

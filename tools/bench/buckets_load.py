@@ -36,6 +36,7 @@ from statistics import median
 from typing import IO, Any, Final
 
 from jgroups_py.tools.bench.buckets_caller import waited_seconds
+from jgroups_py.tools.bench.ended import end_with
 from jgroups_py.tools.bench.latencies import PERCENTILES, write_json
 from jgroups_py.tools.commands.mperf_ports import free_block
 
@@ -339,4 +340,4 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    end_with(main)

@@ -20,6 +20,7 @@ import trio
 
 from jgroups_py.tools.bench import cache_peers, cache_perf
 from jgroups_py.tools.bench.cache_perf import CachePerfPlan
+from jgroups_py.tools.bench.ended import end_with
 
 OURS = "jgroups_py"
 PEER_SECONDS = 300.0
@@ -116,4 +117,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    end_with(main)

@@ -21,6 +21,7 @@ from trio.testing import MockClock
 from jgroups_py.drill.report.charts import Chart, standalone
 from jgroups_py.drill.run.requests import Load
 from jgroups_py.tools.bench import cache_cost_counts as cache_cost
+from jgroups_py.tools.bench.ended import end_with
 
 
 async def one(members: int, buddies: int, arguments: argparse.Namespace) -> dict[str, Any]:
@@ -171,4 +172,4 @@ def _run(measure: Any, *given: Any) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    end_with(main)

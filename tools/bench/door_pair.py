@@ -26,6 +26,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from jgroups_py import Channel, Message, open_channel
 from jgroups_py.channel.open import configure
 from jgroups_py.tools.bench.door_stacks import DOORS, STACKS, DoorStacks, doors_of
+from jgroups_py.tools.bench.ended import end_with
 from jgroups_py.tools.commands.mperf_ports import private_attributes
 
 NAMES: Final = ("M1", "M2")
@@ -139,4 +140,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    end_with(main)

@@ -30,6 +30,7 @@ import trio
 from jgroups_py.channel.open import configure
 from jgroups_py.tools.bench.cells import cell
 from jgroups_py.tools.bench.door_stacks import DOORS, STACKS, DoorStacks, doors_of
+from jgroups_py.tools.bench.ended import end_with
 from jgroups_py.tools.commands import mperf_run, rpcperf_run
 from jgroups_py.tools.commands.mperf_load import SIZE_MIN
 from jgroups_py.tools.commands.mperf_ports import private_attributes
@@ -184,4 +185,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    end_with(main)

@@ -24,6 +24,7 @@ from typing import Any
 import trio
 
 from jgroups_py import WaitTimeout, blocking
+from jgroups_py.tools.bench.ended import end_with
 
 EVERY = 0.01
 """Seconds between two looks."""
@@ -180,4 +181,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    end_with(main)

@@ -52,6 +52,7 @@ from jgroups_py.livebackup import (
 )
 from jgroups_py.livebackup.applier import Applier
 from jgroups_py.livebackup.tickets import Ticket
+from jgroups_py.tools.bench.ended import end_with
 from jgroups_py.tools.bench.waits import Waits, bare
 from jgroups_py.tools.commands.mperf_ports import private_attributes
 
@@ -348,4 +349,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    end_with(main)

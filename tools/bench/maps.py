@@ -27,6 +27,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, Any, Final
 
+from jgroups_py.tools.bench.ended import end_with
 from jgroups_py.tools.bench.maps_stores import HOSTS, STORES, StorePlan
 
 SHARES: Final = (("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999))
@@ -234,4 +235,4 @@ def _times(figures: dict[str, float]) -> str:
 
 
 if __name__ == "__main__":
-    main()
+    end_with(main)

@@ -20,6 +20,7 @@ from typing import Any, Final
 
 import trio
 
+from jgroups_py.tools.bench.ended import end_with
 from jgroups_py.tools.bench.maps import quantiles
 from jgroups_py.tools.children import Child, end_all, start_process
 from jgroups_py.tools.commands.mperf_ports import free_block
@@ -127,4 +128,4 @@ if __name__ == "__main__":
     if len(sys.argv) == 2 and sys.argv[1].startswith("{"):
         serve(json.loads(sys.argv[1]))
     else:
-        main()
+        end_with(main)

@@ -22,6 +22,7 @@ from typing import Any
 
 from jgroups_py.protocols.transport.base import TP
 from jgroups_py.testing.sim import Member, World
+from jgroups_py.tools.bench.ended import end_with
 
 STACK = "udp.xml"
 HEARTBEATS = 8.0
@@ -187,4 +188,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    end_with(main)

@@ -17,6 +17,7 @@ import time
 from pathlib import Path
 
 from jgroups_py.testing.sim import Member, World
+from jgroups_py.tools.bench.ended import end_with
 from jgroups_py.values.batch import Batch
 
 SHOWN = 12
@@ -120,4 +121,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    end_with(main)

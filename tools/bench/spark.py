@@ -29,6 +29,7 @@ import psutil
 
 from jgroups_py import blocking
 from jgroups_py.tools.bench.cache_peers import HOST, missing
+from jgroups_py.tools.bench.ended import end_with
 from jgroups_py.tools.commands.mperf_ports import free_block
 
 TOKEN = "only for this measurement"
@@ -207,4 +208,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    end_with(main)

@@ -22,6 +22,7 @@ import trio
 
 from jgroups_py.channel.open import configure
 from jgroups_py.tools.bench.cells import cell
+from jgroups_py.tools.bench.ended import end_with
 from jgroups_py.tools.bench.peers.summary import Found, summary
 from jgroups_py.tools.commands import mperf_run
 from jgroups_py.tools.commands.mperf_load import SIZE_MIN
@@ -200,4 +201,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    end_with(main)

@@ -12,6 +12,7 @@ import statistics
 import time
 from collections.abc import Callable, Sequence
 
+from jgroups_py.tools.bench.ended import end_with
 from jgroups_py.values.address import UUID
 from jgroups_py.values.batch import Batch
 from jgroups_py.wire.headers import PROTOCOL_IDS, FragHeader, NakAckHeader2, NakAckType
@@ -64,4 +65,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    end_with(main)

@@ -24,6 +24,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
+from jgroups_py.tools.bench.ended import end_with
 from jgroups_py.tools.bench.peers.libraries import KINDS
 from jgroups_py.tools.bench.peers.plan import PeersPlan
 from jgroups_py.tools.bench.peers.relay_member import HEAD
@@ -133,4 +134,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    end_with(main)
