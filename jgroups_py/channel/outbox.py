@@ -16,6 +16,7 @@ import trio
 from jgroups_py.channel.given import check_destination
 from jgroups_py.channel.values import ChannelLimits
 from jgroups_py.errors import LocalProtocolError
+from jgroups_py.stack.sizes import refuse_larger
 from jgroups_py.values.address import Address
 from jgroups_py.values.batch import Batch, Headers
 from jgroups_py.values.events import FlowBlocked
@@ -93,7 +94,7 @@ class Outbox:
             payload = as_bytes(payload)
         size = len(payload)
         if self.size_max is not None:
-            self._check_size(size)
+            refuse_larger(size, self.size_max)
         if (self.blocked and to in self.blocked) or (
             self.buffered and self.buffered + size > self._limits.send_buffer_max
         ):
@@ -200,7 +201,7 @@ class Outbox:
         if set(map(type, todo)) - {bytes}:
             plain = [as_bytes(payload) for payload in todo]
         if self.size_max is not None:
-            self._check_size(max(map(len, plain), default=0))
+            refuse_larger(max(map(len, plain), default=0), self.size_max)
         limits, start = self._limits, 0
         while start < len(plain):
             if not self.has_room(to, 0):
@@ -210,14 +211,6 @@ class Outbox:
             self.buffered += size
             start += len(part)
             await self.let_others_run()
-
-    def _check_size(self, size: int) -> None:
-        """Raise LocalProtocolError for a message that no packet takes."""
-        if self.size_max is not None and size > self.size_max:
-            raise LocalProtocolError(
-                f"a message of {size} bytes is larger than a packet of this stack takes (at most {self.size_max} bytes): put "
-                "FRAG2 into the stack, which cuts large messages"
-            )
 
     async def let_others_run(self) -> None:
         self.turn_messages = self.turn_bytes = 0

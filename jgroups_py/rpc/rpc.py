@@ -47,6 +47,7 @@ from jgroups_py.rpc.replies import Answer, Raised, Reply
 from jgroups_py.rpc.serving import ID, ServedCall, Server, is_ours
 from jgroups_py.rpc.serving import OutgoingReply as Sending
 from jgroups_py.stack.log_limit import LogLimit
+from jgroups_py.stack.sizes import refuse_larger
 from jgroups_py.values.address import Address
 from jgroups_py.values.batch import Batch
 from jgroups_py.values.message import Flag, MessageType
@@ -94,6 +95,7 @@ class Rpc:
             self._trace,
             LogLimit(channel.driver.clock),
             channel.name_of,
+            self._outbox.size_max,
         )
         self._early = EarlyCalls(limits.early_max, limits.early_bytes_max, limits.early_wait)
         self._items = Items(channel.limits.receive_buffer_max, channel.give_back)
@@ -280,7 +282,11 @@ class Rpc:
                 return encoded
 
     async def _room(self, dest: Address | None, size: int) -> None:
-        """Wait for credit, and until fewer than ``pending_max`` calls are under way."""
+        """Wait for credit, and until fewer than ``pending_max`` calls are under way. Raise ``LocalProtocolError`` for a request that
+        no packet takes; to this member itself none is needed."""
+        most = self._outbox.size_max
+        if most is not None and dest != self._channel.address:
+            refuse_larger(size, most)
         while self._correlator.is_full and self._error is None:
             self._counters.waits_pending += 1
             await self._wait_warned(

@@ -5,7 +5,8 @@
     value, raised    return the OutgoingReply for the value or the error of an async method
 
 An error of a method is logged here with its traceback, at most once in ``LogLimit``'s interval for each method and
-class of exception. Its caller gets the exception's class and text.
+class of exception. Its caller gets the exception's class and text. So does the caller of a method whose value no packet
+takes (``size_max``, stack/sizes.py).
 
 Members of ours and Java members may be in one group. The type of the message tells the form of a request; the
 address of the caller tells the form of the reply.
@@ -23,6 +24,7 @@ from jgroups_py.rpc.limits import RpcCounters
 from jgroups_py.rpc.methods import Method
 from jgroups_py.stack.log_limit import LogLimit
 from jgroups_py.stack.raised import loggable, plain, said, text_of
+from jgroups_py.stack.sizes import refuse_larger
 from jgroups_py.values.address import TAG, UUID, Address
 from jgroups_py.values.batch import Batch
 from jgroups_py.values.message import Flag, MessageType
@@ -80,6 +82,7 @@ class Server:
         trace: Callable[[str, dict[str, Any]], None],
         log_limit: LogLimit,
         name_of: Callable[[Address], str] = str,
+        size_max: int | None = None,
     ) -> None:
         self._methods = methods
         self._forms = forms
@@ -88,6 +91,7 @@ class Server:
         self._trace = trace
         self._log_limit = log_limit
         self._name_of = name_of
+        self._size_max = size_max
 
     def read(self, batch: Batch) -> Iterator[ServedCall | OutgoingReply]:
         header, src, counters = batch.headers[ID], batch.src, self._counters
@@ -143,6 +147,8 @@ class Server:
         form = self._form_for(invocation.caller)
         try:
             encoded = form.write_value(value)
+            if self._size_max is not None and invocation.caller != self._local:
+                refuse_larger(encoded.size, self._size_max)
         except Exception as error:  # a codec of the user may raise anything
             return self.raised(invocation, error)
         header = CorrelatorHeader(CorrelatorType.RSP, invocation.id)

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from jgroups_py.config.model import StackConfig
 from jgroups_py.config.settings import placed
-from jgroups_py.errors import ConfigError
+from jgroups_py.errors import ConfigError, LocalProtocolError
 
 HEADERS: Final = 500
 """Bytes of a packet that are left for headers, names and what encryption adds."""
@@ -23,6 +23,15 @@ def message_max(protocols: Sequence[Any]) -> int | None:
         return None
     packets = [most for p in protocols if (most := p.packet_max(p.config)) is not None]
     return min(packets) - HEADERS if packets else None
+
+
+def refuse_larger(size: int, most: int | None) -> None:
+    """Raise ``LocalProtocolError`` if a message of ``size`` bytes is larger than ``most``, which ``message_max`` returned."""
+    if most is not None and size > most:
+        raise LocalProtocolError(
+            f"a message of {size} bytes is larger than a packet of this stack takes (at most {most} bytes): put FRAG2 into "
+            "the stack, which cuts large messages"
+        )
 
 
 def oversized(stack: StackConfig, built: Sequence[tuple[type[Any], Any]]) -> Iterator[ConfigError]:

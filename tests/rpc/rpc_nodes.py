@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import trio
+import trio.lowlevel
 
 from jgroups_py import (
     UUID,
@@ -29,6 +30,13 @@ class Target:
 
     def add(self, a: int, b: int) -> int:
         return a + b
+
+    def at_once(self, size: int) -> bytes:
+        return bytes(size)
+
+    async def later(self, size: int) -> bytes:
+        await trio.lowlevel.checkpoint()
+        return bytes(size)
 
     def note(self, value: Any) -> None:
         self.seen.append(value)
