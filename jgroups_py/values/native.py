@@ -34,6 +34,19 @@ def attributes(value: object) -> dict[str, Any]:
     return found
 
 
+def slots(cls: type) -> list[str]:
+    """Return the names of the attributes that instances of ``cls`` keep outside ``__dict__``: in slots, or as native
+    fields. Some may not be set. Names that Python hides are as ``getattr`` needs them."""
+    found: dict[str, None] = {}
+    for base in cls.__mro__:
+        own = vars(base).get("__slots__", ())
+        for name in (own,) if isinstance(own, str) else own:
+            hidden = name.startswith("__") and not name.endswith("__")
+            found[f"_{base.__name__.lstrip('_')}{name}" if hidden else name] = None
+        found.update(dict.fromkeys(vars(base).get("__mypyc_attrs__", ())))
+    return [name for name in found if name not in ("__dict__", "__weakref__")]
+
+
 def has_settings(protocol: type, settings: type) -> None:
     """Make ``settings`` the class of a protocol's settings, also where the protocol is native."""
     made: Any = protocol

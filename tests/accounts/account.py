@@ -17,6 +17,7 @@ from typing import Final
 
 from jgroups_py.stack.machine import Machine
 from jgroups_py.stack.protocol import Protocol
+from jgroups_py.values.native import attributes
 
 ACCOUNTS: Final = Path(__file__).parent.parent / "traces" / "accounts"
 
@@ -76,7 +77,7 @@ def _entries_in(thing: object, deep: int, seen: dict[int, object]) -> int:
     """``seen``: parts and tables that are counted already. Parts know each other, and each counts once."""
     count = 0
     seen[id(thing)] = thing
-    for value in list(getattr(thing, "__dict__", {}).values()):
+    for value in list(attributes(thing).values()):
         if id(value) in seen:
             continue
         if isinstance(value, dict | list | set | deque):

@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from jgroups_py.stack.machine import Machine
+from jgroups_py.values.native import slots
 
 DEPTH_MAX: Final = 24
 """Steps from a root. Deeper objects are not entered, and counted in ``Tables.cut``."""
@@ -159,27 +160,19 @@ def _content(cell: types.CellType) -> Any:
 
 def _attributes(name: str, thing: Any) -> Iterator[tuple[str, Any]]:
     known = getattr(thing, "__dict__", None)
-    slots = [s for c in type(thing).__mro__ for s in _slots(c)]
-    if known is None and not slots:
+    outside = slots(type(thing))
+    if known is None and not outside:
         for value in gc.get_referents(thing):  # iterators, generators, caches in C
             yield f"{name}~", value
         return
     # A copy: reading an attribute may fill a cached property.
     for attribute, value in list((known or {}).items()):
         yield f"{name}.{attribute}", value
-    for attribute in slots:
+    for attribute in outside:
         try:
             yield f"{name}.{attribute}", getattr(thing, attribute)
         except AttributeError:
             pass
-
-
-def _slots(cls: type) -> Iterator[str]:
-    slots = cls.__dict__.get("__slots__", ())
-    for slot in (slots,) if isinstance(slots, str) else slots:
-        if slot not in ("__dict__", "__weakref__"):
-            hidden = slot.startswith("__") and not slot.endswith("__")
-            yield f"_{cls.__name__.lstrip('_')}{slot}" if hidden else slot
 
 
 def roots_of(machine: Machine) -> dict[str, Any]:

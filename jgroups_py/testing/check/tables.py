@@ -16,6 +16,7 @@ from jgroups_py.stack.machine import Machine, Timer
 from jgroups_py.stack.protocol import Protocol
 from jgroups_py.testing.sim.member import Member
 from jgroups_py.values.address import UUID, Address
+from jgroups_py.values.native import slots
 from jgroups_py.values.view import View
 
 DEPTH_MAX: Final = 6
@@ -104,7 +105,7 @@ def _attributes(value: Any) -> Iterator[tuple[str, Any]]:
         names = [f.name for f in fields(value)]
     else:
         names = list(getattr(value, "__dict__", {}))
-        names += [n for cls in type(value).__mro__ for n in getattr(cls, "__slots__", ())]
+        names += slots(type(value))
     for name in names:
         if hasattr(value, name):
             yield name, getattr(value, name)

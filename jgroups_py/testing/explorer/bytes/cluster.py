@@ -62,6 +62,8 @@ QUICK: Final = {
 NAMES: Final = "ABC"
 RECORDED: Final = 3000
 """Kept packets of honest members."""
+NOTHING: Final = Packet(DEFAULT_VERSION, 0, None, UUID(bytes(16)), None, [])
+"""What a transport drops without a word: it has no messages."""
 SETTLE: Final = 120.0
 """Virtual seconds after which the members of a site share one view, at the latest."""
 _HOSTILE_HOST: Final = "10.9.9.9"
@@ -162,23 +164,23 @@ class Cluster:
     def _record(self, member: Member) -> None:
         transport = member.stack.find(TP)
         assert transport is not None
-        transport.decode = decode_packet  # without the world's cache, which holds packets
-        receive, hear = transport.receive, member.host.receive
+        hear = member.host.receive
 
-        def recording(data: bytes, source: Any = None) -> None:
+        def reading(data: bytes) -> Packet:
+            """Read a packet without the world's cache, which holds packets. A forged copy is an empty packet."""
             if not self.striking:
                 self._keep(self.packets, data)
                 self._said.add(data[2:])
             elif self.only_said and self._is_foretold(data):
-                return
-            receive(data, source)
+                return NOTHING
+            return decode_packet(data)
 
         def hearing(item: Any) -> None:
             if type(item) is Received and not self.striking:
                 self._keep(self.pieces, item.data)
             hear(item)
 
-        transport.receive = recording  # type: ignore[method-assign]
+        transport.decode = reading  # a method cannot be replaced where TP is compiled
         member.host.receive = hearing  # type: ignore[method-assign]
 
     def _keep(self, record: list[bytes], data: bytes) -> None:
