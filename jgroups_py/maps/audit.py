@@ -139,21 +139,36 @@ class AuditLog:
             self.counters["records"] += len(records)
         except OSError as error:
             self.counters["failed"] += len(records)
-            self.close()  # a partial record ends its file
+            self._cut()
             if (left_out := self._limit.admit(type(error).__name__)) is not None:
                 LOG.error("the audit files in %s miss events: %s%s", self.folder, error, left_out)
+
+    def _cut(self) -> None:
+        """Remove a partial record, so that the file goes on when there is room. Another file for each failure would delete all former ones."""
+        if self._handle is None:
+            return
+        try:
+            os.ftruncate(self._handle, self._size)
+            os.lseek(self._handle, self._size, os.SEEK_SET)
+        except OSError:
+            self.close()  # a partial record ends its file
 
     def _begin(self) -> None:
         self.close()
         files = files_of(self.folder)
+        number = int(files[-1].stem.partition("-")[2]) if files else 0
+        name = self.folder / f"audit-{number + 1:06d}.log"
+        handle = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        try:
+            os.write(handle, START)
+        except OSError:
+            os.close(handle)
+            name.unlink()
+            raise
+        self._handle, self._size = handle, len(START)
         for file in files[: max(0, len(files) - self._files_max + 1)]:
             file.unlink(missing_ok=True)
             self.counters["files_deleted"] += 1
-        number = int(files[-1].stem.partition("-")[2]) if files else 0
-        name = self.folder / f"audit-{number + 1:06d}.log"
-        self._handle = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        os.write(self._handle, START)
-        self._size = len(START)
 
 
 def files_of(folder: Path) -> list[Path]:

@@ -55,9 +55,13 @@ class InboxFile:
     def __init__(self, file: Path, size: int) -> None:
         self.size = size
         self._handle = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        if os.fstat(self._handle).st_size < size:
-            os.ftruncate(self._handle, size)
-        self.map = mmap.mmap(self._handle, size)
+        try:
+            if os.fstat(self._handle).st_size < size:
+                os.ftruncate(self._handle, size)
+            self.map = mmap.mmap(self._handle, size)
+        except OSError:
+            os.close(self._handle)
+            raise
         self._reserved = 0
 
     def reserve(self, end: int) -> None:

@@ -12,19 +12,17 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from struct import pack_into
 from typing import Final
 from zlib import crc32
 
 from jgroups_py.maps.errors import MapBusy
+from jgroups_py.maps.ranges import set_range
 
 LOCKS: Final = 4096
 """Ranges of the lock file, shared by all keys."""
 PAUSE_MIN: Final = 0.0001
 PAUSE_MAX: Final = 0.01
 """The longest pause between two tries, in seconds. Pauses double."""
-
-_FLOCK: Final = "hhqqi4x"
 
 
 @dataclass(slots=True)
@@ -50,7 +48,7 @@ class KeyLocks:
         """Take the lock of a key until ``release``. False: another caller on this host has it."""
         place = crc32(key) % LOCKS
         with self._mutex:
-            if place in self._held or not self._range(fcntl.F_WRLCK, place):
+            if place in self._held or not set_range(self._handle, fcntl.F_WRLCK, place):
                 return False
             self._held[place] = _Held(threading.get_ident(), [key])
             return True
@@ -81,7 +79,7 @@ class KeyLocks:
             if not held.keys:
                 del self._held[place]
                 if not self._closed:
-                    self._range(fcntl.F_UNLCK, place)
+                    set_range(self._handle, fcntl.F_UNLCK, place)
 
     def pauses(self, key: bytes) -> Iterator[float]:
         """Yield the seconds to wait before each further ``take``. Raises MapBusy after ``timeout``."""
@@ -98,12 +96,3 @@ class KeyLocks:
     def close(self) -> None:
         self._closed = True
         os.close(self._handle)
-
-    def _range(self, kind: int, place: int) -> bool:
-        request = bytearray(32)
-        pack_into(_FLOCK, request, 0, kind, os.SEEK_SET, place, 1, 0)
-        try:
-            fcntl.fcntl(self._handle, fcntl.F_OFD_SETLK, bytes(request))
-        except (BlockingIOError, PermissionError):
-            return False
-        return True

@@ -11,6 +11,7 @@ import logging
 import os
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from struct import Struct
 from typing import Final, Protocol
@@ -87,10 +88,13 @@ class Merger:
         self._inboxes.close()
         os.close(self._handle)
 
-    def run(self) -> None:
+    def run(self, each_time: Callable[[], None] | None = None) -> None:
+        """Run until the file is closing. ``each_time`` is called some times a second at least, without a lock."""
         shared = self._shared
         pause = shared.settings.merge_interval
         while True:
+            if each_time is not None:
+                each_time()
             closing = shared.closing.is_set()
             try:
                 with self.lock:

@@ -14,6 +14,7 @@ import os
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
@@ -43,9 +44,11 @@ class MergerChild:
         child = self._child
         return None if child is None else child.pid
 
-    def run(self) -> None:
-        """Run until ``closing``. Then the child has merged everything and has ended."""
+    def run(self, each_time: Callable[[], None]) -> None:
+        """Run until ``closing``. Then the child has merged everything and has ended. ``each_time`` is called each
+        LOOK_INTERVAL."""
         while not self._closing.is_set():
+            each_time()
             if self._child is not None and self._child.poll() is not None:
                 self._forget()
             if self._child is None and self._take():

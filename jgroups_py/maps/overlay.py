@@ -89,6 +89,11 @@ class Overlay:
         """Begin anew: the snapshot has ended, and the next look takes another one."""
         self._generation, self.mark = -1, b""
 
+    def rest(self) -> None:
+        """End the snapshot. The next look takes another one."""
+        self._store.suspend()
+        self.begin_anew()
+
     def look(self) -> None:
         """Read news from the inboxes and the file. Needed when ``mark`` differs from the control file's."""
         if self._control.mark() != self.mark:

@@ -85,7 +85,7 @@ class Room:
         if problem is not None:
             return f"{full}, and cannot be merged: {problem}"
         if is_idle:
-            return f"{full}, and nobody has merged anything for {STALLED_TIMEOUT:g} s: is the process that merges stopped?"
+            return f"{full}, and nobody has merged anything for {STALLED_TIMEOUT:g} s: is the process that merges stopped? If it runs, its log says why it cannot write"
         waiting = sum(self._control.all_written()) - sum(self._control.all_merged())
         return (
             f"{full}, and had no room within {self._timeout:g} s (full_timeout): the process that merges works, but {waiting:,} bytes of all "

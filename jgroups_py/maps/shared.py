@@ -19,7 +19,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from itertools import chain
 from pathlib import Path
 from struct import Struct
@@ -31,7 +31,7 @@ from jgroups_py.maps import forks
 from jgroups_py.maps.control import SLOTS, Control, durable_of
 from jgroups_py.maps.disk import flush_folder
 from jgroups_py.maps.entry import KEY_MAX, MapEntry, decode_entry, value_at
-from jgroups_py.maps.errors import InboxFull, MapClosed, MapError, MapFileError
+from jgroups_py.maps.errors import InboxFull, MapClosed, MapError, MapFileError, MapFull
 from jgroups_py.maps.eviction import FORGET as FORGOTTEN
 from jgroups_py.maps.eviction import REMOVE, TIME, MapLimits, Readings
 from jgroups_py.maps.file_settings import DEFAULTS, DURABILITIES, FileSettings
@@ -60,6 +60,9 @@ from jgroups_py.maps.table import ChangedKey, Vector
 
 ITEMS_AT_ONCE: Final = 1000
 """Keys that an iteration reads under one lock, which bounds the wait of others."""
+SNAPSHOT_MAX: Final = 0.5
+"""Seconds after which a snapshot of the file ends. LMDB uses no page again that a snapshot has, so the snapshot of a process that does nothing,
+or is stopped later, would let the file grow with each merge."""
 DROPPED_AT_ONCE: Final = 200
 """Changes that one record drops; it fits into the smallest inbox."""
 _OF_A_MERGER: Final = (
@@ -84,6 +87,37 @@ class SharedFile:
         forks.watch(self)
 
     def _open(self) -> None:
+        with ExitStack() as opened:
+            try:
+                self._open_files(opened)
+            except OSError as error:
+                raise MapFileError(f"{self.folder} cannot be opened: {error}") from None
+            self._overlay = Overlay(
+                self.store,
+                self.control,
+                self._inboxes,
+                self.rule,
+                self.clock if self.hybrid else None,
+                self._changed,
+            )
+            self._overlay.look()
+            self._snapshot_due = time.monotonic() + SNAPSHOT_MAX
+            self.problem: Exception | None = None
+            """Why this process cannot merge."""
+            self.closing = threading.Event()
+            self._room = self._new_room()
+            self._child: MergerChild | None = None
+            if self.settings.merger == "process" and self.rule.name in RULES:
+                options = {n: getattr(self.settings, n) for n in _OF_A_MERGER}
+                self._child = MergerChild(self.folder, options, self.closing)
+            self._thread = threading.Thread(
+                target=self._run_merger, name=f"maps-merge {self.folder.name}", daemon=True
+            )
+            self._thread.start()
+            self._opened = opened.pop_all()
+
+    def _open_files(self, opened: ExitStack) -> None:
+        """Open the files. ``opened`` closes those that are open."""
         settings = self.settings
         asked = DURABILITIES.index(settings.durability)
         self.store = MapStore(
@@ -94,71 +128,40 @@ class SharedFile:
             lock=self._lock,
             durable=max(asked, durable_of(self.folder / "control")),
         )
+        opened.callback(self.store.close)
         agreed = self.store.settings
         self.name, self.identifier = agreed["name"], int(agreed["identifier"])
         self.key_codec, self.value_codec = agreed["key"], agreed["value"]
         self.hybrid = agreed["hybrid"] == "True"
         if settings.rule is None and agreed["rule"] not in RULES:
-            self.store.close()
             raise MapFileError(
                 f'{self.folder} was made with the rule "{agreed["rule"]}", which is not shipped: give it as rule'
             )
         self.rule = settings.rule or RULES[agreed["rule"]]()
         self._last_writer = isinstance(self.rule, LastWriter)
-        try:
-            self._take_slot(asked)
-        except BaseException:
-            self.store.close()
-            raise
+        self.control = Control(self.folder / "control", settings.inbox_bytes)
+        opened.callback(self.control.close)
+        self.control.ask_durable(asked)
+        self._inboxes = InboxFiles(self.folder, self.control.inbox_bytes)
+        opened.callback(self._inboxes.close)
+        self._inboxes.cut_damaged(self.control)
+        self.slot = self._inboxes.take()
+        self.control.use(self.slot, self.store.merged())
         self._inbox = Inbox(self._inboxes.of(self.slot), self.control, self.slot)
         self.clock: HybridClock = _Clock(self._lock, self.slot, self.hybrid)
         self._locks = KeyLocks(self.folder / "locks", settings.lock_timeout)
+        opened.callback(self._locks.close)
         self._replicator = os.open(
             self.folder / "replicator", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600
         )
+        opened.callback(os.close, self._replicator)
         self._replicates = False
         self._contents = (-1, Contents({}, {}, False))
-        try:
-            if asked:
-                flush_folder(self.folder)
-            self._set_limits(settings.limits(self.store.limits()))
-        except BaseException:
-            self._close_files()
-            raise
-        self._overlay = Overlay(
-            self.store,
-            self.control,
-            self._inboxes,
-            self.rule,
-            self.clock if self.hybrid else None,
-            self._changed,
-        )
-        self._overlay.look()
-        self.problem: Exception | None = None
-        """Why this process cannot merge."""
-        self.closing = threading.Event()
-        self._room = self._new_room()
+        if asked:
+            flush_folder(self.folder)
+        self._set_limits(settings.limits(self.store.limits()))
         self._merger = Merger(self)
-        self._child: MergerChild | None = None
-        if settings.merger == "process" and self.rule.name in RULES:
-            options = {n: getattr(settings, n) for n in _OF_A_MERGER}
-            self._child = MergerChild(self.folder, options, self.closing)
-        self._thread = threading.Thread(
-            target=self._run_merger, name=f"maps-merge {self.folder.name}", daemon=True
-        )
-        self._thread.start()
-
-    def _take_slot(self, durable: int) -> None:
-        self.control = Control(self.folder / "control", self.settings.inbox_bytes)
-        try:
-            self.control.ask_durable(durable)
-            self._inboxes = InboxFiles(self.folder, self.control.inbox_bytes)
-            self._inboxes.cut_damaged(self.control)
-            self.slot = self._inboxes.take()
-            self.control.use(self.slot, self.store.merged())
-        except BaseException:
-            self.control.close()
-            raise
+        opened.callback(self._merger.release)
 
     def _new_room(self) -> Room:
         return Room(
@@ -184,8 +187,19 @@ class SharedFile:
 
     def _run_merger(self) -> None:
         if self._child is not None:
-            self._child.run()
-        self._merger.run()
+            self._child.run(self._end_snapshot)
+        self._merger.run(self._end_snapshot)
+
+    def _end_snapshot(self) -> None:
+        """End the snapshot each SNAPSHOT_MAX. A thread that reads just now takes another one at its next call."""
+        now = time.monotonic()
+        if now < self._snapshot_due or not self._lock.acquire(blocking=False):
+            return
+        try:
+            self._snapshot_due = now + SNAPSHOT_MAX
+            self._overlay.rest()
+        finally:
+            self._lock.release()
 
     def _changed(self, key: bytes, entry: MapEntry) -> None:
         if self.on_change is not None:
@@ -206,15 +220,7 @@ class SharedFile:
     def _abandon(self) -> None:
         if self._child is not None:
             self._child.abandon()
-        self._merger.release()
-        self._close_files()
-
-    def _close_files(self) -> None:
-        self.store.close()
-        self._inboxes.close()
-        self.control.close()
-        self._locks.close()
-        os.close(self._replicator)
+        self._opened.close()
 
     def before_fork(self) -> None:
         """See ``Forked``."""
@@ -280,7 +286,8 @@ class SharedFile:
         """Report a read of a key without waiting. A half full inbox gets no reports."""
         assert self._readings is not None
         if self._readings.is_due(key, time.monotonic()) and not self._inbox.is_half_full():
-            self._append(USE, TIME.pack(self.clock.wall_time()) + key)
+            with suppress(MapFull):  # the disk is full, and reading goes on
+                self._append(USE, TIME.pack(self.clock.wall_time()) + key)
 
     def entry(self, key: bytes) -> MapEntry | None:
         """Return the entry, removed or not. Its dots are only the merged ones."""

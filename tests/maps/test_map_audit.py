@@ -7,6 +7,7 @@ import os
 import random
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -105,6 +106,32 @@ def test_a_disk_that_is_full_is_counted_and_ends_nothing(
     audit.watch(SENT)
     audit.close()
     assert audit.counters["failed"] == 2 and len(caplog.records) == 1
+    assert len(list(read_audit(tmp_path))) == 2
+
+
+def test_a_full_disk_costs_no_earlier_file_and_leaves_no_partial_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    audit = log(tmp_path, files_max=2)
+    audit.watch(SENT)
+    write = os.write
+
+    def full(handle: int, data: Any) -> int:
+        if len(data) < 10:
+            raise OSError(28, "No space left on device")
+        return write(handle, data[: len(data) // 2])
+
+    for begun in (True, False):  # the second time a new file must be begun, too
+        if not begun:
+            audit.close()
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "write", full)
+            for _ in range(4):
+                audit.watch(SENT)
+        assert len(list(tmp_path.iterdir())) == 1
+    audit.watch(SENT)
+    audit.close()
+    assert audit.counters["failed"] == 8 and audit.counters["files_deleted"] == 0
     assert len(list(read_audit(tmp_path))) == 2
 
 

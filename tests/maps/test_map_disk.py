@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+from mmap import PAGESIZE
 from pathlib import Path
 
 import pytest
@@ -78,6 +79,62 @@ def test_a_map_that_cannot_be_made_says_why(
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(MapFileError, match=r"file cannot be opened: .*"):
         SharedFile(tmp_path / "file", FileSettings(max_bytes=1 << 28))
+
+
+def descriptors() -> int:
+    return len(os.listdir("/proc/self/fd"))
+
+
+def test_a_file_that_cannot_be_made_says_why_and_leaves_nothing_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As with RLIMIT_FSIZE."""
+
+    def too_large(*_: object) -> None:
+        raise OSError(errno.EFBIG, "File too large")
+
+    settings = FileSettings(max_bytes=1 << 26)
+    before = descriptors()
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "ftruncate", too_large)
+        with pytest.raises(MapFileError, match=r"m cannot be opened: .*File too large"):
+            SharedFile(tmp_path / "m", settings)
+        assert descriptors() == before
+    shared = SharedFile(tmp_path / "m", settings)
+    shared.write(b"key", b"value")
+    shared.close()
+    assert descriptors() == before
+
+
+def test_a_data_file_that_was_half_made_is_made_anew(tmp_path: Path) -> None:
+    """The disk had room for the first of its two first pages."""
+    (tmp_path / "m").mkdir()
+    (tmp_path / "m" / "data.mdb").write_bytes(bytes(PAGESIZE))
+    shared = SharedFile(tmp_path / "m", FileSettings(max_bytes=1 << 26))
+    shared.write(b"key", b"value")
+    shared.close()
+    (tmp_path / "m" / "data.mdb").write_bytes(
+        bytes(PAGESIZE)
+    )  # a map that lost its data is no new one
+    with pytest.raises(MapFileError):
+        SharedFile(tmp_path / "m", FileSettings(max_bytes=1 << 26))
+
+
+def test_reading_goes_on_where_a_use_has_no_place_on_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shared = SharedFile(tmp_path / "m", FileSettings(max_bytes=1 << 26, max_entries=100))
+    try:
+        shared.write(b"key", b"value")
+        shared._inboxes.of(shared.slot)._reserved = 0
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "posix_fallocate", no_space)
+            assert shared.get(b"key") == b"value"
+            with pytest.raises(MapFull):
+                shared.write(b"key", b"more")
+        assert shared.get(b"key") == b"value"
+    finally:
+        shared.close()
 
 
 def test_a_system_that_cannot_reserve_a_place_has_maps_all_the_same(
