@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from jgroups_py.maps.audit import AuditLog, files_of, read_audit
+from jgroups_py.maps.audit import START, AuditLog, files_of, read_audit
 from jgroups_py.maps.digests import BUCKETS, bucket_of, differences, digests
 from jgroups_py.maps.entry import MapEntry
 from jgroups_py.maps.errors import MapError, MapFileError
@@ -116,13 +116,16 @@ def test_a_full_disk_costs_no_earlier_file_and_leaves_no_partial_record(
     audit.watch(SENT)
     write = os.write
 
-    def full(handle: int, data: Any) -> int:
-        if len(data) < 10:
-            raise OSError(28, "No space left on device")
-        return write(handle, data[: len(data) // 2])
+    for starts in (True, False):  # is there room for the beginning of another file?
 
-    for begun in (True, False):  # the second time a new file must be begun, too
-        if not begun:
+        def full(handle: int, data: Any, starts: bool = starts) -> int:
+            if data == START and starts:
+                return write(handle, data)
+            if data == START or len(data) < 10:
+                raise OSError(28, "No space left on device")
+            return write(handle, data[: len(data) // 2])
+
+        if not starts:
             audit.close()
         with monkeypatch.context() as patch:
             patch.setattr(os, "write", full)
