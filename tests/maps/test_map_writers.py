@@ -16,6 +16,7 @@ import pytest
 from jgroups_py.maps import store, write_lock
 from jgroups_py.maps.errors import MapFileError
 from jgroups_py.maps.file_settings import FileSettings
+from jgroups_py.maps.ranges import is_locked
 from jgroups_py.maps.shared import SharedFile
 from jgroups_py.maps.write_lock import WriteLock
 
@@ -135,7 +136,7 @@ def test_a_merger_lets_those_go_first_that_wait(
         assert merger.take(0.0)
         thread = threading.Thread(target=wait)
         thread.start()
-        while not write_lock.is_locked(merger._handle, write_lock._WANTED):
+        while not is_locked(merger._handle, write_lock._WANTED):
             time.sleep(0.0001)
         merger.release()
         assert merger.take(10.0, yields=True)
@@ -145,20 +146,22 @@ def test_a_merger_lets_those_go_first_that_wait(
 
 
 @pytest.mark.parametrize("error", [lmdb.DiskError("full"), lmdb.Error("Input/output error")])
-def test_a_disk_that_takes_nothing_is_a_clear_error(tmp_path: Path, error: Exception) -> None:
+def test_a_disk_that_takes_nothing_is_a_clear_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
     class Broken:
         def begin(self, **_: object) -> None:
             raise error
 
-    with opened(tmp_path) as shared:
-        env = shared.store._env
-        with shared._merger.lock, shared._lock:
-            shared.store._env = Broken()
-            try:
-                with pytest.raises(MapFileError, match=r"m cannot be written: .*(no space|Input)"):
-                    shared.store.set_limits(shared.rule, shared.limits)
-            finally:
-                shared.store._env = env
+    with (
+        opened(tmp_path) as shared,
+        shared._merger.lock,
+        shared._lock,
+        monkeypatch.context() as patch,
+    ):
+        patch.setattr(shared.store, "_env", Broken())
+        with pytest.raises(MapFileError, match=r"m cannot be written: .*(no space|Input)"):
+            shared.store.set_limits(shared.rule, shared.limits)
 
 
 # --- snapshots
