@@ -20,6 +20,7 @@ from jgroups_py.stack.protocol import (
     ViewChange,
 )
 from jgroups_py.wire import packet as packet  # values.batch measures payloads with it
+from jgroups_py.wire.own_headers import register_header
 
 __all__ = [
     "Batch",
@@ -35,4 +36,5 @@ __all__ = [
     "Timer",
     "Unsuspect",
     "ViewChange",
+    "register_header",
 ]

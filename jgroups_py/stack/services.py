@@ -65,6 +65,8 @@ SERVICES: Final = {
 
 SHOWN_MAX: Final = 5
 """Problems of a stack that one error lists; it counts the rest."""
+OWN_ID_MIN: Final = 1024
+"""The least ``protocol_id`` of a user's protocol."""
 CHANNEL_NEEDS: Final = (TRANSPORT, VIEWS)
 """The services that a channel needs, whatever the protocols of its stack need."""
 
@@ -93,6 +95,7 @@ def examine(stack: StackConfig, built: Sequence[tuple[type[Any], Any]]) -> Findi
     missing = {service: ["the channel"] for service in CHANNEL_NEEDS if not _who(layers, service)}
     problems = [
         *_transports(layers),
+        *_shared_ids(layers),
         *(ConfigError(_missing(service, ()), file=stack.source) for service in missing),
         *_unmet(layers, "needs", missing),
         *_unusable(stack, built),
@@ -188,6 +191,18 @@ def _transports(layers: Sequence[_Layer]) -> list[ConfigError]:
         below = ", ".join(layer.name for layer in layers[: layers.index(found[0])])
         return [_at(found[0].written, f"a transport stands at the bottom; below it: {below}")]
     return []
+
+
+def _shared_ids(layers: Sequence[_Layer]) -> Iterator[ConfigError]:
+    """Yield protocols of users whose headers would be those of another protocol."""
+    owners: dict[int, _Layer] = {}
+    for layer in layers:
+        number = layer.cls.protocol_id
+        if number >= OWN_ID_MIN and owners.setdefault(number, layer) is not layer:
+            yield _at(
+                layer.written,
+                f"{owners[number].name} has the protocol_id {number}, too: change one",
+            )
 
 
 def _unusable(stack: StackConfig, built: Sequence[tuple[type[Any], Any]]) -> Iterator[ConfigError]:

@@ -86,7 +86,9 @@ def sequence_offset(header: Header) -> int | None:
         return 1 if header.request_id else None
     if isinstance(header, h.EncryptHeader):
         return _count_of_iv(header)
-    return 0 if isinstance(header, h.FragHeader) else None
+    if isinstance(header, h.FragHeader):
+        return 0
+    return 0 if header.sequence is not None and header.magic_id in _OWN else None
 
 
 def sequence_size(header: Header, first: int) -> int:
@@ -549,6 +551,20 @@ HEADER_CLASSES: Final[dict[int, type[Header]]] = {cls.magic_id: cls for cls in _
 
 _READ: Final = {cls.magic_id: codec[0] for cls, codec in _CODECS.items()}
 _WRITE: Final = {cls.magic_id: codec[1] for cls, codec in _CODECS.items()}
+_OWN: Final[dict[int, type[Header]]] = {}
+
+
+def add_codec(
+    cls: type[Header], read: Callable[[Reader], Header], write: Callable[[Writer, Any], None]
+) -> None:
+    """Add a class of headers of a user's own (own_headers.py), or replace it. Its ``sequence``, if it has one, is the first field."""
+    magic = cls.magic_id
+    _READ[magic], _WRITE[magic], _OWN[magic] = read, write, cls
+
+
+def class_of(magic: int) -> type[Header] | None:
+    """Return the class of headers with this magic id, also one of a user's."""
+    return HEADER_CLASSES.get(magic) or _OWN.get(magic)
 
 
 def encode_header(protocol_id: int, header: Header, version: int = DEFAULT_VERSION) -> bytes:
