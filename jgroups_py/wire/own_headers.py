@@ -6,7 +6,7 @@ The type of a field says how it is written. A member in Java that has the same h
     float           8 bytes (writeDouble)
     bool            1 byte (writeBoolean)
     str             at most 65,535 bytes (writeUTF); ``str | None``: Bits.writeString
-    bytes           a length of 4 bytes, and the bytes (writeInt, write); ``bytes | None``: Util.writeByteBuffer
+    bytes           a length of 4 bytes, and the bytes (writeInt, write); ``bytes | None``: Util.writeByteBuffer with a length
     Address | None  Util.writeAddress
 
 Source: ClassConfigurator of JGroups, which leaves magic ids from 1024 on to users; WIRE.md sections 3 and 10.

@@ -48,6 +48,7 @@ import org.jgroups.util.UUID;
  *   rpc (before connecting: methods can be called here, see Calls.java)
  *   call DEST METHOD ARG... | cast METHOD ARG... | call-all NAME,NAME|- EXCLUDED|- METHOD ARG...
  *   kinds DEST SIZE: one message of each class, about SIZE bytes each
+ *   stamp (before connecting: a protocol with headers of its own on top, see Stamp.java)
  *   quiet on|off | counts | stats PROTOCOL | close | exit
  * Each command is answered by {"event": "done"} or {"event": "failed", "problem": ...}.
  */
@@ -117,6 +118,7 @@ public class Peer implements Receiver {
             case "counts": printCounts(); break;
             case "stats": print("stats", "stats", channel.dumpStats(words[1]).get(words[1])); break;
             case "kinds": kinds(find(words[1]), Integer.parseInt(words[2])); break;
+            case "stamp": channel.getProtocolStack().addProtocol(new Stamp(this)); break;
             case "rpc": calls = new Calls(this, channel, this); break;
             case "call": calls.call(find(words[1]), words[2], words, 3); break;
             case "cast": calls.cast(words[1], words, 2); break;
