@@ -223,13 +223,45 @@ class BucketManager:
             bucket.adopt(change)
         self.copies[row.bucket] = Copy(bucket, row)
 
+    # --- the primitives of a bucket manager (4.5.2.4)
+
+    def lock_bucket(self, bucket: int) -> bool:
+        """Lock the copy for a move; requests wait in its queue (LockBucket). False: it is locked already, or not
+        here."""
+        copy = self.copies.get(bucket)
+        return copy is not None and copy.lock()
+
+    def unlock_bucket(self, bucket: int) -> None:
+        """Let requests in again (UnLockBucket). Those that wait go on when the manager has ended its step."""
+        copy = self.copies.get(bucket)
+        if copy is not None:
+            copy.locked = False
+
+    def delete_bucket(self, row: BucketRow) -> None:
+        """Delete the copy, because the pair has moved on to this row (DeleteBucket)."""
+        del self.copies[row.bucket]
+        self._left[row.bucket] = row.epoch
+        self.counts["copies_deleted"] += 1
+
+    def unserialise_bucket(self, coming: IncomingCopy, parcel: Parcel) -> str:
+        """Fill a copy on its way here (UnserialiseBucket). Return why the parcel is refused, or ""."""
+        try:
+            for change in parcel.changes:
+                self._check_version(change)
+                coming.bucket.unserialise_entry(change)
+        except PLUGIN_ERRORS as error:
+            return text_of(error, 500)
+        for kept in parcel.kept:
+            coming.bucket.remember(kept)
+        if parcel.last is not None and parcel.last != len(coming.bucket):
+            return f"{len(coming.bucket)} of {parcel.last} entries came"
+        return ""
+
+    # ---
+
     def _leave_epoch(self, copy: Copy, row: BucketRow) -> None:
         before = copy.row
         stays_master = before.master == self.cep == row.master
-        if row.role_of(self.cep) is None:
-            del self.copies[row.bucket]  # DeleteBucket: the pair has moved on
-            self._left[row.bucket] = row.epoch
-            self.counts["copies_deleted"] += 1
         transfer = copy.transfer
         copy.new_epoch(row)
         if transfer is not None:
@@ -245,6 +277,8 @@ class BucketManager:
                 self._answer(router, answer.id, "moved")
         copy.answers.clear()
         self._go_on(copy)
+        if row.role_of(self.cep) is None:
+            self.delete_bucket(row)
 
     # --- requests
 
@@ -512,7 +546,7 @@ class BucketManager:
         self._advance(copy, transfer)
 
     def _lock(self, copy: Copy, transfer: Transfer) -> None:
-        if copy.lock():
+        if self.lock_bucket(copy.bucket.id):
             transfer.began_lock = self.port.now
 
     def _unlock(self, copy: Copy, transfer: Transfer) -> None:
@@ -522,7 +556,7 @@ class BucketManager:
             took = self.port.now - transfer.began_lock
             self.locks.add(LOCKS, took)
             self.slowest_lock = max(self.slowest_lock, took)
-            copy.locked = False
+            self.unlock_bucket(copy.bucket.id)
 
     def _advance(self, copy: Copy, transfer: Transfer) -> None:
         """Send as many parcels as allowed; begin the next phase when this one is done."""
@@ -663,19 +697,9 @@ class BucketManager:
             self.counts["stray_parcels"] += 1
             return
         coming.next += 1
-        try:
-            for change in parcel.changes:
-                self._check_version(change)
-                coming.bucket.unserialise_entry(change)
-        except PLUGIN_ERRORS as error:
+        if why := self.unserialise_bucket(coming, parcel):
             del self.incoming[parcel.bucket]
-            self._refuse(source, parcel, text_of(error, 500))
-            return
-        for kept in parcel.kept:
-            coming.bucket.remember(kept)
-        if parcel.last is not None and parcel.last != len(coming.bucket):
-            del self.incoming[parcel.bucket]
-            self._refuse(source, parcel, f"{len(coming.bucket)} of {parcel.last} entries came")
+            self._refuse(source, parcel, why)
             return
         self.counts["parcels"] += 1
         self.port.post(source, Taken(parcel.bucket, parcel.transfer, parcel.number))
