@@ -50,7 +50,7 @@ help:
 	@echo "make livebackup-explore  100,000 random orders of operations on live and backup, with crashes of both"
 	@echo "make broker-kills  the live broker of examples/broker is killed 50 times under load: is what clients were told so?"
 	@echo "make buckets-kills  each role of a bucket store is killed 20 times under load, then during moves and between two versions"
-	@echo "make buckets-explore  7,000 random schedules of a bucket store: kills, cuts and moves under load, two versions"
+	@echo "make buckets-explore  8,000 random schedules of a bucket store: kills, cuts and moves under load, two versions, re-partition"
 	@echo "make bucket-exchange  a million objects 7.3 -> 8.1 -> 7.3 under load: what do clients notice, is anything lost?"
 	@echo "make test-compiled  the tests with the hot modules compiled, in an environment of their own; needs a C compiler"
 	@echo "make bench-overload  tiny and huge messages with small socket buffers and a slow member, beside Java"
@@ -300,6 +300,7 @@ buckets-explore: $(STAMP)
 	$(BIN)/jgroups-py dev buckets-explore --seeds 1..5000 --json build/buckets-explore/schedules.json
 	$(BIN)/jgroups-py dev buckets-explore --profile buckets-blips --seeds 1..1000 --json build/buckets-explore/blips.json
 	$(BIN)/jgroups-py dev buckets-explore --profile buckets-versions-blips --seeds 1..1000 --json build/buckets-explore/versions.json
+	$(BIN)/jgroups-py dev buckets-explore --profile buckets-repartition --seeds 1..1000 --json build/buckets-explore/repartition.json
 
 bucket-exchange: $(STAMP)
 	$(BIN)/python -m jgroups_py.tools.bench.bucket_exchange --json build/bench/bucket-exchange.json

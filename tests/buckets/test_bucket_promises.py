@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
+import ast
+from pathlib import Path
 from typing import Any
 
 import pytest
 from seed_instance import MASTERS, PAIRS, Instance, key_in
 
+from jgroups_py import buckets
 from jgroups_py.buckets import Request
 from jgroups_py.buckets.bucket import Bucket
 from jgroups_py.buckets.digest import bucket_of, digest_of
 from jgroups_py.buckets.messages import BucketRow
 from jgroups_py.buckets.rows import find_a_bucket, find_recreatable_buckets
 from jgroups_py.testing.explorer.buckets.ledger import OLD, LedgerProvider
+
+ONE_SYSTEM = {
+    ("os", "fork"),
+    ("os", "getuid"),
+    ("os", "uname"),
+    ("signal", "SIGKILL"),
+    ("os", "O_NOFOLLOW"),
+}
+"""Attributes that not every system has. ``getattr`` with a default may ask for them."""
 
 
 @pytest.mark.seed("A3")
@@ -110,3 +122,18 @@ def test_keys_are_spread_evenly_over_buckets() -> None:
     for number in range(9_000):
         found[bucket_of(digest_of(f"key-{number}"), PAIRS)] += 1
     assert min(found) > 850 and max(found) < 1_150
+
+
+@pytest.mark.seed("A28")
+def test_the_store_imports_no_module_that_only_one_system_has() -> None:
+    """It was never run on macOS or Windows. Nothing in it asks for more than Python has there."""
+    elsewhere = {"fcntl", "grp", "posix", "pty", "pwd", "resource", "termios", "msvcrt", "winreg"}
+    files = sorted(Path(buckets.__file__).parent.rglob("*.py"))
+    assert len(files) > 60
+    for file in files:
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            assert not elsewhere & {name.partition(".")[0] for name in names}, file
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+                assert (node.value.id, node.attr) not in ONE_SYSTEM, f"{file}:{node.lineno}"

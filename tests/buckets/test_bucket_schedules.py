@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from jgroups_py.testing.explorer.back_ends import load
+from jgroups_py.testing.explorer.buckets import repartition
+from jgroups_py.testing.explorer.buckets.repartition import play_repartition
 from jgroups_py.testing.explorer.buckets.schedule import draw, play
 
 FOUND = Path(__file__).parents[1] / "explore" / "found"
@@ -44,6 +47,43 @@ def test_schedules_with_two_versions_of_the_plug_in_hold(first: int) -> None:
     for seed in range(first, first + 3):
         command = "jgroups-py dev buckets-explore --profile buckets-versions --replay"
         assert play(draw(seed, versions=True)).problems == [], f"{command} {seed}"
+
+
+@pytest.mark.seed("A21", "A22", "A57")
+@pytest.mark.parametrize("first", [1, 7])
+def test_a_re_partition_that_is_disturbed_at_every_step_loses_nothing(first: int) -> None:
+    """Nodes are killed and cut off and buckets move while entries are exported, sorted and put into an instance with another number of buckets."""
+    runs = []
+    for seed in range(first, first + 6):
+        runs.append(play_repartition(draw(seed, repartition=True)))
+        command = "jgroups-py dev buckets-explore --profile buckets-repartition --replay"
+        assert runs[-1].problems == [], f"{command} {seed}"
+    assert sum(r.kills for r in runs) > 2 < sum(r.cuts for r in runs)
+    assert sum(r.moves for r in runs) > 20
+    story = [line for run in runs for line in run.story]
+    assert any("begins again" in line for line in story)
+    assert play_repartition(draw(first, repartition=True)).story == runs[0].story
+
+
+@pytest.mark.parametrize("step", ["_import", "read_contents", "_sort"])
+def test_an_entry_that_a_re_partition_loses_or_a_file_that_it_leaves_is_told(
+    step: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usual = getattr(repartition, step)
+
+    def broken(first: Any, second: Any, *others: Any) -> Any:
+        if step == "_import":
+            return usual(first, second[1:])
+        if step == "read_contents":
+            found = usual(first, second, *others)
+            return {bucket: changes[1:] for bucket, changes in found.items()}
+        (others[0] / "left").touch()
+        return usual(first, second, *others)
+
+    monkeypatch.setattr(repartition, step, broken)
+    runs = [play_repartition(draw(seed, repartition=True)) for seed in range(1, 5)]
+    checks = {problem.check for run in runs for problem in run.problems}
+    assert checks == {"sorting" if step == "_sort" else "carried over"}
 
 
 def test_a_schedule_has_kills_cuts_and_moves_and_is_the_same_each_time() -> None:

@@ -33,7 +33,8 @@ CHUNK: Final = 10
     type=click.Choice(Buckets.profiles),
     default=Buckets.profiles[0],
     show_default=True,
-    help="blips: cuts are so short that views hardly last. versions: buckets move between two versions of the plug-in.",
+    help="blips: cuts are so short that views hardly last. versions: buckets move between two versions of the plug-in. "
+    "repartition: the entries go into an instance with another number of buckets.",
 )
 @json_option
 @click.option("--replay", "again", metavar="SEED|FILE", help="Play one again, and tell it.")

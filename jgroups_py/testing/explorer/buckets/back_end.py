@@ -5,6 +5,7 @@ from __future__ import annotations
 from jgroups_py.buckets.errors import BucketError
 from jgroups_py.errors import ConfigError
 from jgroups_py.testing.check.violation import violation_of
+from jgroups_py.testing.explorer.buckets.repartition import play_repartition
 from jgroups_py.testing.explorer.buckets.schedule import FAULTS, KIND, BucketCase, draw, play
 from jgroups_py.testing.explorer.case_text import read_as, written
 from jgroups_py.testing.explorer.lab import ANYTHING, BackEnd, RunOutcome, Size
@@ -12,19 +13,30 @@ from jgroups_py.testing.explorer.shrink import parts
 
 
 class Buckets(BackEnd[BucketCase]):
-    """Requests and faults are steps. ``blips`` and ``versions``: see ``BucketCase``."""
+    """Requests and faults are steps. ``blips``, ``versions`` and ``repartition``: see ``BucketCase``."""
 
     kind = KIND
-    profiles = ("buckets", "buckets-blips", "buckets-versions", "buckets-versions-blips")
+    profiles = (
+        "buckets",
+        "buckets-blips",
+        "buckets-versions",
+        "buckets-versions-blips",
+        "buckets-repartition",
+    )
     command = "buckets-explore"
     passes = (parts("faults"), parts("asks"))
 
     def draw(self, seed: int, profile: str, size: Size = ANYTHING) -> BucketCase:
-        return draw(seed, blips="blips" in profile, versions="versions" in profile)
+        return draw(
+            seed,
+            blips="blips" in profile,
+            versions="versions" in profile,
+            repartition="repartition" in profile,
+        )
 
     def play(self, case: BucketCase) -> RunOutcome:
         try:
-            run = play(case)
+            run = play_repartition(case) if case.repartition else play(case)
         except Exception as error:  # any error is a bug, and a finding
             return RunOutcome(case.seed, [violation_of(error)])
         return RunOutcome(

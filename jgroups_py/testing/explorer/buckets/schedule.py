@@ -14,6 +14,7 @@ of a fault is drawn while the schedule runs, from the seed.
 from __future__ import annotations
 
 import random
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -24,7 +25,8 @@ from jgroups_py.buckets.digest import bucket_of, digest_of
 from jgroups_py.buckets.ends import Cep
 from jgroups_py.buckets.errors import BucketError, OutcomeUnknown
 from jgroups_py.buckets.index import IndexCopy
-from jgroups_py.buckets.messages import BucketRow
+from jgroups_py.buckets.machine import BucketMachine
+from jgroups_py.buckets.messages import BucketRow, EntryChange
 from jgroups_py.buckets.plugin import Request
 from jgroups_py.buckets.settings import InstanceSettings
 from jgroups_py.testing.check.violation import Violation
@@ -39,6 +41,8 @@ KEYS = tuple(f"key-{n}" for n in range(10))
 ANSWER_MAX = 30.0
 """The most seconds for a request (A20)."""
 SECONDS = 40.0
+FILLED: Final = 8.0
+"""Seconds of requests before a re-partition begins."""
 KIND: Final = "buckets"
 FAULTS: Final = ("lose", "move", "move", "cut_off")
 """The faults to draw from; moves are twice as likely."""
@@ -51,7 +55,8 @@ PlannedFault = tuple[float, str]
 
 class BucketCase(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One schedule. ``blips``: cuts are so short that the views of both sides hardly last. ``versions``: two nodes have a second
-    manager with a newer version of the plug-in, and buckets move between the versions, up and down."""
+    manager with a newer version of the plug-in, and buckets move between the versions, up and down. ``repartition``: the entries go into
+    another instance meanwhile (repartition.py)."""
 
     kind: str
     seed: int
@@ -59,12 +64,17 @@ class BucketCase(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     versions: bool
     asks: tuple[PlannedAsk, ...]
     faults: tuple[PlannedFault, ...]
+    repartition: bool = False
 
 
-def draw(seed: int, *, blips: bool = False, versions: bool = False) -> BucketCase:
+def draw(
+    seed: int, *, blips: bool = False, versions: bool = False, repartition: bool = False
+) -> BucketCase:
     """Draw the schedule of a seed."""
     asks, faults = _drawn(_chance(seed))
-    return BucketCase(KIND, seed, blips, versions, tuple(asks), tuple(faults))
+    if repartition:
+        asks = [ask for ask in asks if ask[0] < FILLED]
+    return BucketCase(KIND, seed, blips, versions, tuple(asks), tuple(faults), repartition)
 
 
 def _chance(seed: int) -> random.Random:
@@ -117,30 +127,41 @@ class Run:
 
 
 class Stage:
-    """One schedule while it is played."""
+    """One schedule while it is played. ``contents``: the first entries, by bucket."""
 
-    def __init__(self, case: BucketCase) -> None:
+    def __init__(
+        self,
+        case: BucketCase,
+        *,
+        buckets: int = BUCKETS,
+        contents: Mapping[int, list[EntryChange]] | None = None,
+    ) -> None:
         self.random = _chance(case.seed)
         _drawn(
             self.random
         )  # later values are drawn after it, even when parts were taken out of the case
         self.blips = case.blips
+        self.buckets, self.contents = buckets, contents or {}
+        self.final: dict[str, Asked] = {}
+        """The last read of each key."""
         self.names = NODES + BESIDE if case.versions else NODES
         placement = {
             bucket: (f"m/{NODES[bucket % 4]}", f"m/{NODES[(bucket + 1 + bucket // 4) % 4]}")
-            for bucket in range(BUCKETS)
+            for bucket in range(buckets)
         }
         self.settings = InstanceSettings(
-            buckets=BUCKETS, index_copies=tuple(f"i/{n}" for n in NODES[:3]), lease=1.0
+            buckets=buckets, index_copies=tuple(f"i/{n}" for n in NODES[:3]), lease=1.0
         )
         self.placement = placement
         self.world = BucketWorld(self.settings, case.seed)
         self.run = Run(case.seed, story=self.world.story)
         self.busy = False
         """A node is away."""
+        self.clients_work = True
+        """Faults come with many requests for their bucket."""
         self.keys = {
-            bucket: [k for k in KEYS if bucket_of(digest_of(k), BUCKETS) == bucket]
-            for bucket in range(BUCKETS)
+            bucket: [k for k in KEYS if bucket_of(digest_of(k), buckets) == bucket]
+            for bucket in range(buckets)
         }
         self.bursts = 0
         for name in self.names:
@@ -152,7 +173,13 @@ class Stage:
     def start(self, name: str) -> None:
         plugin = ledger(NEW if name in BESIDE else OLD)
         build = full_member(plugin, name, self.settings, self.placement)
-        self.world.start(name, build, node=name.rstrip("+"))
+
+        def filled(machine: BucketMachine) -> None:
+            build(machine)
+            for manager in machine.managers.values():
+                manager.contents = dict(self.contents)
+
+        self.world.start(name, filled, node=name.rstrip("+"))
 
     def index(self) -> IndexCopy | None:
         """Return an index copy with a majority."""
@@ -172,7 +199,7 @@ class Stage:
         """Does every pair have its two copies, at living managers?"""
         rows = self.rows()
         living = {self.world.alive(n) for n in self.names}
-        return len(rows) == BUCKETS and all(
+        return len(rows) == self.buckets and all(
             row.slave is not None and {row.master.member, row.slave.member} <= living
             for row in rows
         )
@@ -207,10 +234,16 @@ class Stage:
 
     def plan(self, case: BucketCase) -> None:
         """Plan the clients' requests and the faults at their times."""
-        for at, name, key, token in case.asks:
+        self.plan_asks(case.asks)
+        self.plan_faults(case.faults)
+
+    def plan_asks(self, asks: Iterable[PlannedAsk]) -> None:
+        for at, name, key, token in asks:
             self.world.at(at, lambda n=name, k=key, t=token: self.ask(n, k, t))  # type: ignore[misc]
+
+    def plan_faults(self, faults: Iterable[PlannedFault]) -> None:
         does = {"lose": self.lose, "move": self.move, "cut_off": self.cut_off}
-        for at, fault in case.faults:
+        for at, fault in faults:
             self.world.at(at, does[fault])
 
     def lose(self) -> None:
@@ -279,7 +312,8 @@ class Stage:
 
     def burst(self, bucket: int) -> None:
         """Many requests for one bucket, in the time that a move takes."""
-        for _ in range(self.random.randrange(12) if self.keys[bucket] else 0):
+        clients = self.clients_work and self.keys[bucket]
+        for _ in range(self.random.randrange(12) if clients else 0):
             self.bursts += 1
             token = f"b{self.bursts}" if self.random.random() < 0.8 else ""
             name, key = self.random.choice(NODES[:3]), self.random.choice(self.keys[bucket])
@@ -312,9 +346,9 @@ class Stage:
         for key in KEYS:
             self.ask("n1", key, "")
         self.world.run(ANSWER_MAX)
-        final = {a.key: a for a in self.run.asked[last:]}
+        self.final = {a.key: a for a in self.run.asked[last:]}
         for key in KEYS:
-            self.judge(key, final[key])
+            self.judge(key, self.final[key])
         self.judge_copies()
 
     def judge(self, key: str, final: Asked) -> None:
