@@ -24,12 +24,8 @@ else:
 
 
 def attributes(value: object) -> dict[str, Any]:
-    """Return the attributes of an instance that are set, as ``vars`` does, also where its class is native."""
-    found: dict[str, Any] = {}
-    for cls in reversed(type(value).__mro__):
-        for name in vars(cls).get("__mypyc_attrs__", ()):
-            if name != "__dict__" and hasattr(value, name):
-                found[name] = getattr(value, name)
+    """Return the attributes of an instance that are set: as ``vars`` does, and those in slots and native fields."""
+    found = {name: getattr(value, name) for name in slots(type(value)) if hasattr(value, name)}
     found.update(getattr(value, "__dict__", {}))
     return found
 

@@ -14,7 +14,7 @@ from jgroups_py.protocols.reliable.nakack2.protocol import NAKACK2
 from jgroups_py.stack.protocol import Batch, Event
 from jgroups_py.testing import FakeStack
 from jgroups_py.values.events import StateAwaited
-from jgroups_py.values.native import attributes, compiled_modules, has_settings
+from jgroups_py.values.native import attributes, compiled_modules, has_settings, slots
 from jgroups_py.wire.headers import NakAckHeader2, NakAckType
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -64,11 +64,16 @@ def test_a_user_may_derive_from_a_compiled_protocol(name: str) -> None:
 class _Native:
     """As mypyc makes them: no ``__dict__``, and the names of fields in the class."""
 
-    __slots__ = ("left", "right")
+    __slots__ = ()
     __mypyc_attrs__ = ("left", "right", "__dict__")
 
-    def __init__(self) -> None:
-        self.right = 2  # ``left`` is not set yet
+    @property
+    def left(self) -> int:
+        raise AttributeError("it is not set yet")
+
+    @property
+    def right(self) -> int:
+        return 2
 
 
 class _Plain(_Native):
@@ -77,9 +82,18 @@ class _Plain(_Native):
         self.more = 3
 
 
-def test_attributes_of_native_instances_are_found() -> None:
+class _Slotted:
+    __slots__ = ("__hidden", "left", "right")
+
+    def __init__(self) -> None:
+        self.__hidden, self.right = 1, 2
+
+
+def test_attributes_are_found_wherever_an_instance_keeps_them() -> None:
     assert attributes(_Native()) == {"right": 2}
     assert attributes(_Plain()) == {"right": 2, "more": 3}
+    assert attributes(_Slotted()) == {"_Slotted__hidden": 1, "right": 2}
+    assert slots(_Plain) == ["left", "right"]
 
 
 class COUNTING(NAKACK2):

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import fields, is_dataclass
 from typing import Any, Final
 
 from jgroups_py.protocols.relay.protocol import RELAY
@@ -16,7 +15,7 @@ from jgroups_py.stack.machine import Machine, Timer
 from jgroups_py.stack.protocol import Protocol
 from jgroups_py.testing.sim.member import Member
 from jgroups_py.values.address import UUID, Address
-from jgroups_py.values.native import slots
+from jgroups_py.values.native import attributes
 from jgroups_py.values.view import View
 
 DEPTH_MAX: Final = 6
@@ -101,11 +100,4 @@ def _attributes(value: Any) -> Iterator[tuple[str, Any]]:
     # Protocols may be a user's; of their content only values of this package are known.
     if not isinstance(value, Protocol) and not type(value).__module__.startswith("jgroups_py"):
         return
-    if is_dataclass(value):
-        names = [f.name for f in fields(value)]
-    else:
-        names = list(getattr(value, "__dict__", {}))
-        names += slots(type(value))
-    for name in names:
-        if hasattr(value, name):
-            yield name, getattr(value, name)
+    yield from attributes(value).items()
