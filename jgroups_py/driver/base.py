@@ -318,9 +318,13 @@ class Driver:
             if not self._notice(now):
                 machine.woke(now, self._due, now)  # lateness in good times, too
             self._fired = now
-            machine.advance(now)
+            self.advance(now)
             self._due = now + limits.tick
             self.turn()
+
+    def advance(self, now: float) -> None:
+        """Run the timers that are due."""
+        self.machine.advance(now)
 
     def _notice(self, now: float) -> bool:
         """Notice, before inputs are handed in, whether this process was stopped or its loop blocked."""

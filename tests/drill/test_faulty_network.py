@@ -39,6 +39,23 @@ async def test_a_member_that_is_paused_and_wants_a_turn_waits_for_it(autojump_cl
         nursery.cancel_scope.cancel()
 
 
+async def test_no_timer_of_a_paused_member_runs(autojump_clock: Any) -> None:
+    net = network()
+    transport = net.of("A", lambda machine: None)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(net.carry)
+        async with open_channel("sim.xml", cluster="test", name="A", transport=transport):
+            (driver,) = transport.drivers
+            driver.pause()
+            before = driver.machine.now
+            await trio.sleep(5)
+            assert driver.machine.now == before
+            driver.resume()
+            await trio.sleep(1)
+            assert driver.machine.now > before + 5
+        nursery.cancel_scope.cancel()
+
+
 @pytest.mark.parametrize("closed", [False, True])
 async def test_a_connection_that_nobody_answers_fails_when_its_time_is_over(
     closed: bool, autojump_clock: Any, monkeypatch: pytest.MonkeyPatch

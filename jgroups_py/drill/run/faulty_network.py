@@ -232,16 +232,18 @@ class FaultyDriver(MemoryDriver):
     def pause(self) -> None:
         """Stop everything here until ``resume``."""
         self._paused = True
-        self.machine.advance = lambda now: None  # type: ignore[method-assign]
 
     def resume(self) -> None:
         """Go on with the items that came meanwhile."""
         if self._paused:
             self._paused = False
-            del self.machine.advance
             waiting, self._waiting = self._waiting, []
             if self.running and not self.silent:
                 self.take(waiting)
+
+    def advance(self, now: float) -> None:
+        if not self._paused:
+            super().advance(now)
 
     def turn(self) -> None:
         if self._paused:
