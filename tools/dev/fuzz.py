@@ -24,6 +24,7 @@ from jgroups_py.testing.explorer.bytes.work import Attacked, FuzzFinding
 from jgroups_py.tools.options import JsonCommand, Time, examples, json_option
 from jgroups_py.tools.outputs import write
 from jgroups_py.tools.progress import status_line
+from jgroups_py.values.native import compiled_modules
 
 FOLDER: Final = Path("build/fuzz")
 INPUTS: Final = 100_000
@@ -104,6 +105,8 @@ def fuzz_command(
 
     Exit 1 when something went wrong.
     """
+    if compiled_modules():
+        click.echo("note: compiled modules are not traced, so inputs reach less of them", err=True)
     targets = [target for name, target in catalogue().items() if name in names]
     if replay is not None:
         return _replay(replay, targets, hang_cpu)

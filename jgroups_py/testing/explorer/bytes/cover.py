@@ -3,6 +3,8 @@
 ``sys.settrace`` makes code some twenty times slower; that is why work.py traces a share of the inputs only.
 Frames of other packages are not traced, nor is this one. A pair is a number that is the same in every process
 and every run.
+
+Lines of compiled modules (setup.py) are not seen, only those of plain modules that call them. So explore bytes with plain Python.
 """
 
 from __future__ import annotations

@@ -1,0 +1,61 @@
+"""setup.py: the compiler takes the sources, and wrong values of its variables are told. The C code is not compiled here: ``make
+test-compiled`` does that, and runs all tests with it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+NAMES = [
+    line
+    for line in (ROOT / "jgroups_py" / "compiled.txt").read_text().splitlines()
+    if not line.startswith("#")
+]
+
+
+def set_up(folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Run setup.py as a builder does that asks for the version."""
+    pytest.importorskip("setuptools", reason="newer Pythons have it in the builder's place only")
+    shutil.copy(ROOT / "setup.py", folder)
+    return subprocess.run(
+        [sys.executable, "setup.py", "--version"],
+        cwd=folder,
+        env={**os.environ, **variables},
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "accepted"),
+    [
+        ("JGROUPS_PY_COMPILE", "yes", "0 or 1"),
+        ("JGROUPS_PY_COMPILE", "", "0 or 1"),
+        ("JGROUPS_PY_OPTIMIZE", "12", "0 or 1 or 2 or 3"),
+    ],
+)
+def test_a_wrong_variable_is_told(tmp_path: Path, name: str, value: str, accepted: str) -> None:
+    done = set_up(tmp_path, **{name: value})
+    assert done.returncode == 1
+    assert done.stderr.strip() == f"{name} must be {accepted}, got {value!r}"
+
+
+def test_the_compiler_takes_the_sources(tmp_path: Path) -> None:
+    for folder in ("jgroups_py", "protocols", "stacks", "tools"):
+        shutil.copytree(
+            ROOT / folder, tmp_path / folder, symlinks=True, ignore=shutil.ignore_patterns("*.pyc")
+        )
+    done = set_up(tmp_path, JGROUPS_PY_COMPILE="1")
+    assert done.returncode == 0, done.stderr
+    (code,) = (tmp_path / "build").glob("__native_*.c")
+    text = code.read_text()
+    for name in NAMES:
+        assert f'"{name}"' in text, name
