@@ -13,7 +13,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from jgroups_py.errors import RemoteProtocolError
 from jgroups_py.protocols.frag2 import FRAG2
 from jgroups_py.protocols.reliable.nakack2.protocol import NAKACK2
 from jgroups_py.protocols.transport.udp import UDP
