@@ -11,7 +11,7 @@ from jgroups_py.values.address import Address
 
 Values = Mapping[Path, Any]
 Change = Callable[[Values], Values]
-"""From the values of the nodes that exist to the values to be written. None removes a node."""
+"""Maps the values of the existing nodes to the values to be written. None removes a node."""
 Inner = Callable[[Mapping[Path, Address]], None]
 """The body of a call that the machine makes itself. It gets the owners of nodes that this member does not own."""
 

@@ -31,7 +31,7 @@ class CacheCall(msgspec.Struct, eq=False):
     """The reads on which the modifications are based. If these values have changed by then, the modifications do not
     take effect (BatchConflict)."""
     turn: Turn | None = None
-    """The caller's, if it queues with others that read and write the same paths (turns.py)."""
+    """The caller's turn, if it queues with others that read and write the same paths (turns.py)."""
     names_of: Fqn | None = None
     """List the names below this path, nodes outside memory included."""
     # ---

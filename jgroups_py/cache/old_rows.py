@@ -30,21 +30,21 @@ AGAIN_AFTER: Final = 0.2
 """Seconds between two of these looks."""
 
 Owned = Callable[[Sequence[Path]], Awaitable[Collection[Path]]]
-"""From some paths to those that somebody owns. CacheError: not everybody has answered."""
+"""Returns those of some paths that any member owns. CacheError: not all members have answered."""
 
 
 class OldRows:
-    """``known``: the nodes that this member knows now, removed ones included. ``owned``: asks everybody."""
+    """``known``: the nodes that this member knows now, removed ones included. ``owned``: asks all members."""
 
     def __init__(self, keeper: Keeper, known: Callable[[], Collection[Path]], owned: Owned) -> None:
         self._keeper = keeper
         self._known = known
         self._owned = owned
         self._none: set[Fqn] = {Fqn()} if keeper.began_empty else set()
-        """Paths below which there are none."""
+        """Paths below which there are no such rows."""
 
     async def require_none(self, roots: Collection[Fqn], but: Fqn) -> None:
-        """Check that there are none at and below ``roots``, ``but`` left out.
+        """Check that there are no such rows at and below ``roots``, except at ``but``.
 
         Raises:
             CacheRefused: there are some.

@@ -1,9 +1,9 @@
 """Lobby: the clients that have not proved yet that they know the token.
 
 Anybody may connect, so they have few places, in all and for each host. A client keeps its place for a
-moment, which is enough to prove itself. After that it goes when another one wants the place. Few may wait for a place.
-The newest of them is let in first. So silent connections keep nobody out for long, and a hundred honest clients that
-come at once pass one after the other.
+moment, which is enough to prove itself. After that it is disconnected when another one wants the place. Few may wait
+for a place. The newest of them is let in first. So silent connections keep nobody out for long, and a hundred honest
+clients that come at once pass one after the other.
 
 Limits: a host that connects much faster than places become free keeps out clients of the same host.
 """
@@ -21,7 +21,7 @@ from jgroups_py.protocols.transport.crowd import goes
 
 @dataclass(eq=False)
 class _Guest:
-    """A client in the lobby, or one that waits for a place. ``scope`` is cancelled when it has to go."""
+    """A client in the lobby, or one that waits for a place. ``scope`` is cancelled to disconnect it."""
 
     host: str
     since: float = 0.0

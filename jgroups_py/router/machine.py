@@ -211,7 +211,7 @@ class GossipRouter(Protocol):
             self._silent.start(config.register_timeout)
 
     def _let_silent_go(self, host: str) -> None:
-        """Make room for one more connection from ``host``: the first of those without a registration goes."""
+        """Make room for one more connection from ``host``: close the first of those without a registration."""
         config, crowd = self.config, self._crowd
         same = sum(client.host == host for client in self._clients.values())
         full = len(self._clients) >= config.max_connections

@@ -21,7 +21,7 @@ Place: above discovery, below the failure detectors; its messages are not reliab
     all have answered, or     MergeViews up, if the views differ indeed, or somebody who announces
       check_interval / 2      another one has not answered for long: it may hear nothing
 
-Only who can take part in a merge asks: coordinators, and members whose coordinator has another view, or
+Only those that can take part in a merge ask: coordinators, and members whose coordinator has another view, or
 has been silent for long and was not replaced; the member that should replace it may have another view.
 
 Source:  JGroups MERGE3; WIRE.md 11.3.

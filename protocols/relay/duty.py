@@ -87,7 +87,7 @@ class RelayDuty:
     def tend(self) -> bool:
         """Carry out due duties. True: something is left to wait for."""
         roles, state, bridge = self._roles, self._state, self._bridge
-        # Before departed members are dropped: other sites are told of them only by who is not blind.
+        # Before departed members are dropped: only members that are not blind tell other sites of them.
         waiting = self._joining.see_again(self._config.gap_wait)
         digests = self.reports.digests(roles.key, roles.others)
         if digests is not None and not self._joining.waits:

@@ -4,15 +4,15 @@ They see only the messages, views and states of applications.
 One file per family:
 
     messages       fifo, duplicate, gap, agreement, unicast
-    named          named: what is left out, its sender was told to be lost
+    named          named: the sender of a missing message was told that it is lost
     views          view_order, view_holder, view_identity
     stream         stream: views, messages and states stand in one order that makes sense
     bounds         bounds: configured limits are kept
-    deaths         death: nobody alive is taken for proved dead
-    rest           what still waits when nothing should
-    tables         leftovers: nothing remembers a member that has gone
+    deaths         death: no living member is taken for proved dead
+    rest           waiting messages when none should wait
+    tables         leftovers: no table remembers a departed member
     relay_oracle   RELAY's invariants, and its guarantee
-    violation      what they find
+    violation      a finding
 """
 
 from __future__ import annotations

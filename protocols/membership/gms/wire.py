@@ -75,7 +75,7 @@ def read_report(r: Reader) -> tuple[int, Digest]:
 
 
 def encode_has(seqno: int) -> bytes:
-    """| lz64 up to where the multicasts of who asks have been delivered |"""
+    """| lz64 up to where the asker's multicasts have been delivered |"""
     w = Writer()
     w.lz64(seqno)
     return w.done()
@@ -102,7 +102,7 @@ def _read_id(r: Reader) -> int:
 
 
 def encode_goals(proposed: int, staying: tuple[Address, ...], goals: Goals) -> bytes:
-    """| lz64 proposed view id | addrs who stays | goals |"""
+    """| lz64 proposed view id | addrs of those that stay | goals |"""
     w = Writer()
     w.lz64(proposed)
     w.addrs(staying)

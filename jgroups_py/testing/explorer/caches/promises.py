@@ -3,7 +3,7 @@
 design/linearizability.md has the reasons; each rule is here once.
 
     all         an operation with a result is exact: it has its place between its call and its return
-    replicated  what waited for nobody (a read, an update or move that found nothing) was read from the
+    replicated  an operation that did not wait (a read, an update or move that found nothing) read from the
                 member's own copy: exact for that copy (``Operation.copy``)
     replicated  what was begun and done on a line of views that did not go on is gone with it. An operation that was begun
                 before or not acknowledged may have happened. A read there is not judged, nor one at a member that the

@@ -2,12 +2,12 @@
 
 In order, each within ``Healing.within`` seconds:
 
-    healing   one view of the core at each site; it lasts to the end; all know who is primary
-    healing   everybody of the core has every message of the core, also those sent now
-    credits   everybody sends more than all credits, to everybody and to each; all of it arrives
+    healing   the core has one view at each site, which lasts to the end; all know the primary
+    healing   each member of the core has all messages of the core, also those sent now
+    credits   each member sends more than all credits, to all and to each; all messages arrive
     healing   nothing waits in any buffer; RELAY is at rest
-    relay     nothing was announced as lost that RELAY promises
-    leftovers nothing remembers who has gone; bounds are kept
+    relay     no message that RELAY promises was announced as lost
+    leftovers no table remembers a departed member; bounds are kept
 """
 
 from __future__ import annotations

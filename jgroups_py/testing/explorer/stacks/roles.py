@@ -5,8 +5,8 @@
     SITE.any/3      the living members' fourth, counted round
     SITE.dead/0     the first of those that are gone
     SITE.all        all that live                   SITE.NAME       that one, if it lives
-    SITE.trigger    who traced what the step waited for
-    SITE.sender     who sent last                   SITE.asker      who last asked for a state
+    SITE.trigger    the member whose trace the step waited for
+    SITE.sender     the last sender                 SITE.asker      the last that asked for a state
 
 ``*`` as SITE: any site. If no member has the role, another one of the site is hit. A role of the dead, and a name, then
 find no member.
