@@ -51,7 +51,7 @@ def try_alone() -> int:
 
 
 def try_in_a_cluster() -> list[bytes]:
-    """The same protocol on top of a whole stack, three members, virtual time."""
+    """Return the same protocol on top of a whole stack, three members, virtual time."""
     with TemporaryDirectory() as folder:
         path = Path(folder) / "stack.xml"
         path.write_text(STACK)

@@ -156,7 +156,7 @@ def try_as_usual() -> None:
 
 
 def what_explore_finds() -> PropertyViolated | None:
-    """The first violation of TOTAL_ORDER, made small."""
+    """Return the first violation of TOTAL_ORDER, made small."""
     try:
         explore(first, seeds=range(1, 51), faults=FAULTS, count=5, seconds=10, shrink_runs=60)
     except PropertyViolated as violated:

@@ -22,7 +22,7 @@ WORKERS = (1, 1, 2, 2)
 
 
 def hits(folder: Path, host: int) -> Map:
-    """A number that all hosts add to, and no addition is lost."""
+    """Return a number that all hosts add to, and no addition is lost."""
     place = f"127.0.0.1:{PORT}"
     return blocking.open_map(
         folder / f"hits{host}",

@@ -221,7 +221,7 @@ def ask(port: int, method: str, path: str, cookie: str = "") -> tuple[int, Any, 
 
 
 def replicating(port: int, name: str, seconds: float = 60.0) -> int:
-    """The worker of a host that replicates the map ``name``: its process. TimeoutError: none does."""
+    """Return the worker of a host that replicates the map ``name``: its process. TimeoutError: none does."""
     until = time.monotonic() + seconds
     while time.monotonic() < until:
         try:

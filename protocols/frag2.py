@@ -56,8 +56,8 @@ _SLICED: Final = (MessageType.BYTES, MessageType.NIO)
 
 
 def _stream(batch: Batch) -> bool | None:
-    """The messages of the same sender that keep their order with this one: multicasts, or (False) those to this member.
-    Messages that may overtake keep none (None)."""
+    """Messages of one sender that keep an order among each other: its multicasts, or (False) its unicasts to this
+    member. Messages that may overtake keep none (None)."""
     return None if batch.flags & _UNORDERED else batch.dest is None
 
 

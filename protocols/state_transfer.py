@@ -89,7 +89,7 @@ class _Request:
 
     wanted: Digest | None
     number: int
-    """The requester's; 0: it has none."""
+    """The requester's number; 0: it has none."""
     deadline: float
 
 

@@ -80,7 +80,7 @@ def pytest_collection_finish() -> None:
 
 
 def numbers_of(item: pytest.Item) -> list[str]:
-    """The numbers of an item's seed marks, in order; each mark may name several."""
+    """Return the numbers of an item's seed marks, in order; each mark may name several."""
     return [str(number) for mark in item.iter_markers("seed") for number in mark.args]
 
 

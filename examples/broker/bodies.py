@@ -80,7 +80,7 @@ class Bodies:
             self.paged -= 1
 
     def __iter__(self) -> Iterator[tuple[int, Message]]:
-        """All of them, without keeping those of the file."""
+        """Yield all of them, without keeping those of the file."""
         yield from list(self._memory.items())
         last = -1
         while True:

@@ -32,7 +32,7 @@ class Contents:
     """When the first message came, in milliseconds since 1970. A queue that was removed begins with number 1 again."""
 
     def first(self) -> int | None:
-        """The oldest message that waits."""
+        """Return the oldest message that waits."""
         while self.order:
             if self.order[0] in self.waiting:
                 return self.order[0]

@@ -52,5 +52,5 @@ class BucketNode(Handle[AsyncNode]):
         return self._value.state
 
     def objects(self, cls: type[T], *, read_at: ReadAt | None = None) -> Objects[T]:
-        """The entries of this class."""
+        """Return the entries of this class."""
         return Objects(self, cls, read_at=read_at)

@@ -62,11 +62,11 @@ class BucketNode(Handle[AsyncNode]):
     def objects(
         self, cls: type[T], *, read_at: ReadAt | None = None, timeout: float | None = None
     ) -> Objects[T]:
-        """The entries of this class. ``timeout``: of each call."""
+        """Return the entries of this class. ``timeout``: of each call."""
         return Objects(self, kind_of(self._value.plugin, cls), read_at, timeout)
 
     def manager_at(self, where: str) -> Cep:
-        """The bucket manager of this name or on this node. Raises Refused."""
+        """Return the bucket manager of this name or on this node. Raises Refused."""
         found: Cep = self._look(self._value.manager_at, where)
         return found
 

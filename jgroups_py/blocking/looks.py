@@ -36,5 +36,5 @@ class ChannelLooks:
         return self._value.view
 
     def name_of(self, member: Address | None) -> str:
-        """The logical name of a member; its address as text where the name is not known."""
+        """Return the logical name of a member; its address as text where the name is not known."""
         return self._value.name_of(member)

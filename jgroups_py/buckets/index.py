@@ -288,7 +288,7 @@ class IndexCopy:
     def _begin(self) -> None:
         if self._update is not None:
             return
-        if not self.leads:  # it led when it noted its settling
+        if not self.leads:  # the settling was noted while this copy led
             self._changes = [c for c in self._changes if c[0] != self._settling]
         if not self._changes:
             return

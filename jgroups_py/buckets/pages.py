@@ -3,8 +3,8 @@
     AskEntries    to the master's manager: entries after this key
     Entries       these entries, and whether there are more; or: the master is elsewhere
 
-An entry is as it is when its page is made. Entries that are made after the first page may be missing. If no requests
-run meanwhile, no entry is missing.
+A page has each entry as of the moment when the page is made. Entries that are made after the first page may be missing.
+If no requests run meanwhile, no entry is missing.
 """
 
 from __future__ import annotations

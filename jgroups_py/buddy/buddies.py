@@ -90,8 +90,8 @@ class Buddies:
     # --- choosing
 
     def locate(self) -> None:
-        """Ask the locator: when the membership changes, a member is about to leave, or a member announces its pool. At
-        no other time."""
+        """Ask the locator. This is done only when the membership changes, a member is about to leave, or a member
+        announces its pool."""
         membership = self._membership
         turned = membership.line
         self._out.count("locator_calls")

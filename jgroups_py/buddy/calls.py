@@ -23,7 +23,7 @@ from jgroups_py.values.address import Address
 
 
 def _reach(wanted: tuple[Wanted, ...]) -> Reach | tuple[Path]:
-    """The nodes that a call reaches. Most calls are about one path, which needs no ``Reach``."""
+    """Return the nodes that a call reaches. Most calls are about one path, which needs no ``Reach``."""
     if len(wanted) == 1 and not wanted[0][1]:
         return (wanted[0][0],)
     return Reach(wanted)

@@ -56,7 +56,7 @@ class MembershipChange:
         return inventories
 
     def decide(self, inventories: Mapping[Address, Inventory], sites: SiteState) -> Settle:
-        """The fate of the dead and of nodes on the move. ``sites``: the knowledge of other sites."""
+        """Return the fate of the dead and of nodes on the move. ``sites``: the knowledge of other sites."""
         membership = self._membership
         members, number = membership.members, membership.number
         return replace(decide(members, inventories, number, membership.sides), sites=sites)

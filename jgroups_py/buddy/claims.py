@@ -219,7 +219,7 @@ class Claims:
         return [(path, node) for path, node in found if node.to is None]
 
     def _answer(self, claim: Claim) -> bool:
-        """Answer a claim of another member. False: something must be waited for."""
+        """Answer a claim of another member. False: the answer must wait."""
         if claim.survey is not None:
             found = self._surveyor.answer(claim.survey)
             self._out.send(claim.claim[0], Answer(claim.claim, found=found))

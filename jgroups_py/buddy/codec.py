@@ -84,7 +84,7 @@ def encode(tag: ViewKey, message: m.Message) -> bytes:
 
 
 def encode_site(message: AnySiteMessage) -> bytes:
-    """The messages that travel between two relays. Raises TypeError for a value that has no bytes."""
+    """Return the messages that travel between two relays. Raises TypeError for a value that has no bytes."""
     return _ENCODER.encode(message)
 
 

@@ -40,7 +40,7 @@ class Holders(dict[Address, Holder]):
     it."""
 
     def receivers(self) -> list[Address]:
-        """The holders that get the next entry of the log."""
+        """Return the holders that get the next entry of the log."""
         return [m for m, h in self.items() if h.state is not DISMISSED]
 
     def acked_by_all(self, last: int) -> int:

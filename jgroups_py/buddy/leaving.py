@@ -123,9 +123,9 @@ class Leave:
         return not any(self._needs_us(owner) for owner in self._backups.of)
 
     def _needs_us(self, owner: Address) -> bool:
-        """Does ``owner`` need this member's backup? An orphan does until it is adopted. A living owner does while
-        another member could replace this one. Other leavers count as replacements, so leavers go one after the other
-        and the owner keeps a copy."""
+        """Does ``owner`` need this member's backup? An orphan needs it until it is adopted. A living owner needs it
+        while another member could replace this one. Other leavers count as replacements, so leavers go one after the
+        other and the owner keeps a copy."""
         membership = self._membership
         if owner not in membership.members:
             return True

@@ -90,7 +90,7 @@ class Membership:
     # --- changes by the machine
 
     def install(self, view: View) -> ViewNews:
-        """The next view."""
+        """Return the next view."""
         assert view.id > self.tag[0], f"view {view.id} after {self.tag[0]}"
         assert self.me in view.members, "a view without this member"
         before = self.members

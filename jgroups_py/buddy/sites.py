@@ -58,8 +58,8 @@ class _Progress:
 
 class Sites:
     """``links``: sites to which this member, as relay, has a link. ``wanted``: orders given here that are not known to
-    be under way, with the site epoch that ends a promotion and the coordinator that was asked. A coordinator that dies
-    takes it along; then the next one is asked."""
+    be under way, with the site epoch that ends a promotion and the coordinator that was asked. An order is lost with
+    the coordinator that dies; then the next one is asked."""
 
     def __init__(
         self,
@@ -120,7 +120,7 @@ class Sites:
     # --- knowledge of all members
 
     def state(self) -> SiteState:
-        """The knowledge of this member. Only a coordinator knows which sites can be reached."""
+        """Return the knowledge of this member. Only a coordinator knows which sites can be reached."""
         known = self._known
         return SiteState(
             known.epoch,
@@ -132,7 +132,7 @@ class Sites:
         )
 
     def _tell(self) -> None:
-        """As coordinator, tells everybody. Before the view is settled, the ``Settle`` does."""
+        """As coordinator, tells everybody. Before the view is settled, the ``Settle`` tells them."""
         if self._membership.leads:
             state = self.state()
             self._again = {}

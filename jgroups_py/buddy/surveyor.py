@@ -88,7 +88,7 @@ def bucket_of(path: Path) -> int:
 
 
 def total(found: list[Found]) -> tuple[int, ...]:
-    """The sums of all members together."""
+    """Return the sums of all members together."""
     sums = [0] * BUCKETS
     for each in found:
         if len(each.sums) == BUCKETS:

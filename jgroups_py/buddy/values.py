@@ -83,7 +83,7 @@ def group_name(logical_name: str, owner: Address) -> str:
 
 
 def next_epoch(epoch: Epoch, view: int) -> Epoch:
-    """The epoch of the ownership that follows ``epoch`` when it begins in view number ``view``."""
+    """Return the epoch of the ownership that follows ``epoch`` when it begins in view number ``view``."""
     return (view, 0) if (view, 0) > epoch else (epoch[0], epoch[1] + 1)
 
 

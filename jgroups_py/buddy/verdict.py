@@ -24,11 +24,11 @@ class MergeVerdict:
         self._number = membership.number
 
     def party(self, path: Path) -> tuple[Epoch, Address]:
-        """The newest owner of the path that still waits for the former owner, and its epoch."""
+        """Return the newest owner of the path that still waits for the former owner, and its epoch."""
         return self._parties.get(path, ((0, 0), self._me))
 
     def groups(self) -> list[Address]:
-        """The dead groups whose guardian this member is."""
+        """Return the dead groups whose guardian this member is."""
         return [group for group, guardian in self.settle.guardians if guardian == self._me]
 
     def adopted(self, group: Address, path: Path, node: OwnedNode) -> OwnedNode | None:

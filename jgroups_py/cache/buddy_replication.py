@@ -1,8 +1,8 @@
 """BuddyReplication: calls of a cache become calls of the buddy machine.
 
-The body of a call runs inside the machine, in the step in which this member owns all nodes of the call. The change is
-then true and on its way to the buddies. If the body ran later, others could take the nodes in between. ``claim``
-returns after that step, ``commit`` when all holders have the change.
+The body of a call runs inside the machine, in the step in which this member owns all nodes of the call. The change has
+then taken effect and is on its way to the buddies. If the body ran later, others could take the nodes in between.
+``claim`` returns after that step, ``commit`` when all holders have the change.
 
     put      A node that is owned here is written at once. Else there is one claim: with gravitation the node and all
              below it come here; without, NotOwner is raised if somebody has it. ``new=True``: there is no claim.

@@ -25,7 +25,7 @@ _OF_SITES: Final = (ToSite, FromSite)
 
 
 def payload_of(tag: ViewKey, message: Message) -> bytes:
-    """A message as it travels."""
+    """Return a message as it travels."""
     return KIND + encode(tag, message)
 
 

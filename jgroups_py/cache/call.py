@@ -43,7 +43,7 @@ class CacheCall(msgspec.Struct, eq=False):
     expected: Sequence[tuple[Scope, bytes]] = ()
     """Digests of ``depends`` when the body ran. See ``MemberReplication.promise``."""
     ticket: Any = None
-    """The replication's own, between ``claim`` and ``commit``."""
+    """Data of the replication, between ``claim`` and ``commit``."""
     result: Any = None
     writes: bool = False
     """May it change something?"""

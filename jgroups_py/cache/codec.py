@@ -15,13 +15,13 @@ from jgroups_py.stack.raised import text_of
 
 
 class Codec(Protocol):
-    """Values to bytes and back. Never pickle here: bytes may come from other machines."""
+    """Turns values into bytes and back. Never pickle here: bytes may come from other machines."""
 
     def encode(self, value: Any) -> bytes:
-        """The bytes of a value. Any exception means that it cannot be stored."""
+        """Return the bytes of a value. Any exception means that the value cannot be stored."""
 
     def decode(self, data: bytes) -> Any:
-        """The value of bytes that ``encode`` made."""
+        """Return the value of bytes that ``encode`` made."""
 
 
 class MsgpackCodec:
@@ -36,7 +36,7 @@ class MsgpackCodec:
 
 
 def encoded(codec: Codec, value: Any, limit: int) -> bytes:
-    """The bytes of a value as the cache keeps them.
+    """Return the bytes of a value as the cache keeps them.
 
     Raises:
         CacheRefused: the codec cannot, or the value has more than ``limit`` bytes.

@@ -23,8 +23,8 @@ BYTES_MAX: Final = 16_000_000
 
 @dataclass(frozen=True, slots=True)
 class Discarded:
-    """``member``: whose value it was. ``attributes`` None: this member does not have them (another member's value, a
-    removal, or beyond ``BYTES_MAX``)."""
+    """``member``: the member that had the value. ``attributes`` None: this member does not have them (another member's
+    value, a removal, or beyond ``BYTES_MAX``)."""
 
     path: Fqn
     member: str

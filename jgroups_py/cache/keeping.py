@@ -19,7 +19,7 @@ KEEP_TIME: Final = 0.25
 
 
 class RoomKeeping:
-    """``over()`` is called when nodes may go."""
+    """``over()`` is called when kept nodes may move."""
 
     def __init__(self, over: Callable[[], None]) -> None:
         self._over = over
@@ -53,7 +53,7 @@ class RoomKeeping:
         return found
 
     async def run(self) -> None:
-        """End turns that keep too long. Runs until cancelled."""
+        """End turns that keep their nodes for too long. Runs until cancelled."""
         while True:
             due = [at for at in self._due.values() if at is not None]
             if not due:

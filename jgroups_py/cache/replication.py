@@ -1,4 +1,4 @@
-"""Replication: how a change becomes true here and at other members. ``LocalReplication`` has no other members.
+"""Replication: how a change takes effect here and at other members. ``LocalReplication`` has no other members.
 
 The replicating end of a cache is one object behind this interface. It gets a whole batch at once. It may suspend a call
 until ownership has come or buddies have acknowledged. It alone applies changes, by ``Tree.apply`` in one step.
@@ -27,8 +27,8 @@ class MemberReplication(ABC):
     keeps_copies: bool = False
     """Other members have the change when ``commit`` returns, so a store may fall behind."""
     runs_bodies: bool = False
-    """The body of a call runs within ``claim``, in the step in which this member owns everything; the change is true
-    then, and ``commit`` waits for the others."""
+    """The body of a call runs within ``claim``, in the step in which this member owns everything; the change then has
+    taken effect, and ``commit`` waits for the others."""
     allows_local_writes: bool = True
     """May a call change this member's tree only? (option ``local_only``)"""
     container: Container | None = None

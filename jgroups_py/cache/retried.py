@@ -129,8 +129,8 @@ class Retried:
 
 
 class Attempts:
-    """One batch after the other, each with a turn on the nodes of the one before. Call ``begin``, then ``finish``,
-    until that returns True; call ``close`` in any case."""
+    """Yield one batch after the other, each with a turn on the nodes of the one before. Call ``begin``, then
+    ``finish``, until that returns True; call ``close`` in any case."""
 
     def __init__(
         self,

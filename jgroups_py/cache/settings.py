@@ -36,11 +36,11 @@ class BuddyReplicationConfig(ConfigBase):
     buddy_pool_name: str | None = None
     """Buddies are looked for among members of the same pool; unset: all members are one pool."""
     buddy_communication_timeout: Seconds = 10.0
-    """For calls that organise groups."""
+    """The time limit of calls that organise buddy groups."""
     auto_data_gravitation: bool = False
     """A miss asks the cluster, unless the call says otherwise."""
     data_gravitation_remove_on_find: bool = True
-    """The former owner removes a node that moved away; false: it evicts, so a shared store keeps it."""
+    """The former owner removes a node that moved away; false: it only evicts the node, so a shared store keeps it."""
     data_gravitation_search_backup_trees: bool = True
     """Answers to a search name backups, too (``TreeCache.owners``). A backup never grants a node: only owners do, and
     the nodes of a dead owner already have a new one."""

@@ -260,8 +260,8 @@ class Computing(Interceptor):
 
 class Owning(Gravitating):
     """``Gravitating`` and ``Computing`` in one, because others may take claimed nodes before the call goes on. The body
-    runs in the step in which this member owns everything, and the change is true then. A call that finds everything
-    here claims nothing, and its body runs at once."""
+    runs in the step in which this member owns everything. The change has then taken effect. A call that finds
+    everything here claims nothing, and its body runs at once."""
 
     def __init__(self, tree: Tree, replication: MemberReplication, automatic: bool) -> None:
         super().__init__(tree, replication, automatic)
@@ -280,7 +280,7 @@ class Owning(Gravitating):
 
 
 class StoringFirst(Interceptor):
-    """The store gets the change before it is true: it holds the only other copy."""
+    """The store gets the change before it takes effect: it holds the only other copy."""
 
     def __init__(self, keeper: Keeper) -> None:
         self._keeper = keeper
@@ -291,7 +291,7 @@ class StoringFirst(Interceptor):
 
 
 class Replicating(Interceptor):
-    """The change is made true, here and at the others; if it is true already, the others acknowledge it."""
+    """The change takes effect, here and at the others; if it has done so already, the others acknowledge it."""
 
     def __init__(self, tree: Tree, replication: MemberReplication) -> None:
         self._tree = tree
@@ -324,7 +324,9 @@ class StoringLast(Interceptor):
         self._replication = replication
 
     async def handle(self, call: CacheCall) -> None:
-        with trio.CancelScope(shield=True):  # the change is true, and the store must hear of it
+        with trio.CancelScope(
+            shield=True
+        ):  # the change has taken effect, and the store must get it
             await self._keeper.after(self._still_here(call))
         await self.next.handle(call)
 

@@ -57,7 +57,7 @@ class _State(msgspec.Struct, frozen=True, array_like=True):
 class Body(msgspec.Struct, frozen=True):
     """A batch as proposed: apply ``modifications`` if every ``depends`` still has that digest.
 
-    ``turn``: of a caller that would run again: the number of its batch that has a place in the line. 0: this batch gets
+    ``turn``, of a caller that would run again: the number of its batch that has a place in the line. 0: this batch gets
     a place if it is refused. Without modifications and ``depends``: the caller gives up its place.
     """
 

@@ -181,7 +181,7 @@ class Channel:
         return RelayControl(self._stack, protocol, self._driver)
 
     def name_of(self, member: Address | None) -> str:
-        """The logical name of a member; its address as text where the name is not known."""
+        """Return the logical name of a member; its address as text where the name is not known."""
         return self._stack.name_of(member)
 
     def statistics(self) -> ChannelStatistics:

@@ -32,7 +32,7 @@ of the cluster."""
 
 
 def health_file_of(given: str | Path | None, cluster: str) -> Path | None:
-    """The file for a channel of ``cluster``; None: it has none."""
+    """Return the file for a channel of ``cluster``; None: it has none."""
     text = os.environ.get(VARIABLE) if given is None else os.fspath(given)
     if not text:
         return None

@@ -150,7 +150,7 @@ def _client() -> Any:
 
 
 def metrics_of(given: int | str | None) -> int | str | None:
-    """The port for a channel; None: it has none.
+    """Return the port for a channel; None: it has none.
 
     Raises:
         TypeError: it is neither a number nor a text.

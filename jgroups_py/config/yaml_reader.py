@@ -22,7 +22,7 @@ Place = tuple[int, int]
 
 
 def read_bounded(path: str | os.PathLike[str], bytes_max: int) -> MarkupSource:
-    """The content of a file. ConfigError: it cannot be read, or has more bytes than ``bytes_max``."""
+    """Return the content of a file. ConfigError: it cannot be read, or has more bytes than ``bytes_max``."""
     name = os.fspath(path)
     try:
         with open(name, "rb") as file:
@@ -47,7 +47,7 @@ class YamlReader:
         self.places: dict[str, Place] = {}
 
     def root(self) -> yaml.Node:
-        """The document. ConfigError: it is no YAML, or empty."""
+        """Return the document. ConfigError: it is no YAML, or empty."""
         root = compose_yaml(self.source, self.language)
         if root is None:
             raise ConfigError("the file is empty", file=self.source.name)
@@ -99,7 +99,7 @@ class YamlReader:
                 raise self.wrong(node, inner, "the key is missing")
 
     def items(self, node: yaml.Node, where: str) -> list[yaml.Node]:
-        """The values of a list; one value is a list of one."""
+        """Return the values of a list; one value is a list of one."""
         if isinstance(node, yaml.SequenceNode):
             return list(node.value)
         if isinstance(node, yaml.ScalarNode):
@@ -123,7 +123,7 @@ class YamlReader:
             raise self.wrong(node, where, str(error)) from None
 
     def number(self, node: yaml.Node, where: str, least: int, most: int) -> int:
-        """A whole number in this range."""
+        """Return a whole number in this range."""
 
         def read(text: str) -> int:
             if not (text.isascii() and text.isdigit() and len(text) < 20):

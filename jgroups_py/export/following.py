@@ -2,7 +2,7 @@
 
     owner alive    it reports its last fully replicated entry: the end of its log
     owner gone     the member that adopted its nodes reports the last entry; holders have the entries
-    not reached    its end does not move; its changes come when it is reached, or when it is gone
+    not reached    its end does not move; its changes come when the owner is reached, or is gone
 
 A place is the last number of each owner that was read. Changes are read at a member that has them. Only their stamps
 order changes of different owners.

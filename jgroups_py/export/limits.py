@@ -33,7 +33,8 @@ class ExportLimits:
     log_changes: int = 1_000_000
     """The most changes in the change log."""
     log_origins: int = 1000
-    """The most owners whose change logs are kept, with buddies. Owners that are gone count; of them the first known go first."""
+    """The most owners whose change logs are kept, with buddies. Owners that are gone count; of these the first known
+    ones are dropped first."""
     behind_wait: float = 10.0
     """The longest time that a reader from another member waits until this one has seen as much."""
     snapshots_max: int = 32

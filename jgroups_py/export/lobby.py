@@ -25,13 +25,13 @@ class _Guest:
 
     host: str
     since: float = 0.0
-    """When it got its place."""
+    """When the client got its place."""
     admitted: trio.Event = field(default_factory=trio.Event)
     scope: trio.CancelScope = field(default_factory=trio.CancelScope)
 
 
 class Lobby:
-    """See the module's docstring. ``sent_away(host)`` is called for each client that has to go."""
+    """See the module's docstring. ``sent_away(host)`` is called for each client that is disconnected."""
 
     def __init__(self, limits: ExportLimits, sent_away: Callable[[str], None]) -> None:
         self._limits = limits

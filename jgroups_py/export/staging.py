@@ -74,7 +74,7 @@ class Staging:
         return self._bytes
 
     def under_way(self) -> tuple[int, int]:
-        """The number of written rows, and of all rows, of the jobs that are being written."""
+        """Return the number of written rows, and of all rows, of the jobs that are being written."""
         jobs = [job for job in self._jobs.values() if job.committing and job.result is None]
         return sum(job.written for job in jobs), sum(job.of for job in jobs)
 

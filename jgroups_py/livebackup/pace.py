@@ -30,7 +30,7 @@ SHORTEST: Final = 1e-6
 
 
 class _Ahead:
-    """Operations that changed an object first and are not settled."""
+    """Unsettled operations that changed this object first."""
 
     __slots__ = ("interval", "last", "most", "sent")
 

@@ -103,7 +103,7 @@ class InboxFile:
                 continue
             data = ring[at + HEAD : at + HEAD + length]
             if kind == SKIP or crc32(data, begin & _CRC_MASK) != check:
-                return  # not all of it is visible to this processor yet, or it is damaged
+                return  # the record is damaged, or not wholly visible to this processor yet
             begin += HEAD + length
             yield begin, kind, data
 

@@ -70,7 +70,7 @@ class _Client:
 
 @dataclass(slots=True)
 class _Entry:
-    """``client``: whose connection keeps it."""
+    """``client``: the one whose connection keeps the record."""
 
     client: _Client
     data: PingData
@@ -90,8 +90,8 @@ class GossipRouter(Protocol):
         max_connections_per_host: int = 200
         """Connections of one address at the same time."""
         max_silent: int = 200
-        """Connections that have registered nothing. Beyond, the one that came first is closed. A process that may have
-        few files open has less."""
+        """Connections that have registered nothing. Beyond this number, the connection that came first is closed. A
+        process that may have few files open has less."""
         max_silent_per_host: int = 100
         """The same, of one address."""
         max_groups: int = 1000

@@ -23,7 +23,7 @@ class RouterError(JGroupsError):
 
 
 class _Owner:
-    """The one that hears that the router listens, or why not."""
+    """Stands above the router, and learns that it listens, or why it does not."""
 
     def __init__(self) -> None:
         self.heard = trio.Event()

@@ -30,7 +30,7 @@ Row = tuple[Any, ...]
 
 
 def bins_of(seconds: Any) -> Any:
-    """Index of the bin of each time."""
+    """Return the index of the bin of each time."""
     exponent = np.ceil(np.log(np.maximum(seconds, LEAST) / LEAST) / np.log(RATIO))
     return np.clip(exponent.astype(np.int64), 0, BINS - 1)
 
@@ -214,7 +214,7 @@ def who_of(site: str, origin: str) -> Who:
 
 
 def judging(courses: dict[str, RunRecord]) -> Callable[[tuple[Any, ...], Any], Any]:
-    """The function that ``applyInPandas`` calls with (run, origin_site, origin) and the rows."""
+    """Return the function that ``applyInPandas`` calls with (run, origin_site, origin) and the rows."""
 
     def judged(key: tuple[Any, ...], frame: Any) -> Any:
         import pandas as pd

@@ -111,7 +111,7 @@ def _lines(spark: Any, files: Sequence[str]) -> Any:
 
 
 def _event() -> Any:
-    """The event of a line, without parsing it."""
+    """Return the event of a line, without parsing it."""
     return f.regexp_extract("value", r'"event":"([a-z_]+)"', 1)
 
 

@@ -52,7 +52,7 @@ def nodes_of_data(column: Any) -> Any:
 
 
 def frames(keys: Any, removed: bytes, data: Any, limit: int) -> Iterator[Rows]:
-    """Cut so that none has much more than ``limit`` bytes."""
+    """Yield the rows in frames, each of not much more than ``limit`` bytes."""
     keys, data = keys.cast(pa.binary()), data.cast(pa.binary())
     lengths = pc.add(pc.binary_length(keys), pc.binary_length(data)).to_pylist()
     start = size = 0
@@ -92,7 +92,7 @@ def _sized(values: Any, head: Callable[[int], bytes]) -> Any:
 
 
 def _before(lengths: Any, head: Callable[[int], bytes]) -> Any:
-    """``head`` of each; there are few different ones."""
+    """Return ``head`` of each length; there are few different ones."""
     found = lengths.dictionary_encode()
     heads = [head(length) for length in found.dictionary.to_pylist()]
     return pa.array(heads, pa.binary()).take(found.indices)
@@ -128,7 +128,7 @@ def _from_texts(row: Any) -> bytes:
 
 
 def _plain(value: Any) -> Any:
-    """Types that msgpack has no form for."""
+    """Types without a form in msgpack."""
     if isinstance(value, date):
         return value.isoformat()
     raise TypeError(f"a value of type {type(value).__name__}")

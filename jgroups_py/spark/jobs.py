@@ -262,7 +262,8 @@ def reconcile(
     spark: Any, left: Cluster, right: Cluster, *, path: str = "/", repair: bool = False
 ) -> ClusterDifference:
     """Compare one moment of each of two clusters, with deletions. With buddies each moment is as in ``snapshot``. With ``repair``
-    the right cluster gets the nodes that differ, and loses those that only it has. Writes there may be undone meanwhile."""
+    the right cluster gets the nodes that differ, and loses the nodes that only it has. Writes there may be undone
+    meanwhile."""
     key = kind_of(left.get("kind")).key
     one, other = (
         spark.read.format("jgroups")

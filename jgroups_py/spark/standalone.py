@@ -49,7 +49,7 @@ class Standalone:
         ]
 
     def python_workers(self) -> list[psutil.Process]:
-        """The Python processes in which executors run tasks: those that a daemon has forked."""
+        """Return the Python processes in which executors run tasks: those that a daemon has forked."""
         found = []
         for process in self._below():
             if "pyspark.daemon" in _words_of(process):

@@ -80,7 +80,7 @@ _attributes = msgspec.msgpack.Decoder(dict[str, bytes]).decode
 
 
 class Decoding:
-    """Frames to record batches. ``schema``: Spark's; ``layout``: the frames'."""
+    """Makes record batches from frames. ``schema``: Spark's; ``layout``: the frames'."""
 
     def __init__(self, schema: Any, layout: Schema, about: Sequence[str]) -> None:
         from pyspark.sql.pandas.types import to_arrow_schema
@@ -153,7 +153,7 @@ class Decoding:
             return self._columns_one_by_one(found)  # its error says what does not fit, and where
 
     def _columns_at_once(self, data: Any) -> dict[str, Any]:
-        """All rows as one list, each column as one list: a call of the decoder for each."""
+        """Return all rows as one list, each column as one list: a call of the decoder for each."""
         values = data.to_pylist()
         nodes = _all_attributes(_list_of([value or b"\x80" for value in values]))
         arrays = {}

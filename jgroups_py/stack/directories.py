@@ -64,8 +64,8 @@ class WriteFile:
 
 @dataclass(frozen=True, slots=True)
 class RemoveFiles:
-    """Remove the files that end with ``suffix`` and begin with one of ``prefixes``; ``but``: those that begin with
-    none of them. The answer is None."""
+    """Remove the files that end with ``suffix`` and begin with one of ``prefixes``; ``but``: only files whose names
+    begin with none of these. The answer is None."""
 
     location: str
     cluster: str

@@ -35,7 +35,7 @@ A door for streams (SEAL, TLS) lets a connection in when its peer has proved its
     Close(handle) from a protocol       forget the connection; say goodbye with a Write first if there is one.
     Writable(handle, unsent)            counts bytes as the driver sent them: about those that the protocol wrote.
 
-``inside`` of an item whose handle no protocol has any more is counted by the machine (``unrouted``) and dropped. It
+If no protocol has the item's handle any more, the machine counts it (``unrouted``) and drops it. It
 calls the protocol at once, which may put something out, close the connection, or close the whole stack meanwhile: look
 at your own tables again after it.
 """

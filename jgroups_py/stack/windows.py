@@ -449,7 +449,7 @@ class GapClock:
 
 
 def compact(run: Batch) -> Batch:
-    """The run. Its payloads are copied when they are a small part of the packet that they came in."""
+    """Return the run. Its payloads are copied when they are a small part of the packet that they came in."""
     payload = run.payloads[0]
     if type(payload) is memoryview:
         held = memoryview(payload.obj).nbytes

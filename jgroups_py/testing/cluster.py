@@ -256,7 +256,7 @@ class SimCluster:
         return self.world.now
 
     def member_of(self, address: object) -> SimMember | None:
-        """Return the member with an address (a message's sender). None: there never was one."""
+        """Return the member with an address (a message's sender). None: there never was such a member."""
         found = self.scene.checker.members.get(address)  # type: ignore[call-overload]
         return None if found is None else self.scene.handle(found)
 

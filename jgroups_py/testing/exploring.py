@@ -89,7 +89,7 @@ def draw(
     seconds: float = 20.0,
     messages: int = 200,
 ) -> Schedule:
-    """A schedule for ``cluster`` (which is not used): ``count`` faults within ``seconds``, during
+    """Return a schedule for ``cluster`` (which is not used): ``count`` faults within ``seconds``, during
     which about ``messages`` are sent, to everybody and to one.
 
     ``faults``: kinds, or kinds with weights. A fault that finds no member when it is due becomes a pause of a second.

@@ -182,7 +182,7 @@ class KitScene(Scene):
         return member
 
     def handle(self, member: Member) -> SimMember:
-        """The handle that a test holds of ``member``."""
+        """Return the handle that a test holds of ``member``."""
         found = self.handles.get(member)
         if found is None:
             found = self.handles[member] = self.cluster.make_handle(self, member)

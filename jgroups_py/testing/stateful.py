@@ -29,7 +29,7 @@ class ClusterMachine(RuleBasedStateMachine):
     cluster: SimCluster
 
     def make_cluster(self) -> SimCluster:
-        """A new cluster, not yet open. Override it."""
+        """Return a new cluster, not yet open. Override it."""
         raise NotImplementedError("override make_cluster")
 
     def one(self, number: int) -> SimMember:

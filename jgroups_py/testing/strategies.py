@@ -147,7 +147,7 @@ def links() -> st.SearchStrategy[Link]:
 
 @st.composite
 def stack_settings(draw: st.DrawFn, *, small_credits: bool = False) -> tuple[str, dict[str, str]]:
-    """A shipped stack file and settings of its protocols, as for ``SimCluster``: some as shipped,
+    """Return a shipped stack file and settings of its protocols, as for ``SimCluster``: some as shipped,
     some small, some strange; all valid."""
     return draw_settings(random.Random(draw(_CHANCE)), flow=small_credits)
 

@@ -121,7 +121,7 @@ def merge_views(draw: st.DrawFn, members: Sequence[Address] | None = None) -> Me
 
 @st.composite
 def delta_views(draw: st.DrawFn, of: View | None = None) -> DeltaView:
-    """The difference to a view: to ``of``, so that it can be applied to it, or to a stranger.
+    """Return the difference to a view: to ``of``, so that it can be applied to it, or to a stranger.
     Somebody stays."""
     old = draw(views()) if of is None else of
     gone = draw(st.lists(st.sampled_from(old.members), max_size=len(old) - 1, unique=True))
@@ -133,7 +133,7 @@ def delta_views(draw: st.DrawFn, of: View | None = None) -> DeltaView:
 
 @st.composite
 def view_histories(draw: st.DrawFn, holder: UUID, *, max_size: int = 6) -> list[View]:
-    """The views that ``holder`` is given one after the other: views that contain it, with rising numbers;
+    """Return the views that ``holder`` is given one after the other: views that contain it, with rising numbers;
     members leave, and others join at the end."""
     view = View(ViewId(holder, draw(st.integers(0, 300))), (holder,))
     if draw(st.booleans()):

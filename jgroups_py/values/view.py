@@ -103,7 +103,7 @@ class DeltaView:
     joined: tuple[Address, ...]
 
     def applied_to(self, old: View) -> View:
-        """The full view; ``old`` must be the view that ``reference`` names."""
+        """Return the full view; ``old`` must be the view that ``reference`` names."""
         stayed = tuple(m for m in old.members if m not in self.left)
         return View(self.view_id, tuple(dict.fromkeys(stayed + self.joined)))
 
@@ -131,10 +131,10 @@ class Digest:
 
 
 def lowest(members: tuple[Address, ...]) -> Address:
-    """The lowest address as JGroups orders UUIDs (merge leader, coordinator among joiners)."""
+    """Return the lowest address as JGroups orders UUIDs (merge leader, coordinator among joiners)."""
     return min(members, key=order_key)
 
 
 def order_key(member: Address) -> tuple[int, int, bytes]:
-    """A sort key that works for any address; UUIDs sort as in JGroups."""
+    """Return a sort key that works for any address; UUIDs sort as in JGroups."""
     return (*member.order_key, b"") if isinstance(member, UUID) else (0, 0, bytes(member))

@@ -74,6 +74,6 @@ def write_gossip(w: Writer, record: GossipRecord) -> None:
 
 
 def gossip_frame(record: GossipRecord) -> bytes:
-    """A record behind its length."""
+    """Return a record behind its length."""
     data = encode_whole(write_gossip, record)
     return len(data).to_bytes(4, "big") + data

@@ -40,7 +40,7 @@ class _Class:
 
 
 def read_serialized(r: Reader) -> bytes:
-    """The bytes of one serialized object, from its stream header on."""
+    """Return the bytes of one serialized object, from its stream header on."""
     start = r.pos
     if r.u32() != MAGIC:
         r.fail("not a Java serialization stream", start)
@@ -207,7 +207,7 @@ class _Walk:
 
 
 def write_class(name: str) -> bytes:
-    """A serialized Class object of an interface or a class that is not Serializable."""
+    """Return a serialized Class object of an interface or a class that is not Serializable."""
     w = Writer()
     w.u32(MAGIC)
     w.u8(_CLASS)

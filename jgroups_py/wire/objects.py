@@ -352,7 +352,7 @@ _BODIES: Final[dict[int, Body]] = {
 
 
 def payload_length(type: int, payload: Any) -> int:
-    """The payload's bytes as flow control counts them (WIRE.md section 6)."""
+    """Return the payload's bytes as flow control counts them (WIRE.md section 6)."""
     if payload is None:
         return 1 if type == MessageType.OBJECT else 0
     if type == MessageType.LONG:

@@ -164,7 +164,7 @@ def _tp(cluster: str, version: int) -> bytes:
 
 
 def _alone(batch: Batch, cluster: str, version: int, framed: bool) -> bytes:
-    """A packet of one message, in a frame if ``framed``."""
+    """Return a packet of one message, in a frame if ``framed``."""
     dest, src = batch.dest, batch.src
     if src is None:
         raise LocalProtocolError(_NO_SENDER)
@@ -192,7 +192,7 @@ def _alone(batch: Batch, cluster: str, version: int, framed: bool) -> bytes:
 
 @functools.lru_cache(maxsize=64)
 def _alone_start(version: int, type: int, flags: int, dest: Address | None, src: Address) -> bytes:
-    """A packet of one message as far as its headers."""
+    """Return a packet of one message as far as its headers."""
     writer = Writer(version)
     leading = SRC_SET if dest is None else SRC_SET | DEST_SET
     packet_flags = MULTICAST if dest is None else 0
@@ -205,7 +205,7 @@ def _alone_start(version: int, type: int, flags: int, dest: Address | None, src:
 
 @functools.lru_cache(maxsize=64)
 def _list_start(version: int, dest: Address | None, src: Address, cluster: str) -> bytes:
-    """A packet of several messages as far as their number."""
+    """Return a packet of several messages as far as their number."""
     writer = Writer(version)
     writer.u16(version)
     writer.u8(LIST | (MULTICAST if dest is None else 0))
@@ -341,7 +341,7 @@ def encode_packets(
 
 
 def _sizes(batch: Batch) -> list[int] | None:
-    """The sizes of the payloads. None: they are not bytes, or one of them is null."""
+    """Return the sizes of the payloads. None: they are not bytes, or one of them is null."""
     if batch.type != MessageType.BYTES:
         return None
     try:
@@ -389,7 +389,7 @@ def _wire_payload(batch: Batch, payload: Any, version: int) -> Any:
 
 
 def _part(part: Batch, implied: Address | None, version: int) -> WireMessage:
-    """A message inside another: without addresses, as far as the outer one implies them."""
+    """Return a message inside another: without addresses, as far as the outer one implies them."""
     m = _wire_message(part, version)
     if version < V5_4:
         return m
@@ -409,12 +409,12 @@ def _wire_message(batch: Batch, version: int) -> WireMessage:
 
 
 def packet_version(data: bytes) -> int:
-    """The version a packet leads with."""
+    """Return the version a packet leads with."""
     return Reader(data).u16()
 
 
 def decode_packet(data: bytes, *, version: int | None = None, fast: bool = True) -> Packet:
-    """The content of a packet. ``version``: refuse packets of another minor; None: take any.
+    """Return the content of a packet. ``version``: refuse packets of another minor; None: take any.
 
     ``fast`` False takes the general path only (for tests). RemoteProtocolError for anything wrong.
     """
@@ -487,7 +487,7 @@ class ListStart:
 
 
 def list_start(data: bytes) -> ListStart:
-    """The first message of a list. RemoteProtocolError as ``decode_packet``."""
+    """Return the first message of a list. RemoteProtocolError as ``decode_packet``."""
     r = Reader(data)
     r.version = r.u16()
     r.u8()
@@ -658,7 +658,7 @@ def _batch_of(
     src: Address | None,
     payloads: list[Any] | None = None,
 ) -> Batch:
-    """A message, or a run that it is the first of, as a batch without TpHeader. ``dest`` and
+    """Return a message, or a run that it is the first of, as a batch without TpHeader. ``dest`` and
     ``src``: of the enclosing frame."""
     dest = message.dest if message.dest is not None else dest
     src = message.src if message.src is not None else src
@@ -695,7 +695,7 @@ def encode_nested(batch: Batch, version: int = DEFAULT_VERSION) -> bytes:
 
 
 def decode_nested(data: bytes | memoryview, version: int = DEFAULT_VERSION) -> Batch:
-    """The message that encode_nested wrote; nothing may follow it."""
+    """Return the message that encode_nested wrote; nothing may follow it."""
     r = Reader(data, 0, version)
     message = read_typed_message(r)
     r.expect_end()
@@ -730,7 +730,7 @@ def decode_mping(data: bytes | memoryview, version: int = DEFAULT_VERSION) -> Ba
 
 
 def encode_fd_frame(src: Address, header: FdHeader, protocol_id: int = 71) -> bytes:
-    """A frame of FD_SOCK2's own connections, without the length before it."""
+    """Return a frame of FD_SOCK2's own connections, without the length before it."""
     batch = Batch(None, (None,), {protocol_id: header}, src, 0, 0, MessageType.EMPTY)
     return _encode_bare(batch, DEFAULT_VERSION)
 
@@ -760,7 +760,7 @@ def encode_frame(packet: bytes) -> bytes:
 
 
 def encode_handshake(version: int, listening: IpAddress) -> bytes:
-    """The first bytes of the connecting side: who it is and which version it speaks."""
+    """Return the first bytes of the connecting side: who it is and which version it speaks."""
     body = Writer(version)
     body.ip_body(listening)
     writer = Writer(version)
@@ -772,7 +772,7 @@ def encode_handshake(version: int, listening: IpAddress) -> bytes:
 
 
 def handshake_size(head: bytes) -> int:
-    """The whole size of the handshake that starts with these HANDSHAKE_HEAD bytes."""
+    """Return the whole size of the handshake that starts with these HANDSHAKE_HEAD bytes."""
     r = Reader(head)
     _read_handshake_head(r)
     size = r.u16()

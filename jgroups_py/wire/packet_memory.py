@@ -272,7 +272,7 @@ def _numbers_of(
 def _fixed(
     data: bytes, holes: Sequence[tuple[int, int]], size: int
 ) -> tuple[tuple[int, int, bytes], ...]:
-    """The bytes between ``holes``, which ascend, up to ``size``."""
+    """Return the bytes between ``holes``, which ascend, up to ``size``."""
     starts = [0, *[stop for _, stop in holes]]
     stops = [*[start for start, _ in holes], size]
     return tuple((a, b, data[a:b]) for a, b in zip(starts, stops, strict=True))

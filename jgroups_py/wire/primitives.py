@@ -43,7 +43,7 @@ _F64: Final = struct.Struct(">d")
 
 
 def make_version(major: int, minor: int, micro: int = 0) -> int:
-    """The 16-bit version number of the wire."""
+    """Return the 16-bit version number of the wire."""
     if not (0 <= major < 32 and 0 <= minor < 32 and 0 <= micro < 64):
         raise ValueError(f"no such version: {major}.{minor}.{micro}")
     return major << 11 | minor << 6 | micro
@@ -121,17 +121,17 @@ class Reader:
         return pos
 
     def take(self, size: int) -> bytes:
-        """A copy of the next ``size`` bytes."""
+        """Return a copy of the next ``size`` bytes."""
         pos = self.skip(size)
         return bytes(self.data[pos : pos + size])
 
     def view(self, size: int) -> memoryview:
-        """A read-only view of the next ``size`` bytes."""
+        """Return a read-only view of the next ``size`` bytes."""
         pos = self.skip(size)
         return memoryview(self.data)[pos : pos + size].toreadonly()
 
     def rest(self) -> memoryview:
-        """A read-only view of everything that is left."""
+        """Return a read-only view of everything that is left."""
         return self.view(self.end - self.pos)
 
     def count(self, count: int, at_least: int, what: str) -> int:
@@ -293,7 +293,7 @@ class Reader:
         self.fail(f"address flag {flag:#04x}", start)
 
     def addr_body(self, magic: int) -> Address:
-        """The body of the address class with that magic number."""
+        """Return the body of the address class with that magic number."""
         start = self.pos
         if magic == 11:
             return UUID(self._uuid())
@@ -312,7 +312,7 @@ class Reader:
         self.fail(f"no address class has the magic number {magic}", start)
 
     def known_addr(self, what: str) -> Address:
-        """An address that may not be null."""
+        """Return an address that may not be null."""
         start = self.pos
         address = self.addr()
         if address is None:
@@ -351,7 +351,7 @@ class Reader:
         return tuple([self.addr() for _ in range(count)])
 
     def members(self) -> tuple[Address, ...]:
-        """An address list that is not null and has no null in it."""
+        """Return an address list that is not null and has no null in it."""
         count = self.count(self.i16(), 1, "addresses")
         return tuple([self.known_addr("a member") for _ in range(count)])
 
@@ -558,7 +558,7 @@ def lz_bytes(value: int, width: int) -> bytes:
 
 
 def address_magic(address: Address) -> int:
-    """The magic number of the address's class."""
+    """Return the magic number of the address's class."""
     for cls, magic in (
         (SiteMaster, 14),
         (SiteUUID, 13),
@@ -603,7 +603,7 @@ def decode_whole(read: Callable[[Reader], T], data: Buffer, version: int = DEFAU
 def encode_whole(
     write: Callable[[Writer, T], None], value: T, version: int = DEFAULT_VERSION
 ) -> bytes:
-    """The bytes that ``write`` makes of ``value``."""
+    """Return the bytes that ``write`` makes of ``value``."""
     writer = Writer(version)
     write(writer, value)
     return writer.done()

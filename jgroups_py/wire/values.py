@@ -181,7 +181,7 @@ def write_digest(w: Writer, digest: Digest) -> None:
 
 
 def read_seqnos(r: Reader) -> list[tuple[int, int]]:
-    """A digest without its members."""
+    """Return a digest without its members."""
     return [r.seq() for _ in range(r.count(r.i16(), 1, "seqno pairs"))]
 
 
@@ -192,7 +192,7 @@ def write_seqnos(w: Writer, seqnos: Sequence[tuple[int, int]]) -> None:
 
 
 def read_digest_for(r: Reader, members: Sequence[Address]) -> Digest:
-    """A digest without members, for ``members``."""
+    """Return a digest without members, for ``members``."""
     start = r.pos
     count = r.i16()
     if count != len(members):
@@ -238,7 +238,7 @@ def read_view_digest(r: Reader) -> ViewDigest:
 
 
 def view_digest_flags(value: ViewDigest) -> int:
-    """The flags JGroups would set."""
+    """Return the flags JGroups would set."""
     view, digest = value.view, value.digest
     flags = 0
     if view is not None:
@@ -278,7 +278,7 @@ def write_view_digest(w: Writer, value: ViewDigest, flags: int | None = None) ->
 
 
 def read_join_rsp(r: Reader) -> JoinRsp | None:
-    """The coordinator's answer, a whole payload. A merge view in it is recognised although 5.5 and
+    """Return the coordinator's answer, a whole payload. A merge view in it is recognised although 5.5 and
     before do not mark it: then the bytes do not end after view and digest (WIRE.md section 15)."""
     if not r.present():
         return None

@@ -76,7 +76,7 @@ class _Router:
     asked: bool = False
     """Its answer is waited for."""
     members: tuple[IpAddress, ...] | None = None
-    """Its last answer; None: it has not given one in this look."""
+    """Its last answer; None: the router has not given a list in this look."""
 
     @property
     def place(self) -> str:

@@ -118,7 +118,7 @@ def check(name: str, accounts: dict[str, Account]) -> None:
 
 
 def scenes(text: str) -> dict[str, list[str]]:
-    """The lines of each scene of a file of accounts."""
+    """Return the lines of each scene of a file of accounts."""
     found: dict[str, list[str]] = {}
     lines: list[str] = []
     for line in text.splitlines():

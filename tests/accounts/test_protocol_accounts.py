@@ -52,7 +52,7 @@ NETS: Final = {"net": ("protocols/gms", "Net"), "network": ("transports", "Netwo
 
 
 def scenes(module: str) -> Iterator[tuple[str, Callable[[], None]]]:
-    """Its tests that need nothing, or a network of fakes."""
+    """Yield its tests that need nothing, or a network of fakes."""
     found = importlib.import_module(module)
     for name, function in vars(found).items():
         if not name.startswith("test_") or not inspect.isfunction(function):

@@ -59,7 +59,7 @@ EXHAUSTIVE = ("test_t18_", "test_t19_")
 
 
 def schedules() -> Iterator[tuple[str, Callable[[], None]]]:
-    """The tests that need nothing but themselves."""
+    """Yield the tests that need nothing but themselves."""
     for module in MODULES:
         for name, function in vars(module).items():
             if not name.startswith("test_") or name.startswith(EXHAUSTIVE):

@@ -59,7 +59,7 @@ class DoorFiles:
 
 
 def _foreign(folder: Path) -> ssl.SSLContext:
-    """A client whose certificate says that it is A, and that another authority has signed."""
+    """Return a client whose certificate says that it is A, and that another authority has signed."""
     issued = CertificateAuthority(folder / "foreign", "foreign").issue("A")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False

@@ -74,7 +74,7 @@ class Watched:
         return {member: self.transport.physical_of(member) for member in others}
 
     def count(self, name: str) -> int:
-        """A counter of what was turned away, or any other of a protocol (``GMS.bad_messages``)."""
+        """Return a counter of what was turned away, or any other of a protocol (``GMS.bad_messages``)."""
         statistics = self.channel.statistics()
         if name in statistics.turned_away:
             return statistics.turned_away[name]

@@ -54,7 +54,7 @@ def _lines() -> Iterator[str]:
 
 
 def guide() -> str:
-    """The page for users, with its table of families written anew."""
+    """Return the page for users, with its table of families written anew."""
     text = GUIDE.read_text(encoding="utf-8")
     head, rest = text.split(BEGIN)
     tail = rest.split(END)[1]

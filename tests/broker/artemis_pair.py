@@ -45,7 +45,7 @@ def artemis_pair(folder: Path, offset: int = 0) -> Iterator[int]:
 
 
 def _got(folder: Path) -> Path:
-    """The command of the distribution, which is fetched if it is not there."""
+    """Return the command of the distribution, which is fetched if it is not there."""
     command = folder / f"apache-artemis-{VERSION}" / "bin" / "artemis"
     if not command.exists():
         if shutil.which("mvn") is None:

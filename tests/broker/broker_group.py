@@ -54,7 +54,7 @@ class Client:
         return [(await self.get("MESSAGE")).body.decode() for _ in range(number)]
 
     async def refused(self) -> str:
-        """The reason. The broker hangs up after it."""
+        """Return the reason. The broker hangs up after it."""
         frame = await self.get("ERROR")
         with trio.fail_after(60):
             while await self.stream.receive_some(65536):

@@ -99,7 +99,7 @@ class Client(stomp.ConnectionListener):  # type: ignore[misc]
         return self._wait(lambda: receipt in self._receipts)
 
     def message(self) -> Any:
-        """The next one. None: the connection was lost."""
+        """Return the next one. None: the connection was lost."""
         there = self._wait(lambda: bool(self.inbox), 1.0) and not self.lost
         return self.inbox.pop(0) if there else None
 
@@ -253,7 +253,7 @@ def _more(watched: Run, number: int) -> None:
 
 
 def _live(nodes: list[Node]) -> Node:
-    """The one that takes connections."""
+    """Return the one that takes connections."""
     for node in nodes:
         probe = stomp.StompConnection12([("127.0.0.1", node.port)], reconnect_attempts_max=1)
         with suppress(StompException, OSError):

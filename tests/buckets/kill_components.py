@@ -285,7 +285,7 @@ class Run:
                 await trio.sleep(0.02)
 
     def victim(self, role: str) -> str:
-        """The node whose process is killed."""
+        """Return the node whose process is killed."""
         row = self.node.state.rows[
             bucket_of(digest_of(self.chance.choice(self.clients).key), BUCKETS)
         ]

@@ -109,7 +109,7 @@ class Instance:
 
 
 def key_in(pair: int, number: int = 0) -> str:
-    """A key of this pair (from 1)."""
+    """Return a key of this pair (from 1)."""
     found = (f"key-{n}" for n in range(100_000))
     fitting = [
         key

@@ -43,7 +43,7 @@ def recorded() -> list[tuple[str, str, bytes]]:
 
 
 def changed(chance: random.Random, value: Any) -> Any:
-    """The value with one change somewhere in it."""
+    """Return the value with one change somewhere in it."""
     match value:
         case list() if value and chance.random() < 0.8:
             at = chance.randrange(len(value))

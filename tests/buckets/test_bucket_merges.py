@@ -18,7 +18,7 @@ def instance_of() -> Instance:
 
 
 def begin(instance: Instance, body: str) -> list[Any]:
-    """A request for pair 4, whose master is on node 2 and whose slave is on node 3."""
+    """Return a request for pair 4, whose master is on node 2 and whose slave is on node 3."""
     found: list[Any] = []
     instance.world.request("n1.1", Request(body.encode(), key_in(4)), found.append)
     return found

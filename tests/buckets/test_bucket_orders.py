@@ -41,7 +41,7 @@ def deployed(text: str = FOUR) -> Deployment:
 
 
 def state_of(deployment: Deployment, without: str = "") -> IndexState:
-    """The beginning; after the loss of a node if one is named."""
+    """Return the beginning; after the loss of a node if one is named."""
     managers = [
         KnownManager(
             Cep(f"{node.name}.1", name),
@@ -67,7 +67,7 @@ def state_of(deployment: Deployment, without: str = "") -> IndexState:
 def carried_out(
     state: IndexState, orders: list[BucketOrder], *, back: IndexState | None = None
 ) -> dict[int, BucketRow]:
-    """The rows afterwards. Each step is one that the index would take."""
+    """Return the rows afterwards. Each step is one that the index would take."""
     rows = dict(state.rows)
     managers = (back or state).managers
     for order in orders:

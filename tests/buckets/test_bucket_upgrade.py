@@ -36,7 +36,7 @@ class Load:
 
 
 def beside(name: str) -> NodeParts:
-    """The manager of the new version, on the node of the old one."""
+    """Return the manager of the new version, on the node of the old one."""
     return NodeParts(node=name, managers=(f"m/{name}-81",))
 
 

@@ -79,7 +79,7 @@ def test_the_seeds_own_layout_can_be_pinned() -> None:
 
 
 def drawn(seed: int) -> str:
-    """A deployment at the edge of its capacity, where a node has one cause of failure at most."""
+    """Return a deployment at the edge of its capacity, where a node has one cause of failure at most."""
     r = random.Random(seed)
     buckets = r.randint(1, 7)
     lines = ["name: a", f"buckets: {buckets}", "settings: {index_quorum: 1}", "nodes:"]

@@ -48,7 +48,7 @@ class Bench:
         return self.again(request)
 
     def again(self, request: ItemRequest) -> Outcome:
-        """The same request once more."""
+        """Return the same request once more."""
         self.item, outcome = perform(self.item, Stamped(request, self.stamp, self.now), self.limits)
         return outcome
 

@@ -25,7 +25,7 @@ SMALL = TextLimits(value_max=100, skip_max=1000, line_max=300, keys_max=5)
 
 
 def commands(data: bytes, limits: TextLimits = SMALL, cuts: tuple[int, ...] = ()) -> list[Command]:
-    """All commands in ``data``, fed in pieces that begin at ``cuts``."""
+    """Return all commands in ``data``, fed in pieces that begin at ``cuts``."""
     parser = CommandParser(limits)
     found = []
     places = [0, *sorted(cut for cut in cuts if cut < len(data)), len(data)]

@@ -36,7 +36,7 @@ class Door:
         return socket.create_connection(self.place, timeout=10)
 
     def said(self, data: bytes) -> bytes:
-        """All that is answered to ``data`` until the end."""
+        """Return all that is answered to ``data`` until the end."""
         with self.connect() as sock:
             sock.sendall(data)
             sock.shutdown(socket.SHUT_WR)

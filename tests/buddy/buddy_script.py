@@ -108,7 +108,7 @@ class Script:
             self.step("deliver", address(src), address(dst))
 
     def waiting(self, src: str, dst: str) -> list[str]:
-        """The kinds of what is on its way."""
+        """Return the kinds of what is on its way."""
         queue = self.world.channels.get((address(src), address(dst)), ())
         return [type(message).__name__ for _, message in queue]
 

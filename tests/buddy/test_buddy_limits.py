@@ -162,7 +162,7 @@ def test_removals_are_kept_for_a_site_up_to_the_limit() -> None:
 
 
 def relay(**limits: Any) -> BuddyMachine:
-    """A member alone at its site, with a link to site N."""
+    """Return a member alone at its site, with a link to site N."""
     machine = BuddyMachine(S, BuddyConfig(site="S", sites=("N",), **limits))
     machine.install(View(ViewId(S, 1), (S,)), 0.0)
     machine.link("N", True, 0.0)

@@ -9,7 +9,7 @@ from jgroups_py.buddy.surveyor import BUCKETS
 
 
 def surveys_for(sums: list[int]) -> tuple[list[str], list[Listing]]:
-    """The kinds of surveys that the relay S sends to T when site N names these sums, and the answers for N."""
+    """Return the kinds of surveys that the relay S sends to T when site N names these sums, and the answers for N."""
     two = TwoScript(there=2)
     two.hold_wire(1)
     two.s.hold("S", "T", Claim)

@@ -43,7 +43,7 @@ class Listing:
         self.stack.take_up_events()
 
     def requests(self) -> list[DirectoryRequest]:
-        """Those that wait for an answer, oldest first."""
+        """Return those that wait for an answer, oldest first."""
         self.waiting += [out for out in self.stack.take_outgoing() if isinstance(out, Consult)]
         return [out.request for out in self.waiting]
 
@@ -55,7 +55,7 @@ class Listing:
         return out.request
 
     def answer_left(self) -> DirectoryRequest:
-        """The oldest request, which a stack that is closed has made."""
+        """Return the oldest request, which a stack that is closed has made."""
         self.requests()
         return self.waiting.pop(0).request
 

@@ -33,7 +33,7 @@ class Server:
         return f"jdbc:postgresql://127.0.0.1:{self.port}/{DATABASE}"
 
     def attributes(self) -> dict[str, str]:
-        """Those of JDBC_PING2."""
+        """Return those of JDBC_PING2."""
         return {
             "JDBC_PING2.connection_url": self.url,
             "JDBC_PING2.connection_username": USER,

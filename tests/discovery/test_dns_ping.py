@@ -157,7 +157,7 @@ ZONE: dict[str, Any] = {
 
 @contextmanager
 def name_server(zone: dict[str, Any]) -> Iterator[str]:
-    """Its address."""
+    """Yield its address."""
     command = [sys.executable, str(HERE / "dns_server.py"), json.dumps(zone)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None

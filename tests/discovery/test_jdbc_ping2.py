@@ -40,7 +40,7 @@ def ping(**attributes: Any) -> Listing:
 
 
 def written(request: Any) -> list[tuple[Any, ...]]:
-    """The rows that a change adds."""
+    """Return the rows that a change adds."""
     assert isinstance(request, ChangeTable)
     return [values for sql, values in request.statements if sql.startswith("INSERT")]
 

@@ -48,7 +48,7 @@ def text(*timeline: str) -> str:
 
 
 def played(*timeline: str, seed: int | None = None) -> tuple[BucketVerdict, dict[str, Any]]:
-    """The verdict and the result of a simulated run."""
+    """Return the verdict and the result of a simulated run."""
     planned = plan.build(loader.loads(text(*timeline)), seed)
     judged.check(planned)
     outcome = judged.run(planned, judged.runner_of(planned, False), NoProgress())

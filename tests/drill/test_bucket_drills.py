@@ -53,7 +53,7 @@ def text(timeline: str) -> str:
 
 
 def played(timeline: str) -> tuple[BucketVerdict, dict[str, Any]]:
-    """The verdict and the result of a simulated run."""
+    """Return the verdict and the result of a simulated run."""
     planned = plan.build(loader.loads(text(timeline)))
     judged.check(planned)
     outcome = judged.run(planned, judged.runner_of(planned, False), NoProgress())

@@ -51,7 +51,7 @@ def text(timeline: str, step: str = "1ms", abandon: str = "1s") -> str:
 def played(
     timeline: str, change: Callable[[str], str] = str, **more: str
 ) -> tuple[LiveVerdict, dict[str, Any]]:
-    """The verdict and the result of a simulated run."""
+    """Return the verdict and the result of a simulated run."""
     planned = plan.build(loader.loads(change(text(timeline, **more))))
     judged.check(planned)
     outcome = judged.run(planned, judged.runner_of(planned, False), NoProgress())

@@ -58,7 +58,7 @@ expect: {lost: 0, diverged: 0, stale: 0, unsent: 0}
 
 
 def played(timeline: str = CUT, removed: str = "20%") -> tuple[MapVerdict, dict[str, Any]]:
-    """The verdict and the result of a simulated run."""
+    """Return the verdict and the result of a simulated run."""
     text = DRILL.format(seed=1, timeline=timeline).replace("20%", removed)
     planned = plan.build(loader.loads(text))
     judged.check(planned)

@@ -168,7 +168,7 @@ WRONG = {
 
 
 def changed(values: Any, place: str, value: object) -> str:
-    """The text of a schedule with another value at a place such as ``steps.0.at``."""
+    """Return the text of a schedule with another value at a place such as ``steps.0.at``."""
     *way, last = [int(key) if key.isdigit() else key for key in place.split(".")]
     part = values
     for key in way:

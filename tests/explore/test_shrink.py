@@ -31,7 +31,7 @@ def shrink(schedule: Schedule, outcome: RunOutcome, player: Player, runs: int = 
 
 
 def fails_with(*kinds: str, runs: list[int]) -> Player:
-    """A player that fails while steps of all these kinds are there."""
+    """Return a player that fails while steps of all these kinds are there."""
 
     def player(schedule: Schedule) -> RunOutcome:
         runs.append(1)

@@ -60,7 +60,7 @@ def changes_of(client: ExportClient, start: Offset, stop: Offset) -> list[tuple[
 
 
 def played(tree: Tree, changes: Iterable[tuple[Any, ...]]) -> Tree:
-    """A tree after changes of a log."""
+    """Return a tree after changes of a log."""
     after = dict(tree)
     for _, _, _, key, _, removed, data in changes:
         if removed:

@@ -91,7 +91,7 @@ def passive(cache: TreeCache) -> int:
 
 
 async def whole(members: Sequence[Address], *under: str) -> dict[str, dict[str, bytes]]:
-    """A snapshot: each node once."""
+    """Return a snapshot: each node once."""
     found = await opened(members, *under)
     rows = await in_thread(rows_of, found.pictures)
     await in_thread(close_all, found.pictures, TOKEN)

@@ -40,7 +40,7 @@ class JavaParts:
     """More options of the JVM."""
 
     def command(self) -> list[str]:
-        """The command line of one member."""
+        """Return the command line of one member."""
         options = [
             "-Djgroups.bind_addr=127.0.0.1",
             "-Djava.net.preferIPv4Stack=true",
@@ -53,7 +53,7 @@ class JavaParts:
 
 
 def java_parts(version: str = VERSION) -> JavaParts:
-    """The parts for one version.
+    """Return the parts for one version.
 
     Raises:
         Unavailable: no Java 11 or later, no compiler, or the jar cannot be had.
@@ -75,7 +75,7 @@ def java_parts(version: str = VERSION) -> JavaParts:
 
 
 def with_postgresql(parts: JavaParts) -> JavaParts:
-    """The parts with PostgreSQL's driver for Java.
+    """Return the parts with PostgreSQL's driver for Java.
 
     Raises:
         Unavailable: the driver cannot be had.
@@ -84,7 +84,7 @@ def with_postgresql(parts: JavaParts) -> JavaParts:
 
 
 def with_bouncy_castle(parts: JavaParts) -> JavaParts:
-    """The parts with the provider that JGroups needs for AES/GCM, behind Java's own: ``provider="BC"`` names it.
+    """Return the parts with the provider that JGroups needs for AES/GCM, behind Java's own: ``provider="BC"`` names it.
 
     Raises:
         Unavailable: the jar cannot be had.

@@ -287,7 +287,7 @@ class PythonMember(Member):
         await self._left.wait()
 
     def address_of(self, member: Member) -> Any:
-        """The address of another member of the newest view."""
+        """Return the address of another member of the newest view."""
         for address in self.channel.view.members:
             if self.channel.name_of(address) == member.name:
                 return address
@@ -321,7 +321,7 @@ class Group:
         attributes: Mapping[str, str] | None = None,
         rpc: bool = False,
     ) -> ProcessMember:
-        """A Java member on its own copy of the stack."""
+        """Return a Java member on its own copy of the stack."""
         member = ProcessMember(name)
         await self.nursery.start(member.run, (parts or self.parts).command())
         self.java_members.append(member)
@@ -344,7 +344,7 @@ class Group:
         target: object = None,
         **options: Any,
     ) -> PythonMember:
-        """A Python member on the stack file of the Java jar."""
+        """Return a Python member on the stack file of the Java jar."""
         member = PythonMember(name, target)
         member.faults = options.pop("faults", member.faults)
         await self.nursery.start(
@@ -365,7 +365,7 @@ class Group:
     async def python_process(
         self, name: str, *, attributes: Mapping[str, str] | None = None
     ) -> ProcessMember:
-        """A Python member in a process of its own, for ``kill``."""
+        """Return a Python member in a process of its own, for ``kill``."""
         member = ProcessMember(name)
         stack = str(self.file or self.parts.stacks / f"{self.stack}.xml")
         settings = {**self.attributes, **(attributes or {})}
@@ -408,6 +408,6 @@ async def mixed_group(
 
 
 def filler(number: int, size: int, seed: int) -> bytes:
-    """The payload that Peer.java makes and checks: a number, then bytes that follow from it."""
+    """Return the payload that Peer.java makes and checks: a number, then bytes that follow from it."""
     pattern = bytes((i * 7 + number * 13 + seed) & 255 for i in range(8, 264))
     return (number.to_bytes(8, "big") + pattern * (size // 256 + 1))[:size]

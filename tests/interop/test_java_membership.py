@@ -243,7 +243,7 @@ async def test_groups_that_never_met_merge(parts: JavaParts, leader: str) -> Non
 
 
 async def alone_with(group: Group, wanted: Callable[[UUID], bool]) -> PythonMember:
-    """A Python member whose address is as wanted, cut off from everybody."""
+    """Return a Python member whose address is as wanted, cut off from everybody."""
     seed = next(n for n in count() if wanted(UUID.make(random.Random(n))))
     member = await group.python("P", seed=seed, faults=FaultFilter(is_cut=lambda endpoint: True))
     assert wanted(member.channel.address)

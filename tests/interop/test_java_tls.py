@@ -34,7 +34,7 @@ def attributes_of(authority: CertificateAuthority, name: str) -> dict[str, str]:
 
 
 def of_python(authority: CertificateAuthority, name: str) -> dict[str, str]:
-    """The same; Java's FD_SOCK2 speaks in clear."""
+    """Return the same; Java's FD_SOCK2 speaks in clear."""
     return {**attributes_of(authority, name), "FD_SOCK2.use_tls": "false"}
 
 

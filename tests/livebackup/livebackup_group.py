@@ -293,6 +293,6 @@ async def open_crew() -> AsyncIterator[Crew]:
 
 
 def live_work(space: Space, counters: Counters | None = None) -> LiveWork:
-    """An operation that is the only one, so that nothing waits for an object."""
+    """Return an operation that is the only one, so that nothing waits for an object."""
     counters = counters or Counters()
     return LiveWork("test", 0.0, 1, space, counters, locks=Locks(lambda lock: True, Crew().start))

@@ -273,7 +273,7 @@ class World:
             self._end(op)
 
     def _made(self, op: int, place: int) -> Made:
-        """The change as the live node made it."""
+        """Return the change as the live node made it."""
         for made in self.history[self.sent[op][place].object]:
             if (made.op, made.place) == (self.numbers[op], place):
                 return made
@@ -451,7 +451,7 @@ def random_graph(choice: random.Random) -> Graph:
 def small_graphs(
     operations: int, steps: int, objects: Sequence[str], *, removals: bool = False
 ) -> Iterator[Graph]:
-    """All graphs of so many operations of so many steps each, up to a renaming of objects."""
+    """Yield all graphs of so many operations of so many steps each, up to a renaming of objects."""
     choices = [*objects, *(f"{name}-" for name in objects)] if removals else list(objects)
 
     def rows(length: int) -> Iterator[tuple[str, ...]]:

@@ -45,7 +45,7 @@ def say(world: MapWorld, message: Message, to: int = 2) -> None:
 def change(
     host: ExploredHost, seconds: float = 0.0, number: int = 1, **more: Any
 ) -> tuple[bytes, bytes]:
-    """An entry of a host whose time is so far ahead."""
+    """Return an entry of a host whose time is so far ahead."""
     time = host.clock.wall_time() + int(seconds * S)
     given: dict[str, Any] = {"value": b"value", "dots": {host.origin: number}, **more}
     given.setdefault("stamp", MapStamp(time, host.node))

@@ -33,7 +33,7 @@ async def network(
 
 
 async def raw(net: MemoryNetwork, number: int = 1, host: str = "stranger") -> Any:
-    """A plain stream to a port."""
+    """Return a plain stream to a port."""
     ours, theirs = trio.testing.memory_stream_pair()
     net.nursery.start_soon(net.ports[number].visited, theirs, host)
     await trio.testing.wait_all_tasks_blocked()

@@ -56,7 +56,7 @@ class Mutant:
     survives: str = ""
 
     def applied_to(self, text: str) -> str:
-        """The source with the fault in it.
+        """Return the source with the fault in it.
 
         Raises:
             BadCatalogue: it does not fit, or what it makes does not compile.
@@ -79,7 +79,7 @@ class Mutant:
 
 
 def load(folder: Path = CATALOGUE) -> list[Mutant]:
-    """All mutants, by file and in its order. Raises BadCatalogue."""
+    """Return all mutants, by file and in its order. Raises BadCatalogue."""
     mutants = [m for file in sorted(folder.glob("*.toml")) for m in _of_file(file)]
     seen: dict[str, None] = {}
     for mutant in mutants:

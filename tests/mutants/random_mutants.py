@@ -145,7 +145,7 @@ def checks_of(catalogue: Sequence[Mutant]) -> dict[str, tuple[str, tuple[str, ..
 
 
 def _all_of(checks: Sequence[str], file: str) -> tuple[str, ...]:
-    """The checks of a file: the commonest one of its area, two that are near and quick, then the rest."""
+    """Return the checks of a file: the commonest one of its area, two that are near and quick, then the rest."""
     near = next((found for start, found in _NEAR if file.startswith(start)), ())
     settings = [_RANGES] if file.startswith("protocols/") else []
     return tuple(dict.fromkeys([*checks[:1], *near[:2], *settings, *checks[1:], *near[2:]]))

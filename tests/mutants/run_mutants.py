@@ -79,7 +79,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def choose(
     catalogue: Sequence[Mutant], areas: Sequence[str], names: Sequence[str], pick: str
 ) -> list[Mutant]:
-    """The mutants asked for; with ``pick`` in an order that depends on it, and without those that are
+    """Return the mutants asked for; with ``pick`` in an order that depends on it, and without those that are
     known to survive: to see that takes all of their checks."""
     for wanted, known in (
         (areas, {m.area for m in catalogue}),

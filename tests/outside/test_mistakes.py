@@ -196,7 +196,7 @@ MISTAKES: dict[str, Callable[[Lab], str]] = {
 
 
 def rows() -> dict[str, str]:
-    """The table of the page: the mistake, and what comes."""
+    """Return the table of the page: the mistake, and what comes."""
     text = PAGE.read_text(encoding="utf-8").partition(BEGIN)[2].partition(END)[0]
     cells = [line.strip("| \n").split(" | ") for line in text.splitlines()[2:]]
     return {mistake: said.strip("`") for mistake, said in cells}

@@ -46,7 +46,7 @@ expect: {lost: 0}
 
 
 def drill(folder: Path, text: str, *options: str) -> tuple[dict[str, Any], str]:
-    """The JSON and the page."""
+    """Return the JSON and the page."""
     file, out, page = folder / "d.yaml", folder / "out.json", folder / "out.html"
     file.write_text(text)
     words = [str(file), "--json", str(out), "--report", str(page), *options]

@@ -62,7 +62,7 @@ def without(name: str) -> str:
 
 
 def moved(name: str, behind: str) -> str:
-    """The stack with ``name`` moved behind ``behind``, that is above it."""
+    """Return the stack with ``name`` moved behind ``behind``, that is above it."""
     line = f"    <{name}/>\n"
     return WHOLE.replace(line, "").replace(f"    <{behind}/>\n", f"    <{behind}/>\n{line}")
 

@@ -54,7 +54,7 @@ class Peer:
         self.process.stdin.flush()
 
     def wait(self, wanted: str) -> str:
-        """The first line that is not read yet and begins so."""
+        """Return the first line that is not read yet and begins so."""
         until = time.monotonic() + WAIT
         while True:
             try:

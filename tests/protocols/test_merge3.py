@@ -414,7 +414,7 @@ def test_a_check_ends_with_the_view_it_began_in() -> None:
 
 
 def heartbeat(src: Any) -> Batch:
-    """A multicast of another protocol."""
+    """Return a multicast of another protocol."""
     return Batch(None, (b"",), {}, src)
 
 

@@ -148,7 +148,7 @@ class Net:
         return member.view is not None and sender.id in member.view.members
 
     def join(self, name: str, site: str, **config: Any) -> Member:
-        """A new incarnation; the coordinator's view with it is on its way."""
+        """Return a new incarnation; the coordinator's view with it is on its way."""
         members = self.site_view(site)
         member = self.start(name, site, **config)
         self.new_view(site, [*members, member])
@@ -587,7 +587,7 @@ def session_of(member: Member) -> Any:
 
 
 def unsole(member: Member) -> Any:
-    """Its only session; from now on a second relay is on the bridge for each site."""
+    """Return its only session; from now on a second relay is on the bridge for each site."""
     session = session_of(member)
     member.relay.bridge.is_sole = lambda site: False  # type: ignore[method-assign]
     return session

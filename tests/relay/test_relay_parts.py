@@ -44,7 +44,7 @@ from jgroups_py.values.view import View, ViewId
 
 
 def member(letter: str) -> UUID:
-    """A UUID of ours."""
+    """Return a UUID of ours."""
     return UUID(letter.encode() * 12 + b"jgpy")
 
 

@@ -44,7 +44,7 @@ java_values = st.one_of(
 
 
 def over_the_wire(encoded: Encoded) -> Any:
-    """The payload as it arrives."""
+    """Return the payload as it arrives."""
     if encoded.type == MessageType.BYTES:
         return memoryview(encoded.payload)
     w = Writer()

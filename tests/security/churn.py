@@ -229,7 +229,7 @@ def lossy_world(seed: int) -> World:
 
 
 def stack_with(folder: Path, line: str) -> str:
-    """The stack of simulations, with ``line`` below NAKACK2."""
+    """Return the stack of simulations, with ``line`` below NAKACK2."""
     text = (Path(__file__).parents[2] / "stacks/sim.xml").read_text()
     file = folder / "encrypted.xml"
     file.write_text(text.replace("<pbcast.NAKACK2", f"{line}\n    <pbcast.NAKACK2"))

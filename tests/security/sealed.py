@@ -22,7 +22,7 @@ def ring_of(count: int = 1, seed: int = 0) -> Ring:
 
 
 def keys_of(ring: Ring) -> str:
-    """The attribute ``keys``."""
+    """Return the attribute ``keys``."""
     return ";".join(line for line in ring.text().splitlines() if line.startswith("key"))
 
 

@@ -16,12 +16,12 @@ ABOVE: Final = ("pbcast.NAKACK2", "UNICAST3", "pbcast.STABLE")
 
 
 def encrypted(element: str) -> str:
-    """A stack with this element in line 4, where protocols that encrypt stand."""
+    """Return a stack with this element in line 4, where protocols that encrypt stand."""
     return _stack(*BELOW, element, *ABOVE, "pbcast.GMS")
 
 
 def below_gms(element: str) -> str:
-    """A stack with this element in line 7."""
+    """Return a stack with this element in line 7."""
     return _stack(*BELOW, *ABOVE, element, "pbcast.GMS")
 
 
@@ -30,7 +30,7 @@ def _stack(*elements: str) -> str:
 
 
 def refusal_of(stack: str, folder: Path) -> ConfigError:
-    """The error that building the stack from a file raises. It names that file."""
+    """Return the error that building the stack from a file raises. It names that file."""
     file = folder / "s.xml"
     file.write_text(stack)
     with pytest.raises(ConfigError) as caught:

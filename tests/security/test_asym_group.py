@@ -23,7 +23,7 @@ KINDS = [("AES", 0), ("AES/CBC/PKCS5Padding", 16), ("AES/GCM/NoPadding", 12)]
 def stack_file(
     folder: Path, algorithm: str = "AES/GCM/NoPadding", iv: int = 12, more: str = ""
 ) -> str:
-    """The stack of simulations, with ASYM_ENCRYPT below NAKACK2."""
+    """Return the stack of simulations, with ASYM_ENCRYPT below NAKACK2."""
     text = (Path(__file__).parents[2] / "stacks/sim.xml").read_text()
     door = f'<ASYM_ENCRYPT sym_algorithm="{algorithm}" sym_iv_length="{iv}" change_key_on_leave="true" {more}/>'
     file = folder / "encrypted.xml"

@@ -110,7 +110,7 @@ def test_messages_before_their_key_fill_no_memory() -> None:
 
 
 def forged_view(src: Address, dest: UUID, group: Group) -> Batch:
-    """A VIEW with a group key for ``dest`` that only its sender knows."""
+    """Return a VIEW with a group key for ``dest`` that only its sender knows."""
     public = group.protocol(dest)._pair.public
     cipher = group.protocol(dest).cipher(b"k" * 16)
     sealed = encrypt(public, cipher.key, "", bytes_of_one)

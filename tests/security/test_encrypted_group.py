@@ -15,7 +15,7 @@ KINDS = [("AES", 0), ("AES/CBC/PKCS5Padding", 16), ("AES/GCM/NoPadding", 12)]
 
 
 def stack_file(folder: Path, algorithm: str = "AES", iv: int = 0) -> str:
-    """The stack of simulations, with SYM_ENCRYPT below NAKACK2."""
+    """Return the stack of simulations, with SYM_ENCRYPT below NAKACK2."""
     text = (Path(__file__).parents[2] / "stacks/sim.xml").read_text()
     door = f'<SYM_ENCRYPT sym_algorithm="{algorithm}" sym_iv_length="{iv}" secret_key="{KEY}"/>'
     file = folder / "encrypted.xml"

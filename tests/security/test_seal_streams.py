@@ -30,7 +30,7 @@ def pair(
     theirs: bytes = b"demo",
     seed: int = 0,
 ) -> tuple[Stream, Stream]:
-    """An end that connects and one that accepts."""
+    """Return an end that connects and one that accepts."""
     secrets = random.Random(seed).randbytes
     connects = Stream(ring, suite, cluster, secrets, accepted=False)
     accepts = Stream(others or ring, 1, theirs, secrets, accepted=True)

@@ -14,7 +14,7 @@ from jgroups_py.tools.commands.mperf_ports import private_attributes
 
 
 def cache_file(folder: Path, members: int, more: str = "") -> Path:
-    """The file of a replicated cache on ports of its own. ``more``: lines of it."""
+    """Return the file of a replicated cache on ports of its own. ``more``: lines of it."""
     stack, file = folder / "stack.xml", folder / "cache.yaml"
     config = load_stack("tcp.xml")
     stack.write_text(to_xml(with_attributes(config, private_attributes(config, members))))
@@ -43,7 +43,7 @@ def peers(commands: dict[str, list[str]]) -> Iterator[dict[str, subprocess.Popen
 
 
 def said(peer: subprocess.Popen[str]) -> str:
-    """The next line of a process."""
+    """Return the next line of a process."""
     assert peer.stdout is not None
     return peer.stdout.readline().strip()
 

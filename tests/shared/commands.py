@@ -32,7 +32,7 @@ def run_here(*words: str) -> Ran:
 
 
 def run_apart(*words: str) -> Ran:
-    """The same in a process of its own."""
+    """Return the same in a process of its own."""
     done = subprocess.run(
         [sys.executable, "-m", "jgroups_py", *words],
         capture_output=True,

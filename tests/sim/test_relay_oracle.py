@@ -62,7 +62,7 @@ def run(tmp_path: Path) -> Any:
 
 
 def broken(run: Any, text: str = DRILL, settings: Any = ()) -> str:
-    """The invariant that is seen to be broken, and the whole line."""
+    """Return the invariant that is seen to be broken, and the whole line."""
     with pytest.raises(BrokenInvariant) as caught:
         run(text, settings)
     line = str(caught.value)
@@ -310,7 +310,7 @@ def test_a_joiner_of_a_member_that_was_left_behind_lacks_the_same() -> None:
 
 
 def given_up(cut_off_wait: str) -> tuple[Any, Any, Any]:
-    """An oracle and its two sites."""
+    """Return an oracle and its two sites."""
     drawn = draw(1, "relay", Size(2, (2, 2)))
     attributes = {**drawn.attributes, "RELAY.cut_off_wait": cut_off_wait}
     scene = Scene(msgspec.structs.replace(drawn, attributes=attributes))

@@ -33,7 +33,7 @@ class Served:
         return b"number 1\n"
 
     async def ask(self, request: bytes) -> bytes:
-        """The whole answer; empty if the port hung up."""
+        """Return the whole answer; empty if the port hung up."""
         with trio.fail_after(30):
             try:
                 async with await trio.open_tcp_stream(*self.place) as stream:

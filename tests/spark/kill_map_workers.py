@@ -70,7 +70,7 @@ def wait_for_puts(notes: Path, more: int, alive: Callable[[], bool]) -> None:
 
 
 def busy_worker(notes: Path, chance: random.Random) -> int:
-    """The pid of a Python worker that puts now."""
+    """Return the pid of a Python worker that puts now."""
     before = noted(notes)
     until = time.monotonic() + STALE
     while time.monotonic() < until:

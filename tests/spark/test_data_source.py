@@ -54,7 +54,7 @@ def read(spark: Any, options: dict[str, str]) -> Callable[..., Any]:
 
 
 def tree(cache: Cache) -> dict[str, dict[str, Any]]:
-    """All nodes but the markers."""
+    """Return all nodes but the markers."""
     nodes = cache._look(lambda: cache._value.tree.container.nodes())
     decode = cache._value.decode
     return {
@@ -65,7 +65,7 @@ def tree(cache: Cache) -> dict[str, dict[str, Any]]:
 
 
 def said_by(action: Callable[[], Any]) -> str:
-    """The one line of ours in what Spark raises."""
+    """Return the one line of ours in what Spark raises."""
     from jgroups_py.spark import problem_of
 
     with pytest.raises(Exception) as caught:

@@ -80,7 +80,7 @@ class Followed:
 
 
 def said_by(action: Callable[[], Any]) -> str:
-    """The one line of ours in what Spark raises."""
+    """Return the one line of ours in what Spark raises."""
     from jgroups_py.spark import problem_of
 
     with pytest.raises(Exception) as caught:

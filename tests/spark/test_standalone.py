@@ -168,7 +168,7 @@ def state(spark: Any, cluster: dict[str, str], schema: str = USER) -> dict[str, 
 
 
 def changes(spark: Any, cluster: dict[str, str]) -> list[Any]:
-    """All that the log of the first member that is left has, in its order (one origin's at a time)."""
+    """Return all that the log of the first member that is left has, in its order (one origin's at a time)."""
     reader = spark.read.format("jgroups").options(
         **cluster, rows="changes", startingoffset="earliest"
     )

@@ -84,7 +84,7 @@ MODULES = list(modules())
 
 
 def floor(name: str) -> str:
-    """The floor of a module: the longest one that its name begins with."""
+    """Return the floor of a module: the longest one that its name begins with."""
     parts = name.replace("testing.check", "testing.sim").split(".")  # they judge as it runs
     for length in range(len(parts), 0, -1):
         if ".".join(parts[:length]) in FLOORS:
@@ -102,7 +102,7 @@ class Import(NamedTuple):
 
 @cache
 def imports(file: Path) -> tuple[Import, ...]:
-    """All imports of a file, also those that are for types only."""
+    """Return all imports of a file, also those that are for types only."""
     return tuple(_imports(ast.parse(file.read_text(encoding="utf-8")), file))
 
 

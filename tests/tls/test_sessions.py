@@ -189,7 +189,7 @@ def test_a_handshake_without_end_is_turned_away(good: Credentials) -> None:
 
 
 def refusal(session: TlsSession, data: bytes) -> str:
-    """The cause for which ``data`` is refused, or nothing."""
+    """Return the cause for which ``data`` is refused, or nothing."""
     try:
         session.receive(data)
     except TlsRefused as refused:

@@ -398,7 +398,7 @@ def test_a_member_without_its_files_does_not_start(
 
 @pytest.fixture
 def renewed(authority: CertificateAuthority) -> Side:
-    """A member whose files are replaced by tests: names of files begin with ``again``."""
+    """Return a member whose files are replaced by tests: names of files begin with ``again``."""
     return Side("A", attributes(authority, authority.issue("A", file="again"))).open()
 
 

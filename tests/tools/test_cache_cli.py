@@ -20,7 +20,7 @@ Captured = pytest.CaptureFixture[str]
 
 @pytest.fixture
 def stored(tmp_path: Path) -> list[str]:
-    """A cache of one process, whose nodes stay in a file."""
+    """Return a cache of one process, whose nodes stay in a file."""
     return ["cache", "--cache", "passivation.xml", "-D", f"cache.file={tmp_path / 'store.db'}"]
 
 

@@ -159,7 +159,7 @@ async def test_the_others_start_when_the_first_has_had_its_lead(autojump_clock: 
 
 @pytest.fixture
 def parent(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The parent's end of a pipe that stands for standard input."""
+    """Return the parent's end of a pipe that stands for standard input."""
     read, write = os.pipe()
     monkeypatch.setattr(os, "dup", lambda number: read)
     with open(write, "wb", buffering=0) as end:

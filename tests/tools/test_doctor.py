@@ -221,7 +221,7 @@ def test_a_host_that_nobody_listens_on_is_a_warning() -> None:
 
 @pytest.fixture
 def listener() -> Iterator[int]:
-    """A port that somebody listens on."""
+    """Yield a port that somebody listens on."""
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
         other.listen()

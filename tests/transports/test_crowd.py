@@ -33,7 +33,7 @@ V55 = make_version(5, 5, 6)
 
 
 def opened(**attributes: Any) -> FakeStack:
-    """A stack that listens (handle 1), in a view with B."""
+    """Return a stack that listens (handle 1), in a view with B."""
     stack = FakeStack(TCP(**attributes), address=A)
     stack.event_down(Connect("test"))
     stack.handle(Bound(1, HERE))

@@ -58,7 +58,7 @@ V55 = make_version(5, 5, 6)
 
 
 def opened(**attributes: Any) -> tuple[FakeStack, TCP]:
-    """A stack that listens (handle 1) on 127.0.0.1:7801."""
+    """Return a stack that listens (handle 1) on 127.0.0.1:7801."""
     tcp = TCP(**attributes)
     stack = FakeStack(tcp, address=A)
     stack.event_down(ConnectEvent("test"))

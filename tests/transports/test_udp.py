@@ -49,7 +49,7 @@ GROUP = ("239.8.8.8", 45588)
 
 
 def opened(**attributes: Any) -> tuple[FakeStack, UDP]:
-    """A stack whose sockets are open; handle 1 is the unicast socket, 2 the group's."""
+    """Return a stack whose sockets are open; handle 1 is the unicast socket, 2 the group's."""
     udp = UDP(**attributes)
     stack = FakeStack(udp, address=A)
     stack.event_down(Connect("test"))

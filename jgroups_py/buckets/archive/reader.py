@@ -263,7 +263,7 @@ class _Reading:
         return until
 
     def _next_record(self, at: int) -> int | None:
-        """The next good record that begins within SEARCH_MAX bytes."""
+        """Return the next good record that begins within SEARCH_MAX bytes."""
         stretch = self._archive._read(at, SEARCH_MAX)
         found = stretch.find(RECORD_BEGINS, FRAME.size + 1)
         while found >= 0:

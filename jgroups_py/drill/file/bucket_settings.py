@@ -42,7 +42,7 @@ def placement(given: Mapping[str, Any], members: Sequence[str], buckets: int) ->
 
 
 def _first(given: Mapping[str, Any], members: Sequence[str]) -> list[str]:
-    """The members that have buckets at the beginning."""
+    """Return the members that have buckets at the beginning."""
     return [name for name in given.get("managers", members) if name not in given.get("newer", ())]
 
 

@@ -85,7 +85,7 @@ def _shipped() -> Traversable:
 
 
 def find(name: str) -> Path | Traversable:
-    """The file of this name; else the drill that is shipped as ``name`` or ``name.yaml``.
+    """Return the file of this name; else the drill that is shipped as ``name`` or ``name.yaml``.
 
     Raises ``ConfigError`` that lists the shipped drills and names the nearest.
     """
@@ -143,7 +143,7 @@ class _DrillReader(YamlReader):
         )
 
     def _list(self, node: yaml.Node, where: str) -> list[yaml.Node]:
-        """A list; a single value does not do."""
+        """Read a list; a single value is refused."""
         if not isinstance(node, yaml.SequenceNode):
             raise self.wrong(node, where, f"a list is wanted, not {shown(node)}")
         return list(node.value)
@@ -227,7 +227,7 @@ class _DrillReader(YamlReader):
         )
 
     def _as_text(self, node: yaml.Node, where: str) -> yaml.Node:
-        """A list as one text with commas between its elements."""
+        """Read a list as one text with commas between its elements."""
         if not isinstance(node, yaml.SequenceNode):
             return node
         text = ", ".join(self.text(item, where) for item in self.items(node, where))
@@ -569,7 +569,7 @@ class _DrillReader(YamlReader):
         return Selector(site, what, self._place(node), what in components)
 
     def _components(self, fault: str) -> tuple[str, ...]:
-        """The keys of the workload for this action."""
+        """Return the keys of the workload for this action."""
         if fault in COMPONENT_FAULTS:
             return self._workload.components
         return (FALLEN,) if fault == "restart" and self._workload.components else ()

@@ -155,7 +155,7 @@ class Expectation:
     place: FilePlace
 
     def holds(self, measured: float | None) -> bool:
-        """Does the figure hold? One that was not measured does not."""
+        """Does the figure hold? A figure that was not measured does not hold."""
         if measured is None:
             return False
         match self.compare:

@@ -123,10 +123,10 @@ DEFAULT: Final = WORKLOADS["messages"]
 
 
 def times() -> tuple[str, ...]:
-    """The figures of all workloads that are times."""
+    """Return the figures of all workloads that are times."""
     return tuple({name: None for one in WORKLOADS.values() for name in one.times})
 
 
 def counts() -> tuple[str, ...]:
-    """The figures of all workloads that are numbers."""
+    """Return the figures of all workloads that are numbers."""
     return tuple({name: None for one in WORKLOADS.values() for name in one.counts})

@@ -9,7 +9,7 @@ from jgroups_py.drill.judge.results import durations, rounded, said, times_of
 
 
 def result(verdict: CacheVerdict, **about: Any) -> dict[str, Any]:
-    """The object that ``--json`` prints. ``about``: see ``results.said``."""
+    """Return the object that ``--json`` prints. ``about``: see ``results.said``."""
     keys = [_shown(key) for key in verdict.keys]
     return {
         **said("cache", verdict, **about),

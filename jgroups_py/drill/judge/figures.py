@@ -80,7 +80,7 @@ class Figures:
     buffer: float | None = None
     """The highest fill, 0 .. 1."""
     growth: Growth | None = None
-    """The one after which a buffer would have been full first."""
+    """The growth by which a buffer would have been full first."""
     flows: list[SiteFlow] = field(default_factory=list)
 
     @property

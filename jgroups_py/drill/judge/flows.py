@@ -53,9 +53,10 @@ class Wait(NamedTuple):
 def longest_wait(under_way: Iterable[tuple[float, float]], t: float) -> Wait | None:
     """Return how long the service stood still after a fault at ``t``. None: nothing that began later was done.
 
-    ``under_way``: (begun, done) of messages or requests. In the time from ``t`` until something that began later was
-    done, it takes the longest part in which something was always under way. Time without any request therefore does not
-    count. A send that began earlier and was never done does not count either: it may have ended with its sender.
+    ``under_way``: (begun, done) of messages or requests. It looks at the time from ``t`` until the first message or
+    request that began later was done. It returns the longest part of that time in which one was always under way. Time
+    without any request therefore does not count. A send that began earlier and was never done does not count either: it
+    may have ended with its sender.
     """
     waits = [
         (max(t, begun), done)

@@ -10,7 +10,7 @@ from jgroups_py.drill.judge.results import durations, rounded, said, times_of
 
 
 def result(verdict: MapVerdict, **about: Any) -> dict[str, Any]:
-    """The object that ``--json`` prints. ``about``: see ``results.said``."""
+    """Return the object that ``--json`` prints. ``about``: see ``results.said``."""
     return {
         **said("map", verdict, **about),
         "sites": {site: vars(numbers).copy() for site, numbers in verdict.sites.items()},

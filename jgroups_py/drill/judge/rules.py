@@ -15,7 +15,8 @@ ask here.
                                     site failed or its reign ended
     unrelayed     Rules.fate        the same, but delivered at home only within the last ``grace``; its age is counted
                                     from the send to the failure
-    agreement     Rules.owed_since  who shared the view of a delivery, and one after it, must have the message, too
+    agreement     Rules.owed_since  a member that shared the view of a delivery and a later one must have the message,
+    too
     detection     Rules.falls       until the last survivor's view lacks who fell, or the relays' view a failed site
     take-over     Rules.falls       is measured when the first of a view falls: until something sent after that is
                                     delivered in another site

@@ -76,7 +76,7 @@ class BucketCourse(TrioCourse[M]):
         return found
 
     async def _by_name(self, event: PlannedEvent) -> PlannedEvent:
-        """The event with names for components, at the time of its hit."""
+        """Return the event with names for components, at the time of its hit."""
         if not event.during and not any(target.component for target in event.targets):
             return event
         chance = random.Random(f"{event.stream}:components")
@@ -99,7 +99,7 @@ class BucketCourse(TrioCourse[M]):
         return replace(event, targets=tuple(targets))
 
     async def _fallen(self, event: PlannedEvent, chance: random.Random) -> list[Selector]:
-        """Wait for it: a fault that comes in the middle of a move may come later than it was planned."""
+        """Wait for such a member: a fault that comes in the middle of a move may come later than it was planned."""
         named = [str(target.what) for target in event.targets if not target.component]
         wanted = len(event.targets) - len(named)
 

@@ -324,5 +324,5 @@ class BucketUser(User[BucketWorkload, SentRequest]):
 
 
 def _name(cep: Cep | None) -> str:
-    """The member's name: components are called ``m/NAME`` and ``i/NAME``."""
+    """Return the member's name: components are called ``m/NAME`` and ``i/NAME``."""
     return "" if cep is None else cep.component.partition("/")[2]

@@ -184,7 +184,7 @@ class Course(ABC, Generic[M]):
                     self._resume(member)
 
     def _about(self, member: M) -> dict[str, str]:
-        """More to log of a member that is about to be hit."""
+        """Log more of a member that is about to be hit."""
         return {}
 
     def _resume(self, member: M) -> None:

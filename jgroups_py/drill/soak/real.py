@@ -30,7 +30,7 @@ from jgroups_py.drill.soak.strikes import SparingCourse
 ANSWER_SECONDS: Final = 10.0
 """The longest time for a process to report its tables."""
 LEAVE_SECONDS: Final = 10.0
-"""After which a process that wants to leave is killed."""
+"""Seconds after which a process that wants to leave is killed."""
 SLACKS: Final = {"rss": 1_000_000.0, "uss": 1_000_000.0, "fds": 3.0, "threads": 1.0}
 """Allowed growth of one process beside the tolerance."""
 

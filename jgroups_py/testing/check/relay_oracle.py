@@ -624,9 +624,9 @@ class RelayOracle:
         )
 
     def given_up(self) -> Iterator[tuple[str, str, int, int]]:
-        """The messages that were announced as lost although RELAY promises them."""
+        """Return the messages that were announced as lost although RELAY promises them."""
         return relay_at_rest.given_up(self.sites, self._origins)
 
     def unrest(self) -> str | None:
-        """The things that are not at rest: buffers, relays, sessions, digests. None: everything is."""
+        """Return the things that are not at rest: buffers, relays, sessions, digests. None: everything is."""
         return relay_at_rest.unrest(self.sites, self._origins)

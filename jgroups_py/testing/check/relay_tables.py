@@ -43,7 +43,7 @@ class Origin:
         return self.sums[at] if 0 <= at < len(self.sums) else None
 
     def find(self, checksum: int, first: int) -> int:
-        """The lowest number from ``first`` on with that checksum; 0: none."""
+        """Return the lowest number from ``first`` on with that checksum; 0: none."""
         try:
             at = self.sums.index(checksum, max(0, first - 1 - self.dropped))
         except ValueError:

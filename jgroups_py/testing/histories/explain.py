@@ -64,7 +64,7 @@ def explain(operations: Sequence[Operation], model: Model[Any], steps_max: int) 
 
 
 def beginning(operations: Sequence[Operation], end: float) -> list[Operation]:
-    """The history up to a moment."""
+    """Return the history up to a moment."""
     return [
         op if op.returned <= end else replace(op, returned=NEVER, result=UNKNOWN)
         for op in operations

@@ -34,7 +34,7 @@ class FoundOrder:
 
 
 def search(operations: Sequence[Operation], model: Model[Any], steps_max: int) -> FoundOrder:
-    """An order of ``operations`` in which each has its result. Operations that are not known may
+    """Return an order of ``operations`` in which each has its result. Operations that are not known may
     be left out of it."""
     return _Search(operations, model, steps_max).run()
 

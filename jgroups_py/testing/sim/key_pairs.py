@@ -41,7 +41,7 @@ def seeded_key_pair(seed: str, bits: int = BITS) -> bytes:
 
 
 def _prime(drawn: random.Random) -> int:
-    """A prime of half the bits. Its two highest bits are set, so the product has all bits."""
+    """Return a prime of half the bits. Its two highest bits are set, so the product has all bits."""
     size = BITS // 2
     while True:
         n = drawn.getrandbits(size) | 3 << (size - 2) | 1

@@ -434,7 +434,7 @@ Converter = tuple[Callable[[Any], Json], Callable[[Json], Any]]
 
 
 def optional(converter: Converter) -> Converter:
-    """The same, with null."""
+    """Return the same, with null."""
     out, back = converter
     return (
         lambda value: None if value is None else out(value),

@@ -168,7 +168,7 @@ _FIELDS: Final[dict[int, Fields]] = {
 
 
 def _fields(magic: int, kind: int) -> Fields:
-    """The fields a header of that class and type has on the wire."""
+    """Return the fields a header of that class and type has on the wire."""
     if magic in (78, 99):
         return [("sender", "sender", ADDRESS)] if kind == h.NakAckType.XMIT_REQ else [_SEQNO]
     if magic in (82, 100):

@@ -48,7 +48,7 @@ def _kind(
     *,
     wrapped: bool = True,
 ) -> tuple[Read, Write]:
-    """A kind made of a codec and a JSON converter; ``wrapped``: fields are ``{"value": ...}``."""
+    """Return a kind made of a codec and a JSON converter; ``wrapped``: fields are ``{"value": ...}``."""
     out, back = converter
     if wrapped:
         return (
@@ -301,13 +301,13 @@ def _known(kind: str) -> tuple[Read, Write]:
 
 
 def decode(kind: str, data: bytes | memoryview, version: int = DEFAULT_VERSION) -> Json:
-    """The fields of ``data``. RemoteProtocolError for anything wrong with the bytes,
+    """Return the fields of ``data``. RemoteProtocolError for anything wrong with the bytes,
     LocalProtocolError for an unknown kind."""
     return decode_whole(_known(kind)[0], data, version)
 
 
 def encode(kind: str, fields: Json, version: int = DEFAULT_VERSION) -> bytes:
-    """The bytes of ``fields``. LocalProtocolError when they do not describe that kind."""
+    """Return the bytes of ``fields``. LocalProtocolError when they do not describe that kind."""
     write = _known(kind)[1]
     try:
         return encode_whole(write, fields, version)
@@ -382,7 +382,7 @@ def interpret_fields(fields: Json, version: int = DEFAULT_VERSION) -> list[Json]
 
 
 def decode_event(event: Json) -> Json:
-    """The fields of one event of a recorded conversation; None where no bytes were recorded.
+    """Return the fields of one event of a recorded conversation; None where no bytes were recorded.
 
     Frames stand in a conversation with their length (WIRE.md section 16).
     """

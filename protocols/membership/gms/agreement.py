@@ -285,7 +285,7 @@ class Agreement:
                 self._send(member, RoundKind.THAW, round.number, b"")
 
     def give_up(self) -> bool:
-        """Nobody departs: takes the freeze of our round back everywhere. Returns whether there was a round;
+        """Take back the freeze of our round everywhere, because no member departs. Returns whether there was a round;
         then LET_GO follows."""
         if self._round is None:
             return False

@@ -104,7 +104,7 @@ class Net:
         return next((n for n in self.nodes.values() if n.address == address), None)
 
     def add(self, name: str, number: int = 0, **config: Any) -> Node:
-        """A member that is there but has not connected. ``number``: how high its address is."""
+        """Return a member that is there but has not connected. ``number``: how high its address is."""
         node = Node(self, name, number or len(self.nodes) + 1, **config)
         node.fake.advance(self.now)
         self.nodes[name] = node

@@ -43,7 +43,7 @@ def kinds(fake: FakeStack) -> list[tuple[Any, GmsType]]:
 
 
 def joined(*members: Any, me: Any = A, **config: Any) -> FakeStack:
-    """A member whose view is ``members``, joined at the first of them."""
+    """Return a member whose view is ``members``, joined at the first of them."""
     fake = FakeStack(GMS(**config), address=me)
     fake.event_down(Connect("test"))
     fake.event_up(READY)

@@ -98,7 +98,7 @@ class Slow:
         return [n for n in self.net.nodes.values() if not n.dead and not n.left]
 
     def inside(self) -> list[Any]:
-        """Those with a view."""
+        """Return those with a view."""
         return [n for n in self.living() if n.gms.view is not None]
 
     # --- the network

@@ -41,7 +41,7 @@ def run_after(seqno: int) -> Batch:
 
 
 def runs_after(seqno: int) -> tuple[Batch, ...]:
-    """The messages after ``seqno`` of twelve: 1 to 3, 4 to 6, 7 to 12."""
+    """Return the messages after ``seqno`` of twelve: 1 to 3, 4 to 6, 7 to 12."""
     runs = [Batch(None, (b"x",) * n, {}, A, number=first) for first, n in ((1, 3), (4, 3), (7, 6))]
     left = [(run, max(0, seqno + 1 - run.number)) for run in runs]
     return tuple(r.slice(n, len(r.payloads)) for r, n in left if n < len(r.payloads))

@@ -377,7 +377,7 @@ def test_a_late_freeze_does_not_freeze_later_joiners(net: Any) -> None:
 
 
 def freeze_to(net: Any, member: str, index: int) -> Batch:
-    """A FREEZE that was sent to a member before, as it would come now."""
+    """Return a FREEZE that was sent to a member before, as it would come now."""
     batch: Batch = [
         batch
         for _, dest, batch in net.sent

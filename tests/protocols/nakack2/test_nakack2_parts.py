@@ -40,7 +40,7 @@ def takes(sender: Sender, first: int, last: int) -> None:
 
 
 def numbers(steps: list[Batch | RoundStep]) -> list[Any]:
-    """The messages of the runs, and the other steps."""
+    """Return the messages of the runs, and the other steps."""
     return [
         step if isinstance(step, RoundStep) else [int(p) for p in step.payloads] for step in steps
     ]

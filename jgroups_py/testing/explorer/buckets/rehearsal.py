@@ -243,11 +243,11 @@ class RehearsalStage:
         return found[0]
 
     def _door(self) -> str:
-        """A member with a router that lives. A deployment leaves one after any loss."""
+        """Return a member with a router that lives. A deployment leaves one after any loss."""
         return next(m for m in map(self.world.alive, self._open_doors()) if m is not None)
 
     def cep(self, component: str) -> Cep:
-        """The manager of this name that lives."""
+        """Return the manager of this name that lives."""
         for member, machine in self.world.machines.items():
             if component in machine.managers:
                 return Cep(member, component)
@@ -377,7 +377,7 @@ class RehearsalStage:
 
 
 def _rest(name: str) -> str:
-    """The process of an upgraded node that has no managers."""
+    """Return the process of an upgraded node that has no managers."""
     return f"{name}/rest"
 
 

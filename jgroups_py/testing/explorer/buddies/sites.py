@@ -111,7 +111,7 @@ class WorldSites:
         return done
 
     def relay(self, at: int) -> Address | None:
-        """A member that takes itself for the relay."""
+        """Return a member that takes itself for the relay."""
         world = self.worlds[at]
         if world is None:
             return None
@@ -225,7 +225,7 @@ class WorldSites:
         return True
 
     def _known(self, path: Path) -> frozenset[int]:
-        """The nodes that the others have acknowledged."""
+        """Return the nodes that the others have acknowledged."""
         known = EMPTY
         for at, world in self.both[1:]:
             held = self.held[at].get(path)

@@ -70,7 +70,7 @@ def noise(c: Cluster) -> bytes:
 
 
 def mutated(c: Cluster) -> bytes:
-    """An honest packet with flipped bits, other numbers, inserted, moved and missing bytes."""
+    """Return an honest packet with flipped bits, other numbers, inserted, moved and missing bytes."""
     rng = c.random
     data = bytearray(rng.choice(c.packets))
     for _ in range(rng.choice((1, 1, 1, 2, 5))):
@@ -100,12 +100,12 @@ def truncated(c: Cluster) -> bytes:
 
 
 def replayed(c: Cluster) -> bytes:
-    """An honest packet again, perhaps one of a member that is gone."""
+    """Return an honest packet again, perhaps one of a member that is gone."""
     return c.random.choice(c.packets)
 
 
 def of_another_version(c: Cluster) -> bytes:
-    """A packet of an unknown version. (Before its join a member adopts a version that could exist.)"""
+    """Return a packet of an unknown version. (Before its join a member adopts a version that could exist.)"""
     data = c.random.choice(c.packets)
     return c.random.choice((b"\x00\x00", b"\x21\x00", b"\x29\xc0", b"\xff\xff")) + data[2:]
 
@@ -117,7 +117,7 @@ def of_another_cluster(c: Cluster) -> bytes:
 
 
 def of_a_stranger(c: Cluster) -> bytes:
-    """A message of a member under the name of a stranger: one of ours, or of Java's."""
+    """Return a message of a member under the name of a stranger: one of ours, or of Java's."""
     packet = c.decoded()
     rng = c.random
     packet.src = c.stranger() if rng.random() < 0.5 else UUID(rng.randbytes(16))
@@ -153,7 +153,7 @@ def highest_seqno(c: Cluster) -> bytes:
 
 
 def request_for_all(c: Cluster) -> bytes:
-    """A request to retransmit everything, existing or not."""
+    """Return a request to retransmit everything, existing or not."""
     rng = c.random
     offset = rng.choice((0, 1, -5, 2**62))
     size = rng.choice((1, 1000, 60_000))
@@ -216,7 +216,7 @@ def unknown_connection(c: Cluster) -> bytes:
 
 
 def connection_of_a_stranger(c: Cluster) -> bytes:
-    """A new connection with each packet, with content beyond a gap."""
+    """Return a new connection with each packet, with content beyond a gap."""
     rng = c.random
     header = UnicastHeader3(
         UnicastType.DATA, rng.choice((1, 7, 2**62)), rng.randrange(32768), rng.random() < 0.7
@@ -341,14 +341,14 @@ def of_a_neighbouring_version(c: Cluster) -> bytes:
 
 
 def forged_multicast(c: Cluster) -> bytes:
-    """A member's next messages, sent by somebody else."""
+    """Return a member's next messages, sent by somebody else."""
     kind = c.random.choice((NakAckType.MSG, NakAckType.XMIT_RSP))
     header = NakAckHeader2(kind, c.random.randrange(1, 5000))
     return c.forged({PROTOCOL_IDS["NAKACK2"]: header}, flags=c.random.choice((0, _OOB)))
 
 
 def forged_view(c: Cluster) -> bytes:
-    """A view in a member's name; numbers up to the highest there is."""
+    """Return a view in a member's name; numbers up to the highest there is."""
     rng = c.random
     member, now = c.joined()
     number = rng.choice((now.id + 1, 2**62, 2**31, 2**63 - 1, -1))
@@ -456,7 +456,7 @@ def _ranges(rng: random.Random, c: Cluster) -> dict[bytes, list[tuple[int, int]]
 
 
 def _record(rng: random.Random, c: Cluster) -> records.Record:
-    """A control record with numbers of every size, of a view that is or never was."""
+    """Return a control record with numbers of every size, of a view that is or never was."""
     serial = rng.choice((0, 1, 2**62))
     site = rng.choice(("NYC", "SFO", "", "X" * 50))
     _, view = c.joined()

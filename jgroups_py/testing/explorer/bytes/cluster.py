@@ -316,7 +316,7 @@ class Cluster:
         self.perform(self.delivery(member, data))
 
     def delivery(self, member: Member, data: bytes) -> Op:
-        """The op of ``deliver``."""
+        """Return the op of ``deliver``."""
         host = member.host
         handles = [*host.datagram_ports.values(), *host.memberships]
         if handles:
@@ -333,7 +333,7 @@ class Cluster:
             self.perform(self.connection(member, pieces, close=close))
 
     def connection(self, member: Member, pieces: list[bytes], *, close: bool = True) -> Op:
-        """The op of ``connect``."""
+        """Return the op of ``connect``."""
         listeners = list(member.host.listeners.values())
         listener = self.random.choice(listeners) if listeners else 0
         end = self.random.choice((1, 2)) if close else 0
@@ -478,7 +478,7 @@ def _key(member: Member) -> str:
 
 
 def _number(src: Address, payload: Any) -> int | None:
-    """The number of a message that ``src`` multicast; None for anything else."""
+    """Return the number of a message that ``src`` multicast; None for anything else."""
     if not isinstance(payload, bytes | memoryview) or len(payload) != _PAYLOAD.size:
         return None
     sender, kind, number = _PAYLOAD.unpack(payload)

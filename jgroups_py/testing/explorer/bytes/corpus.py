@@ -50,7 +50,7 @@ Make = Callable[[FuzzValues], bytes]
 
 
 def seeds_of(make: Make, name: str) -> list[bytes]:
-    """The inputs that ``make`` draws for the target ``name``: always the same, no empty ones, none twice."""
+    """Return the inputs that ``make`` draws for the target ``name``: always the same, no empty ones, none twice."""
     values = FuzzValues(random.Random(f"corpus/{name}"))
     found: dict[bytes, None] = {}
     for _ in range(SEEDS):
@@ -75,7 +75,7 @@ _VERSIONS: Final = (DEFAULT_VERSION, DEFAULT_VERSION, make_version(5, 4), make_v
 
 
 def packet(values: FuzzValues) -> bytes:
-    """A packet: runs, single messages, messages of all types."""
+    """Return a packet: runs, single messages, messages of all types."""
     rng, dest = values.rng, values.opt_address()
     src = values.uuid()
     cluster, version = "demo", rng.choice(_VERSIONS)
@@ -133,7 +133,7 @@ def _known(values: FuzzValues) -> relay_wire.Known:
 
 
 def relay_local(values: FuzzValues) -> bytes:
-    """A control record between members of one site."""
+    """Return a control record between members of one site."""
     rng, numbers = values.rng, _numbers(values)
     key = (bytes(values.uuid()), values.long())
     records: list[relay_wire.Record] = [
@@ -158,7 +158,7 @@ def relay_local(values: FuzzValues) -> bytes:
 
 
 def relay_bridged(values: FuzzValues) -> bytes:
-    """A control record between relays."""
+    """Return a control record between relays."""
     numbers, origins = _numbers(values), [bytes(values.uuid())]
     records: list[relay_wire.Record] = [
         relay_wire.Ask(1, "NYC", (1, "NYC"), origins, {"NYC": numbers}),
@@ -307,7 +307,7 @@ expect: {lost: 0, takeover: <= 3s}
 
 
 def shipped(folder: str, suffix: str) -> list[bytes]:
-    """The shipped files of that suffix."""
+    """Return the shipped files of that suffix."""
     where = resources.files("jgroups_py.stacks")
     if folder:
         where = where / folder

@@ -306,7 +306,7 @@ class _Worker:
         self.process.kill()
 
     def board_data(self) -> bytes:
-        """The input that it was running."""
+        """Return the input that it was running."""
         size = _BOARD.unpack_from(self.board)[1]
         return bytes(self.board[_BOARD.size : _BOARD.size + size])
 

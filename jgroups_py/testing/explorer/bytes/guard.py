@@ -120,13 +120,13 @@ class Guard:
 
 
 def _peak() -> int:
-    """The process' highest resident size so far, KB."""
+    """Return the process' highest resident size so far, KB."""
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "linux" else peak // 1024
 
 
 def _place(error: BaseException) -> str:
-    """The innermost lines of ours, innermost first."""
+    """Return the innermost lines of ours, innermost first."""
     frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename.startswith(_ROOT)]
     if isinstance(error, Hang):
         frames = [f for f in frames if f.name != "_tick"][2:5]  # where exactly is chance

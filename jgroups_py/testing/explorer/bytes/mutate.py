@@ -175,7 +175,7 @@ class Mutator:
     # --- where something stands
 
     def _fixed(self, width: int, left: int) -> bytes:
-        """A number at a limit, or near the count of bytes that are left."""
+        """Return a number at a limit, or near the count of bytes that are left."""
         rng = self.rng
         near = left + rng.choice((-2, -1, 0, 1, 2))
         value = near if rng.random() < 0.15 else rng.choice(_NUMBERS)
@@ -272,7 +272,7 @@ _LEAVES: Final[tuple[Any, ...]] = (
 
 
 def mutate_msgpack(rng: random.Random, data: bytes, other: bytes) -> bytes:
-    """A msgpack record with one value exchanged, removed, doubled or made deep."""
+    """Return a msgpack record with one value exchanged, removed, doubled or made deep."""
     try:
         tree, theirs = msgspec.msgpack.decode(data), msgspec.msgpack.decode(other)
         places, pieces = list(_places(tree)), list(_places(theirs))

@@ -120,7 +120,7 @@ class SpyReader(Reader):
 
 
 def spots_of(data: bytes, read: Callable[[Reader], object] | None) -> list[Spot]:
-    """The spots of ``data`` as ``read`` sees it, up to where it gives up; ``read`` None: words."""
+    """Return the spots of ``data`` as ``read`` sees it, up to where it gives up; ``read`` None: words."""
     if read is None:
         words = _WORD.finditer(data)
         return [

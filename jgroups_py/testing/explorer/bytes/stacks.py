@@ -116,7 +116,7 @@ class Episode(msgspec.Struct, frozen=True):
 
 @functools.cache
 def honest_packets(scene: FuzzedStack) -> tuple[bytes, ...]:
-    """The messages that the members of a scene send before anybody attacks them."""
+    """Return the messages that the members of a scene send before anybody attacks them."""
     with _quiet():
         cluster = scene.make()
         packets = tuple(dict.fromkeys(cluster.packets))
@@ -302,7 +302,7 @@ class _Siege:
             raise _Stop
 
     def altered(self, cluster: Cluster) -> bytes:
-        """A packet that once went a new way, or an honest one, changed where its numbers are."""
+        """Return a packet that once went a new way, or an honest one, changed where its numbers are."""
         rng, entries = self.rng, self.work.corpus.entries
         one = rng.choice(entries) if entries and rng.random() < 0.5 else rng.choice(cluster.packets)
         other = rng.choice(cluster.packets)

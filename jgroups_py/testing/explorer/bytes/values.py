@@ -204,7 +204,7 @@ class FuzzValues:
     # --- headers and messages
 
     def header(self) -> tuple[int, Header]:
-        """A protocol id and a header of any class that has an encoding."""
+        """Return a protocol id and a header of any class that has an encoding."""
         while True:
             cls = self.rng.choice(list(HEADER_CLASSES.values()))
             hints = _hints(cls)  # type: ignore[arg-type]  # classes can be hashed
@@ -216,7 +216,7 @@ class FuzzValues:
             return self.rng.choice(list(PROTOCOL_IDS.values())), header
 
     def _of(self, hint: Any) -> Any:
-        """A value of an annotation."""
+        """Return a value of an annotation."""
         if hint in self._makers:
             return self._makers[hint](self)
         if isinstance(hint, type) and issubclass(hint, IntEnum):

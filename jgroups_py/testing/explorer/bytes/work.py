@@ -69,7 +69,7 @@ class Attacked(Protocol):
     @property
     def chunk_size(self) -> int: ...
     def begin(self) -> Corpus:
-        """The beginning of the first chunk."""
+        """Return the beginning of the first chunk."""
 
     def chunk(self, work: FuzzWork, guard: Guard, tell: Tell = ...) -> ChunkDone:
         """``work.count`` inputs. ``tell`` is called with each input before it is read, for a watcher outside."""

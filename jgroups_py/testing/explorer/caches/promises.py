@@ -40,7 +40,7 @@ def operations(
     addresses: dict[str, bytes],
     split_at: float | None,
 ) -> list[Operation]:
-    """The history to be checked. ``lost``: incarnations that were killed or expelled, and when; ``went``: of
+    """Return the history to be checked. ``lost``: incarnations that were killed or expelled, and when; ``went``: of
     ``replicated``; ``addresses``: of incarnations; ``split_at``: of ``buddy``."""
     if split_at is not None:
         entries = _until(entries, split_at)

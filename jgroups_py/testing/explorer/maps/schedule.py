@@ -54,7 +54,7 @@ class MapSchedule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def draw(seed: int, profile: str) -> MapSchedule:
-    """The schedule of a seed."""
+    """Return the schedule of a seed."""
     chance = random.Random(f"maps:{profile}:{seed}")
     shared = profile == "shared"
     hosts = chance.randint(2, 5)

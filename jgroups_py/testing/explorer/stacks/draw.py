@@ -40,7 +40,7 @@ MESSAGES: Final = 600
 
 
 def draw(seed: int, profile: str, wanted: Size = ANYTHING) -> Schedule:
-    """The schedule of a seed. Raises ``ConfigError`` for an unknown profile."""
+    """Return the schedule of a seed. Raises ``ConfigError`` for an unknown profile."""
     drawing = _PROFILES.get(profile)
     if drawing is None:
         raise ConfigError(f"profile: one of {', '.join(_PROFILES)}, not {profile!r}")

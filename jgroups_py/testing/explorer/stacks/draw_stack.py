@@ -27,7 +27,7 @@ STACKS: Final = ("sim.xml", "udp.xml", "tcp.xml")
 
 
 def draw_settings(rng: random.Random, *, flow: bool = False) -> tuple[str, dict[str, str]]:
-    """The stack file of a single site, and its attributes. ``flow``: small credits for sure."""
+    """Return the stack file of a single site, and its attributes. ``flow``: small credits for sure."""
     pick = rng.choice
     stack = pick(STACKS)
     settings = dict(QUICK)
@@ -86,7 +86,7 @@ def _credits(rng: random.Random, small: bool) -> dict[str, str]:
 def draw_relay_settings(
     rng: random.Random, sites: list[str]
 ) -> tuple[str, dict[str, str], dict[str, str]]:
-    """The stack file of sites joined by RELAY, its attributes, those of the bridge."""
+    """Return the stack file of sites joined by RELAY, its attributes, those of the bridge."""
     pick = rng.choice
     stack = pick(["relay-udp.xml", "relay-udp.xml", "relay-tcp.xml"])
     settings = QUICK | _detection(rng) | _delivery(rng)

@@ -134,7 +134,7 @@ class Healer:
     # --- goals of healing
 
     def core(self, site: str = "*") -> list[Member]:
-        """The core's members that run (all of them, unless one is being started again)."""
+        """Return the core's members that run (all of them, unless one is being started again)."""
         return [m for m in self.scene.cast.living(site) if m.name in self.names]
 
     def _reach(self, what: str, problem: Callable[[], str | None], check: str = "healing") -> bool:

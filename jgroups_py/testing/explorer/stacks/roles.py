@@ -31,7 +31,7 @@ class Cast:
     core: dict[str, None] | None = None
 
     def newest(self, site: str = "*") -> list[Member]:
-        """The newest incarnation of everybody."""
+        """Return the newest incarnation of everybody."""
         return [
             self.world.member(name, place)
             for place, names in self.sites.items()
@@ -44,11 +44,11 @@ class Cast:
         return [m for m in self.newest(site) if m.alive and not m.leaving]
 
     def dead(self, site: str = "*") -> list[Member]:
-        """The members that can be started again."""
+        """Return the members that can be started again."""
         return [m for m in self.newest(site) if not m.host.alive or m.host.vanished]
 
     def in_line(self, site: str) -> list[Member]:
-        """The living members of the view most of them have, in its order; then the others."""
+        """Return the living members: first those of the most common view, in its order, then the others."""
         living = self.living(site)
         counts: dict[tuple[str, ...], int] = {}
         for member in living:
@@ -61,7 +61,7 @@ class Cast:
         return sorted(living, key=lambda m: order.get(m.name, len(order)))
 
     def find(self, roles: Iterable[str], trigger: Member | None = None) -> list[Member]:
-        """The members meant, each once, in the order of ``roles``."""
+        """Return the members meant, each once, in the order of ``roles``."""
         found: dict[Member, None] = {}
         for role in roles:
             found.update(dict.fromkeys(self._of(role, trigger)))

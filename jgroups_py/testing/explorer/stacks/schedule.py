@@ -196,7 +196,7 @@ def load(file: Path) -> Schedule:
 
 
 def _problem(schedule: Schedule) -> str | None:
-    """The fault of values that are right by themselves."""
+    """Return the fault of values that are right by themselves."""
     return next(_problems(schedule), None)
 
 

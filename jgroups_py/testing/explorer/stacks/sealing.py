@@ -18,5 +18,5 @@ SEALED_BRIDGE: Final = SEALED_BRIDGES["relay-bridge-tcp.xml"]
 
 
 def sealed(stack: StackConfig) -> StackConfig:
-    """The stack with SEAL above its transport."""
+    """Return the stack with SEAL above its transport."""
     return with_seal(stack, {"seal.keys": KEYS})
