@@ -92,7 +92,8 @@ def serve(name: str, port: int, file: str, cluster: str | None) -> None:
 
 
 class Router(ThreadingHTTPServer):
-    """Sticky: it sends to the server in the cookie, otherwise in turn. If that fails, it tries the next one."""
+    """A sticky router: it sends a request to the server that the cookie names, otherwise to the servers in turn. If a
+    server does not answer, it tries the next one."""
 
     request_queue_size = 128
 

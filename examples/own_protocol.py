@@ -42,7 +42,7 @@ STACK = """
 
 
 def try_alone() -> int:
-    """One protocol between two fakes: its input and its output."""
+    """Try one protocol between two fakes: its input and its output."""
     stack = FakeStack(SIZE_LIMIT(max_size=3))
     stack.down(Batch(make_address(2), [b"abc", b"abcd"], {}))
     (passed,) = stack.take_down()

@@ -109,7 +109,7 @@ class MENDED(TOTAL_ORDER):
 
 
 class SameOrder(Invariant):
-    """In each view all are delivered one sequence; some are further along it than others."""
+    """In each view all members deliver one sequence; some are further along it than others."""
 
     def __init__(self) -> None:
         self.sequences: dict[ViewId, list[bytes]] = {}

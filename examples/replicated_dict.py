@@ -40,7 +40,7 @@ class ReplicatedDict:
         await self._say(channel, {key: (self._count, str(channel.address), value)})
 
     async def state(self) -> AsyncIterator[bytes]:
-        """For joiners. Runs when our reader reaches the request, so it is exact."""
+        """Give joiners the state. It runs when our reader reaches the request, so the state is exact."""
         yield json.dumps(self._entries).encode()
 
     async def load(self, channel: Channel) -> None:

@@ -191,7 +191,7 @@ class Host:
         )
 
     def wait_ready(self, seconds: float = 60.0) -> None:
-        """Until it answers."""
+        """Wait until the server answers."""
         until = time.monotonic() + seconds
         while True:
             try:

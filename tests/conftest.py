@@ -38,7 +38,8 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 # time of the tests: nothing is looked for while they are made. Then they are left alone.
 gc.disable()
 GARBAGE = (1_000, 10, 100)
-"""How often garbage is looked for (``gc.set_threshold``): among old objects ten times less often than Python does by itself."""
+"""The thresholds of the garbage collector (``gc.set_threshold``): old objects are scanned ten times less often than by
+default."""
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests" / "shared"))
 WORKER_PORTS = range(11000, 12000, 20)

@@ -42,7 +42,7 @@ class Child:
         self.problem = b""
 
     async def tell(self, **what: Any) -> None:
-        """One JSON line to the child."""
+        """Send one JSON line to the child."""
         try:
             await self.stdin.send_all(json.dumps(what).encode() + b"\n")
         except trio.BrokenResourceError:

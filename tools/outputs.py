@@ -24,7 +24,7 @@ class OutFile(click.ParamType[str]):
 
 
 def write(name: str, text: str) -> None:
-    """Write ``text``, with the folders above. ``OSError``: it could not; standard output has it."""
+    """Write ``text``, with the folders above. ``OSError``: it cannot be written; standard output has the text then."""
     if name == "-":
         sys.stdout.write(text)
         return

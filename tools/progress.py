@@ -47,8 +47,8 @@ class _Lines:
 
 @contextmanager
 def seeds_bar(name: str, total: int | None) -> Iterator[tuple[Console, Callable[[int], None]]]:
-    """For commands that run many seeds. After each item the function gets the number of failures so far; lines on the
-    console are above the bar."""
+    """Show a bar for commands that run many seeds. After each item the function gets the number of failures so far;
+    lines on the console are above the bar."""
     columns = (
         TextColumn("{task.description}", markup=False),
         BarColumn(),
@@ -65,7 +65,7 @@ def seeds_bar(name: str, total: int | None) -> Iterator[tuple[Console, Callable[
 
 
 def _progress(*columns: ProgressColumn) -> Progress:
-    """No thread draws it: commands fork."""
+    """Return a progress that no thread draws, because commands fork."""
     watched = sys.stderr.isatty()
     return Progress(
         *columns,

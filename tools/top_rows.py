@@ -50,7 +50,7 @@ class TopRow:
     cluster: str
     member: str
     coordinator: str
-    """Of its view. Members that name different ones are not in one view."""
+    """The coordinator of its view. Members that name different ones are not in one view."""
     view: int | None
     """The number of its view."""
     members: int | None
@@ -66,7 +66,7 @@ class TopRow:
     waiting: float | None
     """Bytes that wait because a receiver is slow."""
     waits_for: str
-    """Those receivers."""
+    """The receivers for which it waits."""
     refused: float | None
     """Messages and connections that it turned away since it started."""
     relay: str

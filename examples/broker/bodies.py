@@ -37,7 +37,7 @@ def _file() -> sqlite3.Connection:
 
 
 def _forget(section: int) -> None:
-    """The queue is gone."""
+    """Delete the messages of a queue that is gone."""
     _file().execute("DELETE FROM body WHERE section = ?", (section,))
 
 

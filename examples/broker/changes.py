@@ -26,10 +26,11 @@ class Contents:
     """Numbers that a subscription had and gave back."""
     expiring: dict[int, float] = field(default_factory=dict)
     subscriptions: dict[str, Subscription] = field(default_factory=dict)
-    """In the order in which they get the next message."""
+    """The subscriptions in the order in which they get the next message."""
     next: int = 1
     born: int = 0
-    """When the first message came, in milliseconds since 1970. A queue that was removed begins with number 1 again."""
+    """The time of the first message, in milliseconds since 1970. A queue that was removed begins with number 1
+    again."""
 
     def first(self) -> int | None:
         """Return the oldest message that waits."""
@@ -81,7 +82,7 @@ class Add(Step):
 
 @dataclass
 class Remove(Step):
-    """A message that does not wait is gone."""
+    """Remove a message that does not wait."""
 
     number: int
     message: Message | None = None

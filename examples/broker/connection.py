@@ -59,7 +59,7 @@ class Running:
         self.error: Exception | None = None
 
     async def wait(self) -> None:
-        """Until it is confirmed. Raises what ``Node.run`` raises."""
+        """Wait until the operation is confirmed. Raises what ``Node.run`` raises."""
         await self.done.wait()
         if self.error is not None:
             raise self.error
@@ -101,7 +101,7 @@ class Connection:
         self._stream, self._host = stream, host
         self._parser = Parser()
         self._consumers: dict[str, Consumer] = {}
-        """By key. A key is never used twice."""
+        """The consumers by key. A key is never used twice."""
         self._running: list[Running] = []
         self._serial = 0
         self._transactions: dict[str, Transaction] = {}

@@ -104,7 +104,7 @@ class Parser:
         return frame
 
     def _end_of_body(self, headers: Mapping[str, str], start: int) -> int:
-        """Where the frame's NUL is. -1: it has not come yet."""
+        """Return the place of the frame's NUL. -1: it has not come yet."""
         data, said = self._data, headers.get("content-length")
         if said is None:
             end = data.find(b"\0", start, start + BODY_MAX + 1)
@@ -124,7 +124,7 @@ class Parser:
 
 
 def _end_of_head(data: bytearray) -> tuple[int, int]:
-    """Where the head ends and where the body begins. Lines may end with CR LF."""
+    """Return the end of the head and the beginning of the body. Lines may end with CR LF."""
     at = 0
     while True:
         end = data.find(b"\n", at, HEAD_MAX + 2)

@@ -66,7 +66,7 @@ class Queue(Stateful):
 
     @undone_by("undo")
     def offer(self, message: Message, now: float) -> Change:
-        """Like put, but a full queue does not take the message, and neither does one without subscribers."""
+        """Put a message unless the queue is full or has no subscribers."""
         if self._contents.subscriptions and len(self._contents.bodies) < DEPTH_MAX:
             return self.put(message, now)
         return Change(self._contents, answer=[])

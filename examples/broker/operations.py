@@ -16,7 +16,7 @@ from jgroups_py.livebackup import Work
 
 OFFICE: Final = "main"
 REFUSED_QUEUE: Final = "/queue/DLQ"
-"""Where messages go that a client refused (NACK)."""
+"""The queue for messages that a client refused (NACK)."""
 PUTS_MAX: Final = 4_000
 """Messages that one operation puts into queues, a topic's subscribers counted one by one. Each is up to two changes, of 10,000 that an operation may
 make."""
@@ -135,7 +135,7 @@ async def acknowledge(work: Work, queue: str, key: str, turns: list[int]) -> lis
 
 
 async def _leave(work: Work, queue: str, change: Change) -> None:
-    """If a topic's subscription has ended meanwhile, its queue is removed."""
+    """Leave a queue. If a topic's subscription has ended meanwhile, its queue is removed."""
     if not change.steps and not is_queue(queue):
         await work.remove(Queue, queue, unless="is_subscribed")
 

@@ -68,10 +68,10 @@ class Guest:
     host: str
     limits: DoorLimits
     idle_since: float | None = None
-    """When the client became idle; None while it has a request."""
+    """The time when the client became idle; None while it has a request."""
     scope: trio.CancelScope = field(default_factory=trio.CancelScope)
     cause: str = ""
-    """Why the door disconnected the client."""
+    """The cause for which the door disconnected the client."""
     _begun: float | None = None
 
     async def receive(self, inside: bool) -> bytes:

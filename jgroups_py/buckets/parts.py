@@ -32,7 +32,7 @@ class NodeParts:
     index: str | None = None
     """An index copy, one of the static set; None: the routers follow another member's copy."""
     routers: int = 1
-    """How many routers share the requests, in turns. All run in this process."""
+    """The number of routers that share the requests, in turns. All run in this process."""
 
     def __post_init__(self) -> None:
         if not 1 <= self.routers <= ROUTERS_MAX:

@@ -11,7 +11,7 @@ from jgroups_py.buckets.messages import NodeStatistics
 from jgroups_py.buckets.statistics import InstanceStatistics
 
 BUSIEST: Final = 5
-"""How many of the busiest buckets are named for people."""
+"""The number of the busiest buckets that are named for people."""
 
 
 def rates(before: InstanceStatistics, after: InstanceStatistics, seconds: float) -> dict[str, Any]:

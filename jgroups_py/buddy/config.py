@@ -17,9 +17,10 @@ class BuddyConfig:
     sync: bool = True
     """True: a write is done when all holders have it. False: it is done at once."""
     locator_properties: Mapping[str, str] = field(default_factory=dict)
-    """For the locator: ``numBuddies``, ``ignoreColocatedBuddies``, and the settings of a locator of your own."""
+    """The settings of the locator: ``numBuddies``, ``ignoreColocatedBuddies``, and the settings of a locator of your
+    own."""
     pool: str = ""
-    """Only members that name the same pool are candidates; empty: all are in one."""
+    """Only members that name the same pool can become buddies; empty: all members are in one pool."""
     zone: str = ""
     """A rack or a power source. Buddies are looked for in another zone."""
     hosts: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""Where a node of another site lives at this site: at the member that owns it, else at its home.
+"""The member at which a node of another site lives at this site: the one that owns it, else its home.
 
 Buddy locators choose buddies. This one chooses owners. Users subclass ``HomeLocator``.
 """

@@ -11,9 +11,9 @@ from jgroups_py.buddy.values import OwnedNode, Path
 
 
 class SiteOutbox:
-    """For one site. ``n``: the last number given. ``todo``: events to be sent, with the log entry that must be safe
-    before. ``flying``: events that were sent and are not acknowledged. Both are in the order of their numbers, and all of
-    ``flying`` comes before all of ``todo``. ``bar``: the last number that a bootstrap has given."""
+    """The events for one site. ``n``: the last number given. ``todo``: events to be sent, with the log entry that must
+    be safe before. ``flying``: events that were sent and are not acknowledged. Both are in the order of their numbers,
+    and all of ``flying`` comes before all of ``todo``. ``bar``: the last number that a bootstrap has given."""
 
     __slots__ = ("_at", "bar", "flying", "n", "since", "todo")
 
@@ -25,7 +25,7 @@ class SiteOutbox:
         self._at: dict[Path, int] = {}
         """The number under which a path is in ``todo``. A path has one number, so ``todo`` is bounded by the nodes."""
         self.since = 0.0
-        """When the last event was acknowledged, or the first one began to wait."""
+        """The time when the last event was acknowledged, or the first one began to wait."""
 
     @property
     def waiting(self) -> int:

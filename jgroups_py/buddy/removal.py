@@ -19,7 +19,7 @@ class Removal:
         self._out = out
         self._lost_at: float | None = None
         self._since: dict[Path, float] = {}
-        """With other sites: when a removed node was first seen. Old events may still arrive."""
+        """The time when a removed node was first seen, if there are other sites. Old events may still arrive."""
 
     def member_crashed(self) -> None:
         """Note that a member is gone that may have had nodes."""

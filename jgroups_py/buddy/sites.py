@@ -93,7 +93,8 @@ class Sites:
     # --- the link
 
     def link(self, site: str, up: bool) -> None:
-        """As relay: a link to the relay of a site begins, or has ended. A new link begins with nothing under way."""
+        """Note, as relay, that a link to the relay of a site begins or has ended. A new link begins with nothing under
+        way."""
         if not up:
             self.links.pop(site, None)
         elif site in self._outboxes:
@@ -228,7 +229,7 @@ class Sites:
         return Walk(ask.site, "bootstrap") in self._known.walks
 
     def on_ask(self, src: Address, ask: SiteAsk) -> None:
-        """As coordinator. Before the view is settled it waits for that."""
+        """Carry out a request as coordinator. Before the view is settled the request waits."""
         if not self._membership.leads:
             self._asked.append(ask)
             return
@@ -280,7 +281,7 @@ class Sites:
     # --- time
 
     def advance(self) -> None:
-        """As coordinator: a site that is out of sync and can be reached is reconciled. Other members have no walks."""
+        """Reconcile, as coordinator, sites that are out of sync and can be reached. Other members have no walks."""
         known = self._known
         for site in self._events.advance():
             self.ask("overflow", site)

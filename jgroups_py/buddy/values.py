@@ -74,7 +74,7 @@ class BuddyGroup(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def backup_root(self) -> Path:
-        """Where a buddy shows the copies of this group."""
+        """The path at which a buddy shows the copies of this group."""
         return (BACKUP_ROOT, self.name)
 
 

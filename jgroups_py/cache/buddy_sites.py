@@ -37,7 +37,7 @@ class SiteLink:
 
 @dataclass(frozen=True, slots=True)
 class Post:
-    """From the relay of another site."""
+    """A message from the relay of another site."""
 
     site: str
     payload: bytes

@@ -1,4 +1,4 @@
-"""Where nodes are kept in memory. ``MemoryTree`` is the usual one; buddy replication brings its own, which shows a
+"""Containers of nodes in memory. ``MemoryTree`` is the usual one; buddy replication brings its own, which shows a
 member's own nodes and, under ``/_buddy_backup_``, its copies for others.
 
 A container is synchronous: a call computes and applies its changes in one step.

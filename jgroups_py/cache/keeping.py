@@ -24,7 +24,7 @@ class RoomKeeping:
     def __init__(self, over: Callable[[], None]) -> None:
         self._over = over
         self._due: dict[Turn, float | None] = {}
-        """When a turn stops keeping; None: nobody has asked for its nodes yet."""
+        """The time when a turn stops keeping; None: no other member has asked for its nodes yet."""
         self._asked = trio.Event()
         self.kept = 0
         """Turns that others waited for."""

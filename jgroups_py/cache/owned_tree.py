@@ -29,7 +29,7 @@ class Touched:
 
     def __init__(self) -> None:
         self.nodes: dict[Path, Entry | None] = {}
-        """By path that has changed since ``take``, the node before."""
+        """The former nodes of the paths that have changed since ``take``."""
         self.moves = 0
 
     def note(self, path: Path, before: Entry | None, after: Entry | None) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from jgroups_py.cache.fqn import Fqn
 
 SLACK = 20
-"""Beyond a limit, 1/20 of it is evicted together, in one transaction of the store."""
+"""When a limit is exceeded, 1/20 of it is evicted together, in one transaction of the store."""
 
 
 class EvictionPolicy(ABC):

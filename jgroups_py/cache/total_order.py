@@ -69,7 +69,7 @@ class TotalOrder:
     applied: dict[Member, int] = field(default_factory=dict)
     to_send: list[tuple[Member | None, Said]] = field(default_factory=list)
     to_apply: list[Ordered] = field(default_factory=list)
-    """To be applied now, in order; ``applied_now`` after each."""
+    """Proposals to be applied now, in order. Call ``applied_now`` after each."""
     finished: list[int] = field(default_factory=list)
     """Numbers of own proposals that all members have applied."""
 

@@ -19,7 +19,7 @@ class AskedState:
         self.is_wanted = False
         """A state is being fetched."""
         self.is_first = False
-        """It is that of a member that joins: the state is the first item of its stream."""
+        """True for a member that joins: the state is the first item of its stream."""
         self._name_of = name_of
         self._answer: StateReceived | StateFailed | None = None
         self._event = trio.Event()

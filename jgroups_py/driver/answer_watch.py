@@ -53,7 +53,7 @@ class AnswerWatch:
         self.ended = 0
         """How often the awaited answer came in time."""
         self.in_vain = 0
-        """How often it did not."""
+        """How often the awaited answer did not come in time."""
 
     def until(self, is_over: Callable[[], bool]) -> bool:
         """Look until ``is_over``, but not longer than the limit. Return whether it is over."""

@@ -25,7 +25,7 @@ class _Guest:
 
     host: str
     since: float = 0.0
-    """When the client got its place."""
+    """The time when the client got its place."""
     admitted: trio.Event = field(default_factory=trio.Event)
     scope: trio.CancelScope = field(default_factory=trio.CancelScope)
 

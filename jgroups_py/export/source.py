@@ -64,7 +64,7 @@ class Frozen:
 
 
 class Source(ABC):
-    """It is called in the member's trio loop. Its rows have any form until it encodes them."""
+    """A source of rows. It is called in the member's trio loop. Its rows have any form until it encodes them."""
 
     kind: ClassVar[str]
     """The value of the data source's option ``kind``."""

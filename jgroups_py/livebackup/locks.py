@@ -18,7 +18,7 @@ MayBegin = Callable[["ObjectLock"], bool]
 
 
 class Locks:
-    """What all locks of a live node in one term share."""
+    """The common state of all locks of a live node in one term."""
 
     __slots__ = ("in_line", "may_begin", "start")
 

@@ -41,7 +41,7 @@ class _Ahead:
         self.interval = 0.0
         """Smoothed seconds between two confirmations while some are open. 0: unknown."""
         self.last = 0.0
-        """When the last confirmation came."""
+        """The time of the last confirmation."""
 
 
 class ObjectPace:

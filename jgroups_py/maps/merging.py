@@ -97,7 +97,7 @@ class Merging:
         self._limits = limits_of(txn.get(b"limits", db=dbs.facts))
         self._uses = Uses(txn, dbs.times, dbs.uses)
         self._used: dict[bytes, int] = {}
-        """When keys were read."""
+        """The times when keys were read."""
         self._live = self._fact(b"live")
         """Bytes of keys and values; counted while there are limits."""
         self.evicted = 0
@@ -158,11 +158,11 @@ class Merging:
             self._txn.put(name, NUMBER.pack(number), db=self._dbs.facts)
 
     def note_lacking(self) -> None:
-        """As ``MemoryTable.note_lacking``."""
+        """See ``MemoryTable.note_lacking``."""
         self._txn.put(LACKING, b"1", db=self._dbs.facts)
 
     def drop(self, dots: Iterable[tuple[int, ...]]) -> None:
-        """As ``MemoryTable.drop``."""
+        """See ``MemoryTable.drop``."""
         self._write_entries()
         for origin, number in dots:
             key = self._txn.get(DOT.pack(origin, number), db=self._dbs.changes)

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from jgroups_py.maps.entry import MapEntry
 
 Sums = dict[int, int]
-"""By era. Era 0: entries without a time to live."""
+"""The sums by era. Era 0: entries without a time to live."""
 
 
 class Contents(NamedTuple):

@@ -60,7 +60,7 @@ class _Surveyed:
     """The state of one peer."""
 
     due: float
-    """When the peer gets a survey if it could not be compared until then."""
+    """The time when the peer gets a survey if it could not be compared until then."""
     goal: Vector | None = None
     """The peer gets a survey of these changes when it has them all."""
     upto: Vector = field(default_factory=dict)
@@ -68,11 +68,11 @@ class _Surveyed:
     differed: int = 0
     """Comparisons that differed since the last one that did not."""
     again: float = 0.0
-    """When the peer is compared again after a comparison that differed."""
+    """The time when the peer is compared again after a comparison that differed."""
 
 
 class MapSurveys:
-    """By number of a link. ``now`` is in seconds."""
+    """The surveys by number of a link. ``now`` is in seconds."""
 
     def __init__(self, settings: ReplicaSettings, table: SurveyedTable) -> None:
         self._settings = settings

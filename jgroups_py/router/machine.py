@@ -131,7 +131,7 @@ class GossipRouter(Protocol):
     def start(self) -> None:
         self._listener: Handle = 0
         self.local: tuple[str, int] | None = None
-        """Where it listens."""
+        """The address at which the router listens."""
         self._clients: dict[Handle, _Client] = {}
         self._groups: dict[str, dict[Address, _Entry]] = {}
         self._silent = self.timer(self._on_silent)
@@ -143,10 +143,10 @@ class GossipRouter(Protocol):
         self.requests = 0
         self.heartbeats = 0
         self.refused_connections = 0
-        """Beyond max_connections or max_connections_per_host."""
+        """Connections beyond max_connections or max_connections_per_host."""
         self.refused_registrations = 0
-        """Beyond max_groups, max_members or max_registrations, without address or place, or of a member that another
-        host has registered."""
+        """Registrations beyond max_groups, max_members or max_registrations, without address or place, or of a member
+        that another host has registered."""
         self.dropped_garbage = 0
         """Connections that ended because their bytes cannot be read."""
         self.dropped_records = 0
@@ -229,7 +229,7 @@ class GossipRouter(Protocol):
         self._forget(client)
 
     def _forget(self, client: _Client) -> None:
-        """Its connection has ended."""
+        """Forget a client whose connection has ended."""
         self.forget_port(client.handle)
         del self._clients[client.handle]
         for group, address in list(client.registered):

@@ -20,7 +20,7 @@ from jgroups_py.values.batch import Batch
 
 
 class EarlyCalls:
-    """At most ``count_max`` batches of ``bytes_max`` bytes together, each for ``wait`` seconds."""
+    """Early calls: at most ``count_max`` batches of ``bytes_max`` bytes together, each for ``wait`` seconds."""
 
     def __init__(self, count_max: int, bytes_max: int, wait: float) -> None:
         self._count_max = count_max

@@ -54,7 +54,7 @@ class DemoMember:
         self.place = line.rpartition(" at ")[2].strip()
 
     def kill(self) -> None:
-        """As a machine that is gone."""
+        """Kill the member as if its machine were gone."""
         self.process.send_signal(signal.SIGKILL)
         self.process.wait()
 

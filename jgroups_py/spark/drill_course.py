@@ -30,7 +30,7 @@ class RecordedEvent(NamedTuple):
 
 
 class RunRecord(Lives):
-    """Of one run."""
+    """The records of one run."""
 
     rules: Rules
 

@@ -116,7 +116,7 @@ def _event() -> Any:
 
 
 def _courses(lines: Any, planned: Any) -> tuple[dict[str, RunRecord], int]:
-    """By run; and how many records there are. ConfigError: a line that is no record."""
+    """Return the courses by run, and the number of records. ConfigError: a line that is no record."""
     counted = lines.groupBy("run").agg(
         f.count("*").alias("lines"),
         f.count(f.when(_event() == "", 1)).alias("bad"),

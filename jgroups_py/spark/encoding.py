@@ -22,7 +22,7 @@ _encode = msgspec.msgpack.Encoder().encode
 EMPTY_NODE = _encode({})
 
 Rows = tuple[int, tuple[int, ...], bytes]
-"""How many, the sizes of the buffers, the buffers: ``columns.WRITES``."""
+"""The number of rows, the sizes of the buffers, and the buffers: ``columns.WRITES``."""
 
 
 def nodes_of_columns(columns: dict[str, Any], rows: int) -> Any:

@@ -46,7 +46,7 @@ Told = tuple[str, int, bytes, MapEntry]
 
 
 def default_schema(key: Form, value: Form, changes: bool) -> str:
-    """In Spark's notation."""
+    """Return the schema in Spark's notation."""
     about = [f"{name} {kind.simpleString()}" for name, kind in ABOUT.items()] if changes else []
     return ", ".join([*about, f"key {_TYPES[key]}", f"value {_TYPES[value]}"])
 

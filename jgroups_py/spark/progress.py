@@ -19,7 +19,8 @@ Show = Callable[[What, int, int], None]
 
 
 class ProgressWatch(threading.Thread):
-    """It watches for as long as a ``with`` block lasts. ``options`` are those of the cluster that is written, if one is."""
+    """A watch of a stream's progress for as long as a ``with`` block lasts. ``options`` are those of the cluster that
+    is written, if one is."""
 
     def __init__(
         self, spark: Any, show: Show, options: SparkOptions | None = None, every: float = EVERY

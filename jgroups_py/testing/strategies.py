@@ -109,7 +109,8 @@ def batches(
 
 
 def _may_be_in_a_run(header: Header) -> bool:
-    """Its number, if it counts, is on the wire; TpHeader is the packet's."""
+    """Return whether a header can be in a run: its number, if it counts, is on the wire, and it is not the packet's
+    TpHeader."""
     counts = header.sequence is None or sequence_offset(header) is not None
     return counts and type(header) is not TpHeader
 
@@ -124,7 +125,7 @@ _SINGLE = {
 
 @st.composite
 def packets(draw: st.DrawFn, *, cluster: str | None = None, max_batches: int = 3) -> bytes:
-    """One UDP datagram, or a TCP frame without its length, of one sender to one destination."""
+    """Draw a UDP datagram, or a TCP frame without its length, of one sender to one destination."""
     src, dest = draw(uuids()), draw(st.none() | uuids())
     count = draw(st.integers(1, max_batches))
     queued = [draw(batches(src=src, dest=dest)) for _ in range(count)]

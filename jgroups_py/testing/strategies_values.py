@@ -81,7 +81,7 @@ def _lists(members: Sequence[Address] | None, least: int) -> st.SearchStrategy[t
 
 
 def _others(view: View) -> st.SearchStrategy[UUID]:
-    """Addresses that ``view`` has not."""
+    """Draw addresses that are not in ``view``."""
 
     def is_new(address: UUID) -> bool:
         return address not in view
@@ -90,13 +90,13 @@ def _others(view: View) -> st.SearchStrategy[UUID]:
 
 
 def view_ids(creator: Address | None = None) -> st.SearchStrategy[ViewId]:
-    """By anybody, or by ``creator``."""
+    """Draw ids of views by any creator, or by ``creator``."""
     return st.builds(ViewId, uuids() if creator is None else st.just(creator), SEQNOS)
 
 
 @st.composite
 def views(draw: st.DrawFn, members: Sequence[Address] | None = None, *, min_size: int = 1) -> View:
-    """Views of strangers, or of at least ``min_size`` of ``members``. The first made it."""
+    """Draw views of strangers, or of at least ``min_size`` of ``members``. The first member made the view."""
     chosen = draw(_lists(members, max(1, min_size)))
     return View(draw(view_ids(chosen[0])), chosen)
 

@@ -41,7 +41,7 @@ TLS_CAUSES: Final[Mapping[str, str]] = {
     "handshake_crowd": "came while too many others had not completed their handshakes",
     "altered": "sent what TLS shows to be altered",
 }
-"""Why a connection with TLS is turned away."""
+"""The causes for which a connection with TLS is turned away."""
 
 
 class TlsRefused(JGroupsError):

@@ -88,7 +88,7 @@ class MergeView(View):
         return f"MergeView::{View.__str__(self)}, {len(self.subgroups)} subgroups: {parts}"
 
     def named(self, names: Mapping[Address, str]) -> Self:
-        """As ``View.named``; the subgroups, too."""
+        """See ``View.named``; the subgroups get the name, too."""
         subgroups = tuple(view.named(names) for view in self.subgroups)
         return replace(View.named(self, names), subgroups=subgroups)
 

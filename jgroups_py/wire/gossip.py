@@ -15,7 +15,7 @@ from jgroups_py.wire.primitives import Reader, Writer, encode_whole
 from jgroups_py.wire.values import read_ping_data, write_ping_data
 
 GOODBYE: Final = (-5).to_bytes(4, "big", signed=True)
-"""In the place of a length: the sender is going to close the connection on purpose."""
+"""This number in the place of a length says that the sender is going to close the connection on purpose."""
 PING_DATA_LEAST: Final = 6
 """Bytes of the smallest PingData."""
 

@@ -439,7 +439,8 @@ def decode_packet(data: bytes, *, version: int | None = None, fast: bool = True)
 
 
 def header_marks(data: bytes) -> list[int]:
-    """Where the headers of a packet of one message begin; RemoteProtocolError as ``decode_packet``."""
+    """Return the places where the headers of a packet of one message begin. RemoteProtocolError as
+    ``decode_packet``."""
     r = Reader(data)
     r.version = r.u16()
     r.u8()
@@ -736,7 +737,7 @@ def encode_fd_frame(src: Address, header: FdHeader, protocol_id: int = 71) -> by
 
 
 def decode_fd_frame(data: bytes | memoryview) -> tuple[Address, FdHeader]:
-    """Sender and header of such a frame."""
+    """Return sender and header of such a frame."""
     batch = _decode_bare(data, MessageType.EMPTY, DEFAULT_VERSION)
     assert batch.src is not None
     for header in batch.headers.values():

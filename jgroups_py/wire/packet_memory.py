@@ -109,7 +109,8 @@ class _ListShape:
     headers: tuple[tuple[int, Header], ...]
     flags: int
     spots: tuple[tuple[int, int], ...] | None
-    """Where a number is within a message, and its bytes. None: a number has none, so the next message is longer."""
+    """The place of a number within a message, and its bytes. None: a number has no bytes, so the next message is
+    longer."""
 
     def read(self, data: bytes) -> Packet | None:
         """Return the packet, if it begins like this. RemoteProtocolError if it goes on wrongly."""

@@ -100,7 +100,7 @@ class Reader:
             self.fail(f"{self.end - self.pos} bytes left over")
 
     def enter(self) -> None:
-        """One level deeper; ``leave`` goes back."""
+        """Go one level deeper; ``leave`` goes back."""
         self.depth += 1
         if self.depth > MAX_DEPTH:
             self.fail(f"nested deeper than {MAX_DEPTH}")
@@ -261,7 +261,7 @@ class Reader:
         return raw.decode("ascii")
 
     def astr(self) -> str | None:
-        """One byte per character; length -1 = None."""
+        """Read a text with one byte per character; length -1 stands for None."""
         size = self.i16()
         return None if size == -1 else self.take(size).decode("latin-1")
 

@@ -60,7 +60,7 @@ def parse_place(text: str) -> IpAddress:
 
 
 def place_text(physical: IpAddress) -> str:
-    """As Java writes and reads it: without brackets."""
+    """Return a place as Java writes and reads it: without brackets."""
     return f"{physical.host}:{physical.port}"
 
 

@@ -135,7 +135,7 @@ class JDBC_PING2(Stored):
             config.lookup_timeout,
         )
         self._clearing = False
-        """The table is to be read, so that rows of others can be removed."""
+        """True: the table is to be read, so that rows of others can be removed."""
 
     # --- requests
 

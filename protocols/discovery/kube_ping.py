@@ -91,13 +91,13 @@ class KUBE_PING(ByHost):
         masterHost: str = ""
         """The API server; empty: KUBERNETES_SERVICE_HOST."""
         masterPort: int = 0
-        """Its port; 0: KUBERNETES_SERVICE_PORT, else 443."""
+        """The port of the API server; 0: KUBERNETES_SERVICE_PORT, else 443."""
         apiVersion: str = "v1"
         """Version of the API."""
         connectTimeout: Seconds = 5.0
         """How long a connection to the API server may take."""
         readTimeout: Seconds = 30.0
-        """How long its answer may take."""
+        """How long an answer of the API server may take."""
         operationAttempts: int = 3
         """How often a request that failed is made, altogether."""
         operationSleep: Seconds = 1.0
@@ -105,7 +105,7 @@ class KUBE_PING(ByHost):
         clientCertFile: str = ""
         """Certificate (PEM) that tells the API server who asks; empty: the token does."""
         clientKeyFile: str = ""
-        """Its key (PEM)."""
+        """The key of the certificate (PEM)."""
         clientKeyPassword: Secret = field(default="", repr=False)
         """The key's password."""
         caCertFile: str = f"{_ACCOUNT}/ca.crt"

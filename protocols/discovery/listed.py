@@ -50,12 +50,12 @@ class Listed(Discovery):
     def start(self) -> None:
         super().start()
         self._hosts: dict[IpAddress, None] = {}
-        """In the order of the list."""
+        """The hosts in the order of the list."""
         self._refused: dict[IpAddress, None] = {}
         self._waiting: list[Batch] = []
         self._looking = False
         self._looked_at: float | None = None
-        """When the last list came."""
+        """The time when the last list came."""
         self._whole = False
         """The last look gave a list of everybody."""
         self._lines = LogLimit(lambda: self.now, interval=WARN_EVERY)

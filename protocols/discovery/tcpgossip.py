@@ -74,9 +74,9 @@ class _Router:
     addresses: tuple[str, ...] = ()
     """Addresses of its name that were not tried yet."""
     asked: bool = False
-    """Its answer is waited for."""
+    """True: an answer of the router is awaited."""
     members: tuple[IpAddress, ...] | None = None
-    """Its last answer; None: the router has not given a list in this look."""
+    """The router's last answer; None: it has not given a list in this look."""
 
     @property
     def place(self) -> str:

@@ -52,7 +52,7 @@ class TCPPING(Discovery):
         resolve_interval: Seconds = 5.0
         """A name is looked up at most this often, while we are alone or it is not known."""
         resolve_max_interval: Seconds = 60.0
-        """At most this often otherwise; after failures the time doubles up to this."""
+        """The least time between two resolutions otherwise; after failures the time doubles up to this."""
         max_resolved: int = 100
         """Addresses of one name that are asked."""
         send_cache_on_join: bool = True
@@ -85,7 +85,7 @@ class TCPPING(Discovery):
     def start(self) -> None:
         super().start()
         self._initial: dict[IpAddress, None] = {}
-        """In a fixed order."""
+        """The places of the hosts in a fixed order."""
         self._dynamic: dict[IpAddress, None] = {}
         self._refused: dict[IpAddress, None] = {}
         self._names: list[HostName] = []

@@ -313,7 +313,7 @@ class MERGE3(Protocol):
             self.pass_event_down(PhysicalAddress(src, physical, header.name))
 
     def _speak_up(self, view: View) -> None:
-        """Announce our part after a difference."""
+        """Announce our part of the group after views have differed."""
         if view.coordinator == self.local_address:
             self._announce_soon()
 
@@ -330,7 +330,7 @@ class MERGE3(Protocol):
         )
 
     def _check_soon(self, src: Address) -> None:
-        """Note that ``src`` looks into a difference. If we know of one with it, check as well."""
+        """Note that ``src`` looks into a difference. If we know of a difference with it, check as well."""
         known, view = self._announced.get(src), self.view
         if known is None or view is None or known[0] == view.view_id or self._asked is not None:
             return

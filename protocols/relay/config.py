@@ -62,10 +62,10 @@ class RelayConfig(Protocol.Config):
     leave_timeout: Seconds = 5.0
     """The longest time that a leaving relay waits for acknowledgements."""
     gap_wait: Seconds = 15.0
-    """Time after which a missing number is given up. Longer than any merge takes."""
+    """Time after which a missing number is given up. It must be longer than any merge takes."""
     cut_off_wait: Seconds = 120.0
     """Time for which a relay acknowledges nothing after it has lost at least half of its site without knowing whether
-    they are dead. Longer than partitions inside a site last; the other sites' buffers must hold as much."""
+    they are dead. It must be longer than partitions inside a site last; the other sites' buffers must hold as much."""
     max_origins: int = 10_000
     """Origins known above which a warning is logged."""
     join_queue: int = 20_000

@@ -124,7 +124,7 @@ class Report(Struct, frozen=True, array_like=True, tag=5):
 
 
 class Snapshot(Struct, frozen=True, array_like=True, tag=6):
-    """For members that joined with ``view``."""
+    """The knowledge for members that joined with ``view``."""
 
     view: ViewKey
     known: Known

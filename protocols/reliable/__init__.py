@@ -1,4 +1,4 @@
-"""In order, once: NAKACK2, UNICAST3, STABLE.
+"""Delivery in order and once: NAKACK2, UNICAST3, STABLE.
 
 May import: stack and what is below.
 Imported by: nobody; found by name in registry.py.

@@ -31,7 +31,7 @@ class Unicast3Config(ProtocolSettings):
     conn_expiry_timeout: Seconds = 120.0
     """A connection that was not used for this long is about to be closed. 0: never."""
     conn_close_timeout: Seconds = 240.0
-    """Such a connection is closed when it was not used for this much longer."""
+    """An idle connection is closed when it was not used for this much longer."""
     departed_remembered: Seconds = 300.0
     """The time for which the number of a sender outside the view is remembered. A merge may bring it
     back. Others need less time to find out that we have left them."""

@@ -217,7 +217,7 @@ class Datagrams:
     def _opened(
         self, item: Datagram, sender: bytes, ciphers: dict[bytes, Aead] | None
     ) -> bytes | None:
-        """Decrypts, or counts why not. ``ciphers``: those of a sender that is in a table."""
+        """Decrypts, or counts why not. ``ciphers``: the ciphers of the sender, if it is in a table."""
         data = item.data
         which = bytes((data[3] & 0x0F,)) + data[4:8]
         cipher = None if ciphers is None else ciphers.get(which)

@@ -93,7 +93,7 @@ class SEAL(Protocol):
         max_handshakes: int = 100
         """Connections whose peers have yet to prove themselves. The oldest makes room."""
         handshake_timeout: Seconds = 2.0
-        """The longest time for that."""
+        """The longest time in which a peer must prove itself."""
 
         def __post_init__(self) -> None:
             if self.cipher not in SUITES:

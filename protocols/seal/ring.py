@@ -49,7 +49,7 @@ class RingKey:
 
     @property
     def made_text(self) -> str:
-        """When it was made, as in the file."""
+        """The time when the key was made, as in the file."""
         return datetime.fromtimestamp(self.made, UTC).strftime(_FORM)
 
 

@@ -545,7 +545,7 @@ class ASYM_ENCRYPT(Encrypt):
     def _take_keys(
         self, one: Batch, header: EncryptHeader, kind: GmsType | None, src: Address
     ) -> None:
-        """One message behind a list of keys."""
+        """Take the keys before one message."""
         payload = one.payloads[0]
         try:
             if not isinstance(payload, bytes | memoryview):

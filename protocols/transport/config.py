@@ -27,7 +27,7 @@ class TransportConfig(ProtocolSettings):
     bind_port: int = 0
     """First port to try. 0: any port."""
     port_range: int = 10
-    """So many ports after bind_port are tried."""
+    """The number of ports after bind_port that are tried."""
     external_addr: str = ""
     """Numeric address that others hear instead of bind_addr (address translation)."""
     external_port: int = 0
@@ -35,7 +35,7 @@ class TransportConfig(ProtocolSettings):
     bundler_max_size: Bytes = 64_000
     """Bundles are cut at this size."""
     logical_addr_cache_max_size: int = 2000
-    """So many physical addresses are remembered. Those of members of the view always are."""
+    """The number of physical addresses that are remembered. Those of members of the view always are."""
     logical_addr_cache_expiration: Seconds = 360.0
     """The address of a member that is not in the view is remembered for so long."""
     who_has_cache_timeout: Seconds = 2.0
@@ -65,7 +65,7 @@ class TransportConfig(ProtocolSettings):
     diag_port: int = 7500
     """The port of probes. Over TCP it is the first to try; 0: any."""
     diag_port_range: int = 50
-    """So many ports after diag.port are tried, over TCP."""
+    """The number of ports after diag.port that are tried, over TCP."""
     diag_bind_addr: str = ""
     """The address at which probes are heard. Empty: loopback, or bind_addr with diag.allow_remote."""
     diag_allow_remote: bool = False

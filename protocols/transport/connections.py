@@ -87,7 +87,7 @@ OPEN: Final = ConnectionState.OPEN
 
 @dataclass(slots=True, eq=False)
 class Connection:
-    """One connection. ``peer``: where the other side listens. None: its handshake has not come."""
+    """One connection. ``peer``: the place at which the other side listens. None: its handshake has not come."""
 
     handle: Handle
     state: ConnectionState
@@ -95,9 +95,9 @@ class Connection:
     reader: FrameReader
     timer: Timer
     host: str = ""
-    """Where an accepted connection comes from."""
+    """The host from which an accepted connection comes."""
     heard_at: float = 0.0
-    """When bytes were last received, or the connection was accepted."""
+    """The time when bytes were last received, or the connection was accepted."""
     peer: IpAddress | None = None
     waiting: list[bytes] = field(default_factory=list)
     """Frames that wait until the connection is open."""
@@ -175,7 +175,7 @@ class Connections:
         self._on_open = on_open
         self._may_be_at = may_be_at
         self.local: IpAddress | None = None
-        """Where we listen, as peers hear it. Set it before anything else."""
+        """The place at which we listen, as peers hear it. Set it before anything else."""
         self._all: dict[Handle, Connection] = {}
         self._silent: dict[Connection, None] = {}
         """Accepted connections whose handshake has not come or that are about to end. The oldest are first."""

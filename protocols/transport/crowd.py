@@ -24,7 +24,7 @@ from typing import TypeVar
 
 SHARE_OF_SILENT = 16
 SHARE_OF_STRANGERS = 8
-"""At one protocol strangers may have one in so many of the files that the process may have open, even with higher
+"""Strangers at one protocol may have one in this number of the files that the process may have open, even with higher
 limits."""
 
 
@@ -32,7 +32,7 @@ class FromHost(Interface):
     """A connection that was accepted."""
 
     host: str
-    """Where it comes from."""
+    """The host from which it comes."""
 
 
 C = TypeVar("C", bound=FromHost)

@@ -22,7 +22,7 @@ class TcpConfig(TlsAttributes, TransportConfig):
     write_timeout: Seconds = 30.0
     """A peer that takes nothing for so long is disconnected."""
     reconnect_interval: Seconds = 0.1
-    """After a refused connection the next one is tried so much later."""
+    """The time after a refused connection until the next one is tried."""
     tcp_nodelay: bool = True
     """Send small segments at once."""
     recv_buf_size: Bytes = 0

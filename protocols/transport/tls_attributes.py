@@ -62,7 +62,7 @@ class TlsAttributes(ConfigBase):
     tls_reload_interval: Seconds = 60.0
     """The files are read again so often, and used if they have changed. 0: never."""
     tls_expiry_warning: Seconds = 30 * 86400.0
-    """So long before the certificate ends, this is logged once a day."""
+    """The time before the end of the certificate from which on a warning is logged once a day."""
     ignored: ClassVar[frozenset[str]] = frozenset({"tls.provider", "tls.sni_matchers"})
 
     def tls_settings(self) -> TlsSettings:

@@ -103,7 +103,7 @@ class TlsDoor(Door):
         """Connections of our own that are not open yet."""
         self._talks: dict[Handle, _Talk] = {}
         self._due: dict[Handle, float] = {}
-        """Until when a handshake must be done, the first to end first."""
+        """The times until which handshakes must be done, the earliest first."""
         self._problem = ""
         self._hinted = False
         self._warned_at: float | None = None

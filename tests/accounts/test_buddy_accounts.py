@@ -1,4 +1,5 @@
-"""What each schedule of buddy replication costs: messages by kind, events, counters, and who has what at its end."""
+"""The cost of each schedule of buddy replication: messages by kind, events, counters, and the nodes of each member at
+its end."""
 
 from __future__ import annotations
 
@@ -86,7 +87,7 @@ def _not_sent(statistics: dict[str, int]) -> dict[str, int]:
 
 
 def _add_tables(account: Account, machine: BuddyMachine) -> None:
-    """What the machines still keep. Those of members that are gone count, too."""
+    """Add the tables that the machines still keep. Those of members that are gone count, too."""
     sizes = {
         "own": len(machine.own),
         "adopted": len(machine.ownership.adopted),

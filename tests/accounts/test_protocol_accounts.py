@@ -135,7 +135,7 @@ class Watched:
 
 
 def _named(batch: Batch) -> list[str]:
-    """By protocol and type of each header; the protocol's own kinds where it has them in a number."""
+    """Return the names of headers: protocol and type, or the protocol's own kind where a number tells it."""
     names = []
     header: Any
     for number, header in batch.headers.items():

@@ -1,4 +1,5 @@
-"""What each scripted schedule of RELAY costs: what goes over the bridge and inside the sites, by kind, and what RELAY tells."""
+"""The cost of each scripted schedule of RELAY: messages over the bridge and inside the sites, by kind, and the reports
+of RELAY."""
 
 from __future__ import annotations
 
@@ -47,12 +48,12 @@ NAMES = {
     for kind in vars(relay_wire).values()
     if isinstance(kind, type) and issubclass(kind, msgspec.Struct)
 }
-"""Of control records, by their tag."""
+"""The names of control records, by their tag."""
 
 
 DRAWN = {"crashes": CRASHES, "anybody": ANYBODY, "everything": EVERYTHING, "splits": SPLITS}
 SEEDS = range(6)
-"""Of drawn schedules. Which steps are drawn depends on what the members do: a change that is meant may
+"""The seeds of drawn schedules. Which steps are drawn depends on what the members do: a change that is meant may
 change all of these accounts."""
 EXHAUSTIVE = ("test_t18_", "test_t19_")
 """Schedules that are played again for each of their steps: long, and nothing new in an account."""

@@ -1,4 +1,4 @@
-"""What the life of a group costs on whole stacks in virtual time: messages by protocol and kind, traces, counters."""
+"""The cost of the life of a group on whole stacks in virtual time: messages by protocol and kind, traces, counters."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Group:
             self.world.run_for(0.05)
 
     def _text(self, text: str) -> bytes:
-        """No two are alike: the oracle of RELAY knows messages by their payload."""
+        """Return a payload unlike all others: the oracle of RELAY knows messages by their payload."""
         self._sent += 1
         return b"%06d %b" % (self._sent, text.encode())
 
@@ -95,7 +95,7 @@ class Group:
         self.account.add("told", what, at)
 
     def finished(self) -> Account:
-        """With the counters of everybody and what applications got."""
+        """Return the account with the counters of all members and the messages that applications got."""
         for member in self.world.everybody:
             for protocol, counters in member.statistics().items():
                 self.account.add_all(protocol, counters)
@@ -218,7 +218,8 @@ def _lossy(stack: str) -> Account:
 
 
 def _slow(stack: str) -> Account:
-    """One stands still twice: once it is asked in time, once it is expelled and comes back."""
+    """Let one member stand still twice: the first time it is asked in time, the second time it is expelled and comes
+    back."""
     group = Group(stack, VERIFY_SUSPECT2__timeout="2s")
     group["B"].pause()
     group.talk("AC")

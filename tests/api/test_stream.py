@@ -1,4 +1,4 @@
-"""What waits for the reader: order, limits, packing of small messages."""
+"""Messages that wait for the reader: order, limits, packing of small messages."""
 
 from __future__ import annotations
 
@@ -160,7 +160,8 @@ async def test_a_reader_that_waits_is_told_of_the_end(autojump_clock: Any) -> No
 
 
 async def test_a_merge_view_stays_though_other_views_follow_it_at_once(autojump_clock: Any) -> None:
-    """Only it says who was on which side. A later view in its place hid the merge: each side kept its own tree."""
+    """Only the merge view tells which member was on which side. A later view in its place hid the merge: each side kept
+    its own tree."""
 
     def merge(number: int) -> MergeView:
         return MergeView(ViewId(A, number), (A, B), (view(number - 1),))

@@ -21,12 +21,12 @@ from jgroups_py.testing.authority import CertificateAuthority
 class Door:
     name: str
     line: str = ""
-    """Above the failure detectors."""
+    """The element for the stack above the failure detectors."""
     lowest: str = ""
-    """Directly above the transport."""
+    """The element directly above the transport."""
     below_gms: str = ""
     protocols: tuple[str, ...] = ()
-    """Those that may turn an attempt away instead of what is behind them."""
+    """The protocols of the door: each may turn an attempt away before it reaches the protocols behind."""
     whole: bool = False
     """Nothing of an attempt may come beyond it."""
     on: tuple[str, ...] = BOTH

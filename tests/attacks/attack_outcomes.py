@@ -37,7 +37,8 @@ def compared(door: str, transport: str, stopped: dict[str, str]) -> list[str]:
 
 
 def cell(door: str, attack: str, cause: str) -> str:
-    """What a table says: the protocol of the door, or the cause behind it, with the transports where they differ."""
+    """Return the text of a cell: the protocol of the door, or the cause behind it, with the transports where they
+    differ."""
     by_transport = {
         transport: stopped[attack].replace(BEHIND, cause)
         for transport, stopped in read().get(door, {}).items()

@@ -63,18 +63,18 @@ class Watched:
 
     @property
     def at(self) -> IpAddress:
-        """Where the member can be reached."""
+        """The place at which the member can be reached."""
         physical = self.transport.physical
         assert physical is not None
         return physical
 
     def places(self) -> dict[Address, IpAddress | None]:
-        """Where this member believes the members of its view are."""
+        """Return the places at which this member expects the members of its view."""
         others = [m for m in self.channel.view if m != self.address]
         return {member: self.transport.physical_of(member) for member in others}
 
     def count(self, name: str) -> int:
-        """Return a counter of what was turned away, or any other of a protocol (``GMS.bad_messages``)."""
+        """Return a counter of refused packets, or another counter of a protocol (``GMS.bad_messages``)."""
         statistics = self.channel.statistics()
         if name in statistics.turned_away:
             return statistics.turned_away[name]
@@ -100,7 +100,7 @@ class Scene:
         self.bait = Bait()
         self.told = 0
         self.stopped: dict[str, str] = {}
-        """Who has turned each attempt away (attack_outcomes.py)."""
+        """The protocol that has turned each attempt away (attack_outcomes.py)."""
         self._views = [member.channel.view for member in self.members]
         self._places = [member.places() for member in self.members]
 
@@ -169,14 +169,14 @@ class Scene:
         return total + sum(self._by_door().values())
 
     def _by_door(self) -> dict[str, int]:
-        """What each protocol of the door has turned away."""
+        """Return the number of packets that each protocol of the door has turned away."""
         return {
             name: sum(member.refused_by((name,)) for member in self.members)
             for name in self.door.protocols
         }
 
     def _behind(self) -> Counter[str]:
-        """What others than the door have turned away."""
+        """Return the number of packets that were turned away behind the door, by cause."""
         counts = Counter[str]()
         for member in self.members:
             counts.update(member.channel.statistics().turned_away)

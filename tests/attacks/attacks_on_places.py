@@ -55,7 +55,7 @@ def as_a(
     to: Address | None = None,
     flags: int = 0,
 ) -> None:
-    """One packet in A's name, from the stranger's socket to B."""
+    """Send a packet in A's name from the stranger's socket to B."""
     s, a, b = scene.stranger, scene.a, scene.b
     s.say(s.packet(a.address, to, headers, payload, flags=flags), b.at)
 

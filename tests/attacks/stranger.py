@@ -34,7 +34,7 @@ HOST = "127.0.0.1"
 
 
 class Stranger:
-    """Its address ``uuid`` is one that a member of ours could have. ``at``: where it can be reached."""
+    """Its address ``uuid`` is one that a member of ours could have. ``at``: the place at which it can be reached."""
 
     def __init__(
         self, transport: str, cluster: str, tls: ssl.SSLContext | None = None, seed: int = 1
@@ -44,7 +44,7 @@ class Stranger:
         self._cluster = cluster
         self._tls = tls
         self._again_at = 0.0
-        """When a connection with TLS is opened once more, at the earliest."""
+        """The earliest time at which a connection with TLS is opened once more."""
         self._connections: dict[tuple[str, int], socket.socket] = {}
         kind = socket.SOCK_DGRAM if self._udp else socket.SOCK_STREAM
         self.socket = socket.socket(socket.AF_INET, kind)
@@ -75,13 +75,14 @@ class Stranger:
         flags: int = 0,
         cluster: str | None = None,
     ) -> bytes:
-        """One message, as a member would send it."""
+        """Return the packet of one message, as a member would send it."""
         kind = MessageType.EMPTY if payload is None else MessageType.BYTES
         batch = Batch(dest, (payload,), dict(headers), src, flags, 0, kind)
         return encode_packets([batch], self._cluster if cluster is None else cluster)[0]
 
     def bundle(self, *batches: Batch) -> bytes:
-        """One packet of several messages, in the name of the first one's sender. Others may name a sender of their own."""
+        """Return a packet of several messages in the name of the first one's sender. The others may name senders of
+        their own."""
         first = batches[0]
         assert first.src is not None
         writer = Writer(DEFAULT_VERSION)
@@ -107,7 +108,7 @@ class Stranger:
         payload: Any = None,
         flags: int = 0,
     ) -> bytes:
-        """One message without a header of the transport, so no cluster is named."""
+        """Return the packet of a message without a header of the transport, which would name the cluster."""
         kind = MessageType.EMPTY if payload is None else MessageType.BYTES
         batch = Batch(dest, (payload,), dict(headers), src, flags, 0, kind)
         head = DEFAULT_VERSION.to_bytes(2, "big") + bytes([2 if dest is None else 0])

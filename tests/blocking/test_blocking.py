@@ -445,7 +445,7 @@ def test_a_cache_that_is_put_out_of_its_group_says_so() -> None:
 
 
 def test_the_benchmark_compares_with_a_call_of_trio() -> None:
-    """How they compare is for the benchmark to say, not for a test."""
+    """The test does not look at the figures: they depend on the machine."""
     took = measure(rounds=1, calls=5)
     assert {BASE, "blocking: a call of nothing"} <= took.keys()
     assert sum(name.endswith("each") for name in took) == 3
@@ -497,7 +497,7 @@ cache.close()
 
 
 def test_the_end_of_the_process_closes_open_blocks(tmp_path: Path) -> None:
-    """Also with a thread that reads for ever, and with a store that needs threads to be closed."""
+    """One thread reads for ever, and one store needs threads to be closed."""
     file = tmp_path / "store.db"
     settings = {"cache.file": str(file), "cache.max_nodes": "1000"}
     done = run(

@@ -16,7 +16,7 @@ from typing import Final
 
 VERSION: Final = "2.31.2"
 STOMP_PORT: Final = 61613
-"""Of Artemis itself; ``offset`` is added."""
+"""The default port of Artemis; ``offset`` is added."""
 CORE_PORT: Final = 61616
 SYNC_SECONDS: Final = 120.0
 IN_SYNC: Final = "synchronized"

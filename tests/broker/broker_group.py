@@ -91,12 +91,12 @@ class Brokers:
                 await broker.serve()
 
     def kill(self, name: str) -> None:
-        """No goodbye."""
+        """Kill the broker, which says no goodbye."""
         self.brokers.pop(name).node.channel.driver.close_all()
         self._scopes[name].cancel()
 
     async def client(self, headers: Mapping[str, str] | None = None) -> Client:
-        """Of the live broker. It has connected."""
+        """Return a client that has connected to the live broker."""
         client = await self.stranger()
         connect = {"accept-version": "1.1,1.2", "host": "x", **(headers or {})}
         await client.say_frame(Frame("CONNECT", connect))
@@ -104,7 +104,7 @@ class Brokers:
         return client
 
     async def stranger(self) -> Client:
-        """One that has not connected."""
+        """Return a client that has not connected."""
         live = await self.live()
         client = Client(await trio.open_tcp_stream("127.0.0.1", live.port))
         self.clients.append(client)

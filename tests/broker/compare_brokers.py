@@ -29,7 +29,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 class Round:
-    """So many messages of each pair through one broker."""
+    """A round: each pair sends its messages through one broker."""
 
     def __init__(self, port: int, messages: int, size: int) -> None:
         self._port, self._messages, self._body = port, messages, "x" * size
@@ -88,7 +88,7 @@ class Round:
 
 
 def compare(ports: dict[str, int], messages: int, size: int, rounds: int) -> dict[str, Any]:
-    """By turns, after a round that does not count."""
+    """Measure the brokers in turns, after a round that does not count."""
     rates: dict[str, list[float]] = {name: [] for name in ports}
     waits: dict[str, list[float]] = {name: [] for name in ports}
     for number in range(rounds + 1):

@@ -67,7 +67,7 @@ class Client(stomp.ConnectionListener):  # type: ignore[misc]
         self._number = 0
         self.inbox: list[Any] = []
         self.generation = 0
-        """Which connection this is."""
+        """The number of the connection."""
         self.connect()
 
     def connect(self) -> None:
@@ -125,7 +125,7 @@ class Client(stomp.ConnectionListener):  # type: ignore[misc]
 
 
 class Run:
-    """What clients were told."""
+    """The answers that clients got."""
 
     def __init__(self, ports: list[int]) -> None:
         self._ports = ports

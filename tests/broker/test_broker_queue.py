@@ -43,7 +43,7 @@ HISTORIES = st.lists(st.tuples(CALLS, st.sampled_from([1.0, 10.0, 20.0])), min_s
 
 @pytest.fixture(autouse=True)
 def small_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    """So that short histories page."""
+    """Make the memory small, so that short histories use pages."""
     monkeypatch.setattr(bodies, "IN_MEMORY", 2)
     monkeypatch.setattr(bodies, "PAGE", 2)
 

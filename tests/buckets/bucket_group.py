@@ -65,7 +65,7 @@ class Group(SplitGroup[BucketNode]):
                 )
 
     def states(self, bucket: int) -> Mapping[str, Any]:
-        """What each member has of this bucket."""
+        """Return the state that each member has of this bucket."""
         return {
             name: copy.bucket.state()
             for name, node in self.nodes.items()
@@ -75,7 +75,7 @@ class Group(SplitGroup[BucketNode]):
 
 
 async def ask(node: BucketNode, key: str, body: str) -> str:
-    """One request, and its one reply."""
+    """Send a request and return its one reply."""
     (reply,) = await node.request(Request(body.encode(), key))
     return reply.decode()
 

@@ -36,7 +36,7 @@ OLD, NEW = 73, 81
 BUCKETS: Final = 12
 CLIENTS: Final = 8
 WORDS_MAX: Final = 400
-"""Of one value. Then the client begins the next one."""
+"""The most words of one value. Then the client begins the next value."""
 PATIENCE: Final = 180.0
 START_PATIENCE: Final = 600.0
 """Seven processes begin at the same time, on machines that do something else, too."""
@@ -167,7 +167,7 @@ class Client:
             self.problems.append(f"{self.key}: append was answered {said!r}")
 
     async def _read(self, key: str) -> list[int] | None:
-        """Its words, if the read is answered; what is missing is a problem."""
+        """Return the words of a value if the read is answered; missing words are a problem."""
         answered = list(self.words[key])
         said = await self._ask(f"get {key}\r\n", b"END\r\n")
         if said is None:
@@ -198,7 +198,7 @@ class Client:
             self._stream = None
 
     async def _ask(self, line: str, end: bytes = b"\r\n") -> bytes | None:
-        """What was answered, without ``end``. None: nobody knows whether it was carried out."""
+        """Return the answer without ``end``. None: it is unknown whether the request was carried out."""
         try:
             said = await self._exchange(line.encode(), end)
         except (OSError, trio.BrokenResourceError, trio.TooSlowError):

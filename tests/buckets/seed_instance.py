@@ -25,7 +25,7 @@ PLACEMENT = {
 }
 PAIRS = 9
 MASTERS_MAX, BUCKETS_MAX = 5, 6
-"""Of a node (A35)."""
+"""The limits of a node (A35)."""
 
 
 def seed_settings(**changes: Any) -> InstanceSettings:

@@ -117,7 +117,7 @@ def test_a_stranger_is_not_heard() -> None:
 
 
 async def test_messages_of_other_types_are_counted_and_dropped(autojump_clock: Any) -> None:
-    """As Java members send numbers and objects."""
+    """Java members send numbers and objects in such messages."""
     async with bucket_group() as group:
         node, sender = group.nodes["n1"], group.nodes["n2"].channel.address
         before = node.machine.counts["bad_messages"]

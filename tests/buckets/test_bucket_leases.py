@@ -1,4 +1,4 @@
-"""When managers have their leases: as soon as the index knows them, and again soon after a quorum is back."""
+"""Managers get their leases as soon as the index knows them, and again soon after a quorum is back."""
 
 from __future__ import annotations
 
@@ -109,7 +109,8 @@ def test_an_index_that_finishes_the_update_of_a_lost_copy_waits_for_its_leases_t
 def test_a_manager_that_was_replaced_learns_what_it_lost_before_it_has_a_lease_again(
     missed: bool,
 ) -> None:
-    """What the deciding copy tells it may come after the leases of the others. Seeds 357 and 925 of the explorer read what was old so."""
+    """The news of the deciding copy may come after the leases of the others. Without this rule seeds 357 and 925 of the
+    explorer read old values."""
     instance = Instance()
     index, manager = instance.index("n2"), instance.cep("n3")
     posted: list[tuple[Any, Any]] = []

@@ -29,7 +29,8 @@ ONE_SYSTEM = {
 
 @pytest.mark.seed("A3")
 def test_a_manager_that_is_silent_is_replaced_when_the_channel_says_so_and_not_before() -> None:
-    """It neither gets nor renews a lease, so it answers no reads. Whether it is lost is the channel's word."""
+    """The silent manager neither gets nor renews a lease, so it answers no reads. Only the channel decides that it is
+    lost."""
     instance = Instance()
     before = instance.index("n1").state
     manager = instance.manager("n2")
@@ -75,7 +76,7 @@ def test_a_bucket_takes_any_number_of_entries() -> None:
 
 @pytest.mark.seed("A58")
 def test_routers_and_proxies_keep_nothing_that_their_loss_could_lose() -> None:
-    """Its bucket is locked for the time of a move, an index copy for that of an update; both are free afterwards."""
+    """A bucket is locked during a move, an index copy during an update; both are free afterwards."""
     instance = Instance()
     key = key_in(5)
     assert instance.ask("n3", key, "+by node 3") == "0"

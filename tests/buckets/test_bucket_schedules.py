@@ -29,13 +29,13 @@ def test_a_move_that_the_index_decides_while_it_is_cancelled_is_finished() -> No
 
 
 def test_a_router_that_was_cut_off_brings_no_empty_copy_back() -> None:
-    """Its row of the beginning made a manager begin anew whose copy had moved away."""
+    """The router's first row made a manager begin anew although its copy had moved away."""
     assert play(draw(40)).problems == []
 
 
 @pytest.mark.parametrize("name", ["buckets-357", "buckets-925"])
 def test_a_manager_that_was_replaced_reads_nothing_old_when_it_is_back(name: str) -> None:
-    """Its lease came before the rows that it had lost."""
+    """The lease came before the rows that the manager had lost."""
     back_end, case = load(FOUND / f"{name}.json")
     assert back_end.play(case).problems == []
 

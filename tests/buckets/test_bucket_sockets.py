@@ -110,7 +110,7 @@ async def opened_client(
 
 
 async def check(node: BucketNode, load: Load) -> None:
-    """What was answered is there, once."""
+    """Check that each answered change is there once."""
     for key, tokens in load.answered.items():
         (found,) = await node.request(Request(b"?", key))
         assert set(tokens) <= set(found.decode().split()), key

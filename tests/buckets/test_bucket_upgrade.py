@@ -41,7 +41,7 @@ def beside(name: str) -> NodeParts:
 
 
 def versions(group: Group) -> set[int]:
-    """Of all saved entries."""
+    """Return the versions of all saved entries."""
     return {
         version
         for bucket in range(PAIRS)

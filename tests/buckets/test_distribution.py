@@ -1,4 +1,5 @@
-"""Where buckets begin: rules hold for all deployments, the seed's example comes out, and nothing possible is missed."""
+"""The first places of buckets: rules hold for all deployments, the seed's example comes out, and each possible
+distribution is found."""
 
 from __future__ import annotations
 

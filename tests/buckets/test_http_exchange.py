@@ -1,4 +1,4 @@
-"""What a request over HTTP asks of an item, and how its outcome is answered."""
+"""Requests over HTTP become requests to an item, and outcomes become answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What requests do to an item, without I/O."""
+"""The effect of requests on an item, without I/O."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ def test_a_storage_command_waits_for_its_data(change: Change) -> None:
 
 
 def test_an_expiry_of_more_than_thirty_days_is_a_unix_time() -> None:
-    """As in memcached."""
+    """The rule is that of memcached."""
     month = 30 * 86_400
 
     def expires(word: str) -> float:

@@ -40,7 +40,7 @@ def archive(file: Path, records: Sequence[Record] = RECORDS) -> Path:
 
 
 def here(do: Do, tasks: Sequence[StretchTask]) -> Iterator[StretchDone]:
-    """In this process, and all that is sent is pickled."""
+    """Make the stretches in this process; everything that is sent is pickled."""
     for task in pickle.loads(pickle.dumps(list(tasks))):
         yield pickle.loads(pickle.dumps(do(task)))
 

@@ -53,7 +53,7 @@ class Script:
     # --- what waits
 
     def hold(self, src: str, dst: str, kind: type[Message] | None = None) -> None:
-        """What ``src`` sends to ``dst`` waits from the first ``kind`` on."""
+        """Let messages from ``src`` to ``dst`` wait, from the first ``kind`` on."""
         self.held[(address(src), address(dst))] = kind
 
     def free(self, src: str, dst: str) -> None:
@@ -166,7 +166,7 @@ class Script:
                 self._take(("detect", part))
 
     def wake(self, name: str) -> None:
-        """It goes on, and its next view is that of the merge."""
+        """Let a stopped member go on; its next view is that of the merge."""
         world, me = self.world, address(name)
         [others] = [part for part in world.parts if me not in part]
         theirs, mine = world.latest[others[0]], View(world.latest[me].view_id, (me,))

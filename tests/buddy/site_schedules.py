@@ -256,7 +256,7 @@ def overflow_removals_that_are_dropped_during_a_reconciliation_are_found_by_anot
 
 
 def _missing(t: TwoScript) -> set[str]:
-    """What the first site says the second one lacks."""
+    """Return the nodes that the second site lacks by the report of the first one."""
     machines = t.n.world.machines.values()
     return {path[0] for machine in machines for path in machine.missing("S")}
 

@@ -65,7 +65,7 @@ class TwoScript:
         assert self.sites.step(step), step
 
     def hold_wire(self, at: int) -> None:
-        """What site ``at`` sends to the other stays on the link."""
+        """Keep messages of site ``at`` to the other one on the link."""
         self.held.add(at)
 
     def run(self) -> None:
@@ -95,7 +95,7 @@ class TwoScript:
         self.n = Side(self.sites, 0)
 
     def node(self, side: Side, path: str) -> OwnedNode | None:
-        """As the owner at that site has it."""
+        """Return the node as the owner at that site has it."""
         key: Path = tuple(path.split("/"))
         found = [
             machine.own[key]

@@ -53,7 +53,7 @@ def test_a_former_false_loss_of_the_judge_is_none(profile: str, seed: int) -> No
 
 
 def test_an_event_of_a_site_that_is_built_anew_meanwhile_is_sent_back_to_it() -> None:
-    """It waited while its members had no view; the bootstrap had listed what there was."""
+    """The event waited while the members of its site had no view, and the bootstrap had listed its node already."""
     assert explore(12688, "active")[1].problems == []
 
 

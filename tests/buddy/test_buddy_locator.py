@@ -1,4 +1,4 @@
-"""Who becomes whose buddy; what becomes of a locator's answer that cannot be."""
+"""The locator chooses buddies; its impossible answers are handled."""
 
 from collections.abc import Mapping, Sequence
 

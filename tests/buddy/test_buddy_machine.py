@@ -309,7 +309,7 @@ def test_with_majority_the_smaller_side_neither_adopts_nor_claims_nor_acknowledg
 
 @pytest.mark.parametrize("majority", [False, True])
 def test_a_merge_that_drops_a_write_under_way_does_not_acknowledge_it(majority: bool) -> None:
-    """Its owner was stopped, and the others went on: the holders that it had know nothing of the write."""
+    """The owner was stopped, and the others went on: its former holders do not know the write."""
     s = Script(5, judged="merges", majority=majority)
     s.write("C", "x")
     s.stop("C")

@@ -65,7 +65,7 @@ class Owner:
         self.log.advance()
 
     def logged(self) -> list[Op]:
-        """What the holder was sent since the last time."""
+        """Return the operations that were sent to the holder since the last call."""
         found = [out.message for out in self.out.take() if isinstance(out, SendMessage)]
         return [message for message in found if isinstance(message, Op)]
 

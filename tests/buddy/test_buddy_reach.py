@@ -1,4 +1,4 @@
-"""What claims and calls reach, against the words of the definition; and how long a batch of many takes."""
+"""The reach of claims and calls, compared with its definition; and the time that a large batch takes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What two sites that compare their nodes ask of their members."""
+"""Two sites compare their nodes and ask their members for them."""
 
 from buddy_script import address
 from site_script import TwoScript

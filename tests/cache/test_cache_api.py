@@ -1,4 +1,4 @@
-"""What the calls of a local cache do."""
+"""The calls of a local cache."""
 
 from __future__ import annotations
 

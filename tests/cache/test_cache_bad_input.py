@@ -1,5 +1,5 @@
-"""What a new user, a plug-in or a disk may get wrong with buddies: a clear error, or a counted, visible
-degradation; and no acknowledged write lost."""
+"""Mistakes of new users, plug-ins and disks with buddies: each gives a clear error, or a counted, visible degradation,
+and no acknowledged write is lost."""
 
 from __future__ import annotations
 
@@ -226,7 +226,7 @@ class Bug(FaultyStore):
 async def test_a_store_that_fails_in_the_middle_loses_nothing_acknowledged(
     kind: type[FaultyStore], autojump_clock: Any
 ) -> None:
-    """It falls behind, which is counted, up to a limit; then writes are refused; then it catches up."""
+    """The store falls behind up to a limit, which is counted; then writes are refused; then the store catches up."""
     loader = LoaderConfig(cacheloader=StoreConfig(), store_behind_max=20)
     fault: Fault = ""
     async with group() as g:
@@ -260,7 +260,7 @@ async def test_a_store_that_fails_in_the_middle_loses_nothing_acknowledged(
 
 
 async def test_a_store_with_a_bug_does_not_end_the_cache(autojump_clock: Any) -> None:
-    """Neither in a call, nor in the task that evicts, nor while closing, which says what is missing."""
+    """The bug shows in a call, in the task that evicts, and while closing, whose error names the missing nodes."""
     fault: Fault = ""
     store = Bug(lambda: fault)
     config = CacheSettings(

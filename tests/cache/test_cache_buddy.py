@@ -390,7 +390,7 @@ async def test_memory_holds_own_nodes_and_as_much_for_each_buddy(
 
 @pytest.mark.seed("B11")
 async def test_a_dead_owners_data_spreads_as_it_is_asked_for(autojump_clock: Any) -> None:
-    """Within 25 % of the shares of the requests, 1 : 1 : 2, for 200 keys and a fixed seed."""
+    """The members' parts of 200 keys are those of their requests, 1 : 1 : 2, within 25 %, with a fixed seed."""
     chance = random.Random(11)
     async with group() as g:
         a, *rest = await g.start("ABCD", settings())
@@ -498,7 +498,8 @@ async def test_the_store_is_asked_before_the_others(autojump_clock: Any) -> None
 @pytest.mark.seed("B40")
 @pytest.mark.parametrize("remove", [True, False])
 async def test_the_former_owners_store(remove: bool, autojump_clock: Any) -> None:
-    """Its row goes, or stays where a shared store must keep the data; the new owner's has it."""
+    """The former owner's row is deleted, or stays where a shared store must keep the data; the new owner's store has
+    the node."""
     async with group() as g:
         a_store, b_store = g.stores["A"], g.stores["B"] = FaultyStore(), FaultyStore()
         a, b = await g.start("AB", settings(remove_on_find=remove))
@@ -576,7 +577,7 @@ async def test_buddy_traffic_is_not_relayed_to_other_sites(
 async def test_after_a_split_each_path_has_one_owner_again(
     autojump_clock: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Both sides write; the value written last in the longer history stays, what it lacks is said."""
+    """Both sides write; the last value of the longer history stays, and the values that it lacks are reported."""
     async with group() as g:
         g.network = network = SplitNetwork()
         a, b, c, d = caches = await g.start("ABCD", settings())

@@ -1,4 +1,4 @@
-"""How state comes to new buddies, and to joiners of the other modes; pools."""
+"""State comes to new buddies, and to joiners of the other modes; pools."""
 
 from __future__ import annotations
 

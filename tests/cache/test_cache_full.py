@@ -126,7 +126,7 @@ async def test_writers_everywhere_and_a_member_that_joins_and_leaves_agree(
 async def test_many_nodes_at_once_are_one_batch_everywhere(
     opened: Any, autojump_clock: Any
 ) -> None:
-    """In its place among the batches of calls: what had read a node before it is refused."""
+    """The batch has its place among the batches of calls: a call that had read a node before it is refused."""
 
     def rows(cache: TreeCache, **nodes: int | None) -> list[tuple[Fqn, Node | None]]:
         return [

@@ -43,7 +43,7 @@ faults = st.lists(st.sampled_from(["", "", "", "before", "after"]), max_size=60)
 
 
 class Copies(LocalReplication):
-    """As if other members had copies: the store may fall behind."""
+    """A container that behaves as if other members had copies: the store may fall behind."""
 
     keeps_copies = True
 

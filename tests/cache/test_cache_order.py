@@ -27,7 +27,7 @@ STORED = LoaderConfig(cacheloader=StoreConfig(), passivation=False)
 
 
 class Steps:
-    """What happens during a call: which interceptors are entered, and what is done meanwhile."""
+    """The steps of a call: the interceptors that are entered, and the work that is done meanwhile."""
 
     def __init__(self, cache: TreeCache) -> None:
         self.happened: list[str] = []

@@ -1,4 +1,4 @@
-"""Who owns what, asked without moving anything; and what dataGravitationSearchBackupTrees does."""
+"""Owners are asked for without moving a node; and the effect of dataGravitationSearchBackupTrees."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ async def test_everybodys_nodes_are_named_and_stay_where_they_are(autojump_clock
 async def test_backup_holders_say_so_if_they_are_asked_to(
     search: bool, autojump_clock: Any
 ) -> None:
-    """They never grant: there is one valid answer, the owner's."""
+    """Backup holders never grant a node: only the owner's answer is valid."""
     buddies = BuddyReplicationConfig(
         buddy_replication_enabled=True,
         auto_data_gravitation=True,

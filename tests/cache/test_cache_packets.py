@@ -1,4 +1,4 @@
-"""What writes of a cache with buddies cost: one alone leaves at once, several leave together; no cycles."""
+"""The cost of writes of a cache with buddies: one alone leaves at once, several leave together; no cycles."""
 
 from __future__ import annotations
 

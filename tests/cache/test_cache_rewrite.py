@@ -361,7 +361,7 @@ async def test_without_gravitation_another_members_node_is_refused(autojump_cloc
 
 @pytest.mark.parametrize("config", MODES)
 async def test_update_node_and_move_are_tried_again(config: str, autojump_clock: Any) -> None:
-    """They depend on what they find, and say what they did."""
+    """Both depend on the nodes that they find, and return what they did."""
     async with caches(config) as found:
         await found[0].put("/a/x", "n", 0)
         there = []

@@ -62,7 +62,7 @@ def unsent(caches: list[TreeCache], site: str) -> dict[Fqn, int]:
 
 
 def everything(caches: list[TreeCache]) -> dict[str, Any]:
-    """What the owners have."""
+    """Return the nodes of the owners."""
     return {
         str(path): entry.value
         for cache in caches

@@ -1,4 +1,5 @@
-"""What the parts of a cache remember: nothing of who is long gone, everything that a store still lacks."""
+"""The tables of a cache's parts: they forget members that are long gone, and keep everything that a store still
+lacks."""
 
 from __future__ import annotations
 

@@ -100,7 +100,7 @@ class World:
         self.flush(m)
 
     def deliver(self) -> bool:
-        """One message, any that could come next."""
+        """Deliver one message, any that could come next."""
         possible: list[tuple[bytes, bytes, bool]] = []
         for m in self.alive:
             for sender, stream in self.streams.items():
@@ -263,8 +263,8 @@ def test_a_member_that_never_gets_its_views_is_told_so() -> None:
 
 
 def test_orders_of_a_coordinator_on_a_side_that_has_ended_are_void() -> None:
-    """It multicast that before the merge, and the network brings it after the merge: the coordinator itself has
-    taken the other side's tree."""
+    """The orders were multicast before the merge and arrive after it: their coordinator has taken the other side's tree
+    by then."""
     a, b, c = b"a", b"b", b"c"
     order = TotalOrder(b)
     order.install(5, [b, c], ready=True)

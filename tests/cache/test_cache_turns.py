@@ -1,4 +1,4 @@
-"""Who goes first: the line between members, what a keeper notes of nodes that move, what a batch says on the wire."""
+"""Turns: the order of waiting members, a keeper's notes of nodes that move, and a batch's bytes on the wire."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ STACKS = st.lists(PROTOCOLS, min_size=1, max_size=4).map(lambda ps: StackConfig(
 
 
 def plain(items: tuple[ProtocolConfig, ...] | tuple[Element, ...]) -> list[object]:
-    """Without places, which differ between the languages."""
+    """Return the elements without places, which differ between the languages."""
     return [(i.name, [(a.key, a.text) for a in i.attributes], plain(i.elements)) for i in items]
 
 

@@ -36,7 +36,7 @@ def test_only_its_owner_may_read_a_secret(file: Path) -> None:
 def test_a_group_may_read_a_secret_that_root_has_mounted_for_another_user(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As Kubernetes does with ``fsGroup``: root's file, mode 0440, read by who is not root."""
+    """Kubernetes does so with ``fsGroup``: the file belongs to root, has mode 0440, and another user reads it."""
 
     def mounted(handle: int) -> os.stat_result:
         found = os.stat(handle)

@@ -1,4 +1,4 @@
-"""What tests of discoveries with a directory share: one protocol that is asked and answered by hand."""
+"""The common part of tests of discoveries with a directory: a protocol that is asked and answered by hand."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ START_SECONDS = 60.0
 
 
 class NoServer(Exception):
-    """Why there is none on this machine."""
+    """The reason why there is no server on this machine."""
 
 
 @dataclass(frozen=True)

@@ -157,7 +157,7 @@ async def test_a_database_brings_members_together(kind: str, tmp_path: Path) -> 
 async def test_a_member_that_leaves_takes_its_row_along_though_the_database_is_slow(
     tmp_path: Path,
 ) -> None:
-    """Its driver used to end after a second, and the row sent others to nobody."""
+    """The leaver's driver used to end after a second, and its row sent others to a member that was gone."""
     file = tmp_path / "members.db"
     database = Database(f"jdbc:sqlite:{file}", "", "", 5.0)
     attributes = {"JDBC_PING2.connection_url": database.url}

@@ -55,7 +55,7 @@ def test_addresses_have_the_order_that_they_have_in_java(host: str, java: int) -
 
 
 def test_one_of_two_hosts_is_always_the_higher_one() -> None:
-    """Who closes which of two connections hangs on it."""
+    """The order decides which of two connections is closed."""
     hosts = ("fd77::1", "fd77::2", "fd77:0:0:1::", "fd77::1:0:0:0", "::1", "10.0.0.1", "0.0.0.1")
     for one, other in itertools.combinations(hosts, 2):
         a, b = IpAddress(one, 7800).order_key, IpAddress(other, 7800).order_key
@@ -129,7 +129,7 @@ async def test_a_group_of_the_other_kind_is_told_with_an_example() -> None:
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("group", ["ff02::8:8:8", "ff0e::8:8:8"])
 def test_members_meet_over_udp_and_ipv6_multicast(group: str) -> None:
-    """In a network namespace: loopback carries no IPv6 multicast, a pair of virtual devices does."""
+    """The test runs in a network namespace: loopback carries no IPv6 multicast, a pair of virtual devices does."""
     script = HERE / "ipv6_namespace.sh"
     command = ["unshare", "--net", "sh", str(script), sys.executable, __file__, group]
     try:

@@ -186,7 +186,7 @@ def test_members_find_each_other_through_pods_in_virtual_time() -> None:
 
 
 class Api:
-    """What it answers, and what it was asked."""
+    """The server of Kubernetes: its answers, and the requests that it got."""
 
     def __init__(self) -> None:
         self.status = 200

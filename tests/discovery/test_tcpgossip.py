@@ -46,14 +46,14 @@ def connects(stack: FakeStack) -> list[Connect]:
 
 
 def records(outs: list[Out]) -> list[GossipRecord | None]:
-    """What was written; None for a goodbye."""
+    """Return the written records; None stands for a goodbye."""
     reader = FrameReader(10_000)
     data = b"".join(out.data for out in outs if isinstance(out, Write))
     return [None if f is None else decode_whole(read_gossip, f) for f in reader.feed(data)]
 
 
 def connected(hosts: Any = ONE, **attributes: Any) -> tuple[FakeStack, list[int]]:
-    """With the handles of its connections."""
+    """Return a stack that is connected, with the handles of its connections."""
     stack = gossip(hosts, **attributes)
     handles = []
     for out in connects(stack):

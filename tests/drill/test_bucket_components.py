@@ -71,7 +71,7 @@ def test_members_with_a_component_are_killed_and_no_answered_change_is_lost(comp
 
 
 def chosen(component: str, tmp_path: Path) -> str:
-    """Who is hit with 30 seeds."""
+    """Return the members that are hit with 30 seeds."""
     planned = plan.build(loader.loads(text(f"at: 500ms, pause: NYC.{component}, for: 1s")))
     known = {
         "pairs": [["A", "B"], ["B", "C"], ["C", "A"]],

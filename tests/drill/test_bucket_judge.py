@@ -43,7 +43,7 @@ class Store:
         self.add(t + took, who, "got", key=7, took=took, length=len(entries), newest=entries[-1:])
 
     def end(self, found: str, *expect: Expectation, alone: int = 0, **others: Any) -> BucketVerdict:
-        """At 9 s all members but ``others`` read this; None: they cannot read it."""
+        """Judge an end in which all members but ``others`` read this at 9 s; None: they cannot read it."""
         for name in "ABC":
             got = others.get(name, found)
             owned = {} if got is None else {"7": [list(_parted(one)) for one in got.split()]}
@@ -133,7 +133,7 @@ def test_a_read_has_all_that_was_answered_before_it_began() -> None:
 
 
 def test_a_read_has_all_that_another_one_has_shown_before() -> None:
-    """Also what nobody was told is done."""
+    """Changes that were not answered belong to it, too."""
     store = Store()
     store.write(1.0, "A1", 0, None)
     store.write(2.0, "B1", 1, "A1", took=0)

@@ -1,4 +1,4 @@
-"""What a drill of a bucket store reads at its end."""
+"""A drill of a bucket store reads all keys at its end."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ class Caches:
         self.add(t, who, "got", _version(found), key=7, took=took, **more)
 
     def end(self, found: str | None, *owners: str) -> KeyFate:
-        """At 9 s: who owns the key with ``found``, what the last look says; judged."""
+        """Judge an end at 9 s: the owners of the key with ``found``, and the answer of the last look."""
         for name in "ABC":
             owned = {"7": list(_version(found))} if name in owners else {}
             self.add(9.0, name, "census", members=["A#1", "B#1", "C#1"], owned=owned)

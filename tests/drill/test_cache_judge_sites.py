@@ -68,7 +68,7 @@ class Caches:
             self.add(t, f"{site}.{name}", "holds", failed=failed, owned=owned)
 
     def end(self, unsent: dict[str, list[int]] | None = None, **found: str | None) -> CacheVerdict:
-        """What is found at which site at the end, and what its members name; judged."""
+        """Judge an end: the values that are found at each site, and the values that its members name."""
         for site, version in found.items():
             members = [f"{name}#1" for name in SITES[site]]
             for number, name in enumerate(SITES[site]):

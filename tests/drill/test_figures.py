@@ -44,7 +44,7 @@ def test_rto_leaves_out_the_time_in_which_nothing_was_sent(story: Any) -> None:
 
 
 def test_rto_has_the_wait_of_messages_under_way_at_the_fault(story: Any) -> None:
-    """One message a while: it was relayed again only after the take-over, then came the next one."""
+    """Messages are rare: one was relayed again only after the take-over, and the next one came after that."""
     story.send(0.99, "NYC.E", skip=["SFO.T", "SFO.S"])
     story.fault(1.0, "crash", "NYC.C")
     story.deliver(4.0, "SFO.T", "NYC.E", 1)
@@ -141,7 +141,7 @@ def test_a_partition_lasts_until_something_sent_after_it_arrives(story: Any) -> 
 
 
 def test_a_backup_site_does_not_count_as_a_way(story: Any) -> None:
-    """What comes from a site that does not relay says nothing of the service."""
+    """Messages of a site that does not relay do not show how good the service is."""
     story.send(0.5, "NYC.E")
     story.send(0.5, "SFO.T")
     story.fault(1.0, "crash", "SFO.S")

@@ -48,7 +48,7 @@ class Nodes:
         self.add(t, who, "census", owned=owned, role=role, **more)
 
     def end(self, logs: Logs, *expect: Expectation, **others: Logs) -> LiveVerdict:
-        """At 9 s all nodes but ``others`` have these logs."""
+        """Judge an end in which all nodes but ``others`` have these logs at 9 s."""
         for name, role in zip("ABC", ("live", "backup", "backup"), strict=True):
             self.census(9.0, name, role, others.get(name, logs))
         return self.judged(*expect)

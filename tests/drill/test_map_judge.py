@@ -51,7 +51,7 @@ class Maps:
         self.records.append(DrillRecord(t, None, None, event, None, None, detail))
 
     def end(self, *expect: Expectation, **found: str | None) -> MapVerdict:
-        """At 9 s: what each host has."""
+        """Judge an end in which each host has these values at 9 s."""
         for who, version in found.items():
             self.add(9.0, who.replace("_", "#"), "census", owned=_owned(version))
         records = sorted(self.records, key=lambda record: record.t)
@@ -105,7 +105,7 @@ def test_the_last_put_at_all_hosts_is_well() -> None:
 
 @pytest.mark.parametrize("found", ["A1", None, "B9"])
 def test_a_host_without_the_last_put_has_lost_it(found: str | None) -> None:
-    """It has an older one, none, or one that nobody put."""
+    """The host has an older value, none, or one that was never put."""
     maps = Maps()
     _spread(maps, 1.0, "A1", "B", "S")
     _spread(maps, 2.0, "S1", "A", "B")

@@ -216,7 +216,7 @@ def test_one_site_on_a_stack_with_relay_needs_no_other_site(
 
 
 def test_a_relay_that_leaves_is_gone_from_the_bridge_at_once(run: Any) -> None:
-    """Not when it is suspected: its successor joins an orderly bridge and goes on."""
+    """It is not suspected first: its successor joins an orderly bridge and goes on."""
     outcome = run(
         """\
 name: leaving

@@ -27,7 +27,7 @@ EXPECTED = {
 }
 
 SLOW = {"http_sessions.py": pytest.mark.slow, "web_map.py": pytest.mark.slow}
-"""Their servers are under load in tests/sessions and in test_web_map.py."""
+"""The servers of these examples are tested under load in tests/sessions and in test_web_map.py."""
 
 
 def run(code: str | Path) -> str:

@@ -23,7 +23,7 @@ def test_no_node_is_lost_or_owned_twice() -> None:
 def test_a_member_that_missed_the_view_of_a_merge_agrees_with_the_others_on_backups(
     seed: int,
 ) -> None:
-    """Its own holders had dropped its nodes, and it kept theirs."""
+    """The member's holders had dropped its nodes, and it kept theirs."""
     assert problems(range(seed, seed + 1)) == []
 
 

@@ -255,7 +255,7 @@ def test_a_schedule_survives_its_file() -> None:
 
 @pytest.mark.parametrize("leaving", ["A", "AB"])
 def test_a_site_whose_last_members_were_leaving_is_started_again(leaving: str) -> None:
-    """Who says goodbye still cannot be started (all 17103)."""
+    """A member that is still leaving cannot be started (all 17103)."""
     drawn = draw(1, "relay", Size(2, (2, 2)))
     scene = Scene(msgspec.structs.replace(drawn, steps=[]))
     for name in scene.site_of:

@@ -218,7 +218,7 @@ def cut(*who: str, majority: bool) -> CacheSchedule:
 
 
 def kept(name: str) -> CacheSchedule:
-    """What was left of a seed after shrinking, as it was found."""
+    """Return the schedule that was left of a seed after shrinking."""
     file = FOUND / f"{name}.json"
     return from_json(file.read_text(), str(file))
 
@@ -343,7 +343,7 @@ def test_caches_are_on_one_site() -> None:
 
 
 def test_shrinking_leaves_the_needed_steps() -> None:
-    """It fails as long as somebody at B puts something while A is killed."""
+    """The schedule fails as long as a caller at B puts something while A is killed."""
 
     def player(schedule: CacheSchedule) -> RunOutcome:
         puts = any(c.member == "B" and s.do == "put" for c in schedule.callers for s in c.steps)
@@ -389,7 +389,7 @@ def entry(member: str, do: Any, call: float, returned: float, begin: Any, end: A
 
 
 def checked(*entries: RecordedCall) -> list[tuple[str, bool]]:
-    """Who is judged, and whether it is known to have happened."""
+    """Return the judged operations, and for each whether it is known to have happened."""
     found = operations(entries, "replicated", {}, WENT, ADDRESSES, None)
     return [(op.caller, op.known) for op in found]
 

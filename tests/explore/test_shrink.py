@@ -1,4 +1,4 @@
-"""What fails is made smaller and still fails; planted faults are found by the check they are for."""
+"""Schedules that fail are made smaller and still fail; each planted fault is found by its check."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_a_member_that_heals_keeps_the_settings_that_the_bounds_of_healing_were_
 
 
 def test_a_failure_of_the_first_phase_is_played_without_the_second() -> None:
-    """So its file fails no more when that is mended."""
+    """The file of the failure then passes when the fault of the first phase is mended."""
     schedule = msgspec.structs.replace(draw(1, "membership"), steps=(), heals=False)
     assert play(schedule).virtual_s < schedule.least_seconds
     assert play(msgspec.structs.replace(schedule, heals=True)).virtual_s >= schedule.least_seconds

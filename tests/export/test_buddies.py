@@ -26,7 +26,8 @@ async def values(cache: TreeCache, numbers: range) -> list[Any]:
 
 @pytest.mark.parametrize("auto", [True, False])
 async def test_rows_are_written_wherever_their_nodes_are(auto: bool) -> None:
-    """Also those that another member owns, though calls may not take them; the writer's death loses none."""
+    """Rows of nodes that another member owns are written, too, though calls may not take such nodes; no row is lost
+    when the writer dies."""
     async with group() as g:
         a, b, c = await g.start("ABC", settings(auto=auto))
         await a.put_node("/n/7", {"w": "A's"})
@@ -90,7 +91,7 @@ async def test_a_place_that_is_in_no_owners_log_is_refused_with_the_reason() -> 
 async def test_a_commit_that_is_begun_again_leaves_out_only_own_rows(
     stored: bool,
 ) -> None:
-    """What others own may be written or gone by now, whatever an old row of this member's store says."""
+    """Nodes of other owners may have changed or gone by now, whatever an old row of this member's store says."""
     async with group() as g:
         if stored:
             g.stores["A"] = FaultyStore()

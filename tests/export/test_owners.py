@@ -213,7 +213,7 @@ class Exported:
         self._scopes: dict[str, trio.CancelScope] = {}
         self._gone: dict[str, trio.Event] = {}
         self.addresses: list[tuple[str, int]] = []
-        """Of all there were."""
+        """The addresses of all members so far."""
 
     async def start(self, names: str, buddies: int = 1) -> None:
         await self.g.start(names, settings(buddies))
@@ -250,7 +250,7 @@ async def exported() -> AsyncIterator[Exported]:
 
 
 class Table:
-    """What a follower has: the change of each path with the highest stamp. A change that comes twice fails."""
+    """A follower's table: the change of each path with the highest stamp. A change that comes twice fails."""
 
     def __init__(self, tree: Tree | None = None, offset: Offset = NOTHING) -> None:
         self.rows: dict[str, tuple[str, dict[str, bytes] | None]] = {
@@ -510,7 +510,7 @@ def test_a_part_counts_when_all_buddies_have_its_content() -> None:
 def test_no_more_of_a_dead_owner_is_read_than_was_adopted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """What a holder has beyond that was never acknowledged, and is lost."""
+    """Later entries of a holder were never acknowledged, and are lost."""
     place = LogPlace(floor=0, have=9, end=-1)
 
     class Fake:

@@ -287,7 +287,7 @@ class Between:
 async def test_a_node_that_moves_between_two_parts_is_seen(
     what: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without the check /x were in no part or in two of them. A write alone is no reason to try again."""
+    """Without the check /x would be in no part or in two parts. A write alone is no reason to try again."""
     async with group() as g:
         a, b, _ = caches = await joined(g, "ABC")
         await (b if what == "comes" else a).put("/x", "v", 1)

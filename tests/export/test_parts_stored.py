@@ -264,7 +264,7 @@ async def test_each_node_once_and_as_it_was_while_nodes_leave_memory_come_back_a
 
 
 class Held(FaultyStore):
-    """Its next picture waits until it is told to go on: before rows are copied, or after."""
+    """A store whose next picture waits for the test, before rows are copied or after."""
 
     def __init__(self, late: bool) -> None:
         super().__init__()
@@ -425,7 +425,7 @@ async def test_a_stored_node_that_moves_between_two_parts_is_seen(
 
 
 def key(path: str) -> str:
-    """In SQL."""
+    """Return the key as text of SQL."""
     return f"x'{(path[1:] + '/').replace('/', chr(0)).encode().hex()}'"
 
 
@@ -515,7 +515,7 @@ async def test_rows_that_nobody_owns_after_a_restart_of_all_are_named_until_they
 
 
 async def test_old_rows_of_nodes_that_others_own_are_not_reported(tmp_path: Path) -> None:
-    """Also when those remove it later. Who owns it is asked once."""
+    """They are not reported when their owners remove them later, either. The owner is asked for once."""
     async with group() as g:
         g.stores["A"] = SqliteStore(tmp_path / "A.db", durable=False)
         g.stores["B"] = FaultyStore()

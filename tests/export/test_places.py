@@ -120,7 +120,7 @@ async def test_a_change_that_nobody_else_got_is_said_to_be_lost(tmp_path: Path) 
 
 
 async def test_a_reader_outlives_members_that_nobody_knows_any_more() -> None:
-    """They are replaced, one after the other; whoever came last knows where the reader is."""
+    """All members are replaced, one after the other; the newest member knows where the reader is."""
     async with group() as g:
         stays, before = await g.start("ZM", ASYNC)
         told: list[str] = []

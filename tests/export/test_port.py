@@ -338,7 +338,8 @@ async def test_a_marked_batch_is_written_once(atomic: int) -> None:
 
 @pytest.mark.parametrize("memory", [1_000_000, 0])
 async def test_a_write_that_fails_says_so_and_may_be_tried_again(memory: int) -> None:
-    """At once where rows are made ready in memory; else when they are written. Nothing of it is."""
+    """The error comes at once where rows are prepared in memory, else when they are written. No row of the failed write
+    is kept."""
     async with exported(stage_memory=memory) as (cache, port), client_of(port) as client:
         for number, (key, data, match) in enumerate(
             (
@@ -366,7 +367,7 @@ async def test_a_write_that_fails_says_so_and_may_be_tried_again(memory: int) ->
 
 
 async def test_an_attempt_that_lacks_a_frame_is_never_complete() -> None:
-    """What comes after a frame that could not be taken does not make up for it."""
+    """Later frames do not replace one that could not be taken."""
     async with exported() as (cache, port), client_of(port) as client:
         for key, last in (("no path", False), ("/n/1", True)):
             sizes, body = pack(WRITES, [[key], [False], [node_bytes(Node({}))]])
@@ -383,7 +384,7 @@ async def test_an_attempt_that_lacks_a_frame_is_never_complete() -> None:
 
 
 async def test_rows_that_are_too_much_for_memory_wait_in_a_file() -> None:
-    """Of one task in the order in which it came, whatever a later frame would fit in."""
+    """Frames of one task are taken in their order, even where a later one would fit first."""
     big, small = (write(n, bytes([0xC5, 3, 0xE8]) + bytes(1000)) for n in (1, 2)), (write(3),)
     async with exported(stage_memory=1500) as (cache, port), client_of(port) as client:
         first, second = ([row] for row in big)

@@ -66,7 +66,7 @@ async def stored(
 
 
 async def whole(cache: TreeCache) -> Tree:
-    """By the cache's own calls, one by one."""
+    """Read the whole tree by calls of the cache, one by one."""
     found: Tree = {}
     for name in await cache.children("/n"):
         node = await cache.get_node(f"/n/{name}")

@@ -138,7 +138,7 @@ def test_a_return_before_the_call_is_refused() -> None:
 
 
 class Slow(Registers):
-    """It does not say who may give what."""
+    """A model that does not tell which operation may give which value."""
 
     def gives(self, what: Use) -> None:
         return None
@@ -267,7 +267,7 @@ def test_two_batches_that_saw_the_same_do_not_both_commit() -> None:
 
 
 def brute(history: Sequence[Operation], model: Model[Any]) -> bool:
-    """By the definition: any order of any choice of what may have happened."""
+    """Check by the definition: try each order of each choice of the operations that may have happened."""
     known = [o for o in history if o.known]
     maybe = [o for o in history if not o.known]
     for count in range(len(maybe) + 1):
@@ -286,7 +286,7 @@ def brute(history: Sequence[Operation], model: Model[Any]) -> bool:
 
 
 def small(chance: random.Random) -> list[Operation]:
-    """At most six operations of three callers on two registers, results as they come."""
+    """Draw at most six operations of three callers on two registers, with any results."""
     history, clock = [], dict.fromkeys("ABC", 0)
     for _ in range(chance.randint(2, 6)):
         caller = chance.choice("ABC")

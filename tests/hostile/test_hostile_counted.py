@@ -1,4 +1,4 @@
-"""What is dropped is counted, by the protocol it was for."""
+"""Each dropped packet is counted by the protocol that it was for."""
 
 from __future__ import annotations
 

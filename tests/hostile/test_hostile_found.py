@@ -1,4 +1,4 @@
-"""What hostile packets once broke, one by one."""
+"""Hostile packets that once broke something, one by one."""
 
 from __future__ import annotations
 
@@ -313,7 +313,7 @@ def test_a_request_for_the_state_with_a_number_behind_a_digest_is_survived() -> 
 
 
 def test_a_dead_member_is_not_brought_back() -> None:
-    """Neither by what it said once nor in its name: its old multicasts would come again."""
+    """Neither its own old packets nor forged ones bring the dead member back: its old multicasts would come again."""
     cluster = Cluster(6, "udp.xml")
     living = {member.address for member in cluster.members}
     dead = [data for data in cluster.packets if decode_packet(data).src not in living]

@@ -23,12 +23,12 @@ _FETCH_TIMEOUT = 120  # seconds, for Maven with an empty cache
 
 
 class Unavailable(Exception):
-    """Why there are no Java members on this machine."""
+    """The reason why there are no Java members on this machine."""
 
 
 @dataclass(frozen=True)
 class JavaParts:
-    """What starts a Java member, and the stack files of its jar."""
+    """The parts that start a Java member, and the stack files of its jar."""
 
     version: str
     jar: Path

@@ -97,7 +97,7 @@ class Member:
         return self.views[-1].members if self.views else ()
 
     def texts(self, sender: Member, *, multicast: bool = True) -> list[str]:
-        """What came from a member, in order."""
+        """Return the texts that came from a member, in order."""
         return [m.text for m in self.from_(sender, multicast=multicast)]
 
     def from_(self, sender: Member, *, multicast: bool = True) -> list[Seen]:
@@ -120,7 +120,7 @@ class ProcessMember(Member):
         self.counts: dict[str, list[int]] = {}
         self.stats: dict[str, Any] = {}
         self.called: list[dict[str, Any]] = []
-        """What calls gave: value or problem."""
+        """The results of calls: values or problems."""
         self._answers: list[dict[str, Any]] = []
         self._asked = 0
         self._killed = False
@@ -215,7 +215,7 @@ class ProcessMember(Member):
             self.process.send_signal(signal_number)
 
     def complaints(self, allowed: Iterable[str]) -> list[str]:
-        """What Java logged as warning or worse, but for what is allowed."""
+        """Return the warnings and errors that Java logged, without the allowed ones."""
         patterns = re.compile("|".join([*ALLOWED_LOG, *allowed]))
         lines = [f"{entry['level']} {entry['text']}" for entry in self.log]
         return [line for line in lines if not patterns.search(line)]
@@ -230,7 +230,7 @@ class PythonMember(Member):
     def __init__(self, name: str, target: object = None) -> None:
         super().__init__(name)
         self.target = target
-        """If there is one, an RPC is open, with this to be called."""
+        """The object that calls reach. None: no RPC is open."""
         self.faults = FaultFilter()
         self.provided = b""
         self.reading = trio.Event()

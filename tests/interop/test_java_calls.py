@@ -18,7 +18,7 @@ STACKS = pytest.mark.parametrize("stack", ["udp", "tcp"])
 
 
 class Target:
-    """What is called on Python members; ``Calls.Target`` is the same in Java, nearly."""
+    """The target of calls on Python members; ``Calls.Target`` is nearly the same in Java."""
 
     def __init__(self) -> None:
         self.noted: list[str] = []

@@ -24,7 +24,7 @@ def diag(stack: str, port: int, **more: str) -> dict[str, str]:
 
 
 async def java_probe(parts: JavaParts, *args: str) -> str:
-    """What the class Probe of JGroups prints."""
+    """Return the output of JGroups' class Probe."""
     command = ["java", "-Djava.net.preferIPv4Stack=true", "-cp", str(parts.jar)]
     options = [*command, "org.jgroups.tests.Probe", "-bind_addr", "127.0.0.1", *args]
     done = await trio.run_process(

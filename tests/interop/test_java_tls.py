@@ -19,7 +19,7 @@ for the first answer only."""
 
 
 def attributes_of(authority: CertificateAuthority, name: str) -> dict[str, str]:
-    """What a member's stack file says of TLS, for both kinds alike."""
+    """Return the attributes of TLS in a member's stack file, which are alike for both kinds."""
     issued = authority.issue(name)
     return {
         "TCP.tls.enabled": "true",

@@ -13,7 +13,7 @@ from mixed_group import Group, filler, mixed_group
 pytestmark = [pytest.mark.java, pytest.mark.timeout(60)]
 
 REFUSED = "JGRP000010|different version|version mismatch"
-"""What a Java member says to the first packets of another version."""
+"""The line that a Java member logs at the first packets of another version."""
 
 
 async def talk(group: Group, **options: Any) -> None:

@@ -1,4 +1,4 @@
-"""What the strategies draw is valid: it can be encoded, and decoding gives it back."""
+"""Values that the strategies draw are valid: they can be encoded, and decoding gives them back."""
 
 from __future__ import annotations
 

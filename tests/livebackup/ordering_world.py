@@ -16,7 +16,7 @@ from jgroups_py.livebackup.changed import Changed
 from jgroups_py.livebackup.tickets import Counters, Record, Ticket
 
 Graph = tuple[tuple[str, ...], ...]
-"""For each operation its steps, in its order."""
+"""The steps of each operation, in its order."""
 Action = tuple[str, int]
 Sent = tuple[int, Record, tuple[str, ...]]
 """Number, record, and the objects that are forgotten."""
@@ -88,7 +88,7 @@ class World:
         self.alone: set[int] = set()
         """Operations that were sent while there was no backup."""
         self.sent: dict[int, Record] = {}
-        """By number, from 1 on."""
+        """The sent operations by number, from 1 on."""
         self.done: set[int] = set()
         self.numbers: dict[int, int] = {}
         self.backup = Applier()
@@ -169,7 +169,7 @@ class World:
 
     @property
     def is_quiet(self) -> bool:
-        """No operation is under way on the live node: a snapshot can be made."""
+        """True when no operation is under way on the live node, so that a snapshot can be made."""
         return all(op in self.done or not run.made for op, run in self.runs.items())
 
     def act(self, action: Action) -> None:
@@ -384,7 +384,7 @@ def changed_copy(changed: Changed, counters: Counters) -> Changed:
 
 
 def copy_of(applier: Applier) -> Applier:
-    """Without walking through values that never change, which is most of copy.deepcopy's time."""
+    """Copy an applier without walking through values that never change, which takes most of copy.deepcopy's time."""
     other = Applier(applier.vector(), applier._contained)
     other._newest = applier._newest
     for name in ("_waiting", "_made"):
@@ -422,7 +422,7 @@ def explore(
 
 
 def play(graph: Graph, choice: random.Random, *, lost: str = "", differs: bool = False) -> World:
-    """One random order. ``lost`` is "live", "backup", "both" or nothing."""
+    """Play one random order. ``lost`` is "live", "backup", "both" or nothing."""
     world = World(
         graph,
         crashes=lost in ("live", "both"),

@@ -164,7 +164,7 @@ async def _raises(error: BaseException) -> None:
 
 
 async def _nursery_of(error: BaseException) -> None:
-    """It is cancelled, and one of its tasks raises something meanwhile."""
+    """Cancel a nursery while one of its tasks raises something."""
     async with trio.open_nursery() as nursery:
         nursery.start_soon(_raises, error)
         nursery.start_soon(trio.sleep_forever)
@@ -183,7 +183,7 @@ async def test_a_cancellation_drops_no_end_of_the_process(autojump_clock: Any) -
 
 
 async def in_tasks(work: Work, first: str, second: str) -> None:
-    """Which of the two changes comes first is chance, and the other one is refused."""
+    """Make two changes in two tasks: chance decides which one comes first, and the other one is refused."""
     async with trio.open_nursery() as nursery:
         nursery.start_soon(work.get(Queue, first).slow_put, 1, 0.1)
         nursery.start_soon(work.get(Queue, second).slow_put, 1, 0.1)

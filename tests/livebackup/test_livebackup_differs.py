@@ -179,7 +179,7 @@ async def test_a_snapshot_of_what_is_not_plain_data_does_not_end_the_live_node(
 
 
 class Odd(Stateful):
-    """What its ``save`` gives, or raises."""
+    """An object whose ``save`` returns, or raises, the given value."""
 
     def __init__(self) -> None:
         self.state: Any = 0
@@ -251,7 +251,8 @@ async def test_a_state_without_a_checksum_is_told_by_its_operation(
 async def test_names_and_arguments_that_no_backup_would_take_are_refused_by_the_live_node(
     autojump_clock: Any,
 ) -> None:
-    """One operation that a backup refuses to read cuts it off, and so does each snapshot with that name."""
+    """An operation that a backup refuses to read cuts the backup off, and so does each later snapshot with that
+    name."""
     async with livebackup_group() as group:
         group.also(operations=(put_named,))
         live, backup = await group.start("AB")

@@ -1,4 +1,4 @@
-"""What waits for more of its kind before it is sent, and when it waits no longer."""
+"""Messages wait for more of their kind before they are sent; tests of how long."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ async def outgoing(under_way: int, in_line: int = GATHER_FROM) -> AsyncIterator[
 async def test_operations_that_come_within_a_millisecond_are_one_message_when_many_are_under_way(
     under_way: int, in_line: int, autojump_clock: Any
 ) -> None:
-    """And when others wait for objects."""
+    """They are one message, too, when others wait for objects."""
     sizes = [8, 2] if under_way + in_line == 2 * GATHER_FROM else [1] * 10
     async with outgoing(under_way, in_line) as sent:
         for _ in range(10):
@@ -137,7 +137,7 @@ async def test_operations_that_come_while_others_are_sent_wait_for_more(
 
 
 def _counted(node: Any) -> list[bytes]:
-    """What the node sends from now on."""
+    """Return a list that gets the messages that the node sends from now on."""
     sent: list[bytes] = []
     usual, usual_to_others = node.out._send, node.out._send_to_others
 

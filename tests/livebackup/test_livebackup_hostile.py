@@ -1,4 +1,4 @@
-"""What members with other kinds, repeated questions and calls of methods that are not there do to a node: in virtual time."""
+"""Members with other kinds, repeated questions and calls of missing methods do no harm to a node: in virtual time."""
 
 from __future__ import annotations
 

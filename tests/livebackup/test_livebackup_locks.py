@@ -1,4 +1,4 @@
-"""Who may change an object of the live node, and how changes that wait for an object are made."""
+"""Locks of objects on the live node, and changes that wait for an object."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ async def test_operations_that_were_held_back_are_not_overtaken(autojump_clock: 
 async def test_operations_in_line_are_held_back_while_others_are_on_their_way(
     autojump_clock: Any,
 ) -> None:
-    """They may begin when they come to wait, and no longer when the object is free."""
+    """They may begin when they start to wait, and may not any more when the object is free."""
     async with opened() as (found, nursery):
         await in_their_order(nursery, *(partial(found.change, n) for n in range(3)))
         await trio.sleep(1.5)
@@ -268,7 +268,7 @@ async def test_a_change_of_a_shielded_operation_ends_though_all_others_are_cance
 async def test_a_change_whose_operation_was_cancelled_before_it_began_is_not_made(
     autojump_clock: Any,
 ) -> None:
-    """On a backup its turn may have come, and the task that makes it has not begun."""
+    """On a backup the turn of such a change may have come before the task that makes it has begun."""
     made, left, waiting = list[str](), list[str](), list[WaitingChange]()
 
     async def change() -> None:
@@ -296,7 +296,7 @@ async def test_the_end_of_the_process_goes_through_the_operation(autojump_clock:
 
 
 async def patient(work: Work, queue: str, message: Any, seconds: float) -> int:
-    """It cuts its own change off, and makes another one."""
+    """Give the own change up, and make another one."""
     with trio.move_on_after(seconds):
         await work.get(Queue, queue).slow_put(message, 1_000.0)
     number: int = await work.get(Queue, queue).put(message)
@@ -318,14 +318,14 @@ async def test_operations_that_wait_for_the_same_object_have_it_in_one_order_on_
 
 
 async def both(work: Work, first: str, second: str, message: Any) -> None:
-    """Without a wait between its two changes."""
+    """Make two changes without a wait between them."""
     await work.get(Queue, first).put(message)
     await work.get(Queue, second).put(message)
 
 
 async def test_an_operation_lets_changes_of_two_objects_go_on_at_once(autojump_clock: Any) -> None:
-    """On the backup it waits for q, as does the change of q behind it, and the one of r waits for it. Ten times, because
-    which task goes on first is chance."""
+    """On the backup the operation waits for q, as does the change of q behind it, and the change of r waits for the
+    operation. The test repeats this ten times, because chance decides which task goes on first."""
     async with livebackup_group() as group:
         group.also(operations=(both,))
         live, _ = await group.start("AB")

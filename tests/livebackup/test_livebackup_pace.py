@@ -34,7 +34,7 @@ class Backup:
         return self.on_their_way
 
     def settle(self, seconds: float, number: int = 1) -> None:
-        """So many are confirmed after that time."""
+        """Confirm so many operations after that time."""
         self.now += seconds
         self.settled += number
         assert self.pace.confirmed() == [self.lock] and self.pace.confirmed() == []
@@ -47,7 +47,8 @@ def test_before_anything_is_confirmed_a_few_operations_of_an_object_may_be_on_th
 
 
 def test_operations_on_their_way_are_those_confirmed_in_half_of_the_aim_and_one_way() -> None:
-    """One is confirmed each 2 ms, 2 ms after the first was sent: 0.025 + 0.002 seconds are 14 of them, rounded up."""
+    """An operation is confirmed each 2 ms, beginning 2 ms after the first was sent: 0.025 + 0.002 seconds are 14
+    operations, rounded up."""
     backup = Backup(0.05)
     for _ in range(30):
         backup.fill()
@@ -172,7 +173,7 @@ async def test_other_objects_are_not_held_back(autojump_clock: Any) -> None:
 async def test_changes_that_take_longer_than_the_aim_go_on_in_both_nodes_at_once(
     autojump_clock: Any,
 ) -> None:
-    """One after the other on both sides: 10 changes of a second are 11 seconds, not 20."""
+    """Both nodes make the changes one after the other: 10 changes of a second take 11 seconds, not 20."""
     async with livebackup_group(lag_aim=0.05) as group:
         live, _ = await group.start("AB")
         began = trio.current_time()
@@ -200,7 +201,7 @@ async def test_operations_that_wait_for_each_other_end_while_both_objects_rest(
 async def test_a_backup_that_nobody_waits_for_holds_nothing_back(
     confirm: Any, autojump_clock: Any
 ) -> None:
-    """It hangs. Of three nodes the other backup confirms, which is enough."""
+    """One backup hangs. Of three nodes the other backup confirms, which is enough."""
     async with livebackup_group(confirm=confirm) as group:
         live, backup, _ = await group.start("ABC")
         slow(backup, 1_000.0)

@@ -151,7 +151,7 @@ def test_lag_and_open_operations_end_when_all_have_confirmed(rule: Rule, events:
 
 
 def decided(members: str, stands: dict[str, Stand], quorum: int = 0) -> set[Decision[str] | None]:
-    """What every order of the members' words ends with."""
+    """Return the decision with which every order of the members' words ends."""
     found = set()
     for order in itertools.permutations(stands):
         election = Election(members, quorum)
@@ -266,7 +266,7 @@ async def test_a_change_by_a_name_that_is_no_public_method_is_refused(name: str)
 
 
 class Deep(Stateful):
-    """Who copies it is told."""
+    """An object that reports each copy of it."""
 
     def __init__(self) -> None:
         self.items: list[int] = NeverCopied([1, 2])

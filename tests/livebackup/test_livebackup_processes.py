@@ -23,7 +23,7 @@ from jgroups_py.livebackup.worker import Owner, WorkerRequest
 
 
 class Sum(Stateful):
-    """Its work is done in a process."""
+    """An object whose work is done in a process."""
 
     runs_in = "process"
 

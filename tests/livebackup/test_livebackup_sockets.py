@@ -41,7 +41,8 @@ class Lines:
 
 
 async def open_backup(opened: AsyncExitStack, attributes: dict[str, str]) -> LiveBackupNode:
-    """On a busy machine a node may be alone at first, and may then be the one that stays live. It is opened again in that case."""
+    """Open a backup. On a busy machine it may be alone at first and stay the live node; it is opened again in that
+    case."""
     while True:
         mine = AsyncExitStack()
         node = await mine.enter_async_context(

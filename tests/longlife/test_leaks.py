@@ -1,4 +1,4 @@
-"""What long runs found to grow, one test each."""
+"""Tables that long runs found to grow, one test each."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_a_session_forgets_departed_origins_of_both_sides() -> None:
 
 
 class Owner:
-    """Of a child stack; hears nothing."""
+    """The owner of a child stack; it ignores all events."""
 
     def deliver(self, batch: Batch) -> None: ...
 

@@ -1,4 +1,4 @@
-"""What counts as grown."""
+"""The rule by which a quantity has grown."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ def other(folder: Path, max_bytes: int, key: str = "other") -> subprocess.Popen[
 
 
 def fill(shared: SharedFile) -> int:
-    """How many puts returned before the map was full."""
+    """Fill the map and return the number of puts before it was full."""
     for count in range(1000):
         try:
             shared.write(b"k%d" % count, bytes(3000))

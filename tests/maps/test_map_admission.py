@@ -1,4 +1,4 @@
-"""What a peer may say that nobody has checked: identifiers, origins, times, entries."""
+"""Data of a peer that was not checked before: identifiers, origins, times, entries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When all that a host had written before it said what it has is here (jgroups_py/maps/confirmations.py)."""
+"""Confirmations: all changes that a host wrote before its report are here (jgroups_py/maps/confirmations.py)."""
 
 from __future__ import annotations
 

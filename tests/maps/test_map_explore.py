@@ -25,7 +25,7 @@ def test_maps_of_whole_simulated_clusters_end_equal_after_any_faults() -> None:
 
 
 def test_a_late_word_to_all_does_not_let_a_removal_be_forgotten_too_early() -> None:
-    """What a peer had said to all before it wrote something was mixed with what it had acknowledged after that."""
+    """A peer's earlier report to all hosts was mixed with its later acknowledgement."""
     assert not explore_cluster(9199).problems
 
 

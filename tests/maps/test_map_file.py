@@ -26,7 +26,7 @@ from jgroups_py.maps.shared import SharedFile
 from jgroups_py.maps.stamp import MapStamp
 
 SIZE = 1 << 28
-"""Of the files of these tests: their processes may have little address space."""
+"""The size of the files of these tests: their processes may have little address space."""
 
 PROCESS = """
 import sys

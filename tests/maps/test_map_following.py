@@ -31,7 +31,7 @@ def file(tmp_path: Path) -> Iterator[SharedFile]:
 
 
 def put(file: SharedFile, *keys: bytes, value: bytes | None = b"v") -> None:
-    """One after another, so that each has a number."""
+    """Put the keys one after another, so that each put has a number."""
     for key in keys:
         file.write(key, value)
         assert file.wait_merged()

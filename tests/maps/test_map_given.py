@@ -1,4 +1,4 @@
-"""What a caller gives that cannot be is refused at the call, in words, and leaves no file behind."""
+"""Impossible arguments are refused at the call, in words, and leave no file behind."""
 
 from __future__ import annotations
 

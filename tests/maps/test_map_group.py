@@ -41,7 +41,7 @@ class Member:
             GroupSettings(**settings),  # type: ignore[arg-type]
         )
         self.up: dict[Address, list[bytes]] = {}
-        """What came over each link that is up."""
+        """The messages that came over each link that is up."""
         self.overheard: list[bytes] = []
         self.opened = 0
 

@@ -1,4 +1,4 @@
-"""What waits for room in the inbox of a process (jgroups_py/maps/held.py)."""
+"""Changes that wait for room in the inbox of a process (jgroups_py/maps/held.py)."""
 
 from __future__ import annotations
 

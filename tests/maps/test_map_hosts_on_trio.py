@@ -133,7 +133,7 @@ async def test_two_hosts_of_one_identifier_are_told_and_share_nothing(tmp_path: 
 
 @contextmanager
 def nobody_merges(folder: Path) -> Iterator[None]:
-    """Until the end of the block."""
+    """Keep the merger's lock until the end of the block."""
     folder.mkdir(exist_ok=True)
     with open(folder / "merger", "a+b") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

@@ -31,7 +31,7 @@ def opened(folder: Path, **settings: Any) -> Iterator[SharedFile]:
 
 
 def fill(write: Callable[[bytes], object], reason: str = "") -> int:
-    """How many puts returned before one raised MapFull, for this reason."""
+    """Put until MapFull is raised for this reason, and return the number of puts before that."""
     number = 0
     try:
         while number < 100:

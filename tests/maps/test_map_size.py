@@ -1,4 +1,4 @@
-"""How large a map's file may get, and what happens when it is full."""
+"""The largest size of a map's file, and a map that is full."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What a program does that has not read much: it is cancelled, raises in callbacks, opens twice, sends a map elsewhere."""
+"""Programs whose authors have not read much: they are cancelled, raise in callbacks, open twice, send a map
+elsewhere."""
 
 from __future__ import annotations
 
@@ -147,7 +148,7 @@ def test_an_update_that_updates_the_same_key_is_told_and_its_lock_is_free_afterw
 def test_forked_workers_of_a_map_that_was_opened_before_count_and_die_as_they_like(
     tmp_path: Path,
 ) -> None:
-    """As gunicorn does with --preload."""
+    """gunicorn forks its workers so with --preload."""
     with blocking.open_map(tmp_path / "m", key=str, value=int, max_bytes=SIZE) as m:
         m["hits"] = 0
         children = []

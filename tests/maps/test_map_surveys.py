@@ -93,7 +93,7 @@ def test_the_clusters_that_were_found_to_stay_different_end_equal() -> None:
 def test_hosts_that_are_written_all_the_time_get_a_survey_after_a_while(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """They never have the same changes, so they cannot compare."""
+    """Such hosts never have the same changes, so they cannot compare."""
     monkeypatch.setattr(surveys, "SURVEY_NUMBERS", 5)
     world = apart(compare_wait=1.0)
     world.connect_all()
@@ -111,7 +111,7 @@ def test_hosts_that_are_written_all_the_time_get_a_survey_after_a_while(
 def test_a_third_host_that_got_a_value_without_its_removal_gives_it_up_though_nobody_tells_it() -> (
     None
 ):
-    """Who drops a value surveys its peers; here that one is not connected then, and lacks nothing later."""
+    """A host that drops a value surveys its peers; the third host is not connected then, and lacks nothing later."""
     world = MapWorld(3, tombstone_age=2.0)
     one, two, three = world.hosts.values()
     world.connect(1, 2)
@@ -361,7 +361,7 @@ def test_a_file_without_values_has_no_sums(tmp_path: Path) -> None:
 
 
 def make_old(file: SharedFile) -> None:
-    """What version 1 wrote: no sums."""
+    """Make the file as version 1 wrote it, without sums."""
     with file.store._writing() as txn:
         for era in numbers(txn, file.store._facts, SUM):
             txn.delete(SUM + b"%x" % era, db=file.store._facts)

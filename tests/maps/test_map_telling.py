@@ -1,4 +1,4 @@
-"""What a map's host says in the log, and what happens to a host whose disk is lost."""
+"""The log lines of a map's host, and a host whose disk is lost."""
 
 from __future__ import annotations
 

@@ -121,7 +121,7 @@ def _mutant(area: str, found_by: tuple[str, ...], entry: dict[str, Any], file: s
 
 
 def _span_of(mutant: Mutant, text: str) -> tuple[int, int]:
-    """Where in ``text`` the function or class is that the mutant names."""
+    """Return the place in ``text`` of the function or class that the mutant names."""
     if not mutant.inside:
         return 0, len(text)
     nodes: list[ast.AST] = [_parsed(text)]
@@ -148,7 +148,7 @@ def _parsed(text: str) -> ast.Module:
 
 
 def _places(text: str, old: str, low: int, high: int) -> Iterator[tuple[int, int, str]]:
-    """Where ``old`` stands: start, end, indentation of the line."""
+    """Yield the places of ``old``: start, end, indentation of the line."""
     head = old.partition("\n")[0]
     at = text.find(head, low, high)
     while at >= 0:

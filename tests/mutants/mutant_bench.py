@@ -52,7 +52,7 @@ class NotGreen(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Of one check. ``by`` "": it was green; else the test, or the command with what it said.
+    """The outcome of one check. ``by`` "": it was green; else the test, or the command with its output.
 
     ``test``: a single test that failed, and did not merely take too long; without parameters. ``once``: such
     tests that did not fail a second time, a busy machine perhaps.
@@ -67,7 +67,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """Of one mutant. ``by`` "": nothing found it. ``once``: tests that failed, and not a second time."""
+    """The result of one mutant. ``by`` "": no test found it. ``once``: tests that failed, and not a second time."""
 
     mutant: Mutant
     by: str
@@ -150,7 +150,7 @@ class Bench:
         self._kill()
 
     def _limit_of(self, check: str) -> float:
-        """How long the check may take; it is run without a fault if it was not before."""
+        """Return the longest time that the check may take; it is first run without a fault if that was not done."""
         with self._known.lock(check):
             seconds = self._known.seconds(check)
             if seconds is None:
@@ -162,7 +162,7 @@ class Bench:
         return CHECK_LIMIT + 5 * seconds
 
     def _found_twice(self, check: str, limit: float) -> Outcome:
-        """Of the check without the tests that fail only once."""
+        """Return the outcome of the check without the tests that fail only once."""
         once: list[str] = []
         while len(once) <= ACCIDENTS_MAX:
             outcome = self._run(check, limit, once)
@@ -225,7 +225,7 @@ _PYTEST: Final = (
     *("-m", "not slow and not java", f"--timeout={TEST_LIMIT:.0f}"),
 )
 _NONE_LEFT: Final = 5
-"""What pytest exits with when there is no test to run."""
+"""The exit code of pytest when there is no test to run."""
 _FAILED: Final = re.compile(r"^(?:FAILED|ERROR) (\S+?(?:\[.*\])?)(?: - .*)?$", re.MULTILINE)
 
 

@@ -1,4 +1,4 @@
-"""What a run over the catalogue showed: JSON, the verdict, and the table in design/mutants.md."""
+"""The report of a run over the catalogue: JSON, the verdict, and the table in design/mutants.md."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _HEAD: Final = "| mutant | what is wrong with it | found by | s |\n|---|---|---|
 
 
 def problems_of(results: Sequence[Result]) -> list[str]:
-    """Why this run is not good; empty: it is."""
+    """Return the reasons why this run is not good; empty: it is good."""
     problems = []
     found = sum(result.found for result in results)
     if results and found < SHARE * len(results):
@@ -32,7 +32,7 @@ def problems_of(results: Sequence[Result]) -> list[str]:
 
 
 def as_json(results: Sequence[Result], wall_s: float) -> dict[str, Any]:
-    """What ``--json`` writes."""
+    """Return the object that ``--json`` writes."""
     return {
         "total": len(results),
         "found": sum(result.found for result in results),
@@ -57,7 +57,7 @@ def as_json(results: Sequence[Result], wall_s: float) -> dict[str, Any]:
 
 
 def rows_of(table: str) -> dict[str, tuple[str, str]]:
-    """Of a table written before: mutant -> what found it, seconds."""
+    """Return the rows of an earlier table: mutant -> the test that found it, seconds."""
     rows = (_ROW.match(line) for line in table.splitlines())
     return {row["name"]: (row["by"], row["seconds"]) for row in rows if row}
 

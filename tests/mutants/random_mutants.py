@@ -41,7 +41,7 @@ _ALONE: Final = "tests/accounts/test_protocol_accounts.py"
 _BUDDIES: Final = "tests/accounts/test_buddy_accounts.py"
 _RELAY: Final = "tests/accounts/test_relay_accounts.py"
 _RANGES: Final = "tests/config/test_ranges.py"
-"""What the ``Config`` of a protocol refuses stands in its file."""
+"""The check of values that the ``Config`` of a protocol refuses."""
 _NEAR: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
     (
         "jgroups_py/buddy/",
@@ -100,7 +100,7 @@ _LEFT_OUT: Final = ("check", "statistics", "start", "__init__", "__repr__", "__s
 _ELSEWHERE: Final = ("jgroups_py/spark/", "examples/")
 """Nothing of these is drawn: tests of the first need Spark (make test-spark), and nobody builds on the second."""
 Change = tuple[int, int, str, str]
-"""From, to (characters of the file), what stands there then, what is done."""
+"""Beginning and end in the file, the new text, and what the change does."""
 
 
 def drawn(catalogue: Sequence[Mutant], areas: Sequence[str], count: int, seed: int) -> list[Mutant]:
@@ -187,7 +187,7 @@ def told(text: str) -> list[tuple[int, int]]:
 
 
 class _Spans(ast.NodeVisitor):
-    """Where the nodes of a source stand in its text."""
+    """The places of a source's nodes in its text."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -263,7 +263,7 @@ class _Places(_Spans):
         """Assertions are checks themselves."""
 
     def visit_Raise(self, node: ast.Raise) -> None:
-        """What an error says is not looked at."""
+        """Skip the text of an error."""
 
     # --- what
 

@@ -163,7 +163,7 @@ def _made(folder: Path) -> Path:
 
 
 def line_of(result: Result, done: int, total: int) -> str:
-    """What is said when one was looked for."""
+    """Return the line about one mutant."""
     if result.found:
         what = f"{'hangs: ' if result.hang else ''}{result.by}"
     else:

@@ -208,7 +208,7 @@ def test_a_fault_is_found_or_survives_and_the_copy_is_as_before(tmp_path: Path) 
 def test_a_test_that_fails_only_once_does_not_hide_those_after_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It fails each time with others, and never alone."""
+    """The test fails each time beside others, and never alone."""
     bench = Bench(tmp_path / "copy", Known())
     alone = f"""
 from pathlib import Path

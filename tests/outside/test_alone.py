@@ -43,7 +43,7 @@ async def test_another_cluster_on_the_port_is_named_at_both(
 async def test_another_version_is_named(
     autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Both are alone already when they hear each other: nobody adopts anything."""
+    """Both are alone already when they hear each other: neither adopts a version."""
     network = MemoryNetwork()
     old = {**SOON, "UDP.version": "5.4", "UDP.max_version_changes": "0"}
     new = {**SOON, "UDP.max_version_changes": "0", "UDP.version": "5.6"}

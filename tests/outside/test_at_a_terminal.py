@@ -55,7 +55,7 @@ class Person:
 
     @property
     def screen(self) -> list[str]:
-        """As a terminal shows it, with the control sequences that programs of ours use."""
+        """The lines that a terminal shows after the control sequences that programs of ours use."""
         lines, row, column = [""], 0, 0
         for token in re.findall(r"\x1b\[\??[0-9;]*[A-Za-z]|[\s\S]", self.raw):
             number = int(re.sub(r"[^0-9]", "", token) or 1) if token.startswith("\x1b") else 0

@@ -20,7 +20,7 @@ from jgroups_py.wire.primitives import DEFAULT_VERSION
 
 pytestmark = pytest.mark.sockets
 FILES = 200
-"""How many files the member may have open."""
+"""The number of files that the member may have open."""
 CONNECTIONS = 300
 """More than that, at each of its ports."""
 STACK = """<config>

@@ -35,7 +35,7 @@ pytestmark = [
 
 
 class Peer:
-    """One process; ``rows``: what it has said."""
+    """One process; ``rows``: the lines that it has printed."""
 
     def __init__(self, stack: str, name: str, attributes: dict[str, str]) -> None:
         command = [sys.executable, str(PEER), stack, name, str(len(NAMES)), json.dumps(attributes)]

@@ -53,7 +53,7 @@ def node_of(node: dict[str, Any] | None) -> Any:
 
 
 def call_of(asked: dict[str, Any], back: dict[str, Any]) -> tuple[Call, Any]:
-    """As the model has it, and the result."""
+    """Return a call as the model has it, and its result."""
     path, result = path_of(asked["path"]), back.get("result")
     values = (("v", asked.get("value")),)
     match asked["do"]:

@@ -1,4 +1,4 @@
-"""What a caller gives that cannot be is refused at the call, in words, and nothing else happens."""
+"""Impossible arguments are refused at the call, in words, and nothing else happens."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an operator finds after a drill: in the JSON, and on the page, which is one offline file."""
+"""The results that an operator finds after a drill: in the JSON, and on the page, which is one offline file."""
 
 from __future__ import annotations
 

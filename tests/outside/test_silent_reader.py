@@ -20,7 +20,7 @@ SIZE = 10_000
 
 @dataclass
 class Sending:
-    """How many messages a member could send, and when the last one left."""
+    """The number of messages that a member could send, and the time when the last one left."""
 
     sent: int = 0
     last: float = field(default_factory=trio.current_time)
@@ -40,7 +40,7 @@ async def send(channel: Channel, sending: Sending) -> None:
 
 
 async def waits(sending: Sending) -> None:
-    """Until nothing was sent for a second."""
+    """Wait until no message was sent for a second."""
     while trio.current_time() - sending.last < 1:  # noqa: ASYNC110 - nobody could tell
         await trio.sleep(0.5)
 
@@ -235,7 +235,7 @@ trio.run(main)
 
 @pytest.mark.sockets
 async def test_two_real_processes_without_any_logging_set_up() -> None:
-    """What an operator sees on standard error, and that the sender goes on."""
+    """An operator sees a line on standard error, and the sender goes on."""
     command = [sys.executable, "-c", SILENT]
     port = {"UDP.mcast_port": "46633"}
     async with (

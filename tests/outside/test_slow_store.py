@@ -1,4 +1,4 @@
-"""With buddies and a slow store: a node that moves away and comes back while its row is written keeps its last value."""
+"""Buddies and a slow store: a node that moves away and comes back while its row is written keeps its last value."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ WITHOUT = [
     ("pbcast.STABLE", ["STABLE", "NAKACK2", "delivered messages"]),
     ("pbcast.GMS", ["GMS", "views"]),
 ]
-"""What is left out, and what the one line must name."""
+"""The missing protocol or attribute, and the words that the one line must have."""
 
 STILL_WORKS = [
     "MERGE3",
@@ -198,7 +198,7 @@ def test_datagrams_without_fragmentation_are_warned_of(
 async def test_a_message_that_no_packet_takes_is_refused_where_it_is_sent(
     tmp_path: Path, text: str, most: int | None, autojump_clock: object
 ) -> None:
-    """It never arrived, was asked for again and again, and the messages after it waited for it."""
+    """Such a message never arrived, was asked for again and again, and the messages after it waited for it."""
     file = tmp_path / "stack.xml"
     file.write_text(text.replace("/>", ' insecure="true"/>', 1))
     network = MemoryNetwork()

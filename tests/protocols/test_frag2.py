@@ -57,7 +57,7 @@ def fragment(
 
 
 def looped(stack: FakeStack, reverse: bool = False) -> list[Batch]:
-    """What was sent comes in again."""
+    """Return the sent batches as they come in again."""
     sent = stack.take_down()
     for batch in reversed(sent) if reverse else sent:
         stack.up(batch)
@@ -218,7 +218,7 @@ def test_a_member_that_asks_is_told_which_ordered_multicasts_are_incomplete() ->
 
 @pytest.mark.parametrize("flag", [Flag.NO_FC, Flag.NO_RELIABILITY, Flag.OOB])
 def test_messages_that_may_overtake_end_no_incomplete_message(flag: Flag) -> None:
-    """Its last fragment waits for credits at the sender."""
+    """The last fragment of the incomplete message waits for credits at the sender."""
     stack = fake()
     stack.up(fragment(1, 0, 2, b"ab", flags=0))
     stack.up(Batch(None, (b"quick",), {}, B, int(flag)))
@@ -324,7 +324,7 @@ def test_senders_outside_the_view_are_limited() -> None:
 
 
 def test_an_incomplete_message_from_outside_the_view_is_dropped_when_nothing_more_comes() -> None:
-    """It may have left a group that we were not in (all 7879)."""
+    """The sender may have left a group in which we were not (all 7879)."""
     stack = fake(stranger_timeout=10.0)
     stack.event_up(ViewChange(View(ViewId(A, 1), (A, B)), None))
     stack.up(fragment(1, 0, 3, b"ab", B))

@@ -1,4 +1,4 @@
-"""What a process knows of its own lateness, and what that does to its timers."""
+"""A process measures its own lateness, and its timers depend on it."""
 
 from __future__ import annotations
 

@@ -111,7 +111,7 @@ def test_an_announcement_tells_where_the_member_is_once() -> None:
 
 
 def test_the_address_of_a_member_is_forgotten_when_it_has_been_silent_for_long() -> None:
-    """It was about to join and went; and no view comes that would say so (membership 1..40)."""
+    """The member was about to join and went away, and no view comes that would tell it (membership 1..40)."""
     fake = stack(check_interval=1.0)
     fake.up(info(C, OTHER, THERE))
     fake.advance(20.0)
@@ -165,7 +165,7 @@ def test_a_member_that_does_not_answer_is_not_waited_for_long() -> None:
 def test_a_member_that_announces_another_view_and_never_answers_is_reported_after_long(
     answers: bool,
 ) -> None:
-    """It may hear nothing (all 6891)."""
+    """That member may hear nothing (all 6891)."""
     fake = stack()
     at = 0.0
     found: list[Any] = []
@@ -267,7 +267,7 @@ def test_a_member_the_others_went_on_without_asks_and_is_asked() -> None:
 
 
 def test_a_member_that_hears_nothing_of_its_coordinator_asks_and_asks_that_one_too() -> None:
-    """It died, and who should replace it has another view (all 3786)."""
+    """The coordinator died, and the member that should replace it has another view (all 3786)."""
     own, other = view(4, B, A, C), view(5, D, C)
     fake = stack(own, max_interval=4.0)
     fake.up(info(B, own))
@@ -398,7 +398,7 @@ def test_announcements_that_go_on_do_not_put_the_look_at_them_off() -> None:
 
 
 def test_a_check_ends_with_the_view_it_began_in() -> None:
-    """Its answers are about a group that is another one by now."""
+    """The answers are about a group that has changed meanwhile."""
     fake = stack(check_interval=2.0)
     fake.up(info(C, OTHER))
     while not sent(fake, MergeType.VIEW_REQ):
@@ -419,7 +419,7 @@ def heartbeat(src: Any) -> Batch:
 
 
 def told(fake: FakeStack) -> list[Any]:
-    """To whom alone INFO was sent."""
+    """Return the members to which INFO was sent alone."""
     return [dest for dest in sent(fake, MergeType.INFO) if dest is not None]
 
 

@@ -421,7 +421,8 @@ def test_credits_that_got_lost_are_replaced_when_asked_for_twice() -> None:
 
 
 def test_a_message_larger_than_all_credits_that_got_lost_is_replaced_at_once() -> None:
-    """Not by max_credits a minute; it may be the only one that B ever has under way (all 1303)."""
+    """Its credits do not come back by max_credits a minute only; it may be the only message that B ever has under way
+    (all 1303)."""
     stack = fake()
     merge(stack)
     stack.up(control(FcType.CREDIT_REQUEST, B, 550))

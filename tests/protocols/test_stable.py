@@ -212,7 +212,7 @@ def test_no_message_is_declared_stable_while_stability_is_held() -> None:
 
 
 def test_a_member_that_takes_part_in_a_merge_tells_its_coordinator_nothing() -> None:
-    """That one may not know of the merge (merge 22460)."""
+    """The coordinator may not know of the merge (merge 22460)."""
     stack = fake(me=B)
     stack.event_down(HoldStability(True))
     stack.up(Batch(None, [bytes(1000)], {}, C))

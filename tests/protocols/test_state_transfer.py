@@ -136,7 +136,7 @@ def test_a_member_that_joined_in_the_middle_of_a_multicast_still_lacks_it_in_the
 
 @pytest.mark.parametrize("in_time", [True, False])
 def test_a_member_that_awaits_a_state_itself_gives_none(in_time: bool) -> None:
-    """Its reader has not had what is held back meanwhile, though it counts as delivered."""
+    """Messages that are held back meanwhile count as delivered, but its reader has not had them."""
     fake = stack(B, C, A, delivered=digest(B=1), catch_up_timeout=2.0)
     fake.event_down(GetState(B, 10.0))
     fake.up(multicast(B, 2, b"held"))
@@ -542,7 +542,7 @@ def test_the_request_is_an_item_of_the_stream_and_the_digest_of_that_point() -> 
 
 
 def test_a_state_contains_the_messages_of_its_providers_own_state() -> None:
-    """Also what has not come to the provider itself yet."""
+    """It contains messages that have not come to the provider itself yet, too."""
     fake = stack(connect=True, delivered=digest(B=3, C=1))
     fake.up(state(B, b"theirs", B=3, C=4))
     fake.advance(2.1)
@@ -587,7 +587,7 @@ def test_a_provider_does_not_wait_for_ever() -> None:
 
 
 def test_a_provider_that_lacks_multicasts_of_the_requester_refuses() -> None:
-    """They would never be delivered to it again: found by ``simulate --profile all``."""
+    """The missing multicasts would never be delivered to the requester again (found by ``simulate --profile all``)."""
     fake = stack(delivered=digest(B=3, C=4), catch_up_timeout=2.0)
     fake.up(message(B, StateType.STATE_REQ, None, digest(B=4, C=4)))
     fake.advance(2.1)

@@ -18,7 +18,7 @@ from jgroups_py.protocols.relay.protocol import RELAY
 
 @dataclass(frozen=True)
 class Mix:
-    """What may happen, as weights of one step."""
+    """The kinds of steps, with the weight of each."""
 
     send: float = 0.12
     time: float = 0.10
@@ -42,7 +42,7 @@ SPLITS = Mix(split=0.01, crash=0.005, wan=0.005)
 
 
 class Explorer:
-    """One schedule. ``run`` raises Violation; ``story`` is what happened, for replaying by eye."""
+    """One schedule. ``run`` raises Violation; ``story`` has all events, for replaying by eye."""
 
     def __init__(
         self,
@@ -159,7 +159,7 @@ class Explorer:
             self.net.send(member.name, count)
 
     def do_slow(self) -> None:
-        """One kind of step, or one pair, does not happen for a while."""
+        """Stop one kind of step, or one pair, for a while."""
         if self.net.holds and self.random.random() < 0.6:
             self.net.holds.pop(0)
             return

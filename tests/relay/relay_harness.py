@@ -73,7 +73,7 @@ class Net:
         self.proofs = True
         """Views tell which of those they lack are dead."""
         self.touched: dict[Member, None] = {}
-        """Who did something since the oracle looked last."""
+        """The members that did something since the oracle looked last."""
         self.listeners: list[Callable[[Member, str, dict[str, Any]], None]] = []
         for site, names in sites.items():
             for name in names:
@@ -365,7 +365,7 @@ class Net:
     # --- steps
 
     def enabled(self) -> list[Step]:
-        """What can happen now, in a fixed order: names, so that tests can choose."""
+        """Return the names of the possible steps in a fixed order, so that tests can choose."""
         steps: list[Step] = []
         for member in self.everybody:
             if not member.alive:

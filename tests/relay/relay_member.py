@@ -111,7 +111,7 @@ class Member:
         """Origin -> what was sent before this member had its first view."""
         self.digests_at: dict[int, dict[Member, int]] = {}
         self.owed: dict[int, Batch] = {}
-        """What was handed up here and has not given its credit back, by number."""
+        """Messages that were handed up here and have not given their credit back, by number."""
         self.machine = Machine(
             name, random=random.Random(f"{net.seed}/{name}"), now=net.now, trace=self._on_trace
         )

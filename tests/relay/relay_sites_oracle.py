@@ -1,4 +1,4 @@
-"""What must be of sites of RELAY machines. It stands outside the protocol and looks at everything.
+"""An oracle of sites of RELAY machines. It stands outside the protocol and looks at everything.
 
 I1: each message once, in order, no gap that was not announced. I2: no number beyond what was sent, nothing trimmed that somebody lacks.
 I4: members with one view delivered the same of those who are not in it.

@@ -100,7 +100,7 @@ def test_runs_that_are_gone_leave_the_lists() -> None:
 
 
 def test_messages_that_are_spilled_from_the_middle_are_counted(tmp_path: Path) -> None:
-    """As much has left the file meanwhile (all 7107)."""
+    """As many messages have left the file meanwhile (all 7107)."""
     held = RelayBuffer(9, 1_000_000, 0.0, SpillFile(str(tmp_path), 1_000_000))
     for origin, first in ((B, 1), (A, 4), (A, 1), (A, 7)):
         fill(held, origin, first, 3)

@@ -15,7 +15,7 @@ def got(net: Net, *names: str) -> list[list[int]]:
 
 
 def kept(net: Net) -> int:
-    """What NYC still holds for SFO."""
+    """Return the number of messages that NYC still holds for SFO."""
     return int(net.members["R"].relay.buffer.messages)
 
 
@@ -114,7 +114,7 @@ def test_notes_about_missing_members_are_forgotten_with_the_time() -> None:
 
 
 def said(caplog: pytest.LogCaptureFixture) -> list[str]:
-    """What relays say when they wait for missing members no longer."""
+    """Return the log lines of relays that stop waiting for missing members."""
     return [
         record.getMessage() for record in caplog.records if "acknowledging" in record.getMessage()
     ]

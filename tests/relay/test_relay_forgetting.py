@@ -1,4 +1,5 @@
-"""When an origin, a member, a joiner or a relay is forgotten: each rule where it matters. Faults planted in them went unnoticed once.
+"""The rules by which an origin, a member, a joiner or a relay is forgotten, each in a case where it matters. Faults
+that were planted in them were not found once.
 
 NYC: R relay, S standby, M other, N next, O origin. SFO: Y relay, Z next, T other.
 """
@@ -147,7 +148,7 @@ def test_a_member_that_departs_with_an_out_of_band_message_beyond_a_gap_leaves_n
 
 
 def test_a_member_that_departs_before_anything_of_it_was_delivered_leaves_nothing() -> None:
-    """Its messages were held here, relayed, and cut when it was gone (all 1277)."""
+    """The messages of that member were held here, relayed, and cut when it was gone (all 1277)."""
     net = started()
     origin, relay = id_of(net, "O"), net.members["R"].relay
     assert relay.origins.source(origin) is relay.origins.source(origin)
@@ -175,7 +176,7 @@ def test_a_member_that_is_being_forgotten_when_its_site_stops_relaying_is_forgot
 
 
 def test_a_member_that_was_just_lost_is_still_known_to_other_sites() -> None:
-    """It may live on beyond a partition, with another relay."""
+    """The lost member may live on beyond a partition, with another relay."""
     net = started()
     net.partition("NYC", "RSM", "O")
     net.deliver("view")

@@ -15,7 +15,7 @@ from jgroups_py.testing.check.tables import MAY_REMEMBER, named_in
 
 
 def naming(net: Net, gone: Member) -> list[str]:
-    """What still names ``gone`` at members of its site."""
+    """Return the tables that still name ``gone`` at members of its site."""
     found = []
     for member in net.alive(gone.site):
         paths = dict.fromkeys(p for p, address in named_in(member.relay) if address == gone.id)
@@ -24,7 +24,7 @@ def naming(net: Net, gone: Member) -> list[str]:
 
 
 def test_a_sender_that_left_a_site_that_relays_is_forgotten() -> None:
-    """Its trims had been told (relay 3)."""
+    """The trims of that sender had been sent (relay 3)."""
     net = started()
     net.send("O", 2)
     net.settle(2)
@@ -70,7 +70,7 @@ def test_an_origin_that_was_forgotten_unheard_by_the_other_site_is_forgotten() -
 
 
 def test_members_from_before_a_site_began_anew_are_known() -> None:
-    """Its new relay never knew it; the other site's says what it has of it (relay 10)."""
+    """The site's new relay never knew such a member; the other site's relay reports its numbers (relay 10)."""
     net = started()
     net.send("O", 2)
     net.settle(2)
@@ -87,7 +87,7 @@ def test_members_from_before_a_site_began_anew_are_known() -> None:
 
 
 def test_a_leaver_of_a_site_that_does_not_relay_goes_from_sessions_too() -> None:
-    """It had relayed, when it was promoted for a while (all 14)."""
+    """The site had relayed while it was promoted for a while (all 14)."""
     net = started()
     net.members["Y"].relay.promote()
     net.settle(3)
@@ -102,7 +102,7 @@ def test_a_leaver_of_a_site_that_does_not_relay_goes_from_sessions_too() -> None
 
 
 def test_a_standby_of_a_site_that_does_not_relay_keeps_no_floors() -> None:
-    """What others' buffers began with was told when it became one (relay 11)."""
+    """The first numbers in others' buffers were reported when the member became standby (relay 11)."""
     net = started()
     net.members["Y"].relay.promote()
     net.settle(3)
@@ -148,8 +148,8 @@ def test_an_origin_that_others_forgot_without_telling_is_forgotten() -> None:
 
 
 def test_a_relay_without_a_beginning_forgets_earlier_members() -> None:
-    """Its relay left before it told. What the other site had of those it never saw stood in its session for good, as no
-    further view of its own came (all 870)."""
+    """The former relay left before it reported. The other site's numbers of members that the new relay never saw stayed
+    in its session for good, as no further view of its site came (all 870)."""
     net = started()
     net.send("R", 2)
     net.send("O", 3)

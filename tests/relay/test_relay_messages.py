@@ -1,4 +1,4 @@
-"""What becomes of messages on their way over the bridge: order, payloads, credit, and what comes twice."""
+"""Messages on their way over the bridge: order, payloads, credit, and repetitions."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def test_forwarded_messages_are_not_multicast_again() -> None:
 
 
 def test_a_relay_that_asks_again_gets_the_acknowledgements_again() -> None:
-    """Its own session is a new one, ours has stayed."""
+    """The other relay's session is a new one, ours has stayed."""
     net = started()
     net.send("C", 3)
     net.settle(5)

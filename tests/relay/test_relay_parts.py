@@ -429,7 +429,7 @@ def session_of(peer: UUID, site: str, **acked: int) -> RelaySession:
 
 
 def test_a_forgotten_origin_of_another_site_leaves_no_state() -> None:
-    """What is owed of it would ask for it back, from its first message on."""
+    """A Have that is still owed for the origin would ask for its messages again, from the first one on."""
     sessions = Sessions()
     session = sessions[R] = session_of(R, "SFO")
     stays, goes = bytes(S), bytes(M)

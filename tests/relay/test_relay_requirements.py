@@ -1,4 +1,5 @@
-"""What seed 001 asks of RELAY, on a network of RELAY machines. The numbers: design/requirements.md."""
+"""Requirements of seed 001 for RELAY, on a network of RELAY machines. Their numbers are those of
+design/requirements.md."""
 
 from __future__ import annotations
 
@@ -326,7 +327,7 @@ def test_r16_blocking_ends_with_a_view_until_told_again() -> None:
 
 @pytest.mark.seed("R16")
 def test_r16_orders_of_the_view_before_are_taken_back() -> None:
-    """It came after the view, in which fewer members may use up what is left (relay 1823)."""
+    """Such an order came after the view, in which fewer members may use up the room that is left (relay 1823)."""
     net = started(overflow="block", max_messages=100, block_credits=1_000_000, max_bytes=10_000_000)
     net.cut_wan("SFO")
     net.settle(1)

@@ -423,7 +423,7 @@ def test_copies_of_a_member_that_missed_the_end_of_relaying_are_not_taken() -> N
 def test_a_number_is_given_up_when_nobody_can_have_it(
     shrunk: float, sole: bool, told: bool
 ) -> None:
-    """Not while members lost a moment ago may come back, nor while the site has two relays."""
+    """It is not given up while members that were just lost may come back, nor while the site has two relays."""
     net = started()
     net.settle(30)
     relay = net.members["R"].relay
@@ -475,7 +475,7 @@ def test_only_acknowledgements_of_all_relays_of_a_site_count() -> None:
 
 
 def test_a_former_relay_forgets_its_multicasts() -> None:
-    """It would name members of other sites that are forgotten, for as long as it lives."""
+    """Otherwise it would name forgotten members of other sites for as long as it lives."""
     net = started()
     net.partition("SFO", "Y", "ZT")
     net.settle(20)

@@ -1,4 +1,4 @@
-"""What joiners begin with is remembered as long as somebody may ask for it.
+"""Snapshots for joiners are remembered as long as a joiner may ask for them.
 
 NYC: R relay, S standby, M other, O origin. SFO: Y relay, Z next, T other, J joiner.
 """
@@ -12,7 +12,7 @@ from jgroups_py.values.address import Address
 
 
 def remembered(net: Net, names: str = "YZT") -> dict[str, list[list[str]]]:
-    """By member, for each view remembered: who may ask for it."""
+    """Return, by member, the joiners that may ask for the snapshot of each remembered view."""
     name_of: dict[Address, str] = {m.id: m.name for m in net.everybody}
     return {
         name: [
@@ -55,7 +55,7 @@ def test_messages_that_a_joiner_may_still_ask_for_outlive_the_relay() -> None:
 
 
 def test_a_joiner_that_is_gone_is_remembered_for_a_while() -> None:
-    """It may have been cut off only."""
+    """The joiner may only have been cut off."""
     net = started()
     net.hold("uc", dst="J")
     net.join("J", "SFO")

@@ -1,4 +1,4 @@
-"""Where a member begins that joins with a state, and what it is told meanwhile."""
+"""The first numbers of a member that joins with a state, and messages that it gets meanwhile."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from jgroups_py.values.view import View, ViewId
 
 
 def test_a_state_older_than_deliveries_sets_the_digests_back() -> None:
-    """What the state lacks must come again."""
+    """Messages that the state lacks must come again."""
     net = started()
     net.send("C", 3)
     net.settle(2)
@@ -143,7 +143,8 @@ def test_a_joiner_whose_state_does_not_come_begins_at_its_view() -> None:
 
 
 def test_a_state_without_digests_leaves_the_joiner_where_its_view_began() -> None:
-    """Its provider is one of ours and said nothing of RELAY; all it held back has come by then."""
+    """The provider is a member of ours that sent no digests of RELAY; all messages that it held back have come by
+    then."""
     net = started()
     net.send("C", 2)
     net.settle(2)
@@ -199,7 +200,7 @@ def test_messages_that_wait_for_a_state_are_bounded_and_come_again() -> None:
 
 
 def given_a_state(net: Any, name: str, provider: str) -> None:
-    """What ``name`` has not had by now is in the state that it gets."""
+    """Give ``name`` a state that has all messages that it lacks now."""
     member, giver = net.members[name], net.members[provider]
     giver.bottom.pass_event_up(StateRequested(member.id, 1))
     net.deliver("uc")

@@ -94,7 +94,7 @@ def test_a_site_takes_part_where_none_or_all_are_listed(sites: tuple[str, ...]) 
 
 
 class Links:
-    """What a block hears of its links."""
+    """A block that notes the news of its links."""
 
     def __init__(self) -> None:
         self.heard: list[tuple[str, bool]] = []

@@ -69,7 +69,7 @@ class Sites:
                         heard.append(bytes(item.payload))
 
     def there(self, names: str) -> list[SiteUUID]:
-        """As others know them."""
+        """Return the addresses of members there, as other sites know them."""
         return [SiteUUID(bytes(self.rpcs[n].channel.address), "SFO", n) for n in names]
 
 

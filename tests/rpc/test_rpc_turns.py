@@ -1,4 +1,5 @@
-"""How a call reaches its method and its caller: without other tasks where nothing stands before it, and in order where something does."""
+"""Calls reach their method and their caller: without other tasks where no call stands before them, and in order where
+one does."""
 
 from __future__ import annotations
 
@@ -366,7 +367,7 @@ async def test_calls_of_the_step_that_ends_the_channel_do_not_run(
 async def test_a_call_that_a_fetched_state_contains_is_refused(
     open_sim: Open, autojump_clock: Any
 ) -> None:
-    """As above, for the caller: it hears that the call did not run there."""
+    """The caller learns that the call did not run there."""
     async with open_sim(name="A") as a, open_sim(name="B") as b:
         target = Target()
         async with open_rpc(a) as rpc, open_rpc(b, target) as other:

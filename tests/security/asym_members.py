@@ -54,7 +54,7 @@ class Group:
         return found
 
     def carry(self, source: UUID, *to: UUID) -> None:
-        """What ``source`` sent arrives at ``to``, or at whom it is for."""
+        """Deliver the messages of ``source`` to ``to``, or to the members that they are for."""
         for batch in wire(self.fakes[source].take_down()):
             reached = (batch.dest,) if batch.dest is not None else tuple(self.fakes)
             for member in reached:

@@ -40,7 +40,7 @@ class Sent:
     at: float
     readers: frozenset[int]
     key: object
-    """What it was encrypted under, as the kind of group tells keys apart."""
+    """The key under which it was encrypted, in the form by which the kind of group tells keys apart."""
 
 
 @dataclass(slots=True)
@@ -163,7 +163,7 @@ class Churn:
     # --- what it came to
 
     def lost(self) -> list[str]:
-        """What somebody did not get, got twice or in another order."""
+        """Return the messages that a member did not get, got twice or in another order."""
         ends = {id(life.member): life for life in self.lives}
         wanted: dict[tuple[int, int], list[int]] = {}
         for sent in self.sent:

@@ -41,7 +41,7 @@ from jgroups_py.testing.sim.member import Member
 
 KINDS: Final = ("SEAL over UDP", "SEAL over TCP", "TLS")
 SHARES: Final = (0.8, 0.1, 0.1)
-"""Of all packets. A connection costs as much as twenty datagrams."""
+"""The share of each kind in all packets. A connection costs as much as twenty datagrams."""
 WAYS: Final = ("replayed", "misdirected", "altered", "forged")
 RECORDED_MAX: Final = 2000
 BURST: Final = 200
@@ -67,7 +67,7 @@ class Result:
 
 @dataclass
 class Stream:
-    """What came over one connection of a listener."""
+    """The bytes that came over one connection of a listener."""
 
     port: int
     pieces: list[bytes] = field(default_factory=list)

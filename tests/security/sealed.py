@@ -49,6 +49,6 @@ def seal_of(member: Member) -> SEAL:
 
 
 def refused(member: Member) -> dict[str, int]:
-    """What SEAL of a member turned away, by cause."""
+    """Return the number of packets that SEAL of a member turned away, by cause."""
     counts = member.host.machine.turned_away
     return {key.removeprefix("SEAL."): n for key, n in counts.items() if key.startswith("SEAL.")}

@@ -308,7 +308,7 @@ def test_the_view_of_survivors_brings_the_new_key_too() -> None:
 
 
 def test_a_view_that_is_sent_again_to_one_member_brings_the_key() -> None:
-    """In JGroups it does not."""
+    """In JGroups such a view brings no key."""
     group = three()
     view = View(ViewId(A, 3), (A, B))
     group[A].event_down(PrepareView(view))

@@ -49,7 +49,7 @@ def message(type: GmsType, payload: bytes | None = None, src: Any = B, **fields:
 
 
 def shown_by(settings: dict[str, Any], batch: Batch) -> Batch:
-    """What a member with such settings sends, as another one decodes it."""
+    """Return the message that a member with such settings sends, as another one decodes it."""
     stack = fake(settings)
     stack.down(batch)
     (packet,) = encode_packets(stack.take_down(), "test")

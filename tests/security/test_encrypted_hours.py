@@ -211,7 +211,7 @@ def seal_churn(folder: Path, seconds: float, *, rotate: bool = True) -> tuple[Ch
 
 
 def opened_with(key: RingKey, packets: list[bytes]) -> Iterator[bytes]:
-    """What a key opens of a recording, whatever the packets say of their key."""
+    """Yield the payloads of a recording that a key opens, whatever key the packets name."""
     ciphers = {}
     for packet in packets:
         assert len(packet) >= OVERHEAD

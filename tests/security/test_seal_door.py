@@ -67,7 +67,7 @@ class House(Protocol):
 
 
 class Router(House):
-    """Its connections lead to somebody without keys."""
+    """A protocol whose connections lead to a process without keys."""
 
     outsiders = True
 
@@ -127,7 +127,7 @@ class Wire:
         b.happens(Accepted(b.house.tcp, -1, (a.place[0], 40_000)))
 
     def carry(self) -> list[Out]:
-        """Until nobody writes. Returns what was not written: closes."""
+        """Carry bytes between both ends until neither writes. Return the other orders, which are closes."""
         others: list[Out] = []
         while True:
             outs = [(self.b, -1, o) for o in self.a.take_out()]

@@ -51,7 +51,7 @@ def run(*payloads: Any, type: int = MessageType.BYTES, seqno: int = 1) -> Batch:
 
 
 def over_the_wire(stack: FakeStack) -> list[Batch]:
-    """What was passed down, as another member decodes it."""
+    """Return the batches that were passed down, as another member decodes them."""
     packets = encode_packets(stack.take_down(), "test")
     return [batch for packet in packets for batch in decode_packet(packet).batches]
 
@@ -151,7 +151,7 @@ def test_a_run_with_ivs_that_count_is_a_run_on_the_wire(algorithm: str, iv: int)
 
 
 def test_the_message_of_a_value_is_serialised_with_its_headers() -> None:
-    """As Java does: a BytesMessage with one header."""
+    """Java does so, too: the payload becomes a BytesMessage with one header."""
     sender = fake()
     sender.down(run(5000, type=MessageType.LONG))
     (batch,) = sender.take_down()

@@ -129,7 +129,7 @@ def test_secrets_are_not_shown(settings: dict[str, Any]) -> None:
 
 
 def problem_of(folder: Path, attributes: str) -> str:
-    """What is told of such attributes, by ``validate`` and ``open_channel``, with its place."""
+    """Return the error of ``validate`` and ``open_channel`` about such attributes, with its place."""
     file = folder / "s.xml"
     kind = 'auth_class="org.jgroups.auth.X509Token"'
     file.write_text(below_gms(f"AUTH {kind}\n        {attributes}"))

@@ -76,7 +76,7 @@ class Visitor:
 async def test_a_session_is_found_by_any_member(
     buddies: BuddyReplicationConfig | None, autojump_clock: Any
 ) -> None:
-    """Also where calls do not gravitate by themselves (autoDataGravitation false)."""
+    """It is found where calls do not gravitate by themselves (autoDataGravitation false), too."""
     async with members("ABC", buddies) as caches:
         a, b, c = sites = [
             AsgiSessions(application, cache, route=name)

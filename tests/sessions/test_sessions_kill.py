@@ -47,7 +47,7 @@ def example() -> Iterator[ModuleType]:
 
 @dataclass
 class Visit:
-    """What one visitor did and was told."""
+    """The requests of one visitor, and their answers."""
 
     browser: Any
     acked: dict[str, str] = field(default_factory=dict)
@@ -56,7 +56,7 @@ class Visit:
     problems: list[str] = field(default_factory=list)
 
     def write(self) -> None:
-        """One more thing; acknowledged or not, and then it may be there or not."""
+        """Put one more thing into the session. If the request is not acknowledged, the thing may be there or not."""
         key, value = f"n{len(self.tried)}", f"value {len(self.tried)}"
         self.tried[key] = value
         try:

@@ -70,7 +70,7 @@ async def test_a_session_that_slept_too_long_is_removed_and_no_other(
 async def test_a_session_that_nobody_can_read_is_not_the_request_s_problem(
     autojump_clock: Any,
 ) -> None:
-    """Its codec may raise: it was written by another one."""
+    """The codec may raise, because another one wrote the session."""
 
     class Picky(MsgpackCodec):
         def __init__(self) -> None:

@@ -190,7 +190,7 @@ def test_a_session_is_over_when_it_was_not_used_or_is_too_old(cache: blocking.Tr
 
 
 def test_sessions_that_are_over_are_swept_by_other_visits(cache: blocking.TreeCache) -> None:
-    """Not what is in use, and not nodes that are no sessions."""
+    """Sessions in use, and nodes that are no sessions, stay."""
     site = Site(cache, SessionSettings(max_idle=100))
     cache.put("/sessions/other", "k", 1)
     for _ in range(50):
@@ -207,7 +207,7 @@ def test_sessions_that_are_over_are_swept_by_other_visits(cache: blocking.TreeCa
 
 
 def test_a_session_that_is_used_again_is_not_swept(cache: blocking.TreeCache) -> None:
-    """It was over when it was looked at, and is not when it would be removed."""
+    """The session was over when it was looked at, and is in use when it would be removed."""
     site = Site(cache, SessionSettings(max_idle=100))
     site.visit(setting(a=1))
     path = Fqn(("sessions", *cache.children("/sessions")))

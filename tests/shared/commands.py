@@ -12,7 +12,7 @@ from jgroups_py.tools import cli
 
 
 class Ran(NamedTuple):
-    """What a command line came to."""
+    """The result of a command line."""
 
     code: int
     out: str
@@ -20,7 +20,7 @@ class Ran(NamedTuple):
 
 
 SECONDS_MAX = 200
-"""For a command in a process of its own."""
+"""The longest time of a command in a process of its own."""
 
 
 def run_here(*words: str) -> Ran:

@@ -16,9 +16,9 @@ from examples.web_map import Host, ask, replicating
 
 PAGES = ("home", "help")
 CART_THINGS = 50
-"""After so many a visitor takes a new cart."""
+"""The number of things after which a visitor takes a new cart."""
 CUT_OFF = (OSError, http.client.HTTPException)
-"""What a client gets whose worker dies. The request may have been done."""
+"""The errors of a client whose worker dies. The request may have been done."""
 
 
 class Visitor:
@@ -29,7 +29,7 @@ class Visitor:
         self.hits: Counter[str] = Counter()
         self.unsure_hits: Counter[str] = Counter()
         self.carts: dict[str, set[str]] = {}
-        """By cookie, the things that were answered."""
+        """The answered things of each cookie."""
         self.unsure: dict[str, set[str]] = {}
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -83,7 +83,7 @@ class Visitor:
 
 @contextmanager
 def visitors_of(hosts: Sequence[Host], many: int) -> Iterator[list[Visitor]]:
-    """So many, spread over the hosts. They stop at the end of the block."""
+    """Run so many visitors, spread over the hosts, until the end of the block."""
     found = [Visitor(hosts, n % len(hosts)) for n in range(many)]
     try:
         yield found
@@ -108,7 +108,7 @@ def kill_who_replicates(host: Host, name: str) -> int:
 
 
 def wait_for_hits(visitors: Sequence[Visitor], more: int, seconds: float = 60.0) -> None:
-    """Until so many further hits were answered."""
+    """Wait until so many further hits were answered."""
     goal = answered_hits(visitors) + more
     until = time.monotonic() + seconds
     while answered_hits(visitors) < goal:

@@ -210,4 +210,4 @@ LOSING: Final[dict[str, str]] = {
         expect="{lost: 0, duplicated: 0, out_of_order: 0}",
     ),
 }
-"""What is lost is announced: else the oracle finds a gap."""
+"""The losing scenarios must announce lost messages: else the oracle finds a gap."""

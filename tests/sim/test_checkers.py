@@ -112,7 +112,7 @@ def test_a_gap_is_a_violation(stage: Stage) -> None:
 def test_messages_multicast_in_views_without_a_member_may_be_lost_to_it(
     stage: Stage,
 ) -> None:
-    """Also where that member keeps its view: it hears nothing of the others' (merge 23705)."""
+    """This holds where the member keeps its view, too: it does not learn of the others' views (merge 23705)."""
     first = stage.sends("A", 2)
     stage.gets("ABC", "A", first[0])
     stage.view("AB", 2, "AB")
@@ -240,7 +240,7 @@ def test_a_state_contains_its_receivers_messages(stage: Stage) -> None:
 
 
 def test_a_state_lacks_messages_that_a_merge_has_lost(stage: Stage) -> None:
-    """What one side of a partition sent is not sent again to the other one when they merge."""
+    """Messages of one side of a partition are not sent again to the other one when they merge."""
     one, two, three = stage.sends("A", 3)
     stage.gets("A", "A", one, two)
     stage.gets("B", "A", one)
@@ -376,8 +376,8 @@ def test_a_living_member_that_is_taken_for_proved_dead_stays(world: World, fate:
 
 @pytest.mark.parametrize("apart", ["", "merged", "sender", "receiver"])
 def test_bounds_of_a_stream_are_kept(world: World, apart: str) -> None:
-    """After a merge of the two a credit may have been given twice; who has a view without the
-    other, read or not, does not count."""
+    """After a merge of the two a credit may have been given twice; a member with a view without the other one, whether
+    it was read or not, does not count."""
     checker = Checker()
     a, b = world.member("A"), world.member("B")
     for member in (a, b):

@@ -46,7 +46,7 @@ class Group:
         return self.checker.messages.last(receiver, origin)
 
     def finish(self) -> None:
-        """What is sent from now on arrives everywhere, and nothing was violated."""
+        """Check that messages sent from now on arrive everywhere, and that no rule was violated."""
         for member in self.members:
             self.send(member)
         count = self.checker.messages.count
@@ -69,8 +69,8 @@ class Group:
 @pytest.mark.parametrize("victim", [0, 1, 2])
 @pytest.mark.parametrize("seconds", [55, 300])
 def test_stopped_for_longer_than_the_others_wait(victim: int, seconds: float) -> None:
-    """It is told with the first thing that it reads; what it sent while it did not know is named; what
-    it sends then goes out after the merge, which follows within seconds."""
+    """The member learns of it with the first item that it reads; its messages that were lost are named; later messages
+    go out after the merge, which follows within seconds."""
     group = Group("ABC", SLOW)
     stopped = group.members[victim]
     others = [m for m in group.members if m is not stopped]
@@ -121,7 +121,7 @@ def test_the_view_that_it_missed_is_asked_for() -> None:
 
 
 def test_a_member_that_is_not_heard_does_no_harm() -> None:
-    """What it sends reaches nobody, and it hears the others: they go on without it."""
+    """Its messages reach no member, and it hears the others: they go on without it."""
     group = Group("ABC", QUICK)
     a, b, c = group.members
     token = group.world.partition([c], [a, b], one_way=True)
@@ -140,7 +140,7 @@ def test_a_member_that_is_not_heard_does_no_harm() -> None:
 
 
 def test_a_member_that_hears_nobody_does_not_stop_the_others() -> None:
-    """It makes a view of its own; the others are more and go on sending to each other."""
+    """The member makes a view of its own; the others are the larger part and go on sending to each other."""
     group = Group("ABC", QUICK)
     a, b, c = group.members
     token = group.world.partition([a, b], [c], one_way=True)
@@ -236,7 +236,7 @@ def test_an_expelled_member_without_merging_ends_with_its_possible_losses() -> N
 
 
 def test_a_message_is_named_of_which_the_rest_waits_for_credits() -> None:
-    """Its first fragments came, and were dropped with the view without their sender."""
+    """The first fragments of the message came, and were dropped with the view without their sender."""
     small = {"FRAG2.frag_size": "500", "MFC.max_credits": "2000", "MFC.min_threshold": "0.1"}
     group = Group("ABC", SLOW | small)
     a, b, c = group.members

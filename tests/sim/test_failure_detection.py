@@ -1,4 +1,4 @@
-"""How fast a group sees that a member is gone, and that it never takes a silent one for a dead one."""
+"""A group soon notices that a member is gone, and never takes a silent one for a dead one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from jgroups_py.testing.sim.network import LinkSettings
 from jgroups_py.testing.sim.world import World
 
 SOON = 0.2
-"""From a crash to the view without the member, everywhere. Seconds."""
+"""The longest time, in seconds, from a crash until all members have the view without the crashed one."""
 
 
 def group(world: World, names: str, stack: str = "sim.xml", **attributes: str) -> list[Member]:
@@ -171,7 +171,7 @@ def test_a_crash_right_behind_a_vanished_member_is_seen_at_once() -> None:
 
 
 def test_a_crash_behind_a_member_that_is_not_heard_is_seen_without_waiting_for_the_view() -> None:
-    """As JGroups' ring, without proofs: A passes the silent B over as soon as FD_ALL3 suspects it
+    """The ring is that of JGroups, without proofs: A passes the silent B over as soon as FD_ALL3 suspects it
     and finds C dead, while B's verification is still going on."""
     world = World()
     members = group(
@@ -192,8 +192,8 @@ def test_a_crash_behind_a_member_that_is_not_heard_is_seen_without_waiting_for_t
 
 @pytest.mark.parametrize("victim", [0, 1, 2, 3])
 def test_a_host_that_comes_back_proves_the_death_of_its_former_member(victim: int) -> None:
-    """What is written on old connections is reset, the ports are another member's: the former one
-    is out at once instead of after FD_ALL3's 40 s, and the new one is suspected by nobody."""
+    """Old connections are reset, and the ports belong to another member: the former member is out at once instead of
+    after FD_ALL3's 40 s, and the new one is never suspected."""
     world = World()
     members = group(world, "ABCD", "udp.xml")
     former = members[victim]
@@ -212,7 +212,7 @@ def test_a_host_that_comes_back_proves_the_death_of_its_former_member(victim: in
 
 
 def test_a_connection_without_an_address_is_closed() -> None:
-    """Its other side may have gone in silence: no end of it would ever come."""
+    """The other side may have gone in silence, so that the end of the connection would never come."""
     world = World()
     members = group(world, "ABCD")
     target = members[3].stack.find(FD_SOCK2)

@@ -188,7 +188,7 @@ def test_a_merge_leader_that_is_stopped_in_the_middle_does_not_end_in_three_grou
 
 
 def test_after_a_pause_nothing_is_sent_again_that_has_arrived() -> None:
-    """Its acknowledgements and the others' messages wait in its socket: it reads them first."""
+    """Acknowledgements and messages of the others wait in the paused member's socket: it reads them first."""
     group = Watched("ABC", QUICK)
     world, stopped = group.world, group.members[1]
     group.talk()
@@ -204,7 +204,7 @@ def test_after_a_pause_nothing_is_sent_again_that_has_arrived() -> None:
 
 
 def retransmitted(members: list[Member]) -> list[float]:
-    """What each asked for, and resent of its own accord."""
+    """Return the times at which members asked for messages, or resent messages unasked."""
     return [
         sum(
             value

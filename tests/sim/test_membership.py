@@ -106,7 +106,7 @@ def test_members_of_a_quiet_group_are_not_suspected() -> None:
 
 
 class Log:
-    """What one member's application was given, in order."""
+    """The items that one member's application got, in order."""
 
     def __init__(self, member: Member) -> None:
         self.items: list[View | tuple[str, int]] = []
@@ -204,7 +204,7 @@ class Run:
                     assert highest[sender] == self.sent[sender], f"{name} lacks {sender}'s last"
 
     def check_agreement(self) -> None:
-        """Who went from one view to the same next one delivered the same of those departed."""
+        """Check that members with the same two views delivered the same messages of the departed ones."""
         steps: dict[Any, dict[str, tuple[View, View, dict[str, int]]]] = {}
         for name, log in self.logs.items():
             for step in log.at_views():

@@ -48,7 +48,7 @@ settle: 3s
 expect: {lost: 0, lost_inside: 0, duplicated: 0, out_of_order: 0}
 """
 WAN = "  - {at: 1.5s, partition: [[NYC], [SFO]], for: 1.8s}\n"
-"""So that home has something to keep."""
+"""A partition of the sites, during which the home site keeps messages."""
 
 
 @pytest.fixture
@@ -280,7 +280,7 @@ def test_a_member_that_is_cut_off_for_good_counts_as_gone() -> None:
 def test_a_member_beside_a_group_that_began_anew_may_lack_its_acknowledged_messages(
     founds: bool,
 ) -> None:
-    """It was paused, and who was started again did not find it (all 3256)."""
+    """The member was paused, and the members that were started again did not find it (all 3256)."""
     oracle, home, away = given_up("90s")
     paused, fresh = away.members
     paused.skipped[home.members[1].raw] = [(3, 4)]
@@ -323,7 +323,7 @@ def given_up(cut_off_wait: str) -> tuple[Any, Any, Any]:
 
 
 def test_a_member_that_begins_a_site_anew_lacks_its_predecessors_messages() -> None:
-    """Which was leaving then, so that it does not count as beside (all 5482)."""
+    """The predecessor was leaving then, so it does not count as a member beside the site (all 5482)."""
     oracle, home, away = given_up("90s")
     last, fresh = away.members
     fresh.skipped[home.members[1].raw] = [(3, 4)]
@@ -335,7 +335,7 @@ def test_a_member_that_begins_a_site_anew_lacks_its_predecessors_messages() -> N
 
 @pytest.mark.parametrize("split", [True, False])
 def test_a_partition_and_a_holder_that_goes_count_as_two(split: bool) -> None:
-    """It had sent what only its side had, and left with it (all 6669)."""
+    """The holder had sent messages that only its side had, and left with them (all 6669)."""
     oracle, home, _ = given_up("90s")
     stays, origin = home.members
     origin.member.crash()
@@ -356,7 +356,7 @@ def test_a_partition_and_a_holder_that_goes_count_as_two(split: bool) -> None:
 def test_losses_that_all_holders_took_along_are_excused_where_the_survivors_never_had_them(
     fallen: int,
 ) -> None:
-    """It had joined when the origin was gone, and was no holder yet (all 10187)."""
+    """The survivor had joined when the origin was gone, and was no holder yet (all 10187)."""
     oracle, home, away = given_up("90s")
     stays, origin = home.members
     origin.member.crash()
@@ -380,7 +380,7 @@ def test_a_member_that_begins_blindly_begins_behind_the_trim() -> None:
 
 
 def test_messages_before_two_promotions_at_once_are_excused() -> None:
-    """It relays before the step and after it; in between it dropped its copies (all 9542)."""
+    """The site relays before the step and after it; in between it dropped its copies (all 9542)."""
     oracle, home, _ = given_up("90s")
     watched = home.members[0]
     oracle._origins[watched.raw].sums.extend([0] * 7)

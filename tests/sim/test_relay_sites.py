@@ -72,8 +72,7 @@ class Sites:
 
 
 def local_delays(between: float, bridge: str) -> tuple[list[float], float]:
-    """From sending at C to delivery at E, D and C, for a second of traffic; and the longest way to
-    SFO."""
+    """Return the delays from C to E, D and C itself in a second of traffic, and the longest delay to SFO."""
     sites = Sites(bridge)
     world = sites.world
     world.network.between = LinkSettings(latency=between)

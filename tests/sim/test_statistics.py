@@ -39,7 +39,7 @@ def group(world: World, stack: str, **more: str) -> list[Member]:
 
 
 def sums(members: list[Member]) -> Counter[str]:
-    """Of all members, by PROTOCOL.counter."""
+    """Return the sums over all members, by PROTOCOL.counter."""
     total: Counter[str] = Counter()
     for member in members:
         for protocol, counters in member.statistics().items():

@@ -1,4 +1,4 @@
-"""What users of such toolkits ask for most, as scenarios: health (theme 10) and ends (theme 14).
+"""The commonest questions of users of such toolkits, as scenarios: health (theme 10) and ends (theme 14).
 
 Numbers are those of design/trust.md's table of themes.
 """

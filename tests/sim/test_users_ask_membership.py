@@ -1,4 +1,4 @@
-"""What users of such toolkits ask for most, as scenarios: starting, joining, merging (themes 3 to 9).
+"""The commonest questions of users of such toolkits, as scenarios: starting, joining, merging (themes 3 to 9).
 
 Numbers are those of design/trust.md's table of themes.
 """
@@ -18,7 +18,7 @@ from jgroups_py.testing.sim.world import World
 
 STACKS = ("sim.xml", "udp.xml", "tcp.xml")
 TOGETHER = {"sim.xml": 4.0, "udp.xml": 6.0, "tcp.xml": 8.0}
-"""Until all that start at once are one group, with up to 5 % loss. Seconds; 3,000 starts: below."""
+"""The most seconds until members that start at once are one group, with up to 5 % loss; 3,000 starts took less."""
 
 
 def hosts(world: World, names: list[str]) -> dict[str, str]:
@@ -27,7 +27,7 @@ def hosts(world: World, names: list[str]) -> dict[str, str]:
 
 
 def started(world: World, stack: str, names: list[str], known: list[str] | None = None) -> Member:
-    """One more member; ``known``: TCPPING's list, else ``names``."""
+    """Start one more member; ``known``: TCPPING's list, else ``names``."""
     properties = hosts(world, known or names) if stack == "tcp.xml" else None
     return world.start(names[-1], stack, "test", properties=properties)
 
@@ -88,7 +88,7 @@ def silence(members: list[Member]) -> None:
 
 
 def listen(members: list[Member]) -> None:
-    """It is back."""
+    """Let the discovery of these members send requests again."""
     for member in members:
         discovery: Any = member.stack.find(Discovery)
         del discovery.send_request

@@ -1,4 +1,4 @@
-"""What users of such toolkits ask for most, as scenarios: traffic, rolling updates, splits.
+"""The commonest questions of users of such toolkits, as scenarios: traffic, rolling updates, splits.
 
 Numbers are those of design/trust.md's table of themes.
 """

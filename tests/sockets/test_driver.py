@@ -150,7 +150,7 @@ async def test_unsent_bytes_are_told_and_bounded() -> None:
 async def test_bytes_that_the_kernel_does_not_take_at_once_come_complete_and_in_order(
     closed: bool,
 ) -> None:
-    """Also what was written before a close, or while the kernel began to take more."""
+    """This holds for bytes that were written before a close, or while the kernel began to take more, too."""
     parts = [bytes([n]) * 1_500_000 for n in range(8)]
     more = [bytes([n]) * 50_000 for n in range(100, 100 if closed else 200)]
     wanted = b"".join([*parts, *more])

@@ -1,4 +1,4 @@
-"""Who listens to a group on the loopback interface."""
+"""The number of listeners of a group on the loopback interface."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def table(*rows: tuple[str, str]) -> str:
 
 
 def looks(*found: dict[str, int] | None) -> tuple[int | None, int]:
-    """What ``count`` says of port 7 and socket ``own`` when the list is read like that, and how often it reads."""
+    """Return the answer of ``count`` about port 7 and socket ``own`` for such a list, and the number of its reads."""
     left: Iterator[dict[str, int] | None] = iter(found)
     number = 0
 

@@ -24,7 +24,7 @@ GROUP = "239.255.7.7"
 PATIENCE = 100.0
 """Seconds; more than enough on a busy machine. A test that fails takes so long."""
 FIRST = {"GMS.join_timeout": "100ms", "GMS.max_join_attempts": "1"}
-"""Of the member that finds nobody."""
+"""Settings of the first member, which finds no other one."""
 STACK = """<config>
   <UDP mcast_addr="{group}" mcast_port="{port}"/>
   <SEAL key_file="{keys}" reload_interval="50ms"/>

@@ -25,7 +25,7 @@ QUICK = {
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A process has one Spark at a time: those with the cluster's come last."""
+    """A process has one Spark at a time: tests with the cluster's Spark come last."""
     items.sort(key=lambda item: "shipped" in getattr(item, "fixturenames", ()))
 
 

@@ -26,7 +26,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "shared")]
 
 TASKS: Final = 5
 TRIES: Final = 1000
-"""How often Spark may begin a task anew."""
+"""The number of times that Spark may begin a task anew."""
 STALE: Final = 90.0
 """Seconds in which the workers must get on."""
 
@@ -57,7 +57,7 @@ def task(folder: str, notes: str) -> Callable[[int, Iterator[Any]], Iterator[int
 
 
 def noted(notes: Path) -> dict[str, int]:
-    """By attempt, how many puts returned."""
+    """Return the number of puts that returned in each attempt."""
     return {file.name: file.stat().st_size // 8 for file in notes.glob("*-*-*")}
 
 

@@ -376,7 +376,7 @@ def start(frame: Any, folder: Path, **options: str) -> Any:
 def test_a_stream_that_is_restarted_tells_each_change_once(
     spark: Any, cache: Cache, options: dict[str, str], tmp_path: Path
 ) -> None:
-    """In small batches; stopped and started again from its checkpoint, with changes in between."""
+    """The stream has small batches; it is stopped and started again from its checkpoint, with changes in between."""
 
     def follow() -> None:
         changes = spark.readStream.format("jgroups").options(

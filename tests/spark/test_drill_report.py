@@ -66,7 +66,7 @@ def lose_abroad(records: list[DrillRecord], chance: random.Random) -> list[Drill
 
 
 def repeat(records: list[DrillRecord], chance: random.Random) -> list[DrillRecord]:
-    """And deliver late."""
+    """Repeat deliveries, and deliver late."""
     found: list[DrillRecord] = []
     held: list[DrillRecord] = []
     for record in records:
@@ -102,7 +102,7 @@ def vanish(records: list[DrillRecord], chance: random.Random) -> list[DrillRecor
 
 
 def no_first_view(records: list[DrillRecord], chance: random.Random) -> list[DrillRecord]:
-    """Of some views a member is not told."""
+    """Leave out some views of a member."""
     return [
         r
         for r in lose(records, chance)

@@ -18,7 +18,7 @@ from jgroups_py.spark.encoding import frames, nodes_of_columns, nodes_of_data
 pytestmark = [pytest.mark.spark]
 
 LENGTHS = (0, 1, 31, 32, 255, 256, 65_535, 65_536)
-"""At each of them msgpack's head of a text, or of bytes, becomes longer (the value adds up to 5)."""
+"""Lengths at which msgpack's head of a text, or of bytes, becomes longer (the value adds up to 5)."""
 
 
 def row_by_row(columns: dict[str, list[Any]]) -> list[bytes]:

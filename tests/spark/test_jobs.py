@@ -92,8 +92,8 @@ def test_load_snapshot_and_follow_go_on_while_a_member_goes(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """What the snapshot has, and the changes after its place, are the cache; though the member that was
-    read first is gone in the middle."""
+    """The snapshot and the changes after its place make up the cache, although the member that was read first goes in
+    the middle."""
     a, b = members
     file = tmp_path / "users.csv"
     file.write_text("id,name,visits\n" + "".join(f"{n}/x,N{n},{n}\n" for n in range(500)))
@@ -288,7 +288,7 @@ def test_the_progress_of_a_job_is_told(
 
 
 def test_without_java_it_says_so(token_file: str, tmp_path: Path) -> None:
-    """In a process of its own: here Spark runs already."""
+    """The test has a process of its own, because Spark runs already in this one."""
     pytest.importorskip("pyspark")
     words = ["spark", "snapshot", str(tmp_path / "x"), "--members", "127.0.0.1:1"]
     words += ["--token-file", token_file]
@@ -351,7 +351,7 @@ def test_members_are_looked_for_before_spark_starts(
 def test_follow_is_told_to_end_and_ends_with_its_batch(
     spark: Any, token_file: str, tmp_path: Path
 ) -> None:
-    """What was begun is in the table, and is not told again by the next run."""
+    """The batch that was begun is in the table, and the next run does not repeat it."""
     from jgroups_py.spark.jobs import follow
 
     member = Member("A", MemoryNetwork())

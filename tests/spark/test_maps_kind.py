@@ -52,7 +52,7 @@ class Followed:
         self.largest = 0
 
     def run(self, **options: str) -> None:
-        """Until it has told all that there is."""
+        """Run the stream until it has told all changes."""
         stream = self._spark.readStream.format("jgroups").options(
             kind="maps", rows="changes", **options
         )
@@ -211,7 +211,7 @@ def test_an_unreadable_map_is_reported_in_one_line(
 def test_a_value_that_does_not_fit_its_column_is_told_with_its_key(
     fx: blocking.Map[str, Any],
 ) -> None:
-    """Without a session: what a task of Spark does."""
+    """The test does what a task of Spark does, without a session."""
     pytest.importorskip("pyspark")
     from pyspark.sql import types as t
 

@@ -129,7 +129,7 @@ class Killer(threading.Thread):
 
 
 def kill_python_workers(standalone: Standalone) -> bool:
-    """Whether there was one."""
+    """Kill Python workers, and return whether there was one."""
     killed = standalone.python_workers()
     for process in killed:
         with suppress(psutil.NoSuchProcess):
@@ -176,7 +176,7 @@ def changes(spark: Any, cluster: dict[str, str]) -> list[Any]:
 
 
 def test_the_package_reaches_executors_as_a_file(shipped: Any) -> None:
-    """They have nothing on their path but what they were sent."""
+    """Executors have only the sent files on their path."""
 
     def where(_: Any) -> Iterator[tuple[str, str]]:
         import os
@@ -301,7 +301,7 @@ def test_snapshot_and_follow_survive_kills_of_everything(
 
 
 def played(tree: dict[str, Any], rows: list[Any]) -> dict[str, Any]:
-    """After changes: of each path the last one of the origin that writes it."""
+    """Return the tree after changes: each path has the last change of the origin that writes it."""
     found = dict(tree)
     for row in sorted(rows, key=lambda row: row.number if row.visits < 0 else 10**9 + row.visits):
         found[row.path] = row.visits

@@ -28,7 +28,7 @@ def test_a_part_of_a_run_has_the_numbers_of_its_messages() -> None:
 
 
 def test_credits_stay_with_the_part_that_ends_the_run() -> None:
-    """So that they are given back once, when all of it was read."""
+    """The credits are then given back once, when the whole run was read."""
     parts = [RUN.slice(0, 1), RUN.slice(1, 3), RUN.slice(3, 4)]
     assert [part.credits for part in parts] == [(), (), RUN.credits]
     assert RUN.slice(0, 4) is RUN

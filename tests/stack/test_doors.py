@@ -164,7 +164,7 @@ def test_a_handle_that_no_protocol_has_any_more_is_counted() -> None:
 
 
 class Closing(Door):
-    """Its stack closes while it hands something in."""
+    """A door whose stack closes while the door hands something in."""
 
     def incoming(self, item: In) -> None:
         self._way.stack.close()

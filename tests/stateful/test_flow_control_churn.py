@@ -38,7 +38,7 @@ class Churn(RuleBasedStateMachine):
         self.install(EVERYBODY[:2])
 
     def install(self, members: tuple[UUID, ...]) -> None:
-        """As the layers below do it: who stays has got everything sent in the old view."""
+        """Install a view as the layers below do: members that stay have got all messages of the old view."""
         self.settle()
         old = self.view
         self.number += 1

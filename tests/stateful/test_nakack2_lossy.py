@@ -61,7 +61,7 @@ class Lossy(RuleBasedStateMachine):
     # --- the network
 
     def collect(self) -> None:
-        """What was sent is now under way; own multicasts come back at once."""
+        """Put the sent messages on their way; own multicasts come back at once."""
         more = True
         while more:
             more = False
@@ -195,7 +195,7 @@ class Lossy(RuleBasedStateMachine):
             assert self.in_order(member, gone) == self.regular(gone)[: self.count(gone, goal)]
 
     def count(self, sender: Address, seqno: int) -> int:
-        """How many of the first ``seqno`` messages are not out of band."""
+        """Return how many of the first ``seqno`` messages are not out of band."""
         return sum(m not in self.oob[sender] for m in self.sent[sender][:seqno])
 
     def regular(self, sender: Address) -> list[bytes]:

@@ -122,7 +122,7 @@ def _imports(tree: ast.AST, file: Path) -> Iterator[Import]:
 
 
 def test_imports_point_downwards() -> None:
-    """Also those that are for types only."""
+    """Imports that are for types only count, too."""
     upwards = []
     for name, file in MODULES:
         mine = floor(name)
@@ -193,7 +193,7 @@ OF_ITS_OWN = (
 
 
 def test_a_protocol_imports_no_other_protocol() -> None:
-    """It may be made from another one, as a subclass; it may not look for one in its stack."""
+    """A protocol may be a subclass of another one, but may not look for another one in its stack."""
     for name, file in MODULES:
         if not name.startswith("protocols.") or name == "protocols.registry":
             continue

@@ -1,4 +1,4 @@
-"""One class name, one meaning: a public class of a name stands in one module, but for the names of MEANT."""
+"""Each class name has one meaning: a public class of a name is in one module only, but for the names of MEANT."""
 
 import ast
 import functools
@@ -8,7 +8,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 # Examples are programs of their own and are read alone.
 TWINS = ("jgroups_py/aio/", "jgroups_py/blocking/")
-"""What they offer is the same thing for asyncio and for threads, so it has the same name."""
+"""Both modules offer the same thing, for asyncio and for threads, so it has the same name."""
 
 MEANT = {
     "Answer": "the public reply of a call; elsewhere a message or a response of one room",

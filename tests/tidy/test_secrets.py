@@ -1,4 +1,4 @@
-"""No repr shows a secret: not of a Config, not of options, not of what travels between rooms."""
+"""No repr shows a secret, whether of a Config, of options, or of values that travel between rooms."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ async def speak_in_clear(port: int) -> None:
 
 
 async def look_at_the_certificate(port: int, authority: CertificateAuthority) -> None:
-    """Who has no certificate sees that of the member, and is turned away."""
+    """Connect without a certificate: the member's certificate is shown, and the connection is turned away."""
     context = ssl.create_default_context(cafile=authority.ca)
     context.check_hostname = False
     stream = trio.SSLStream(await trio.open_tcp_stream("127.0.0.1", port), context)

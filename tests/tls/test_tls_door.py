@@ -337,7 +337,8 @@ def test_a_member_speaks_in_no_other_member_s_name(pair: Pair) -> None:
 
 
 def test_a_member_repeats_messages_of_others(pair: Pair) -> None:
-    """Of one that is lost nobody else has them. Who repeats them must have spoken as itself before."""
+    """Only other members have the messages of a lost one. A member that repeats them must have spoken as itself
+    before."""
     pair.a.stack.event_down(PhysicalAddress(B, IpAddress(*PLACES["B"]), "B"))
     pair.a.stack.event_down(PhysicalAddress(C, IpAddress("127.0.0.1", 7803), "C"))
     pair.send(b"too soon", C, NakAckType.XMIT_RSP).send(b"mine")

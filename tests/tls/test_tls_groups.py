@@ -48,7 +48,7 @@ def statistics(member: Any, cls: Any = TCP) -> dict[str, Any]:
 
 @pytest.fixture
 def wire(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
-    """What goes over connections of the simulator."""
+    """Return the bytes that go over connections of the simulator."""
     seen: list[bytes] = []
     former = Host._write
 

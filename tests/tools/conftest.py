@@ -1,4 +1,4 @@
-"""What the tests of ``jgroups-py buckets`` share."""
+"""The common part of the tests of ``jgroups-py buckets``."""
 
 from __future__ import annotations
 

@@ -122,7 +122,7 @@ def test_values_are_shown_without_moving_the_cursor() -> None:
 @pytest.mark.sockets
 @pytest.mark.parametrize("file", ["replicated.xml", "buddy.xml"])
 def test_two_members_share_a_cache(file: str) -> None:
-    """One stays in its shell; another joins for a command and sees what the first wrote."""
+    """One member stays in its shell; another one joins for a command and sees the first one's writes."""
     common = [sys.executable, "-m", "jgroups_py.tools", "cache", "--cache", file]
     common += ["--cluster", f"cache-cli-{os.getpid()}-{file}"]
     pipe = subprocess.PIPE

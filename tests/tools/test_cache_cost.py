@@ -1,4 +1,4 @@
-"""What buddy replication costs does not depend on the size of the cluster; the command that says so."""
+"""The cost of buddy replication does not depend on the size of the cluster; tests of the command that shows it."""
 
 from __future__ import annotations
 

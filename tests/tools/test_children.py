@@ -26,7 +26,7 @@ class FakeProcess:
         self._complains, self.stderr = memory_stream_one_way_pair()
         self.events = events
         self.ended = ended
-        """Its last words: it ends by itself after its lines."""
+        """The child's last words on standard error, after which it ends by itself; empty: it goes on."""
         self.obeys = obeys
         self.returncode: int | None = None
         self.killed = False

@@ -49,7 +49,7 @@ def fuzz(*arguments: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, dict
 
 
 def replayed(result: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
-    """What the command that a finding names gives."""
+    """Return the result of the command that a finding names."""
     command = result["findings"][0]["replay"].split()
     assert command[0] == "jgroups-py"
     code = cli.run(command[1:])
@@ -60,7 +60,7 @@ def replayed(result: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> tupl
 
 
 def plant(patch: pytest.MonkeyPatch, kind: str, read: Callable[[Reader], Any]) -> None:
-    """From now on ``read`` reads this kind."""
+    """Let ``read`` read this kind from now on."""
     patch.setitem(KINDS, kind, (read, KINDS[kind][1]))
 
 
@@ -363,7 +363,7 @@ def test_a_replayed_message_was_sent_before() -> None:
         return cluster.forged(headers, src=first.address)
 
     def reach(data: bytes) -> int:
-        """How many messages, or packets of another version, come to the second member."""
+        """Return how many messages, or packets of another version, come to the second member."""
         before = come()
         cluster.deliver(second, data)
         return come() - before

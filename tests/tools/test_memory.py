@@ -75,7 +75,7 @@ def test_a_relay_whose_other_site_never_comes_stays_within_its_memory() -> None:
 def test_the_run_of_memory_fails_when_the_limits_do_not_hold(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """What it compares with comes from the stack: less of that, and the run fails."""
+    """The limits come from the stack: with lower ones the run fails."""
     monkeypatch.setenv("PYTHONMALLOC", "malloc")
     code = (
         "import jgroups_py.tools.dev.memory_run as m, jgroups_py.tools.cli as c;"

@@ -1,4 +1,4 @@
-"""What long commands are told to write is tried before they begin, and never lost at the end."""
+"""Output files of long commands are tried before the commands begin, and results are never lost at the end."""
 
 from __future__ import annotations
 

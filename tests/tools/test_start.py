@@ -20,7 +20,7 @@ def _project() -> dict[str, object]:
 
 
 def _run_installed(missing: str, *args: str) -> subprocess.CompletedProcess[str]:
-    """What the installed script does, in a process in which the package ``missing`` is not there."""
+    """Run the installed script in a process in which the package ``missing`` is not there."""
     scripts = _project()["scripts"]
     assert isinstance(scripts, dict)
     module, _, function = scripts["jgroups-py"].partition(":")

@@ -92,7 +92,8 @@ def test_a_test_that_opens_sockets_without_the_marker_fails(request: pytest.Fixt
 
 @pytest.mark.sockets
 def test_all_ports_of_a_tcp_group_are_within_its_block() -> None:
-    """Also those of FD_SOCK2, which would be 100 above, where another group has its block."""
+    """The ports of FD_SOCK2 are within it, too; by default they would be 100 above, where another group has its
+    block."""
     members = 6
     attributes = private_attributes(load_stack("tcp.xml"), members)
     first, offset = int(attributes["TCP.bind_port"]), int(attributes["FD_SOCK2.offset"])

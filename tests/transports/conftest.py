@@ -92,7 +92,7 @@ class Network:
         raise AssertionError("the network does not come to rest")
 
     def kill(self, stack: FakeStack) -> None:
-        """As kill -9: connections are reset, listeners gone, nothing more is done."""
+        """Kill the member as kill -9 does: connections are reset, listeners are gone, and it does nothing more."""
         self.stacks.remove(stack)
         for socket in [s for s in self.sockets if s.owner is stack]:
             self._close(socket, reset=True)

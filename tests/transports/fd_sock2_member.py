@@ -1,4 +1,4 @@
-"""One FD_SOCK2, its neighbours, and what they say to it."""
+"""One FD_SOCK2, its neighbours, and their messages to it."""
 
 from __future__ import annotations
 

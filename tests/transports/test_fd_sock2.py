@@ -219,7 +219,7 @@ def test_a_connecting_member_gets_our_address() -> None:
 
 @pytest.mark.parametrize("says", [True, False])
 def test_a_peer_that_never_comes_into_the_view_is_disconnected(says: bool) -> None:
-    """It was let in too late, or says nothing at all (membership 1..40)."""
+    """The peer was let in too late, or sends nothing at all (membership 1..40)."""
     stack = opened()
     install(stack, A, B)
     watching(stack, B)

@@ -64,7 +64,7 @@ def request(*members: PingData, src: Any = B, cluster: str = "test") -> Batch:
 
 
 def asked(stack: FakeStack) -> list[PingData]:
-    """What the one request that was sent says."""
+    """Return the content of the one request that was sent."""
     (batch,) = stack.take_down()
     return decode_whole(read_ping_data_list, batch.payloads[0])
 

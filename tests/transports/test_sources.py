@@ -1,4 +1,4 @@
-"""Where members are, and whose packets are believed."""
+"""The places of members, and the packets that are believed."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_a_members_packet_from_elsewhere_is_turned_away() -> None:
 
 
 def bundle(*batches: Batch) -> bytes:
-    """One packet of B whose messages may have senders and destinations of their own."""
+    """Return a packet of B whose messages may have senders and destinations of their own."""
     writer = Writer(DEFAULT_VERSION)
     writer.u16(DEFAULT_VERSION)
     writer.u8(LIST | MULTICAST)

@@ -591,7 +591,7 @@ def test_two_that_refuse_a_version_are_one_step() -> None:
 
 
 def test_a_joiner_that_stays_alone_speaks_its_own_version_again() -> None:
-    """It could never merge with anybody in another one."""
+    """In another version it could never merge with a member."""
     stack, tcp = opened()
     hang_up(stack, HIGHER)
     hang_up(stack, HIGHER)
@@ -660,7 +660,7 @@ def test_frames_become_writes_of_bounded_size_and_none_is_cut() -> None:
 
 
 def test_a_frame_is_the_packet_with_its_length() -> None:
-    """Of one message, of many, and of kinds that are not bytes; in several packets."""
+    """The packets have one message or many, of bytes and of other kinds, in several packets."""
     many = message(None, *[bytes([n]) * (n % 7) for n in range(200)], src=A)
     large = message(None, *[bytes(3_000)] * 50, src=A)
     empty = Batch(None, [None], {}, A, type=MessageType.EMPTY)

@@ -462,7 +462,7 @@ def test_a_name_learned_after_the_view_is_compared_too(caplog: pytest.LogCapture
 
 
 def test_members_of_two_sites_may_share_a_name(caplog: pytest.LogCaptureFixture) -> None:
-    """Their relays meet in a child stack."""
+    """The relays of both sites meet in a child stack."""
     stack, _ = opened()
     stack.stack.parent = opened()[0].stack
     stack.event_down(ViewChange(view(A, B, C), None))

@@ -44,7 +44,7 @@ numbers = st.one_of(
 
 @st.composite
 def messages(draw: st.DrawFn) -> Batch:
-    """Of few kinds, so that they resemble each other often."""
+    """Draw messages of few kinds, so that they often resemble each other."""
     headers: dict[int, Header] = {}
     if draw(st.booleans()):
         headers[CALLS] = CorrelatorHeader(draw(st.sampled_from(CorrelatorType)), draw(numbers))
@@ -95,7 +95,7 @@ def test_both_ways_agree_on_good_and_damaged_packets(
 
 @st.composite
 def runs(draw: st.DrawFn) -> list[Batch]:
-    """What one sender sends in one turn: runs of multicasts or of unicasts, mostly as before."""
+    """Draw the messages of one sender in one turn: runs of multicasts or of unicasts, mostly as before."""
     dest = draw(st.sampled_from([None, None, B]))
     found = []
     for _ in range(draw(st.integers(1, 3))):
@@ -130,7 +130,7 @@ def test_both_ways_agree_on_good_and_damaged_lists(
 
 
 def test_the_second_list_of_a_member_is_read_by_comparing() -> None:
-    """So the first of its messages, which nothing predicts, is not read header by header."""
+    """Its first message, which cannot be predicted, is then not read header by header."""
     reader = PacketReader()
     header = NakAckHeader2(NakAckType.MSG, 70_000)
     run = Batch(None, [b"x" * 40] * 20, {NAKACK: header}, A)
@@ -158,7 +158,8 @@ def test_the_second_list_of_a_member_is_read_by_comparing() -> None:
     ids=["low byte", "carry", "carry of two bytes", "one byte more"],
 )
 def test_a_list_of_one_size_is_read_at_once(first: int, at_once: bool, size: int) -> None:
-    """Not message by message, unless the number grows longer or a head differs. Only who reads it at once knows ``size_of_each``."""
+    """It is not read message by message, unless the number grows longer or a head differs. Only a reader of the whole
+    list knows ``size_of_each``."""
     reader = PacketReader()
     header = NakAckHeader2(NakAckType.MSG, first - 20)
     run = Batch(None, [bytes(size)] * 20, {NAKACK: header}, A)

@@ -125,7 +125,7 @@ def flat(packets: list[Packet]) -> list[One]:
 
 
 def on_the_wire(messages: list[One]) -> list[One]:
-    """Without numbers that a header has but its type does not send."""
+    """Return the messages without numbers that a header has but its type does not send."""
     for headers, _, _ in messages:
         header = headers.get(NAK)
         if isinstance(header, NakAckHeader2) and header.type == NakAckType.XMIT_REQ:
@@ -197,7 +197,7 @@ def test_small_payloads_of_a_list_are_bytes_and_large_ones_are_views(size: int, 
 def test_the_messages_of_a_long_run_are_not_decoded_one_by_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Only the first one of it, and those at which the number has a byte more or its last byte begins anew."""
+    """Only the first message is decoded, and those at which the number has a byte more or its last byte begins anew."""
     decoded: list[object] = []
 
     def reads(*given: Any) -> Any:

@@ -1,4 +1,5 @@
-"""What no member sends is refused with its place, whatever stands there; what cannot be sent is refused before it goes."""
+"""Packets that no member sends are refused with the place of the fault; messages that cannot be sent are refused before
+they leave."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ LOADERS: Final = 64
 """Entries that are made at the same time."""
 TURN_SECONDS: Final = 0.1
 SLOW_SECONDS: Final = 0.015
-"""A request takes longer: it is counted as slow (A26)."""
+"""A request that takes longer is counted as slow (A26)."""
 OWNER: Final = "owner of an account"
 PAGE_BYTES: Final = 256_000
 

@@ -77,7 +77,7 @@ TOLD_EVERY: Final = 10.0
 ATTEMPTS_MAX: Final = 3
 """Times that the moves of one node are ordered, until none is refused."""
 LOOK_SECONDS: Final = 0.5
-"""Seconds between two looks at how far it is."""
+"""Seconds between two looks at the progress."""
 
 
 Attributes = Mapping[str, str]
@@ -116,7 +116,7 @@ def contents(entries: int) -> dict[int, list[EntryChange]]:
 
 
 def opened(which: dict[str, Any]) -> AbstractAsyncContextManager[BucketNode]:
-    """The member that a child is."""
+    """Open the member of a child."""
     instance, node, attributes = deployment(), which["node"], which["attributes"]
     if which["version"] == OLD.provider.version:
         have = contents(which["entries"]) if node in NODES else {}
@@ -132,7 +132,7 @@ def opened(which: dict[str, Any]) -> AbstractAsyncContextManager[BucketNode]:
 
 
 async def child(which: dict[str, Any]) -> None:
-    """Be a member until standard input ends. Each line asks for bytes."""
+    """Be a member until standard input ends. Each line asks for its bytes of memory, collections and locks."""
     pauses = Pauses()
     gc.callbacks.append(pauses.hear)
     async with opened(which) as node:
@@ -181,7 +181,7 @@ class Pauses:
 
 
 def resident() -> int:
-    """Bytes of this process in memory."""
+    """Return the bytes of memory that this process uses."""
     pages = Path("/proc/self/statm").read_text(encoding="ascii").split()[1]
     return int(pages) * resource.getpagesize()
 

@@ -238,7 +238,7 @@ def rows(
 
 
 def text(found: dict[str, list[dict[str, Any]]]) -> str:
-    """A line for each round; percentiles of several client processes are those of the slowest one."""
+    """Return a line for each round; percentiles of several client processes are those of the slowest one."""
     heads = "".join(f"{f'{kind} p{p:g}':>15}" for kind in ("reads", "changes") for p in PERCENTILES)
     own = f"{'CPU us':>9}{'wait us':>9}{'client us':>11}{'late p99':>10}"
     lines = [f"{'peer':12}{'a second':>10}{own}{heads}"]

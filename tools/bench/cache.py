@@ -1,7 +1,7 @@
 """``python -m jgroups_py.tools.bench.cache``: puts and gets a second beside Redis and PySyncObj.
 
 Three members on this machine, a synchronous copy at one buddy; Redis with one replica; PySyncObj with
-three members (cache_perf.py, cache_peers.py). All in turn in each run; figures are the medians of the
+three members (cache_perf.py, cache_peers.py). All are measured in turn in each run; figures are the medians of the
 runs. A peer that is not installed is named and left out.
 """
 
@@ -45,7 +45,7 @@ def median_of(runs: list[list[dict[str, Any]]]) -> list[dict[str, Any]]:
 
 
 def text(result: dict[str, Any]) -> str:
-    """For people: a figure a line, ratios to each peer."""
+    """Return the result for people: one figure in each line, with ratios to each peer."""
     medians = result["figures"]
     peers = [name for name in medians if name != OURS]
     rows = [

@@ -103,7 +103,7 @@ def plot(clusters: Sequence[dict[str, Any]], stickiness: Sequence[dict[str, Any]
 
 
 def text(result: dict[str, Any]) -> str:
-    """For people."""
+    """Return the result for people."""
     rows = ["members  b  operation          messages   packets     bytes"]
     for run in result["clusters"]:
         for name, cost in run["operations"].items():

@@ -57,7 +57,8 @@ class _CountingDriver(MemoryDriver):
 
 @dataclass(frozen=True)
 class Cost:
-    """Of one operation, the mean of many. ``messages``: of the cache, by kind; nothing to oneself."""
+    """The cost of one operation, the mean of many. ``messages``: messages of the cache by kind, without those to
+    oneself."""
 
     messages: dict[str, float]
     packets: float
@@ -111,7 +112,7 @@ class CountedCluster:
             await cache.wait_protected(timeout=PROTECTED_SECONDS)
 
     async def cost(self, count: int, operation: Callable[[int], Awaitable[None]]) -> Cost:
-        """``count`` operations, one after the other, without the traffic of an idle cluster."""
+        """Return the cost of ``count`` operations, one after the other, without the traffic of an idle cluster."""
         assert count <= (WINDOW - REST) * RATE
         if self._silence is None:
             await trio.sleep(
@@ -130,7 +131,7 @@ class CountedCluster:
     async def _window(
         self, count: int, operation: Callable[[int], Awaitable[None]]
     ) -> tuple[int, int]:
-        """Packets and bytes while it lasts."""
+        """Return the packets and bytes of a window of operations."""
         network, began = self.network, trio.current_time()
         packets, size = network.packets, network.bytes
         for number in range(count):
@@ -209,8 +210,8 @@ async def operations(
 
 
 async def memory(found: CountedCluster, keys: int, seed: int = 1) -> Memory:
-    """After ``keys`` nodes were put at each member, of 50 to 150 bytes, drawn. Measured first, while the cluster is
-    empty."""
+    """Measure the memory after ``keys`` nodes of 50 to 150 bytes, drawn at random, were put at each member. It is
+    measured first while the cluster is empty."""
     chance = random.Random(seed)
     for number, cache in enumerate(found.caches):
         async with cache.batch(new=True) as batch:

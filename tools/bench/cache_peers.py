@@ -35,7 +35,7 @@ PEERS = ("redis", "pysyncobj")
 
 
 def missing(peer: str) -> str | None:
-    """Why the peer cannot be measured here; None: it can."""
+    """Return the reason why the peer cannot be measured here; None: it can."""
     modules = ("redis", "hiredis") if peer == "redis" else ("pysyncobj",)
     for module in modules:
         if importlib.util.find_spec(module) is None:
@@ -242,7 +242,7 @@ def pysyncobj_figures(plan: CachePerfPlan) -> list[dict[str, Any]]:
 
 
 def command(peer: str, plan: CachePerfPlan) -> list[str]:
-    """Return the command that prints the figures of ``peer``. Told to end, it ends its servers, too."""
+    """Return the command that prints the figures of ``peer``. When it is told to end, it ends its servers, too."""
     return [sys.executable, "-m", "jgroups_py.tools.bench.cache_peers", peer, _json(plan)]
 
 

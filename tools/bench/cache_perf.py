@@ -49,7 +49,7 @@ class CachePerfPlan:
 def figures(
     kind: str, size: int, callers: int, took: list[float], elapsed: float
 ) -> dict[str, Any]:
-    """One figure. ``took``: seconds of each call."""
+    """Return one figure. ``took``: seconds of each call."""
     took.sort()
     return {
         "kind": kind,

@@ -50,7 +50,7 @@ FIGURES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class DoorsPlan:
-    """What is measured. ``seconds`` for each of the two figures of a door in a run."""
+    """The plan of the measurements. ``seconds`` for each of the two figures of a door in a run."""
 
     stacks: tuple[str, ...] = STACKS
     sizes: tuple[int, ...] = SIZES

@@ -1,4 +1,4 @@
-"""How long a member's loop stands still in a Spark driver, and in a process of its own beside it.
+"""The time for which a member's loop stands still in a Spark driver, and in a process of its own beside it.
 
     python -m jgroups_py.tools.bench.driver_pauses
 
@@ -48,7 +48,7 @@ class Probe:
             self._worst = max(self._worst, trio.current_time() - wanted)
 
     def take(self) -> float:
-        """The worst since the last time, in seconds."""
+        """Return the worst lateness since the last call, in seconds."""
         worst, self._worst = self._worst, 0.0
         return worst
 
@@ -69,7 +69,7 @@ def child(stack: str, cluster: str) -> None:
 
 
 def phases(rows: int) -> dict[str, Callable[[dict[str, Any]], None]]:
-    """By name, in order; they hand a dict on."""
+    """Return the phases by name, in order; each hands a dict to the next one."""
 
     def start(kept: dict[str, Any]) -> None:
         from jgroups_py.spark import open_session
@@ -104,7 +104,7 @@ def phases(rows: int) -> dict[str, Callable[[dict[str, Any]], None]]:
 
 
 def measure(stack: str, rows: int) -> list[dict[str, Any]]:
-    """For each phase: seconds, and the worst lateness of both members."""
+    """Return, for each phase, its seconds and the worst lateness of both members."""
     cluster = f"pauses-{secrets.token_hex(4)}"
     words = [sys.executable, "-m", "jgroups_py.tools.bench.driver_pauses", "--member", cluster]
     other = subprocess.Popen(

@@ -21,7 +21,7 @@ def figures(took: Sequence[float]) -> dict[str, float]:
 
 
 def phases_text(phases: Mapping[str, Mapping[str, float]]) -> list[str]:
-    """A line for each phase, and p99.9 of each in relation to the one that is ``quiet``."""
+    """Return a line for each phase, and p99.9 of each in relation to the one that is ``quiet``."""
     lines = [f"{'ms':12}{'requests':>10}" + "".join(f"{f'p{p:g}':>10}" for p in PERCENTILES)]
     for phase, row in phases.items():
         values = "".join(f"{row[f'p{p:g}']:10.2f}" for p in PERCENTILES)

@@ -58,7 +58,7 @@ from jgroups_py.tools.commands.mperf_ports import private_attributes
 
 CLIENTS: Final = 64
 PROCESSES: Final = 2
-"""Of each node."""
+"""The number of processes of each node."""
 STACK: Final = "tcp.xml"
 PROCESS_SECONDS: Final = 300.0
 LOOK_EVERY: Final = 0.005
@@ -106,7 +106,7 @@ async def turn(work: Work, engine: str, seconds: float) -> int:
 
 @dataclass(frozen=True)
 class Load:
-    """What is run. ``cpu``: the changes compute, otherwise they wait."""
+    """The load that is run. ``cpu``: the changes compute, otherwise they wait."""
 
     operations: int
     objects: int
@@ -126,7 +126,7 @@ class Rate(NamedTuple):
 
 
 async def rate(mode: Any, load: Load, *, backup: bool) -> Rate:
-    """Of one mode, with or without a backup."""
+    """Measure the rate of one mode, with or without a backup."""
     settings = LiveBackupSettings(mode=mode, quorum=2 if backup else 0, processes=PROCESSES)
     network = MemoryNetwork()
 
@@ -154,7 +154,7 @@ async def rate(mode: Any, load: Load, *, backup: bool) -> Rate:
 
 
 async def run_load(live: LiveBackupNode, load: Load) -> Rate:
-    """On the live node."""
+    """Run the load on the live node."""
     numbers = iter(range(load.operations))
     operation = turn if load.cpu else write
     lags: list[float] = []

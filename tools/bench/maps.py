@@ -111,7 +111,7 @@ def measured(store: str, processes: int, plan: StorePlan) -> dict[str, Any]:
 
 
 def stopped(store: str, plan: StorePlan, stops: int) -> dict[str, Any]:
-    """How long puts take when another process was stopped while it put, and how often none returned."""
+    """Return how long puts take when another process was stopped while it put, and how often none returned."""
     took, blocked = array("d"), 0
     for _ in range(stops):
         with tempfile.TemporaryDirectory() as name, STORES[store].server(Path(name), 3) as at:
@@ -139,7 +139,7 @@ def stopped(store: str, plan: StorePlan, stops: int) -> dict[str, Any]:
 def beside_peer(
     store: str, plan: StorePlan, state: str, what: signal.Signals | None
 ) -> dict[str, Any]:
-    """How long puts of a host take while its only peer is in a state."""
+    """Return how long puts of a host take while its only peer is in a given state."""
     with tempfile.TemporaryDirectory() as name, HOSTS[store].server(Path(name), 2) as at:
         workers = [MeasuringWorker(store, at, number, plan, Path(name)) for number in range(2)]
         worker, peer = workers

@@ -1,4 +1,5 @@
-"""How long after a put others see it: another process of the host, and another host over TCP on the loopback interface.
+"""The time from a put until others see it: another process of the host, and another host over TCP on the loopback
+interface.
 
     python -m jgroups_py.tools.bench.maps_delay --puts 2000 --json build/maps/delay.json
 

@@ -50,11 +50,11 @@ class BenchStore:
     modules: tuple[str, ...] = ()
 
     def is_full(self, error: Exception) -> bool:
-        """Whether a put was refused for lack of room. What was measured before counts."""
+        """Return whether a put was refused for lack of room. What was measured before counts."""
         return False
 
     def missing(self) -> str | None:
-        """Why it cannot be measured here; None: it can."""
+        """Return the reason why it cannot be measured here; None: it can."""
         for module in self.modules:
             if importlib.util.find_spec(module) is None:
                 return f"{module} is not installed ({EXTRA})"
@@ -252,7 +252,7 @@ def times(
     call: Callable[[str], object],
     is_full: Callable[[Exception], bool] = lambda error: False,
 ) -> array[float]:
-    """How long each call took, in seconds. It ends early at an error that ``is_full``."""
+    """Return how long each call took, in seconds. It ends early at an error that ``is_full``."""
     took = array("d")
     clock, append = time.perf_counter, took.append
     keys = [f"k{number}" for number in range(KEYS)]
@@ -302,7 +302,7 @@ def _serve_manager(place: str) -> None:
 
 
 def main(arguments: list[str]) -> None:
-    """Of a process that the bench has started."""
+    """Run a process that the bench has started."""
     if arguments[0] == "serve-manager":
         _serve_manager(arguments[1])
         return

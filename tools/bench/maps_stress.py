@@ -31,11 +31,11 @@ from jgroups_py.tools.commands.mperf_ports import free_block
 
 HOSTS: Final = 4
 KEYS: Final = 5000
-"""In each half."""
+"""The number of keys in each half."""
 BURST_SECONDS: Final = 0.005
 """Seconds between two bursts of the writer."""
 LOOK_SECONDS: Final = 0.02
-"""Between two looks of a replica that is not equal yet."""
+"""The seconds between two looks of a replica that is not equal yet."""
 SECOND: Final = 1.0
 START_SECONDS: Final = 60.0
 END_SECONDS: Final = 15.0
@@ -74,7 +74,7 @@ class StressHost:
         return found.hexdigest()
 
     def wait_equal(self, half: int, digest: str, until: float) -> float | None:
-        """When its half was as it must be, by this machine's clock; None: not in time."""
+        """Return the time when the half was as it must be, by this machine's clock. None: it was not in time."""
         while self.digest(half) != digest:
             if time.monotonic() > until:
                 return None

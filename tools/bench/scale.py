@@ -127,7 +127,7 @@ def measure(size: int, stack: str = STACK) -> list[Row]:
 
 
 def growth(rows: list[Row], column: str) -> list[Row]:
-    """For each thing that happens: the exponent of ``column`` between neighbouring sizes."""
+    """Return the exponent of ``column`` between neighbouring sizes, for each thing that happens."""
     found = []
     for what in dict.fromkeys(row["what"] for row in rows):
         same = [row for row in rows if row["what"] == what and row.get(column)]

@@ -37,7 +37,7 @@ PARTITIONS = 4
 PIPELINE = 1000
 CORES = 2
 CACHE = "<cache><CacheMode>LOCAL</CacheMode></cache>"
-"""Without a limit of memory, as Redis."""
+"""The settings of the cache, which has no limit of memory, as Redis."""
 REDIS_SECONDS = 20.0
 METER_EVERY = 0.1
 Job = Callable[[], None]
@@ -71,7 +71,7 @@ class CpuMeter:
 
 @contextmanager
 def redis_server() -> Iterator[int]:
-    """Its port."""
+    """Run a server of Redis; yield its port."""
     port = free_block(1)
     with TemporaryDirectory(prefix="bench-spark-redis-") as folder:
         command = ["redis-server", "--port", str(port), "--bind", HOST, "--save", ""]

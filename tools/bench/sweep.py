@@ -1,9 +1,10 @@
 """``python -m jgroups_py.tools.bench.sweep``: are the settings of the stacks good ones for small messages?
 
 Two members in processes of their own send multicasts of 100 B as fast as they can (mperf): with the settings of the stack, and
-with others, one after the other in each run, so that other work of the machine slows all of them. Told are the rate, the CPU time
-of a delivery, and how near the settings of the stack come to the best of all. CPU time is steadier than a rate on a machine that
-does more. A setting is chosen by its median, so it is the best one by chance at times: few settings, many runs.
+with others, one after the other in each run, so that other work of the machine slows all of them. The result shows the
+rate, the CPU time of a delivery, and how near the settings of the stack come to the best of all. CPU time is steadier
+than a rate on a machine that does more. A setting is chosen by its median, so it is the best one by chance at times:
+few settings, many runs.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ class Waits:
         self._free: list[int] = []
 
     async def wait(self, seconds: float) -> None:
-        """Not on Linux it is a sleep."""
+        """Wait. On systems other than Linux it is a sleep."""
         if _libc is None:
             await trio.sleep(seconds)
             return
@@ -59,7 +59,8 @@ class Waits:
 
 
 async def bare(tasks: int, seconds: float, waits: int = 200) -> float:
-    """How long a wait takes when so many plain tasks wait again and again, and this process does nothing else. In seconds, the mean."""
+    """Return the mean seconds that a wait takes when so many plain tasks wait again and again, and this process does
+    nothing else."""
     timers = Waits()
 
     async def again() -> None:

@@ -35,7 +35,7 @@ def member_options(command: F) -> F:
 
 
 class Meeting:
-    """What ``member_options`` say."""
+    """The values of ``member_options``."""
 
     def __init__(
         self,

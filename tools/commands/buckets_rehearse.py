@@ -72,7 +72,7 @@ def rehearse(file: str, detection: float, within: float, seed: int, json_out: st
 
 
 def _verdict(scene: RehearsedEvent, within: float) -> list[str]:
-    """Why a scene is not as it should be."""
+    """Return the reasons why a scene is not as it should be."""
     found = list(scene.problems)
     if scene.lost:
         found.append(f"{scene.lost} answered changes are lost")

@@ -297,7 +297,7 @@ def _played(
 
 
 def _number(found: Sequence[Any] | int | None) -> int:
-    """How many there are of what a run has found: listed, or only counted. None: nobody could look."""
+    """Return the number of a run's findings, which are listed or only counted. None: they could not be looked for."""
     return found or 0 if isinstance(found, int | None) else len(found)
 
 

@@ -82,7 +82,7 @@ def bounds(
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Sites that do not relay warn of it, each time anew."""
+    """Silence the warnings of sites that do not relay, which come each time anew."""
     logger = logging.getLogger("jgroups_py")
     level = logger.level
     logger.setLevel(logging.ERROR)

@@ -37,7 +37,9 @@ CHUNK: Final = 10
     "repartition: the entries go into an instance with another number of buckets.",
 )
 @json_option
-@click.option("--replay", "again", metavar="SEED|FILE", help="Play one again, and tell it.")
+@click.option(
+    "--replay", "again", metavar="SEED|FILE", help="Play one run again, and print its steps."
+)
 def buckets_explore(
     seeds: range | None, profile: str, json_out: str | None, again: str | None
 ) -> int:

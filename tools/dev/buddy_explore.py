@@ -46,7 +46,9 @@ SHRUNK_MAX: Final = 2
     help="What is tried; ``all`` takes the profiles in turn. ``cluster``: whole simulated stacks.",
 )
 @json_option
-@click.option("--replay", "again", metavar="SEED|FILE", help="Play one again, and tell it.")
+@click.option(
+    "--replay", "again", metavar="SEED|FILE", help="Play one run again, and print its steps."
+)
 def buddy_explore(
     seeds: range | None, profile: str, json_out: str | None, again: str | None
 ) -> int:

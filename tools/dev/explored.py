@@ -159,7 +159,7 @@ def complain(console: Console, job: Job, result: Result) -> None:
 
 
 def is_seed(what: str) -> bool:
-    """Rather than a file."""
+    """Return whether the text is a seed rather than a file."""
     return re.fullmatch(r"[0-9]{1,18}", what) is not None
 
 

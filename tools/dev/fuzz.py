@@ -163,7 +163,7 @@ def _growth(report: FuzzReport, names: list[str], seed: str) -> dict[str, str]:
 
 
 def as_json(report: FuzzReport, found: list[dict[str, str]]) -> dict[str, Any]:
-    """What ``--json`` writes."""
+    """Return the object that ``--json`` writes."""
     return {
         "inputs": report.total,
         "targets": {
@@ -182,7 +182,7 @@ def as_json(report: FuzzReport, found: list[dict[str, str]]) -> dict[str, Any]:
 
 
 def as_text(report: FuzzReport, found: list[dict[str, str]]) -> str:
-    """A table for people, findings last."""
+    """Return a table for people, with the findings last."""
     lines = ["target                        inputs  edges  corpus"]
     for name, count in report.inputs.items():
         corpus = report.corpora[name]

@@ -41,7 +41,9 @@ PROFILES: Final = (*Maps.profiles, *MapClusters.profiles)
     "simulated stacks.",
 )
 @json_option
-@click.option("--replay", "again", metavar="SEED|FILE", help="Play one again, and tell it.")
+@click.option(
+    "--replay", "again", metavar="SEED|FILE", help="Play one run again, and print its steps."
+)
 def map_explore(seeds: range | None, profile: str, json_out: str | None, again: str | None) -> int:
     """Explore histories of multi-master maps in virtual time: writes, removals, cuts, crashes and clocks that jump. At the end all
     is healed, and all maps must be equal.

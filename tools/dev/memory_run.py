@@ -120,7 +120,7 @@ class MemoryMember:
 
     @property
     def is_mute(self) -> bool:
-        """The one whose reader never reads."""
+        """True for the member whose reader never reads."""
         return self.plan.scenario == READER and self.number == MEMBERS - 1
 
     async def run(self) -> None:

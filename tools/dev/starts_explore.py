@@ -29,7 +29,9 @@ CHUNK: Final = 20
 )
 @seeds_option(SEEDS_MAX, "A and B included. [default: 1..1000]")
 @json_option
-@click.option("--replay", "again", metavar="SEED|FILE", help="Play one again, and tell it.")
+@click.option(
+    "--replay", "again", metavar="SEED|FILE", help="Play one run again, and print its steps."
+)
 def starts_explore(seeds: range | None, json_out: str | None, again: str | None) -> int:
     """Explore simultaneous starts of members on one machine, with slow loops, pauses and a crash, in virtual time. All must be in one
     group, and a member that is alone must not wait.

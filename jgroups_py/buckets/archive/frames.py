@@ -39,7 +39,8 @@ Text = Annotated[str, msgspec.Meta(max_length=200)]
 
 
 class Head(msgspec.Struct, frozen=True, tag="head", array_like=True, forbid_unknown_fields=True):
-    """Where an archive comes from. ``created``: seconds since 1970. ``buckets``: of the instance; 0: unknown. No reader needs it."""
+    """The origin of an archive. ``created``: seconds since 1970. ``buckets``: of the instance; 0: unknown. No reader
+    needs it."""
 
     format: Annotated[int, msgspec.Meta(ge=1)]
     instance: Text

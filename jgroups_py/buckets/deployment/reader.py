@@ -64,7 +64,7 @@ def load_deployment(file: str | os.PathLike[str]) -> Deployment:
 
 
 def parse_deployment(text: str | bytes, source: str = "<deployment>") -> Deployment:
-    """As ``load_deployment``, of a text."""
+    """Parse a text as ``load_deployment`` does a file."""
     content = text.encode() if isinstance(text, str) else text
     return _read(MarkupSource(source, content, None))
 

@@ -52,7 +52,7 @@ class Wrong:
     cause: str
     """A key of ``TEXT_CAUSES``."""
     reply: bytes
-    """Without the end of the line."""
+    """The reply without the end of the line."""
     ends: bool = False
 
 

@@ -84,4 +84,4 @@ SETTINGS: Final[dict[str, Callable[[str], Any]]] = {
     "abandon_timeout": seconds,
     "snapshot_wait": seconds,
 }
-"""Of ``livebackup.LiveBackupSettings``."""
+"""The settings of ``livebackup.LiveBackupSettings``."""

@@ -218,7 +218,7 @@ class _DrillReader(YamlReader):
         )
 
     def _settings(self, node: yaml.Node) -> tuple[tuple[str, object], ...]:
-        """Of the workload."""
+        """Return the settings of the workload."""
         name, readers = self._workload.name, self._workload.settings
         found = self.entries(node, name, readers)
         return tuple(

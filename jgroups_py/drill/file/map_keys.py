@@ -54,4 +54,4 @@ SETTINGS: Final[dict[str, Callable[[str], Any]]] = {
     "window": window,
     "max_bandwidth": values.size,
 }
-"""Of ``maps.Replication``; ``max_bandwidth`` is a size, of a second."""
+"""The settings of ``maps.Replication``; ``max_bandwidth`` is a size per second."""

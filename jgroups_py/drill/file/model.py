@@ -74,7 +74,7 @@ class NetworkFaults:
 class DrillSite:
     name: str
     members: tuple[str, ...]
-    """In the order of joining: the first becomes coordinator and relay."""
+    """The members in the order of joining: the first becomes coordinator and relay."""
     stack: str
     overrides: tuple[Override, ...]
     place: FilePlace
@@ -104,7 +104,7 @@ class DrillTraffic:
     """``None``: until the last event is over."""
     place: FilePlace
     asks: Any = None
-    """Of other workloads than messages: the requests (``Workload.asks``); ``size`` means nothing then."""
+    """The requests of workloads other than messages (``Workload.asks``), which do not use ``size``."""
     drawn: tuple[tuple[str, DrawnValue], ...] = ()
     """Parts of ``asks`` that were given, by name."""
 
@@ -133,12 +133,12 @@ class DrillEvent:
     """One of the workload's faults."""
     targets: tuple[Selector, ...]
     groups: tuple[tuple[Selector, ...], ...]
-    """Of a partition; ``targets`` is empty then."""
+    """The groups of a partition, which has no ``targets``."""
     gap: DrawnValue
     shuffled: bool
     duration: DrawnValue | None
     how: str
-    """Of ``fail_site``: ``vanish`` or ``crash``."""
+    """The way of ``fail_site``: ``vanish`` or ``crash``."""
     place: FilePlace
     during: str = ""
     """With bucket stores: the event waits for a ``move`` or for one of an ``upgrade``, and comes in its middle."""

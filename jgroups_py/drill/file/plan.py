@@ -85,7 +85,7 @@ class PlannedEvent:
     at: float
     fault: str
     targets: tuple[Selector, ...]
-    """In the order of the file; ``resolve`` shuffles."""
+    """The targets in the order of the file; ``resolve`` shuffles them."""
     groups: tuple[tuple[Selector, ...], ...]
     gap: float
     shuffled: bool
@@ -120,7 +120,7 @@ class DrillPlan:
     network: FaultFigures
     loads: tuple[Load, ...]
     events: tuple[PlannedEvent, ...]
-    """By time."""
+    """The events by time."""
     end: float
     """The time of the verdict: ``settle`` after the last event and the last traffic."""
     grace: float
@@ -129,7 +129,7 @@ class DrillPlan:
     primary_only: bool = False
     """Messages of sites that do not relay are not counted as lost."""
     settings: tuple[tuple[str, Any], ...] = ()
-    """Of the workload, by name."""
+    """The settings of the workload, by name."""
     seal: str = field(default="", repr=False)
     """The keys of SEAL for all stacks. Empty: stacks stay as their files say."""
 

@@ -118,7 +118,7 @@ WORKLOADS: Final = {
         ),
     )
 }
-"""By name; the first one is the default."""
+"""The workloads by name; the first one is the default."""
 DEFAULT: Final = WORKLOADS["messages"]
 
 

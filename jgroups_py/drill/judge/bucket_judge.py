@@ -69,7 +69,7 @@ class Interruption:
 
 @dataclass
 class BucketNumbers:
-    """Of one site."""
+    """The numbers of one site."""
 
     modifications: int = 0
     answered: int = 0

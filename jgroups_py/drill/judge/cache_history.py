@@ -28,7 +28,7 @@ class HistoryWrite:
     """Its writer learned that certainly nothing was changed."""
     removed: bool = False
     looked: float | None = None
-    """When it reported the value that it replaces. None: it did not."""
+    """The time when it reported the value that it replaces. None: it did not."""
     over: Version | None = None
     """The value that it replaces, if it looked."""
 
@@ -52,9 +52,9 @@ class History:
     def __init__(self) -> None:
         self.writes: dict[Version, HistoryWrite] = {}
         self.reads: dict[str, list[Read]] = {}
-        """By site."""
+        """The reads by site."""
         self.owners: dict[str, dict[str, Version]] = {}
-        """At the end, by site and ``NAME#incarnation``, of members of the view that most hold."""
+        """The owners at the end, by site and ``NAME#incarnation``, for members of the view that most hold."""
         self.discarded: list[tuple[float, Version | None]] = []
         """Values that merges dropped and listed, and when. None: a removal or an unknown value."""
 

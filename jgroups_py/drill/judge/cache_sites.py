@@ -18,7 +18,7 @@ from jgroups_py.drill.judge.rules import NEVER, Measured, Who, failures, unheale
 from jgroups_py.drill.log import DrillRecord
 
 Said = Sequence[tuple[float, bool, list[str]]]
-"""When a member was protected or not, and in which view."""
+"""The times when a member was protected or not, with its view."""
 
 
 class Unrelayed(NamedTuple):
@@ -28,7 +28,7 @@ class Unrelayed(NamedTuple):
     at: str
     key: int
     t: float
-    """Of the failure."""
+    """The time of the failure."""
     writes: int
     last: Version
     age: float

@@ -42,7 +42,7 @@ from jgroups_py.drill.judge.rules import (
 from jgroups_py.drill.log import DrillRecord
 
 KINDS: Final = ("lost", "undone", "half", "duplicated")
-"""Of findings."""
+"""The kinds of findings."""
 SERVING: Final = ("live", "backup")
 TURNED_AWAY: Final = "not live"
 
@@ -90,7 +90,7 @@ class Role(NamedTuple):
 
 @dataclass
 class LiveNumbers:
-    """Of one site."""
+    """The numbers of one site."""
 
     operations: int = 0
     confirmed: int = 0

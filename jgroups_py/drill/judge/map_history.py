@@ -109,7 +109,7 @@ class KeyHistory:
 
 
 class Histories:
-    """Of all keys."""
+    """The histories of all keys."""
 
     def __init__(self, evidence: Evidence) -> None:
         self.keys: dict[int, KeyHistory] = {}

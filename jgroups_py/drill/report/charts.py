@@ -162,7 +162,7 @@ class Chart:
     lines: Mapping[str, Points]
     width: int = CHART_WIDTH
     scale: Scale | None = None
-    """By default from the values."""
+    """The scale, by default made from the values."""
     form: Callable[[float], str] = "{:,.6g}".format
     band: tuple[float, float, float] | None = None
     """The accepted range: from which x on, between which values."""

@@ -65,7 +65,7 @@ class Picture:
     legend: list[tuple[str, str]]
     """(key of ``MEANINGS``, its meaning) of the drawn shapes."""
     curves: dict[str, Any]
-    """For the page's script: the curves' values at each place."""
+    """The curves' values at each place, for the page's script."""
 
 
 @dataclass

@@ -24,7 +24,7 @@ from jgroups_py.drill.run.runner import Progress
 MOVE_SECONDS: Final = 10.0
 """The longest time that an event waits for its move, on an idle machine."""
 BEFORE_END: Final = 0.5
-"""So many seconds before the end of the drill a missing move is reported."""
+"""The seconds before the end of the drill at which a missing move is reported."""
 REACH: Final = 1.2
 """An event comes at a random time of a move. The move is expected to take the time of the previous one, times this."""
 

@@ -226,7 +226,7 @@ class BucketUser(User[BucketWorkload, SentRequest]):
         return [b for b, row in rows.items() if row.slave and self._is_free(b)]
 
     def _is_free(self, bucket: int) -> bool:
-        """No order for it is under way."""
+        """Return whether no order for the bucket is under way."""
         return bucket not in self._ordered and bucket != self._upgrading
 
     def standing(self) -> dict[str, Any]:

@@ -252,7 +252,7 @@ class Lasting(Hit, Protocol):
     """A member of a course on trio."""
 
     gone: bool
-    """It ended by a fault or left."""
+    """True: it ended by a fault or left."""
     paused: bool
 
 

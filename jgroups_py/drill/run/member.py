@@ -88,7 +88,7 @@ class Task(msgspec.Struct):
     folder: str = ""
     """The folder for files that outlive a member: its next incarnation has the same."""
     settings: dict[str, Any] = {}
-    """Of the workload."""
+    """The settings of the workload."""
 
 
 class DrillMember:

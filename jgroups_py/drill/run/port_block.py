@@ -17,7 +17,7 @@ FD_OFFSET, BRIDGE_OFFSET, GUARD_OFFSET = 100, 200, 400
 """Member i has base + i, its FD_SOCK2 100 above, its bridge 200 above, that one's FD_SOCK2 300; the guard is
 above all of them."""
 BASES = range(20_000, 32_000, GUARD_OFFSET + 1)
-"""Below the ports that Linux gives to outgoing connections (32768 on)."""
+"""The first ports of blocks, below the ports that Linux gives to outgoing connections (32768 on)."""
 
 
 @contextmanager

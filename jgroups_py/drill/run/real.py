@@ -97,7 +97,7 @@ class Process:
     """Addresses (hex), coordinator first."""
     bridge: tuple[str, ...] = ()
     gone: bool = False
-    """It ended by a fault or left."""
+    """True: it ended by a fault or left."""
     vanished: bool = False
     paused: bool = False
     ended: trio.Event = field(default_factory=trio.Event)

@@ -24,7 +24,7 @@ from jgroups_py.errors import ConfigError
 
 SITES_MAX: Final = 20
 MEMBERS_MAX: Final = 100
-"""Of one site."""
+"""The most members of one site."""
 CYCLES_MIN: Final = 4
 """The least cycles, so that the first quarter has a calm moment."""
 HOURS_MAX: Final = 24.0 * 365
@@ -104,7 +104,7 @@ class Cycle:
     """(when, site): the absent members of the site return."""
     loads: tuple[Load, ...]
     calm_at: float
-    """When everybody returns and all cuts are healed."""
+    """The time when all members return and all cuts are healed."""
     quiet_at: float
     end: float
     """The time of the measurement."""
@@ -121,7 +121,7 @@ class SoakPlan:
     seed: int
     sites: int
     members: int
-    """Of each site."""
+    """The members of each site."""
     pace: Pace
     drill: DrillPlan
     """Sites, names, stacks, settings."""

@@ -27,7 +27,8 @@ Directory = Callable[[DirectoryRequest], Any]
 
 
 class DirectoryProblem(Exception):
-    """Why a directory did not answer. ``final``: it will not answer before an operator solves the problem."""
+    """The reason why a directory did not answer. ``final``: it will not answer before an operator solves the
+    problem."""
 
     def __init__(self, problem: str, *, final: bool = False) -> None:
         super().__init__(problem)

@@ -28,7 +28,7 @@ class Desk:
         self._limiter = limiter
         self._waiting_max = waiting_max
         self._waiting: dict[str, deque[Consult]] = {}
-        """By kind; the first one of each is under way."""
+        """The waiting requests by kind; the first one of each kind is under way."""
 
     @property
     def busy(self) -> bool:

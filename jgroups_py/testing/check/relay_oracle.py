@@ -287,7 +287,7 @@ class RelayOracle:
         home: bool,
         oob: bool,
     ) -> None:
-        """Judge one message. ``at``: RELAY's number for it, inside its site."""
+        """Judge one message. ``at``: the message's number by RELAY, inside its site."""
         expected = track.last + 1
         while origin.watched is watched and expected in origin.quiet:
             track.reach(expected)

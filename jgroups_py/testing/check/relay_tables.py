@@ -20,7 +20,7 @@ Span = tuple[int, int]
 
 @dataclass(slots=True, eq=False)
 class Origin:
-    """One incarnation as a sender."""
+    """One incarnation of a member, as a sender."""
 
     watched: Watched
     sums: array[int] = field(default_factory=lambda: array("L"))
@@ -31,7 +31,7 @@ class Origin:
     """Numbers that are not looped back."""
     first_at: float = 0.0
     base: int = 0
-    """Its highest number from before its site was primary, kept even if its site has forgotten it."""
+    """The origin's highest number from before its site was primary, kept even if its site has forgotten the origin."""
 
     @property
     def sent(self) -> int:
@@ -57,9 +57,9 @@ class Track:
 
     last: int = 0
     exact: bool = True
-    """True: the next one must be ``last + 1``. False: the next one sets the beginning."""
+    """True: the next message must be ``last + 1``. False: the next message sets the beginning."""
     early: dict[int, None] = field(default_factory=dict)
-    """Out-of-band messages beyond it."""
+    """Out-of-band messages beyond ``last``."""
     older: tuple[int, ...] | None = None
     """A state came that may contain less: everything after it comes again in order, these early ones included. None: no
     message comes again."""
@@ -105,16 +105,16 @@ class Watched:
     """The time of its first view."""
     begun: bool = False
     blind: bool = False
-    """It joined when no member was left that could tell where to begin."""
+    """True: it joined when no member was left that could tell it where to begin."""
     complete: bool = False
     relaying_in: tuple[int, str] | None = None
     """The epoch in which, as far as it knows, its site relays. None: it does not relay."""
     fell: bool = False
-    """It was a holder when it went."""
+    """True: it was a holder when it went."""
     given_up: bool = False
-    """It is cut off for good and counts as dead for the others."""
+    """True: it is cut off for good and counts as dead for the others."""
     apart: bool = False
-    """It may lack trimmed numbers, until it has visibly caught up."""
+    """True: it may lack trimmed numbers, until it has visibly caught up."""
     outvoted: bool = False
     """A larger side of a partition went on without it, or one of two groups has begun beside the other: it may get
     gaps."""

@@ -13,7 +13,7 @@ EMPTY: Final = {
     "UFC": ("queued", "held"),
     "FRAG2": ("incomplete",),
 }
-"""By protocol: the statistics that are 0 then."""
+"""For each protocol, the statistics that are 0 at rest."""
 
 
 def waiting(stack: Stack) -> str | None:

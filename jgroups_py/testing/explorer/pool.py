@@ -20,7 +20,8 @@ R = TypeVar("R")
 AHEAD: Final = 2
 """Chunks handed to a process before their results are awaited."""
 END_SECONDS: Final = 10.0
-"""What processes do is awaited for so long at an interrupt, or when the caller needs no more results. Then they are killed."""
+"""The seconds for which processes may end their work after an interrupt, or when the caller needs no more results. Then
+they are killed."""
 GARBAGE_MAX: Final = 50_000
 """New objects before a process collects garbage."""
 

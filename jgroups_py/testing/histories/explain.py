@@ -1,4 +1,4 @@
-"""Why a history has no order: the shortest beginning of it that has none, without reads that do not matter.
+"""Explains why a history has no order: by its shortest beginning that has none, without reads that do not matter.
 
 A beginning ends with a return. A call that had not returned by then may have happened. If one
 beginning has no order no longer one has, so the shortest is found by halving.

@@ -130,7 +130,7 @@ def _facts(path: Path, attributes: Attributes) -> list[Hashable]:
 
 
 def attributes_of(node: dict[str, Any]) -> Attributes:
-    """As the model has them."""
+    """Return the attributes as the model has them."""
     return tuple(sorted(node.items(), key=lambda item: item[0]))
 
 

@@ -150,7 +150,7 @@ class AgreementTimers(NamedTuple):
     hold: Timer
     """Runs while nothing is handed out here."""
     again: Timer
-    """When a given-up round begins again."""
+    """The time when a given-up round begins again."""
 
 
 class Agreement:

@@ -79,7 +79,7 @@ class Exclusion:
         self._has: dict[Address, int] = {}
         self._told = False
         self._told_after: int | None = None
-        """The application was told of all multicasts after this one. None: of none yet."""
+        """The application was told of all multicasts after this one. None: it was told of none yet."""
         self._wanted: dict[Address, int] = {}
         """Members of our view that have asked. They get an answer when they are not in it any more."""
 

@@ -80,7 +80,7 @@ class Group:
         self.highest_id = max(self.highest_id, number)
 
     def install(self, view: View) -> None:
-        """From now on the group is ``view``."""
+        """Install ``view``: it is the group from now on."""
         assert self.view is None or view.id > self.view.id, "view ids must grow"
         assert self.me in view
         self.view = view

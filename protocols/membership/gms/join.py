@@ -37,7 +37,7 @@ the stack."""
 
 
 class FirstView(NamedTuple):
-    """Install ``view``; senders begin for us where ``digest`` says. ``acknowledge``: it comes from others."""
+    """Install ``view``; senders begin for us where ``digest`` says. ``acknowledge``: the view comes from others."""
 
     view: View
     digest: Digest

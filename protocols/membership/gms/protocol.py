@@ -826,7 +826,7 @@ class GMS(Protocol):
         self.pass_event_down(MergeDigest(Digest(others)))
 
     def install(self, view: View) -> None:
-        """From now on the group is ``view``."""
+        """Install ``view``: it is the group from now on."""
         old = self.view
         self.group.install(view)
         self.views_installed += 1

@@ -25,7 +25,7 @@ class JoinAsked(Enum):
     """The result of a request to join."""
 
     WAITS = auto()
-    """It is remembered, or its joiner must first prove its presence."""
+    """The request is remembered, or its joiner must first prove its presence."""
     AGAIN = auto()
     """The joiner is a member already: the view is to be sent to it once more."""
     DROPPED = auto()

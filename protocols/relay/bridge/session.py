@@ -19,7 +19,7 @@ from jgroups_py.values.batch import Batch
 
 
 class RelaySession:
-    """One remote relay. ``site`` is "" until the peer has said it."""
+    """A session with one remote relay. ``site`` is "" until the peer has named it."""
 
     __slots__ = (
         "acked",

@@ -91,7 +91,7 @@ class Collect:
 
 
 class CopyHolding:
-    """Whether this member is a complete holder, and the answers of the other holders."""
+    """The state of this member as a holder, complete or not, and the answers of the other holders."""
 
     def __init__(self, out: RelayOut, roles: Roles, state: RelayState, buffer: RelayBuffer) -> None:
         self.round: Collect | None = None
@@ -104,7 +104,7 @@ class CopyHolding:
         self.second_look = False
         """This round only looks again for missing numbers; sessions with other sites go on."""
         self.looked_at = -1e9
-        """When other members' buffers were last searched for missing numbers."""
+        """The time when other members' buffers were last searched for missing numbers."""
         self._out = out
         self._roles = roles
         self._state = state

@@ -482,7 +482,7 @@ class RelayBuffer:
 
     def check(self) -> None:
         """Check that sums match the runs, and that runs ascend without overlap. An origin is counted again only if its
-        ends look changed or its middle was."""
+        ends look changed or its middle was changed."""
         state = (self.messages, self.bytes, self.spilled, self.spilled_runs, len(self._origins))
         if state == self._checked:
             return

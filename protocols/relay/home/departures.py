@@ -20,7 +20,7 @@ class Departures:
         self.gone_at: dict[bytes, float] = {}
         """The time of each origin's departure, until it is forgotten."""
         self.shrunk_at = -1e9
-        """When a view last lacked a member."""
+        """The time when a view last lacked a member."""
         self.lost_at: dict[Address, float] = {}
         """Members that vanished from the view without a known reason, kept for ``wait``."""
         self.lost_timer = out.timer(self.forget_lost, "_on_lost_long_ago")

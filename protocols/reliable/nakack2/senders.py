@@ -140,14 +140,14 @@ class Senders:
             sender.window.passed = departed.window.passed
 
     def begin_again(self, member: Address, delivered: int, held: bool) -> None:
-        """As ``begin``, after a merge: it goes on at its number of the departure, if that is higher."""
+        """Begin after a merge: the sender goes on at its number of the departure, if that is higher."""
         left = self.left.get(member)
         self.begin(member, delivered if left is None else max(delivered, left.delivered), held)
         if left is not None:  # then it is not frozen
             self.present[member].window.passed |= left.passed
 
     def begin_as_told(self, member: Address, delivered: int, held: bool) -> None:
-        """As ``begin``, after a state. The state may be old, so ``member`` may go on at a lower number than before."""
+        """Begin after a state. The state may be old, so ``member`` may go on at a lower number than before."""
         self.departed.pop(member, None)
         self.begin(member, delivered, held)
 

@@ -142,7 +142,7 @@ class Net:
             self.nodes[name].fake.event_up(MergeViews(views))
 
     def delivered(self, sender: str, **numbers: int) -> None:
-        """How many messages of ``sender`` each member has delivered."""
+        """Set the number of messages of ``sender`` that each member has delivered."""
         for name, number in numbers.items():
             self.nodes[name].delivered[self.nodes[sender].address] = number
 
@@ -292,7 +292,7 @@ class Net:
         ]
 
     def gms_messages(self, kind: int) -> list[tuple[str, str | None]]:
-        """Who sent messages of this kind to whom."""
+        """Return senders and receivers of messages of this kind."""
         found = []
         for source, dest, batch in self.sent:
             header = batch.header(GMS.protocol_id, GmsHeader)

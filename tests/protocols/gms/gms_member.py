@@ -1,4 +1,4 @@
-"""One GMS, and what others say to it."""
+"""One GMS, and the messages of others to it."""
 
 from __future__ import annotations
 

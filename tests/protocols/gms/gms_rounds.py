@@ -1,4 +1,4 @@
-"""What tests of rounds share: which messages went, and who cannot fetch."""
+"""The common part of tests of rounds: the sent messages, and members that cannot fetch."""
 
 from __future__ import annotations
 
@@ -19,6 +19,6 @@ def rounds(net: Any, kind: RoundKind | None = None) -> list[tuple[str, str, int]
 
 
 def cannot_fetch(net: Any, *nodes: Any) -> None:
-    """What these members are told to fetch does not come."""
+    """Let the messages that these members are to fetch get lost."""
     fetch = net._fetch
     net._fetch = lambda node, event: None if node in nodes else fetch(node, event)

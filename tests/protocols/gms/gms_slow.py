@@ -28,7 +28,8 @@ class Slow:
         self.ways: dict[tuple[str, str], deque[tuple[float, Batch]]] = {}
         self.known: dict[tuple[int, bytes], tuple[Address, ...]] = {}
         self.had: dict[tuple[Any, Any, Address], int] = {}
-        """Of who went from one view to another: how many messages of a sender that is not in it any more."""
+        """For members that went from one view to another: their numbers of messages of a sender that is not in the
+        later one."""
         self.seen: dict[str, int] = {}
         self.slow = True
         net.group(members, agree_timeout=2.0)
@@ -156,7 +157,7 @@ class Slow:
         self._event(node, event)
 
     def _compare(self, node: Any, before: View, view: View) -> None:
-        """Only where nobody went on alone because others took too long."""
+        """Compare only where no member went on alone because others took too long."""
         for member in [m for m in before.members if m not in view.members]:
             had = node.delivered.get(member, 0)
             key = (before.view_id, view.view_id, member)
@@ -169,7 +170,7 @@ class Slow:
                 assert late, f"{node.name} has {had} of {member!r}, others {self.had[key]}"
 
     def at_rest(self) -> None:
-        """One view of all who live and are in; nobody holds anything back."""
+        """Check that all living members have one view, and that none holds a message back."""
         nodes = self.inside()
         views = {n.gms.view.view_id for n in nodes}
         assert len(views) == 1, {n.name: str(n.gms.view) for n in nodes}

@@ -85,7 +85,7 @@ def test_all_have_any_survivors_deliveries_of_staying_members_too(net: Any) -> N
 
 
 def test_a_survivor_reports_its_numbers_of_staying_members(net: Any) -> None:
-    """And a leaver what it has of one that is out of its view already, but not of all others'."""
+    """A leaver reports its numbers of a member that has left its view, but not yet the views of all others."""
     a, b, c, d = net.group("ABCD")
     net.delivered("B", A=2, B=2, C=4)
     d.dead = True
@@ -117,7 +117,7 @@ def test_a_member_beyond_the_goal_of_a_survivor_installs_the_view(net: Any) -> N
 
 
 def test_a_survivor_that_waits_in_vain_for_the_view_goes_on(net: Any) -> None:
-    """Its coordinator is cut off from it, and not suspected yet."""
+    """The coordinator is cut off from the survivor, and not suspected yet."""
     a, b, _c, d = net.group("ABCD")
     d.dead = True
 
@@ -506,7 +506,7 @@ def test_the_end_of_a_round_of_another_member_does_not_end_the_one_that_is_follo
 
 
 def test_a_report_of_an_unasked_member_does_not_count(net: Any) -> None:
-    """It departs: what it says of itself nobody can fetch from it."""
+    """The member departs, so no other member can fetch the messages that it reports."""
     a, _, c, d = net.group("ABCD")
     net.lose = lambda src, dest, batch: dest is c or src is c
     net.suspect("A", "D")

@@ -36,7 +36,7 @@ JAVA = UUID(bytes(range(16)))
 
 
 def run_after(seqno: int) -> Batch:
-    """What was sent after ``seqno``."""
+    """Return the messages that were sent after ``seqno``."""
     return Batch(None, (b"x",) * 3, {}, A, number=seqno + 1)
 
 

@@ -79,7 +79,7 @@ def test_a_member_that_was_excluded_makes_no_view_while_the_others_may_be_alive(
 def test_a_member_that_was_excluded_makes_no_view_with_java_members_that_may_have_gone_on(
     net: Any,
 ) -> None:
-    """They cannot be asked whether they have it."""
+    """Java members cannot be asked which view they have."""
     a, b, c = net.group("ABC")
     plain = UUID(c.address[:12] + bytes(4))
     a.gms.group.view = View(a.gms.view.view_id, (a.address, b.address, plain))

@@ -93,7 +93,7 @@ def test_a_joiner_asks_the_coordinator_and_installs_its_view() -> None:
 
 
 def test_a_member_that_has_joined_remembers_no_coordinator_it_had_asked(net: Any) -> None:
-    """That one has gone since (membership 1..40)."""
+    """The asked coordinator has gone since (membership 1..40)."""
     net.group("AB")
     net.lose = lambda src, dest, batch: src.name == "C" and dest.name == "A"
     c = net.connect("C")

@@ -250,7 +250,8 @@ def test_when_nobody_answers_the_merge_ends_and_joins_go_on(net: Any) -> None:
 
 @pytest.mark.parametrize("answered", [True, False])
 def test_no_message_is_declared_stable_while_a_merge_runs(net: Any, answered: bool) -> None:
-    """From the digests to the view: members of the other subgroup begin at what they name."""
+    """The rule holds from the digests to the view: members of the other subgroup begin at the numbers of the
+    digests."""
     net.group("ABCD")
     split(net, "AB", "CD")
     heal(net)

@@ -133,7 +133,7 @@ def test_a_view_that_overtakes_the_decision_waits_for_it(net: Any) -> None:
     kept: list[Any] = []
 
     def later(src: Any, dest: Any, batch: Any) -> bool:
-        """What belongs to the round stays behind on its way to C; the views do not."""
+        """Return whether a message of the round is delayed on its way to C; views are not delayed."""
         if dest is c and batch.header(AGREE_ID, FragHeader) is not None:
             kept.append((src, batch))
             return True
@@ -179,7 +179,7 @@ def test_a_merge_ends_the_wait_of_a_member_that_was_left_behind(net: Any) -> Non
 
 
 def test_a_decision_for_others_does_not_count(net: Any) -> None:
-    """It was decided that D goes; the view is without C and D."""
+    """The decision was that D goes; the view is without C and D."""
     a, b, c, d = net.group("ABCD")
     b.gms.agreement._follows = (a.address, 1)
     b.gms.agreement._decided = 9, (a.address, b.address, c.address)
@@ -404,7 +404,7 @@ def test_a_freeze_that_was_overtaken_thaws_nobody(net: Any) -> None:
 
 
 def test_a_report_of_an_overtaken_round_does_not_count(net: Any) -> None:
-    """It says nothing of C, which was there then."""
+    """The report lacks numbers of C, which was present then."""
     a, b, c, d = net.group("ABCD")
     net.delivered("C", A=3, B=5)
     late: list[Batch] = []

@@ -1,4 +1,4 @@
-"""With prove_joiners a coordinator lets in who answers."""
+"""With prove_joiners a coordinator lets a joiner in after its answer."""
 
 from __future__ import annotations
 

@@ -325,7 +325,7 @@ def test_an_older_state_that_comes_in_a_round_has_a_frozen_sender_handed_out_aga
 
 
 def test_a_merge_moves_a_frozen_sender() -> None:
-    """In the other subgroup it has sent on, and what we lack is forgotten there."""
+    """The sender has gone on in the other subgroup, where the messages that we lack are forgotten."""
     stack = frozen()
     stack.event_down(MergeDigest(digest(b=40)))
     stack.event_down(view_change(2, A, B, C))

@@ -9,7 +9,7 @@ from jgroups_py.protocols.reliable.nakack2.protocol import NAKACK2
 
 
 def nakack2() -> NAKACK2:
-    """At A, which has a message of B behind a gap."""
+    """Return the NAKACK2 of A, which has a message of B behind a gap."""
     stack = joined()
     stack.up(data(B, 2))
     found = stack.protocol

@@ -123,7 +123,7 @@ def test_a_merge_brings_a_departed_sender_back_at_its_number() -> None:
 
 @pytest.mark.parametrize("stable", [True, False])
 def test_a_merge_repeats_no_out_of_band_message_of_a_departed_sender(stable: bool) -> None:
-    """It was handed out beyond a gap that nobody could fill (merge 21640)."""
+    """The message was handed out beyond a gap that no member could fill (merge 21640)."""
     stack = joined(A, B, C)
     stack.up(data(B, 1, 3))
     stack.up(data(B, 5, 6, flags=Flag.OOB))
@@ -160,7 +160,8 @@ def told_gone(stack: FakeStack) -> list[tuple[Address | None, int]]:
 
 
 def test_a_member_that_asks_for_forgotten_messages_learns_that_they_are_gone() -> None:
-    """It was stable in a view without the asker, which has lost the merge that said so (merge 23705)."""
+    """The messages were stable in a view without the asker, which did not get the view of the merge that told it (merge
+    23705)."""
     stack = joined(A, B, C)
     for n in range(1, 6):
         stack.down(Batch(None, [b"%d" % n], {}))

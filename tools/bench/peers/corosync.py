@@ -34,9 +34,9 @@ LIBRARY: Final = "libcpg.so.4"
 GROUP: Final = b"bench"
 NAME_MAX: Final = 128
 OK, TRY_AGAIN = 1, 6
-"""Of cs_error_t."""
+"""Values of cs_error_t."""
 AGREED: Final = 2
-"""Of cpg_guarantee_t."""
+"""A value of cpg_guarantee_t."""
 DISPATCH_ALL: Final = 2
 CONFIG: Final = """totem {{
   version: 2

@@ -59,7 +59,7 @@ async def measure(plan: GroupPlan, start: Start = start_member) -> dict[str, flo
 
 
 async def measured(plan: GroupPlan, children: Sequence[Child]) -> dict[str, float]:
-    """As ``measure``, with processes that are loaded."""
+    """Measure as ``measure`` does, with processes that are loaded."""
     first, joiners = children[0], children[1:]
     await first.tell(open=True)
     await _views([first], 1)

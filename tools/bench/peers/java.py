@@ -21,7 +21,7 @@ VERSION: Final = "5.5.6.Final"
 BUILD: Final = Path("build", "java")
 SOURCE: Final = Path(__file__).with_name("PeerMember.java")
 FETCH_SECONDS: Final = 180
-"""For Maven with an empty cache."""
+"""The longest time that Maven may take with an empty cache."""
 HEAP: Final = "1g"
 
 

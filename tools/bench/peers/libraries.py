@@ -25,11 +25,11 @@ from jgroups_py.tools.commands import mperf_run, rpcperf_run
 
 
 class Peer(Protocol):
-    """Who is measured."""
+    """A library that is measured."""
 
     name: str
     measures: frozenset[str]
-    """Which kinds of cases it has (measures.py)."""
+    """The kinds of cases that it has (measures.py)."""
 
 
 class SendsMessages(Peer, Protocol):

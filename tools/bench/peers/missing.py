@@ -7,7 +7,7 @@ import shutil
 
 
 class PeerMissing(Exception):
-    """Why a library cannot be measured here."""
+    """The library cannot be measured here, for this reason."""
 
 
 def need_module(module: str) -> None:

@@ -28,7 +28,7 @@ CACHE_CALLERS_MAX: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """What the libraries that have ``kind`` are asked for, one after the other.
+    """A case that the libraries with ``kind`` run, one after the other.
 
     ``arguments`` are those of the measuring function. ``stack`` names the stack file. ``seconds`` is the expected time for one library,
     with so many ``warm_ups`` that a compiler needs longer for.
@@ -48,7 +48,8 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class PeersPlan:
-    """What is measured. ``callers``, ``joiners``, ``cache_sizes`` and ``relay_sizes`` may be empty. ``senders`` 0: all members send.
+    """The plan of the measurements. ``callers``, ``joiners``, ``cache_sizes`` and ``relay_sizes`` may be empty.
+    ``senders`` 0: all members send.
     ``overload``: whether tiny and huge messages are sent under pressure. ``idle`` 0: no look at idle members, and none is killed.
     ``minutes``: no case begins later. ``leave_out``: names of libraries."""
 

@@ -68,7 +68,7 @@ async def measure(plan: RelayPlan) -> dict[str, float]:
 
 
 async def measured(plan: RelayPlan, children: Sequence[Child]) -> dict[str, float]:
-    """As ``measure``, with members that have joined."""
+    """Measure as ``measure`` does, with members that have joined."""
     listeners = {n: child for n, child in enumerate(children) if n != plan.sender}
     with trio.move_on_after(READY_SECONDS) as scope:
         for child in listeners.values():

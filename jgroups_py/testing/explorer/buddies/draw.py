@@ -108,7 +108,7 @@ class Scheduler:
         return done
 
     def _slow_down(self) -> None:
-        """For a while, few messages from or to some members arrive."""
+        """Let few messages from or to some members arrive for a while."""
         random = self.random
         members = list(self.world.machines)
         count = random.choice((0, 0, 1, 1, 2))
@@ -247,7 +247,7 @@ class Scheduler:
         self._take(("stop", side, random.choice((0, 0, 1, 3))))
 
     def _heal(self) -> None:
-        """No faults any more: everything is delivered, in random order, and must come to rest."""
+        """End all faults: everything is delivered, in random order, and must come to rest."""
         come_to_rest(self.world, self)
 
 

@@ -38,7 +38,7 @@ class LogFollower:
         self._table: dict[Path, tuple[Stamp, bool]] = {}
 
     def attach(self, machine: BuddyMachine) -> None:
-        """Before its first step."""
+        """Attach to a world before its first step."""
         kept = self.journals[machine.me] = MemberJournal(machine.me, self._written)
         machine.follow(kept)
 

@@ -48,7 +48,7 @@ class WorldSites:
         self.events: dict[tuple[int, int, Address, int, Path], Stamp] = {}
         """By site, other site, origin, number and path: the subject of an event that left the site."""
         self.held: tuple[dict[Path, Stamp], ...] = tuple({} for _ in numbers)
-        """By site: the newest it has acknowledged to another."""
+        """For each site, the newest stamps that it has acknowledged to another one."""
         self.overflowed = [False for _ in numbers]
         """Removals of this site were dropped for another one."""
         self.fresh: dict[int, bool] = {}
@@ -59,7 +59,7 @@ class WorldSites:
         self.leaderless = False
         """A site was lost, and none of several others was promoted yet."""
         self.missing: dict[Path, frozenset[int]] = {}
-        """Of a lost site: events that it reported as not passed on."""
+        """Events that a lost site reported as not passed on."""
         self.worlds: list[BuddyWorld | None] = []
         for at in numbers:
             self.worlds.append(self._make(at, FIRST[at]))
@@ -129,7 +129,7 @@ class WorldSites:
         return True
 
     def _machine(self, at: int, other: int) -> BuddyMachine:
-        """The end at ``at`` of its link to ``other``."""
+        """Return the machine at site ``at`` that has the link to ``other``."""
         pair = (min(at, other), max(at, other))
         return self.world(at).machines[self.sessions[pair][pair.index(at)]]
 

@@ -56,7 +56,8 @@ class _Side(Scheduler):
 
 
 class SiteScheduler:
-    """``both_write``: all sites are written to. ``second_writes``: at least now, since the first was lost."""
+    """``both_write``: all sites are written to. ``second_writes``: the second site is written to, because the first was
+    lost."""
 
     def __init__(self, seed: int, profile: str) -> None:
         self.seed = seed
@@ -178,7 +179,8 @@ class SiteScheduler:
             self.take(("bootstrap", at, self.random.choice(others)))
 
     def _tick(self, seconds: float) -> None:
-        """Where removed nodes are purged, no event is older than they are kept."""
+        """Let time pass. Where removed nodes are purged, no event may be older than the time for which they are
+        kept."""
         if self.profile == "overflow":
             for _ in range(REST_MAX):
                 if not _inside(self.sites, self.take, self) and not self._wan():
@@ -188,7 +190,7 @@ class SiteScheduler:
 
 
 def _named(kind: str, pair: Pair) -> Step:
-    """Between the first two sites the second is left out."""
+    """Return the step with its sites. The second site is left out where both are the first two."""
     if kind == "wan":
         return (kind, pair[0]) if max(pair) == 1 else (kind, *pair)
     if kind == "bootstrap":
@@ -230,7 +232,7 @@ def sites_come_to_rest(sites: WorldSites, scheduler: SiteScheduler | None) -> No
 def _inside(
     sites: WorldSites, take: Callable[[Step], bool], scheduler: SiteScheduler | None
 ) -> bool:
-    """One step in one of the sites; False: there is none."""
+    """Do a step in one of the sites. False: there is none."""
     for at, world in sites.both:
         if world.channels:
             if scheduler is None or not scheduler.sides[at]._deliver():

@@ -295,8 +295,8 @@ class BuddyWorld:
         return True
 
     def _do_go(self, member: Address) -> bool:
-        """A leaver is gone that may go, still. A leave below b + 1 members counts as a crash. Present members count,
-        and members that it knows of: it cannot wait for members of a view that has not come yet."""
+        """End a leaver that may still go. A leave below b + 1 members counts as a crash. Present members count, and
+        members that the leaver knows: it cannot wait for members of a view that has not come yet."""
         if member not in self.may_go or len(self.machines) < 2:
             return False
         machine = self.machines[member]

@@ -267,7 +267,7 @@ KIND_SEEDS: Final[dict[str, Make]] = {
     "fd_sock2_frame": fd_frame,
     "gossip": gossip,
 }
-"""By kind of kinds.py."""
+"""The seeds for each kind of kinds.py."""
 
 SERIALIZED: Final = tuple(
     bytes.fromhex("33aced0005" + text)

@@ -51,7 +51,7 @@ class Cover:
 
     @property
     def edges(self) -> Edges:
-        """Those of the last ``watch``, also when it ended with an exception."""
+        """The edges of the last ``watch``, also when it ended with an exception."""
         return self._edges
 
     def _on_call(self, frame: FrameType, event: str, arg: Any) -> Any:
@@ -70,7 +70,7 @@ class Cover:
 
 
 def _number(filename: str) -> int:
-    """Of a file of ours, in the upper bits; 0 for any other file."""
+    """Return the number of a file of ours, in the upper bits; 0 for any other file."""
     path = filename.replace("\\", "/")
     if not path.startswith(_ROOT) or path.startswith(_OURSELVES):
         return 0

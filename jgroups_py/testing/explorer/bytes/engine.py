@@ -44,8 +44,8 @@ from jgroups_py.testing.explorer.bytes.work import (
 WEDGED_FACTOR: Final = 3
 """A process that has used so many times ``hang_cpu`` without another input is ended."""
 RSS_GROWTH_MAX: Final = 60_000_000
-"""Bytes by which a process may have grown at the end, compared with when it was warm. One that keeps 100 bytes of
-each of its inputs exceeds it within 600,000."""
+"""Bytes by which a process may have grown at the end, compared with when it was warm. A process that keeps 100 bytes of
+each input exceeds it within 600,000 inputs."""
 WARM: Final = 0.25
 """A process is warm when this part of the run is over."""
 WARM_INPUTS: Final = 20
@@ -258,7 +258,7 @@ class _Run:
 
 
 class _Worker:
-    """A process, and the parent's end of it."""
+    """A process, and the parent's end of its pipe."""
 
     def __init__(self, names: list[str], hang_cpu: int) -> None:
         methods = multiprocessing.get_all_start_methods()
@@ -294,7 +294,7 @@ class _Worker:
         return float(times.user + times.system)
 
     def is_wedged(self, hang_cpu: int) -> bool:
-        """It has worked for long without another input."""
+        """Return whether the process has worked for long on one input."""
         seen = _BOARD.unpack_from(self.board)[0]
         now = self._cpu_time()
         if seen != self._seen:

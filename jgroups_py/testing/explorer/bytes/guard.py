@@ -107,7 +107,7 @@ class Guard:
     def weigh(
         self, action: Callable[[], object], errors: tuple[type[Exception], ...], size: int
     ) -> Violation | None:
-        """As ``run``, but the input may not need more memory than ``size`` bytes justify."""
+        """Run an input as ``run`` does. It is a violation, too, to need more memory than ``size`` bytes justify."""
         tracemalloc.start()
         try:
             problem = self.run(action, errors)

@@ -213,7 +213,7 @@ class Mutator:
             data[spot.start : spot.end] = other[0][found.start : found.end]
 
     def _span(self, spots: Sequence[Spot]) -> tuple[int, int]:
-        """From the beginning of one spot to the end of another."""
+        """Return the bounds from the beginning of one spot to the end of another."""
         first = self.rng.randrange(len(spots))
         last = min(len(spots) - 1, first + self.rng.choice((0, 1, 2, 3, 5, 10)))
         return spots[first].start, max(spots[first].end, spots[last].end)
@@ -231,7 +231,7 @@ class Mutator:
         del data[self.rng.choice(spots).start :]
 
     def _nest(self, data: bytearray, spots: Sequence[Spot], other: Found) -> None:
-        """The beginning again and again: structures inside structures."""
+        """Repeat the beginning: structures inside structures."""
         head = bytes(data[: self.rng.choice(spots).end][:64])
         data[0:0] = head * self.rng.choice((1, 5, 30, 300))
 

@@ -1,4 +1,4 @@
-"""Where the numbers, lengths and strings of a byte string are.
+"""The places of numbers, lengths and strings in a byte string.
 
 These places are not written down a second time: a ``SpyReader`` is a Reader that notes each request and its place, so
 the decoders' own reading of a valid input is its map. Texts are cut into words.

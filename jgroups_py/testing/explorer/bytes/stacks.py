@@ -60,7 +60,7 @@ SHRINK_TRIES: Final = 60
 _HOSTILE: Final = ("udp", "tcp")
 """Ops that are inputs; the others are the cluster's own life."""
 _COUNTED: Final = 8
-"""For one packet in so many the counter of its drop is checked."""
+"""The counter of the drop is checked for one packet in this number."""
 _SEED: Final = 1
 """The seed of the world: always the same, so that packets of an earlier episode have a meaning in a later one."""
 
@@ -276,7 +276,7 @@ class _Siege:
                 self.guarded(lambda: cluster.trouble(attacks))
 
     def hit(self, op: Op, data: bytes) -> None:
-        """One hostile input; a share is traced, and kept when it goes a new way."""
+        """Send a hostile input. A share of the inputs is traced, and kept when it goes a new way."""
         if op[2] == 0:
             return  # nobody listens there
         self.tell(data)

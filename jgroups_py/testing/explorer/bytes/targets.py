@@ -72,7 +72,7 @@ def _kind(kind: str) -> FuzzTarget:
 
 
 def _packet(data: bytes) -> None:
-    """Both ways of reading a packet agree, and the result can be passed on or is refused."""
+    """Check that both ways of reading a packet agree, and that the result can be passed on or is refused."""
     packet: Packet | None = None
     try:
         packet = decode_packet(data)

@@ -20,7 +20,7 @@ CORPUS_MAX: Final = 300
 FINDINGS_MAX: Final = 5
 """Findings of a chunk; a broken decoder would fill the disk."""
 TRACED_EVERY: Final = 20
-"""One input in so many is traced (cover.py)."""
+"""One input in this number is traced (cover.py)."""
 
 
 @dataclass(slots=True)

@@ -27,7 +27,7 @@ RETRIED: Final = ("rmw", "pair", "update", "move", "change", "add", "cas")
 NUMBER: Final = "n"
 """The attribute that is incremented."""
 TICK: Final = 1e-9
-"""Between two events of one instant: their order is known. Seconds."""
+"""The seconds between two events of one instant, whose order is known."""
 
 
 @dataclass(eq=False)
@@ -49,7 +49,7 @@ class RecordedCall:
 
 
 Action = Callable[[RecordedCall], Awaitable[Any]]
-"""The function that is called, and answers the result."""
+"""The function that makes a call and returns its result."""
 
 
 @dataclass(eq=False)
@@ -116,7 +116,7 @@ class NodeCaller:
         self.cache = cache
 
     async def do(self, step: Do, number: int) -> None:
-        """One step of a schedule; its value is made of ``number``."""
+        """Do one step of a schedule; its value is made of ``number``."""
         value = f"{self.name}.{number}"
         if step.do in RETRIED:
             for _ in range(RETRIES):

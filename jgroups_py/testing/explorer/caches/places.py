@@ -18,7 +18,7 @@ View = tuple[int, tuple[bytes, ...]]
 
 
 class MemberPlace(NamedTuple):
-    """Where a member was at a moment. ``waiting``: for the other side's tree, after a merge. ``apart``: it is on
+    """The place of a member at a moment. ``waiting``: for the other side's tree, after a merge. ``apart``: it is on
     the smaller side of a split, or the others went on without it."""
 
     view: View | None
@@ -39,7 +39,7 @@ class Journey:
     """The views that it had itself, and since when; ``line`` may hold views that only others had before a merge."""
 
     def goes_on(self, line: tuple[View, ...], now: float) -> None:
-        """It has the last view of ``line`` now, with a tree."""
+        """Note that the member has the last view of ``line`` now, with a tree."""
         self.line = line
         self.had.setdefault(line[-1], now)
         self.pending, self.waiting = None, False
@@ -118,8 +118,9 @@ class Places:
     def _left_at(
         self, member: bytes, later: Sequence[View], had: dict[View, float]
     ) -> float | None:
-        """When others first had one of the ``later`` views that lacks ``member``. None: there is none, or ``member`` had
-        one of those before it by then. A view that reached it later still did not end its old one in time."""
+        """Return the time when others first had one of the ``later`` views that lacks ``member``. None: there is none,
+        or ``member`` had one of those before it by then. A view that reached it later still did not end its old one in
+        time."""
         went_on = math.inf
         for view in later:
             if member not in view[1]:

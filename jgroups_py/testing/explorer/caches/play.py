@@ -30,7 +30,7 @@ def play_caches(schedule: CacheSchedule) -> RunOutcome:
 
 
 def play_history(schedule: CacheSchedule) -> tuple[RunOutcome, list[Operation]]:
-    """And the history that was checked."""
+    """Play a schedule; return the outcome, and the history that was checked."""
     off = logging.root.manager.disable
     logging.disable(logging.CRITICAL)  # thousands of warnings that are meant to happen
     clock = MockClock(autojump_threshold=0)

@@ -74,7 +74,7 @@ def operations(
 
 
 def _until(entries: Sequence[RecordedCall], end: float) -> list[RecordedCall]:
-    """As one saw it then."""
+    """Return the calls as an observer saw them at that time."""
     return [
         e if e.returned <= end else replace(e, returned=NEVER, result=UNKNOWN)
         for e in entries

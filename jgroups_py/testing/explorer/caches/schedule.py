@@ -37,7 +37,7 @@ Store = Literal["none", "through", "passivation"]
 MEMBERS_MAX = 8
 CALLERS_MAX = 64
 STEPS_MAX = 200
-"""Of one caller."""
+"""The most steps of one caller."""
 FAULTS_MAX = 200
 
 

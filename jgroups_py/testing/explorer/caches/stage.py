@@ -54,9 +54,9 @@ START_SECONDS: Final = 60.0
 END_SECONDS: Final = 120.0
 """Virtual time in which all callers must be done, and all must be at rest, after the faults."""
 LOOK_SECONDS: Final = 0.02
-"""Between two looks whether something is reached."""
+"""The seconds between two looks whether a state is reached."""
 REOPEN_SECONDS: Final = 0.5
-"""After which an application that was expelled opens its cache again."""
+"""The seconds after which an application that was expelled opens its cache again."""
 TIMEOUT: Final = 4.0
 """Time limits of locks and of waits for other members. Longer than detection takes."""
 STACK: Final = """<config xmlns="urn:org:jgroups">
@@ -128,11 +128,11 @@ class StageMember:
     scope: trio.CancelScope = field(default_factory=trio.CancelScope)
     closing: trio.Event = field(default_factory=trio.Event)
     calls: trio.Nursery | None = None
-    """Where its callers run."""
+    """The nursery of its callers."""
     cache: TreeCache | None = None
     journey: Journey | None = None
     gone: bool = False
-    """It was killed or expelled, or has left."""
+    """True: it was killed or expelled, or has left."""
     ended: bool = False
     paused: bool = False
     wants: int = 0
@@ -299,7 +299,7 @@ class CacheStage:
         return MemberPlace(None) if journey is None else journey.place
 
     def _is_apart(self, origin: str) -> bool:
-        """Of owners and buddies: is it the smaller side of a split, or did others go on without it?"""
+        """Is the member, with owners and buddies, on the smaller side of a split, or did others go on without it?"""
         found = [m for m in self._members.values() if m.cache is not None and not m.gone]
         me = next((m for m in found if m.origin == origin), None)
         if me is None or me.cache is None:
@@ -506,7 +506,7 @@ class CacheStage:
             await caller.create(path)
 
     async def _call(self, index: int, plan: Caller, member: StageMember) -> None:
-        """Its steps, as far as the member lives."""
+        """Do the steps of a caller for as long as the member lives."""
         member.wants += 1
         caller = self._caller(member, f"{member.name}/{index}")
         try:
@@ -567,8 +567,8 @@ class CacheStage:
                 await self._restart(name)
 
     def _others_go_on(self, killed: StageMember) -> bool:
-        """With ``majority`` the remaining ones may wait for good: of two members both count, and a restarted process is
-        a new member."""
+        """Return whether the remaining members go on. With ``majority`` they may wait for good: of two members both
+        count, and a restarted process is a new member."""
         here = self._here()
         if not self.schedule.majority:
             return len(here) > 1
@@ -606,7 +606,7 @@ class CacheStage:
             self._network.healed()
 
     async def _restart(self, name: str) -> None:
-        """Start a member that does not run. It waits for a leaving one."""
+        """Start a member that does not run. A member that is still leaving is awaited."""
         former = self._members.get(name)
         if former is not None:
             if not former.gone and not former.closing.is_set():

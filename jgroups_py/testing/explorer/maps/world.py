@@ -98,7 +98,7 @@ class MapWorld:
         self.now = 0.0
         self.rule, self.hybrid, self.settings = rule, hybrid, settings
         self.shared, self.loss = shared, loss
-        """Whether links share a medium, and the share of multicasts that get lost."""
+        """True if links share a medium; and the share of multicasts that get lost."""
         self.multicasts = 0
         self._links = 0
         self.messages = 0

@@ -237,11 +237,11 @@ MOMENTS: Final[dict[str, tuple[str, ...]]] = {
 SIZES: Final[dict[str, tuple[int, ...]]] = {"flow": (0, 500, 5000, 20_000)}
 """Sizes of messages, where they are not 0, 50 and 1000 bytes."""
 LEAST_FAULTS: Final = 5
-"""Where few members are alive, steps find no member."""
+"""The least number of faults. It is low because steps find no member where few are alive."""
 
 
 def _single(d: _Draw, kind: str) -> Schedule:
-    """One group, as profile ``kind`` has it."""
+    """Draw one group, as profile ``kind`` has it."""
     pick = d.random.choice
     sites = d.sites(1, 3, 6)
     seconds = pick([30.0, 40.0, 50.0])

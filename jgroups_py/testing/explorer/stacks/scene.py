@@ -32,7 +32,7 @@ def link_settings(link: Link) -> LinkSettings:
 
 
 class SceneFollower(Protocol):
-    """Something besides that the applications of a scene do."""
+    """An additional activity of a scene's applications."""
 
     def watch(self, member: Member) -> None:
         """A member was started."""
@@ -75,7 +75,7 @@ class Scene:
         self.story.append(f"{self.world.now - self.zero:8.3f} {what} {names}".rstrip())
 
     def at(self, when: float, action: Any, *args: Any) -> None:
-        """At ``when`` seconds after everybody was started."""
+        """Call it ``when`` seconds after all members were started."""
         self.world.at(self.zero + when, action, *args)
 
     # --- members
@@ -168,7 +168,7 @@ class Scene:
             self.world.at(self.world.now, self._give_up, member)
 
     def _is_fetching(self, member: Member) -> bool:
-        """One at a time, as a channel does it."""
+        """Return whether the member fetches a state: it fetches one at a time, as a channel does."""
         since = self._fetching.get(member)
         if since is None:
             return False

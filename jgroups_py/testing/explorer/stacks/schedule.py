@@ -44,7 +44,7 @@ STEPS_MAX: Final = 1000
 SECONDS_MAX: Final = 100_000.0
 LATENCY_MAX: Final = 60.0
 GAP_MAX: Final = 60.0
-"""Between two starts, or two of several that are hit."""
+"""The most seconds between two starts, or between two of several members that are hit."""
 MESSAGES_MAX: Final = 1_000_000
 """The most messages of all loads together, and of a burst."""
 BYTES_MAX: Final = 100_000_000
@@ -65,7 +65,7 @@ AtLeastOne = Annotated[int, Meta(ge=1, le=MESSAGES_MAX)]
 
 
 class Link(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """As ``LinkSettings``."""
+    """The attributes are those of ``LinkSettings``."""
 
     latency: Latency = 0.0005
     jitter: Latency = 0.0

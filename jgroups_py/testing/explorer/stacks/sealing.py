@@ -10,7 +10,7 @@ from jgroups_py.config.sealing import SEALED_BRIDGES, with_seal
 from jgroups_py.protocols.seal.ring import NO_KEYS
 
 MADE: Final = 1_800_000_000
-"""When the key of a run was made; its age changes nothing."""
+"""The time when the key of a run was made; its age changes nothing."""
 _RING: Final = NO_KEYS.with_new(MADE, random.Random("explore/seal").randbytes)
 KEYS: Final = ";".join(line for line in _RING.text().splitlines() if line.startswith("key"))
 """The attribute ``keys`` of SEAL."""

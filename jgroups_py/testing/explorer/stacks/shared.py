@@ -33,13 +33,13 @@ HEADER: Final = 25
 """Bytes of the checker before ours in each message."""
 NAMES: Final = ("x", "y")
 TIMEOUT: Final = 8.0
-"""After which a caller gives up. Virtual seconds, as all here."""
+"""The virtual seconds after which a caller gives up."""
 ASK_SECONDS: Final = 1.0
-"""Between two questions for the state, each to the next member."""
+"""The seconds between two questions for the state, each to the next member."""
 PUSH_SECONDS: Final = 0.05
 """Seconds between two tries to send while flow control makes a sender wait."""
 PAUSE: Final = 1.0
-"""Between two calls of one caller, about."""
+"""About the seconds between two calls of one caller."""
 OPERATIONS_MAX: Final = 300
 """The most operations of one site; then callers stop."""
 STEPS_MAX: Final = 300_000
@@ -96,7 +96,7 @@ class Shared:
         self.peers[member] = _Peer(self, member)
 
     def begin(self) -> None:
-        """Its callers begin."""
+        """Let the callers of all members begin."""
         for site, names in self.scene.cast.sites.items():
             for name in names:
                 for number in range(self.callers):
@@ -186,7 +186,7 @@ class _Peer:
     # --- callers
 
     def call(self, number: int, chance: random.Random) -> None:
-        """One operation of caller ``number``."""
+        """Do one operation of caller ``number``."""
         if self.journey is None or not self.order.ready:
             return
         self._calls += 1
@@ -214,7 +214,7 @@ class _Peer:
         self.push()
 
     def read(self, caller: str, name: str) -> None:
-        """From its own copy."""
+        """Read from the member's own copy."""
         assert self.journey is not None
         place = self.journey.place
         node = self.values.get(name)
