@@ -237,7 +237,7 @@ MOMENTS: Final[dict[str, tuple[str, ...]]] = {
 SIZES: Final[dict[str, tuple[int, ...]]] = {"flow": (0, 500, 5000, 20_000)}
 """Sizes of messages, where they are not 0, 50 and 1000 bytes."""
 LEAST_FAULTS: Final = 5
-"""The least number of faults. It is low because steps find no member where few are alive."""
+"""Faults go on until there were this many, because steps find no member where few members are alive."""
 
 
 def _single(d: _Draw, kind: str) -> Schedule:
