@@ -54,7 +54,7 @@ from jgroups_py.buckets.transfer import Transfer
 _log = logging.getLogger("jgroups_py.buckets")
 
 BLOCKED_AFTER = 0.5
-"""A request that works for so many seconds is counted ``blocked`` and logged. The channel counts the same time as a
+"""The seconds after which a working request is counted ``blocked`` and logged. The channel counts the same time as a
 lag."""
 BLOCKED_TOLD = 10.0
 """Seconds between two such warnings of a manager."""
@@ -62,7 +62,7 @@ FINDABLE_MAX = 100_000
 """Proxies with attributes that a manager knows. Beyond it they are counted ``findable_full`` and cannot be found."""
 
 FIRST_ASKED = 5
-"""A move asks one index copy so many times, once in each ``ask_timeout``, before it asks another one."""
+"""The number of times that a move asks one index copy, once in each ``ask_timeout``, before it asks another one."""
 
 
 class IncomingCopy:
@@ -559,7 +559,7 @@ class BucketManager:
             self.unlock_bucket(copy.bucket.id)
 
     def _advance(self, copy: Copy, transfer: Transfer) -> None:
-        """Send as many parcels as allowed; begin the next phase when this one is done."""
+        """Send parcels up to the allowed number; begin the next phase when this one is done."""
         if transfer.phase == "copying":
             try:
                 for parcel in transfer.parcels():

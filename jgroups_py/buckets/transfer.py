@@ -82,7 +82,7 @@ class Transfer:
         return BucketRow(row.bucket, row.epoch + 1, row.master, move.to, move.version)
 
     def parcels(self) -> Iterator[Parcel]:
-        """Yield the next parcels, as many as may be on their way. Raises the plug-in's errors."""
+        """Yield the next parcels, up to the number that may be on their way. Raises the plug-in's errors."""
         while self.on_the_way < self._settings.parcels_max:
             if self._changes is not None:
                 yield self._parcel(self._some(self._changes), [])

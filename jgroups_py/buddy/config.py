@@ -55,7 +55,7 @@ class BuddyConfig:
     search_backup_trees: bool = True
     """Answers name the backups of the nodes searched for. This helps diagnosis; backups never grant."""
     look_max: int = 10_000
-    """Paths in an answer for diagnosis: at most so many owned ones and so many backed up."""
+    """The most owned paths, and the most backed-up paths, in an answer for diagnosis."""
     calls_max: int = 10_000
     """Waiting calls. More are refused."""
     claims_max: int = 1000

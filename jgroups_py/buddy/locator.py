@@ -19,7 +19,7 @@ BUDDIES_MAX: Final = 100
 
 
 class MemberFacts(msgspec.Struct, frozen=True):
-    """The facts that a locator is told of a member. ``hosts``: all interface addresses of its host."""
+    """The facts about a member that a locator gets. ``hosts``: all interface addresses of its host."""
 
     address: Address
     pool: str = ""

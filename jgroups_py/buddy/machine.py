@@ -1,8 +1,8 @@
 """One member of a cluster with buddy replication, as a machine: no task, no clock, no chance inside.
 
 In: ``install`` (a view), ``receive`` (a message of a member), ``submit`` and ``cancel`` (local calls),
-``push`` (there is room to send more state), ``advance`` (time). Out: ``take``: what to send, which calls
-are completed, what happened.
+``push`` (there is room to send more state), ``advance`` (time). Out: ``take`` returns messages to send, completed
+calls, and events.
 
 The driver's part: views are installed in their order, and some may be left out. Messages from one member to another arrive
 in order and complete while both are in the view, and carry the key of the sender's view at sending. A message may

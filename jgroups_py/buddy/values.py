@@ -124,7 +124,7 @@ def pieces(items: Iterable[T], value: Callable[[T], Any], nodes: int, size: int)
 
 
 def covers(wanted: Iterable[Wanted], path: Path) -> bool:
-    for base, deep in wanted:  # noqa: SIM110 - a generator doubles what this costs
+    for base, deep in wanted:  # noqa: SIM110 - a generator doubles the cost
         if path == base or (deep and path[: len(base)] == base):
             return True
     return False

@@ -182,7 +182,7 @@ class BuddyReplication(MemberReplication):
             raise _problem(ticket.completed)
 
     def _waits(self, call: CacheCall) -> bool:
-        """Does the call wait until all buddies have what it changed?"""
+        """Does the call wait until all buddies have its changes?"""
         return self._sync if call.options.sync is None else call.options.sync
 
     async def owners(self, path: Fqn, *, deep: bool) -> Mapping[Path, Having]:

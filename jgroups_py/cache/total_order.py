@@ -24,8 +24,8 @@ from jgroups_py.errors import ReplicationError
 Member = bytes
 KEEP_VIEWS = 1000
 """Views after which an absent member is forgotten. A state may name members of views to come, and a follower of changes
-(jgroups_py.export) names all origins, so a joiner has to know them. Each costs some 100 bytes, and as much in a
-state."""
+(jgroups_py.export) names all origins, so a joiner has to know them. Each costs some 100 bytes in memory, and some 100
+in a state."""
 EARLY_MAX = 10_000
 """Messages of views that this member has not installed yet. With more it is left behind."""
 

@@ -107,7 +107,7 @@ class Line:
         self._tell()
 
     def ahead(self, place: Place | None, scopes: Sequence[Scope]) -> list[Place]:
-        """Return the places before ``place`` that want some of ``scopes``. None: of all in the line."""
+        """Return the places before ``place`` that want some of ``scopes``. ``place`` None: all places in the line count."""
         if place is not None and place not in self._places:
             return []
         found = []

@@ -2,7 +2,7 @@
 
 While the member runs, its events (``trace``) and its log lines go into a ring in memory. The ring is written
 
-    some seconds after a suspicion, a split, or an exclusion      so that what followed is in it
+    some seconds after a suspicion, a split, or an exclusion      so that later events are in it
     at once, when the block of the channel ends with an error
 
 as lines of JSON: who, why and when; settings and counters; then the events, oldest first. Only the owner may read the

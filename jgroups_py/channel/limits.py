@@ -3,11 +3,11 @@
     limits = memory_limits(stack, channel_limits)
     sum(limit.bytes for limit in limits)
 
-The sum has what messages under flow control can fill, for the members of the present view, child stacks
-included. It leaves out limits that such traffic never reaches (a stream's unsent bytes, messages without flow
-control, incomplete large messages), because they would make the allowed memory too large.
+The sum is the memory that messages under flow control can fill, for the members of the present view, child stacks
+included. It leaves out limits that such traffic never reaches (a stream's unsent bytes, messages without flow control,
+incomplete large messages), because they would make the allowed memory too large.
 
-A size is the payload and what a message costs beside it, as each protocol counts it; see
+A size is that of the payload and of a message's other memory, as each protocol counts it; see
 ``Protocol.memory_limits``.
 """
 

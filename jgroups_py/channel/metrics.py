@@ -1,4 +1,4 @@
-"""Metrics: what a member counts, in the text format of Prometheus.
+"""Metrics: a member's counters in the text format of Prometheus.
 
     jgroups_nakack2_xmit_requests{cluster="demo",member="A"} 3
 

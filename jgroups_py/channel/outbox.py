@@ -187,7 +187,7 @@ class Outbox:
 
     @property
     def is_turn_over(self) -> bool:
-        """True when so much was put in that other tasks should run."""
+        """True when enough was put in for other tasks to get their turn."""
         limits = self._limits
         return self.turn_bytes >= limits.turn_bytes or self.turn_messages >= limits.turn_messages
 

@@ -257,7 +257,7 @@ class _StackReader:
 
 
 def _identity(source: MarkupSource) -> str:
-    """Return what tells one file from another in a chain of includes."""
+    """Return the key that tells one file from another in a chain of includes."""
     return str(source.directory / Path(source.name).name) if source.directory else source.name
 
 

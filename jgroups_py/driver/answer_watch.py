@@ -21,14 +21,14 @@ from typing import Protocol as Interface
 from jgroups_py.stack.ports import In
 
 PAUSE_MAX: Final = 1024
-"""The most callers that do not look after one that looked in vain."""
+"""The most callers that do not look, after a caller that looked in vain."""
 
 
 class Readable(Interface):
     """A socket or a connection that can be looked at without waiting."""
 
     def look(self) -> Sequence[In] | None:
-        """Return what has come, or nothing. None: it cannot be looked at any more."""
+        """Return the inputs that have come, maybe none. None: it cannot be looked at any more."""
 
 
 def _offer_nothing() -> None:

@@ -149,8 +149,8 @@ class Driver:
                 self.fail(error)
 
     def at_once(self, step: Callable[[], None]) -> None:
-        """Run ``step`` and a turn at once, not when the loop comes to it. It is for a caller that waits for an answer to what
-        ``step`` sends and has nothing to be bundled with."""
+        """Run ``step`` and a turn at once, not when the loop comes to it. It is for a caller that waits for an answer
+        to the messages of ``step``, when there are no others to bundle with them."""
         if self._in_turn or self._nursery is None:
             step()
             return

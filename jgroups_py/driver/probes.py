@@ -48,7 +48,7 @@ class Ports:
 
 @dataclass(frozen=True, slots=True)
 class Buffer:
-    """A socket buffer: bytes asked for, and granted. ``kind``: what it is for."""
+    """A socket buffer: bytes asked for, and granted. ``kind``: its purpose."""
 
     kind: str
     asked: int
@@ -116,7 +116,7 @@ def try_group(group: Endpoint, interface: str) -> str:
 def buffers(
     host: str, group: Endpoint | None, send: int, receive: int, multicast: int
 ) -> tuple[Buffer, ...]:
-    """Return what the system grants to the UDP sockets of a member. 0 asks for the driver's default."""
+    """Return the buffers that the system grants to the UDP sockets of a member. 0 asks for the driver's default."""
     default = DriverLimits.socket_buffer
     found = []
     try:

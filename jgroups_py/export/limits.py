@@ -36,7 +36,7 @@ class ExportLimits:
     """The most owners whose change logs are kept, with buddies. Owners that are gone count; of these the first known
     ones are dropped first."""
     behind_wait: float = 10.0
-    """The longest time that a reader from another member waits until this one has seen as much."""
+    """The longest time that a reader from another member waits until this member has seen the same changes."""
     snapshots_max: int = 32
     """The most open snapshots. A snapshot costs the changes since, and a pointer for each node."""
     snapshot_min: float = 10.0

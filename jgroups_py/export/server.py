@@ -202,7 +202,7 @@ class ExportPort:
             pass  # the client is gone, or takes nothing
 
     def _still(self, token: ExportToken, host: str) -> ExportToken:
-        """Return what a client's token allows now. Raise WrongToken if it was taken out."""
+        """Return the rights that a client's token gives now. Raise WrongToken if it was taken out."""
         found = self._doorway.current(token)
         if found is None:
             self._turn_away("withdrawn", host)

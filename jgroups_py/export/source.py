@@ -1,4 +1,4 @@
-"""Source: the interface of what a member exports. The tree cache is one (``tree.py``)."""
+"""Source: the interface of exported data. The tree cache is one (``tree.py``)."""
 
 from __future__ import annotations
 

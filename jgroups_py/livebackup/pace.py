@@ -1,7 +1,8 @@
 """ObjectPace: limits how far the live node runs ahead of its backups with one object.
 
-Both sides change an object one change after the other. At a slightly slower backup operations pile up, as many as
-clients wait for that object, and each new one lags behind all of them. So the number of an object's operations on their
+Both sides change an object one change after the other. At a slightly slower backup the operations of all clients that
+wait for an object pile up, and each new operation lags behind all of them. So the number of an object's operations on
+their
 way is limited: to those that the backups confirm in half of ``lag_aim`` at their measured rate. The others wait on the
 live node before their first change, where they do not hold up any operation. While the oldest one is older than that
 half, no more are sent.

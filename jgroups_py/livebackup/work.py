@@ -26,7 +26,7 @@ from jgroups_py.livebackup.objects import Object, Space
 from jgroups_py.livebackup.tickets import Counters, Ticket
 
 REST_EVERY: Final = 100
-"""After so many changes without a wait, an operation gives other tasks their turn."""
+"""The number of changes without a wait after which an operation gives other tasks their turn."""
 _GONE: Final = object()
 CURRENT: Final[ContextVar[Work | None]] = ContextVar("jgroups_py.livebackup", default=None)
 

@@ -24,7 +24,7 @@ _SIGN: Final = 1 << 63
 @dataclass(frozen=True)
 class Codec(Generic[T]):
     """``encode`` and ``decode`` are inverse to each other, at every host. One value must always have the same bytes if it is a key. Any exception of
-    ``encode`` means that the value cannot be stored. ``name``: what a file keeps."""
+    ``encode`` means that the value cannot be stored. ``name``: the name that a file keeps."""
 
     name: str
     encode: Callable[[T], bytes]

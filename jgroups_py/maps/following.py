@@ -54,7 +54,7 @@ def missed(file: SharedFile, start: Place) -> str:
 
 
 def after(file: SharedFile, start: Place, most: int | None = None) -> Place:
-    """Return the place after everything merged, or, with ``most``, one at most so many changes after ``start``."""
+    """Return the place after everything merged. With ``most`` it is at most that many changes after ``start``."""
     end = place_now(file)
     if most is None:
         return end

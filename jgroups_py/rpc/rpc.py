@@ -60,7 +60,7 @@ TURNED_AWAY_CAUSES = {
     "not_member": "a call of somebody who is not in the view and did not join soon after",
 }
 _STEPS_MAX = 4
-"""After so many calls that were answered in the step that sent them, other tasks run. They may want to call, too."""
+"""The number of calls, answered in the step that sent them, after which other tasks run. They may want to call, too."""
 _REPLY_KINDS = {CorrelatorType.RSP: OutcomeKind.VALUE, CorrelatorType.EXC_RSP: OutcomeKind.ERROR}
 
 

@@ -36,7 +36,7 @@ ABOUT: Final = {
 }
 """Columns of a change that are no attributes."""
 FRAME_BYTES: Final = 1_000_000
-"""A frame of a bulk write ends after so many bytes."""
+"""The bytes after which a frame of a bulk write ends."""
 
 _SIMPLE: Final[dict[Any, tuple[Any, str]]] = {
     t.StringType: (str, "text"),

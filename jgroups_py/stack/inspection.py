@@ -1,4 +1,4 @@
-"""inspection: the attributes of running protocols, for people who look inside.
+"""inspection: the attributes of running protocols, for people.
 
 An attribute is a setting of a stack file, a counter, or a text such as a role. Probes, metrics and pages get them from here. Secrets are
 not among them. A setting in ``Protocol.writable`` may be changed while the stack runs.

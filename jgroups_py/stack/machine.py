@@ -99,9 +99,9 @@ class Machine:
     """See the module's docstring.
 
     ``name``: the member's logical name. ``random``: its own generator (UUIDs, intervals, picks).
-    ``host``: the address to bind to where a stack file names none. ``lateness``: how late this
-    process is, and what that excuses. ``secrets``: so many bytes that nobody can guess (keys, nonces, tokens); only
-    a simulation takes them from a generator with a seed. ``key_pairs``: a new private key of RSA with so many bits.
+    ``host``: the address to bind to where a stack file names none. ``lateness``: how late this process is, and the
+    silence of others that this excuses. ``secrets``: so many bytes that nobody can guess (keys, nonces, tokens); only a
+    simulation takes them from a generator with a seed. ``key_pairs``: a new private key of RSA with so many bits.
     """
 
     def __init__(

@@ -13,7 +13,7 @@ from jgroups_py.config.settings import placed
 from jgroups_py.errors import ConfigError, LocalProtocolError
 
 HEADERS: Final = 500
-"""Bytes of a packet that are left for headers, names and what encryption adds."""
+"""Bytes of a packet that are left for headers, names and the overhead of encryption."""
 
 
 def message_max(protocols: Sequence[Any]) -> int | None:

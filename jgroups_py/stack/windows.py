@@ -33,7 +33,7 @@ _SMALL: Final = 4096
 _SHARE: Final = 4
 """A run keeps a packet of more than ``_SMALL`` bytes only if it is at least a ``_SHARE``th of the packet."""
 _SPAN_BITS: Final = 64
-"""A list of seqnos may span this many times as many seqnos as it may name."""
+"""A list of seqnos may span more seqnos than it may name, by this factor."""
 
 
 def cost(run: Batch) -> int:
@@ -314,7 +314,7 @@ class ReceiveWindow:
                 self.early[seqno + 1] = None
 
     def forget_pending(self) -> None:
-        """Drop pending runs, as if nothing had come after what was handed out in order."""
+        """Drop pending runs, as if no message had come after those that were handed out in order."""
         runs = self.pending.runs
         beyond = [
             n for first in self.early for n in range(first, first + len(runs[first].payloads))

@@ -31,7 +31,7 @@ def place_of_count(iv: bytes) -> int | None:
 
 
 def iv_after(iv: bytes, distance: int) -> bytes | None:
-    """Return the IV of the message that comes so many messages after the one with ``iv``. None: there is none."""
+    """Return the IV of a later message, a given number of messages after the one with ``iv``. None: there is none."""
     place = place_of_count(iv)
     if place is None:
         return None

@@ -80,8 +80,8 @@ def file_prefix(address: UUID) -> str:
 
 
 def parse_lines(data: bytes, most: int) -> tuple[list[StoredMember], int]:
-    """Return the entries of a file, and how many lines of it cannot be read. Lines beyond ``most`` entries, or as
-    many bad lines, are one bad line."""
+    """Return the entries of a file, and how many lines of it cannot be read. Reading ends after ``most`` entries or
+    ``most`` bad lines; the rest counts as one bad line."""
     entries: list[StoredMember] = []
     bad = 0
     for line in data.decode("utf-8", "replace").splitlines():

@@ -142,7 +142,7 @@ class VERIFY_SUSPECT2(Protocol):
 
     def _question(self, members: tuple[Address, ...], gone: bool) -> None:
         timeout = self.patience(self.config.timeout)
-        # With a proof, own lateness is worth as much again at most.
+        # With a proof, own lateness adds at most the same time again.
         gone_timeout = self.config.gone_timeout
         gone_timeout = min(self.patience(gone_timeout), 2 * gone_timeout, self.config.timeout)
         fresh = []

@@ -143,7 +143,7 @@ class RelayOut:
             self.trace("dup_dropped", origin=str(sender), seqno=first, count=count)
 
     def lost(self, site: str, origin: str, first: int, last: int, how: str) -> None:
-        """Report numbers that one end of a site pair will never get."""
+        """Report numbers that one of two sites will never get."""
         self.counters.gaps += 1
         self.out_of_sync.add(site, origin, first, last)
         self.log.warning("out of sync with %s: %s %d..%d are lost", site, origin, first, last)

@@ -14,7 +14,7 @@ _RANGES_MAX = 1000
 
 @dataclass(frozen=True, slots=True)
 class LostRange:
-    """Numbers ``first .. last`` of one origin that one end of a site pair lacks."""
+    """Numbers ``first .. last`` of one origin that one of two sites lacks."""
 
     origin: str
     first: int

@@ -7,7 +7,7 @@ Place: above NAKACK2 and UNICAST3, below GMS.
     STABILITY                    Stable down (NAKACK2 forgets) and up (RELAY acknowledges).
     ViewChange                   Begin anew: only members of the same view count.
 
-A member keeps quiet while its digest is what STABILITY said last. A member that tells this digest nevertheless has
+A member sends nothing while its digest equals the last STABILITY. A member that tells this digest nevertheless has
 missed the STABILITY, and gets it again. While some members tell and others keep quiet, all of them hear how far
 the senders are.
 
@@ -208,9 +208,9 @@ class STABLE(Protocol):
         self._send(None, StableType.STABILITY, view, stable, _STABILITY_FLAGS)
 
     def _tell_the_quiet(self) -> None:
-        """Tell the numbers while not all members have reported. A member with nothing to tell may not know what it
-        lacks. That happens when it took no messages from a sender just as that sender reported its number for the last
-        time."""
+        """Tell the numbers while not all members have reported. A member whose digest is unchanged may not know that it
+        lacks messages. That happens when it took no messages from a sender just as that sender reported its number for
+        the last time."""
         view, stable = self._view, self._stable
         if view is None or stable is None or view.coordinator != self.local_address:
             return

@@ -89,7 +89,7 @@ class SEAL(Protocol):
         max_held: int = 64
         """Datagrams of each of those that are kept until then."""
         replay_window: int = 4096
-        """Datagrams of one sender, to anybody, by which a datagram may come later than the newest one."""
+        """The number of newer datagrams of a sender, whatever their receivers, that may come before a delayed one."""
         max_handshakes: int = 100
         """Connections whose peers have yet to prove themselves. The oldest makes room."""
         handshake_timeout: Seconds = 2.0

@@ -59,7 +59,7 @@ from jgroups_py.wire.packet import (
 from jgroups_py.wire.primitives import format_version, make_version, same_minor
 
 CLOSING_TIME: Final = 1.0
-"""The peer has so many seconds to close its side after -5."""
+"""The seconds that the peer has to close its side after a graceful close (-5)."""
 CONNECTION_CAUSES: Final[Mapping[str, str]] = {
     "silent": "a connection said nothing, and others wanted its place",
     "stranger": "a connection of one who is no member was used least, and others wanted its place",
@@ -109,7 +109,7 @@ class Connection:
     unsent: int = 0
     written: int = 0
     taken: int = 0
-    """The peer's side has taken at least so many bytes."""
+    """The least number of bytes that the peer's side has taken."""
     heard: bool = False
     """Were bytes received?"""
     graceful: bool = False

@@ -1,4 +1,5 @@
-"""Frames on a connection: a length and so many bytes each. A length of -5 says that the sender closes on purpose."""
+"""Frames on a connection: each is a length and that number of bytes. A length of -5 says that the sender closes on
+purpose."""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ class FrameReader:
 
     def __init__(self, max_length: int) -> None:
         self._parts: list[bytes | bytearray | memoryview] = []
-        """The frame that is not complete: its length, as far as it is here, or what follows that."""
+        """The incomplete frame: the part of its length that is here, or the bytes after its length."""
         self._held = 0
         self._max = max_length
         self._missing = 0
@@ -72,7 +73,8 @@ class FrameReader:
             self._keep(data, pos)
 
     def _keep(self, data: bytes, start: int) -> None:
-        """Keep what follows ``start``. A view keeps all of ``data``, so it must be most of that. Tiny parts become one."""
+        """Keep the bytes after ``start``. A view keeps all of ``data``, so it must be most of that. Tiny parts become
+        one."""
         rest = len(data) - start
         self._held += rest
         if rest < SMALL_PART:

@@ -39,7 +39,9 @@ SEEDS_MAX = 10_000_000
 )
 @json_option
 @click.option(
-    "--replay", metavar="SEED|FILE", help="Play one seed or a written schedule, and print its steps."
+    "--replay",
+    metavar="SEED|FILE",
+    help="Play one seed or a written schedule, and print its steps.",
 )
 @click.option("--for", "stop_after", type=Time(), help="Begin no further seed after this time.")
 @click.option("--first", is_flag=True, help="Begin no further seed after the first violation.")

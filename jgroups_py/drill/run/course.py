@@ -184,7 +184,7 @@ class Course(ABC, Generic[M]):
                     self._resume(member)
 
     def _about(self, member: M) -> dict[str, str]:
-        """Log more of a member that is about to be hit."""
+        """Log more about a member that is about to be hit."""
         return {}
 
     def _resume(self, member: M) -> None:
@@ -236,7 +236,7 @@ class Course(ABC, Generic[M]):
         await self._tell_relay(relay, "promote", site)
 
     async def _bootstrap(self, event: PlannedEvent) -> None:
-        """Let every other living site send everything to that one."""
+        """Let every other living site send everything to the given one."""
         site = event.targets[0].site
         relays = [self._relay(other.name) for other in self.plan.sites if other.name != site]
         there = [relay for relay in relays if relay is not None]

@@ -148,7 +148,7 @@ class DrillMember:
             nursery.cancel_scope.cancel()
 
     async def live(self) -> None:
-        """Join, and do what the task says until the member is to leave."""
+        """Join, and carry out the task until the member is to leave."""
         async with self._channel() as channel:
             self._has_joined(channel)
             channel.driver.before_flush.append(self._watch_bridge)

@@ -35,8 +35,8 @@ REST_SECONDS = 120.0
 BLOCKED_SECONDS = 0.01
 """Seconds after which a load generator without credit tries again."""
 BEHIND_RUN, BEHIND_FACTOR = 10, 10
-"""A late load generator sends so many messages at once, or catches up at so many times its rate. Flow control can
-therefore still stop it in time."""
+"""The most messages that a late load generator sends at once, and the multiple of its rate at which it catches up. Flow
+control can therefore still stop it in time."""
 INSIDE_LATENCY, BETWEEN_LATENCY = 0.0002, 0.04
 """The default latencies."""
 TCP_PORT, BRIDGE_PORT = 7800, 8000  # FD_SOCK2 listens 100 above each

@@ -244,7 +244,7 @@ class _Draw:
 
     def event(self, at: float, kind: str) -> None:
         sites = self.plan.drill.sites
-        mortal = sites[1:]  # a whole site, or whoever is relay, may fall there
+        mortal = sites[1:]  # a whole site, or its relay, may fall there
         site = self.random.choice(mortal if kind in ("relay", "standby", "site") else sites)
         young = [n for n in site.members if (site.name, n) not in self.plan.elders]
         pace = self.plan.pace

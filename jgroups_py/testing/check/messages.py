@@ -61,7 +61,7 @@ class _Seen:
     tracks: dict[tuple[Address, int], _Track] = field(default_factory=dict)
     view: View | None = None
     jumped: int = 0
-    """A state came: it may contain messages sent after so many of the next views."""
+    """A state came: it may contain messages that were sent in this many of the next views."""
 
     def track(self, origin: Address, kind: int) -> _Track:
         track = self.tracks.get((origin, kind))

@@ -124,7 +124,7 @@ class _Search:
         return tuple(self.index[i] for i in order)
 
     def _may_be_next(self, done: int) -> list[int]:
-        """Known ones first, by the time of their return: mostly it was so."""
+        """Try known operations first, by the time of their return: this is mostly their order."""
         found: list[int] = []
         bound = float("inf")
         for i, op in enumerate(self.ops):

@@ -1,8 +1,7 @@
-"""GMS, what asks for another view: joins, leaves and suspicions. A table that knows no GMS.
+"""GMS, the causes of another view: joins, leaves and suspicions. A table that knows no GMS.
 
-Everybody remembers who is suspected and who wants to leave; the first member of the view that is
-neither *acts*. All requests known are one new view: departed members out, joiners at the end.
-protocol.py says when that view is made.
+All members remember which are suspected and which want to leave; the first member of the view that is neither *acts*.
+All requests known are one new view: departed members out, joiners at the end. protocol.py says when that view is made.
 
 Source: WIRE.md 11.1, 11.2; JGroups ViewHandler, CoordGmsImpl.
 """

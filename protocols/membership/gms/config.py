@@ -32,7 +32,7 @@ class GmsConfig(Protocol.Config):
     max_bundling_time: Seconds = 0.05
     """Joins within this time are close together."""
     use_delta_views: bool = True
-    """Send what changed instead of all members."""
+    """Send the changes of a view instead of all members."""
     agree_timeout: Seconds = 2.0
     """How long survivors may take to agree. After that the view goes out as things are. 0: survivors do not
     agree at all."""

@@ -32,8 +32,8 @@ from jgroups_py.values.view import Digest, View, ViewId, lowest
 from jgroups_py.wire.headers import GmsType
 
 _GUARD = 1.0
-"""A discovery that has not answered so many seconds after its time-out has found nobody. There may be none in
-the stack."""
+"""The seconds after its time-out in which a discovery must answer; later it counts as having found no member. There may
+be none in the stack."""
 
 
 class FirstView(NamedTuple):

@@ -1,4 +1,4 @@
-"""GMS, the way out: what a part may do beside changing its own data.
+"""GMS, the way out: the actions of a part beside changing its own data.
 
 A part sends, tells the protocols above and below, asks below, traces and reads the time. It cannot reach the
 protocol or another part. It returns steps that concern other parts, and the protocol does them.
@@ -67,7 +67,7 @@ class GmsOut:
         return digest
 
     def digest_of(self, members: tuple[Address, ...]) -> Digest:
-        """Return the delivered numbers of ``members``; (0, 0) for unknown ones."""
+        """Return the delivered numbers of ``members``; unknown members have (0, 0)."""
         known = self.ask(GetDigest(members)) or Digest()
         return Digest({m: known.seqnos.get(m, (0, 0)) for m in members})
 

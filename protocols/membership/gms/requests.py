@@ -1,6 +1,6 @@
 """GMS, requests of others to join or to leave, and the joiners that must first prove their presence.
 
-It knows the tables of requests (change.py) and of strangers (strangers.py), not GMS. It says what GMS is to do.
+It knows the tables of requests (change.py) and of strangers (strangers.py), not GMS. It tells GMS what to do.
 """
 
 from __future__ import annotations

@@ -10,7 +10,8 @@ from jgroups_py.values.view import DeltaView, MergeView, View, ViewId
 
 
 class SentView:
-    """``patience``: seconds for which acknowledgements are awaited. ``deltas``: send what changed instead of all members."""
+    """``patience``: seconds for which acknowledgements are awaited. ``deltas``: send the changes of a view instead of
+    all members."""
 
     def __init__(self, me: Address, timer: Timer, patience: float, deltas: bool) -> None:
         self._me = me

@@ -188,8 +188,8 @@ class RelayBuffer:
     def get(
         self, origin: bytes, number: int, upto: int, max_bytes: int
     ) -> tuple[BufferedRun, Sequence[Any]] | None:
-        """Return the run that holds ``number``, and its payloads from there to ``upto``, as many as fit in
-        ``max_bytes`` and at least one. None: it is not here."""
+        """Return the run that holds ``number``, and its payloads from there to ``upto``: those that fit in
+        ``max_bytes``, and at least one. None: it is not here."""
         run = self._find(origin, number)
         if run is None:
             return None

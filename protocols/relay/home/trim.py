@@ -30,7 +30,7 @@ class Trimming:
         self.forget_all = True
 
     def take_merge(self) -> bool:
-        """Is all that is forgotten to be repeated? The answer is true once."""
+        """Must all trims and forgotten origins be repeated? The answer is true once."""
         forget_all, self.forget_all = self.forget_all, False
         return forget_all
 

@@ -89,7 +89,7 @@ class RelayedIncoming:
         return Lack(site, {origin: have})
 
     def skip(self, gap: Gap) -> list[tuple[bytes, int, int]]:
-        """Skip the numbers of ``gap``, which will not come. Return the lost ones: origin, first and last number."""
+        """Skip the numbers of ``gap``, which will not come. Return the lost numbers: origin, first and last number."""
         state, site = self._state, gap.site
         lost = []
         for origin, upto in gap.numbers.items():

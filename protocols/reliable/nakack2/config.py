@@ -39,8 +39,8 @@ class Nakack2Config(ProtocolSettings):
     max_unstable: Bytes = 100_000_000
     """Bytes of own messages that are not stable. Beyond, FlowBlocked asks the channel to wait."""
     max_departed: int = 100
-    """Departed senders whose messages are kept until everybody has a view without them. Of as many more senders the
-    delivered numbers are remembered for ``departed_remembered``."""
+    """Departed senders whose messages are kept until everybody has a view without them. The delivered numbers of the
+    same number of further senders are remembered for ``departed_remembered``."""
     departed_remembered: Seconds = 300.0
     """The time for which the delivered number of a departed sender is remembered. A merge may bring the sender back at
     a lower number. Others need less time to find out that it is dead."""

@@ -277,7 +277,7 @@ class BuddyWorld:
 
     def _do_crash(self, member: Address) -> bool:
         """Messages that it sent before may still arrive, as long as its view is not replaced. Return whether a crash is
-        allowed: where harm is judged, no more than must do no harm."""
+        allowed. Where harm is judged, only as many crashes are allowed as must do no harm."""
         if member not in self.machines or len(self.machines) < 2:
             return False
         if self.setting.judged == "values" and not self.may_crash():

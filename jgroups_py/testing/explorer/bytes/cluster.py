@@ -63,7 +63,7 @@ NAMES: Final = "ABC"
 RECORDED: Final = 3000
 """Kept packets of honest members."""
 NOTHING: Final = Packet(DEFAULT_VERSION, 0, None, UUID(bytes(16)), None, [])
-"""What a transport drops without a word: it has no messages."""
+"""A packet that a transport drops without a word, because it has no messages."""
 SETTLE: Final = 120.0
 """Virtual seconds after which the members of a site share one view, at the latest."""
 _HOSTILE_HOST: Final = "10.9.9.9"
@@ -109,7 +109,7 @@ class Cluster:
         self.checkers = {site: Checker() for site in sites}
         self.striking = False
         self.only_said = False
-        """Are packets dropped that a member has not sent in this run? They were recorded in another one."""
+        """Are packets dropped that were recorded in another run, because no member has sent them in this run?"""
         self._said: set[bytes] = set()
         """The messages that honest members sent, without their version."""
         self.got: dict[str, list[tuple[Address, int]]] = {}
@@ -279,8 +279,8 @@ class Cluster:
                 raise ValueError(f"no such op: {op!r}")
 
     def _forged_end(self, name: str, host: str) -> tuple[str, int]:
-        """Return the address of a member at ``host``, or of another one than ``name``. An attacker can forge the source
-        of a datagram, and the transport refuses a member's name from elsewhere."""
+        """Return the address of a member at ``host``, or of any member other than ``name``. An attacker can forge the
+        source of a datagram, and the transport refuses a member's name from elsewhere."""
         member = self.world.members[name]
         others = [m.host for m in self.sites[member.site] if m is not member]
         for other in sorted(others, key=lambda o: o.address != host):

@@ -31,7 +31,7 @@ TRACED_FIRST: Final = 300
 TRIES_MAX: Final = 2000
 """Runs that making one finding small may take; one takes some 0.1 ms."""
 WEIGHED_EVERY: Final = 23
-"""One of so many inputs is read with its memory watched."""
+"""One input in this number is read with its memory watched."""
 
 
 @dataclass(frozen=True, slots=True)

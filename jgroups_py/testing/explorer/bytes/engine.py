@@ -42,7 +42,7 @@ from jgroups_py.testing.explorer.bytes.work import (
 )
 
 WEDGED_FACTOR: Final = 3
-"""A process that has used so many times ``hang_cpu`` without another input is ended."""
+"""A process that has used this multiple of ``hang_cpu`` on one input is ended."""
 RSS_GROWTH_MAX: Final = 60_000_000
 """Bytes by which a process may have grown at the end, compared with when it was warm. A process that keeps 100 bytes of
 each input exceeds it within 600,000 inputs."""

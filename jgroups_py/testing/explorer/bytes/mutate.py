@@ -93,7 +93,7 @@ Found = tuple[bytes, Sequence[Spot]]
 
 
 class Mutator:
-    """Makes inputs of one target. ``text``: its inputs are for people."""
+    """Makes inputs of one target. ``text``: the inputs are texts that people write."""
 
     def __init__(self, rng: random.Random, *, text: bool = False) -> None:
         self.rng = rng

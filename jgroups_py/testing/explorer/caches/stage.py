@@ -344,7 +344,7 @@ class CacheStage:
     def _is_beyond_buddies(
         self, member: StageMember, manager: BuddyManager, living: Sequence[Address]
     ) -> bool:
-        """Does it go on without an owner and all its buddies, who live, and may not know it yet?"""
+        """Does the member go on without an owner and all its buddies, which live and may not know it yet?"""
         without = [a for a in living if a in member.met and a not in manager.members]
         return len(without) > self.schedule.buddies
 

@@ -210,7 +210,7 @@ class Scene:
         self.send(member, load.count, load.size, load.to)
 
     def send(self, member: Member, count: int, size: int, to: str = "all") -> bool:
-        """Send so many messages, unless flow control makes its application wait."""
+        """Send this number of messages, unless flow control makes the application wait."""
         dest: Member | None = None
         if to == "one":
             dest = self._next_dest(member)
