@@ -25,7 +25,7 @@ class Verdict:
     """``linearizable``: None when ``steps_max`` was reached before it was known.
 
     ``culprit``: the first operation, in order of return, with which there is no order any more;
-    ``order``: one that explains everything that had returned before. ``text``: the same for people.
+    ``order``: an order that explains all operations that had returned before. ``text``: the same for people.
     ``steps``: operations that were tried.
     """
 

@@ -188,7 +188,7 @@ class Exclusion:
     # --- messages
 
     def take(self, src: Address, kind: int, number: int, payload: Any) -> None:
-        """One ASK or HAS, between members that have different views. RemoteProtocolError: it cannot be."""
+        """Take one ASK or HAS, which members with different views exchange. RemoteProtocolError: it cannot be."""
         if kind == RoundKind.ASK:
             self._asked_by(src, number)
         else:

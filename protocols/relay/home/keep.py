@@ -130,7 +130,7 @@ class CopyKeeping:
             self.buffer.trim(origin, self._state.trimmed.get(origin, 0))
 
     def trim_to(self, origin: bytes, number: int) -> int:
-        """Drop the copies of ``origin`` up to ``number``. Return how many messages that were."""
+        """Drop the copies of ``origin`` up to ``number``. Return the number of dropped messages."""
         return self.buffer.trim(origin, number)
 
     def cut(self, origin: bytes, above: int) -> None:

@@ -103,7 +103,8 @@ class BucketWorld:
         self.at(self.random.uniform(*self.detection), self._views)
 
     def cut(self, groups: Iterable[Iterable[str]], unaware: Iterable[str] = ()) -> None:
-        """Members of different groups lose sight of each other. ``unaware``: get no view before the merged one."""
+        """Members of different groups lose sight of each other. ``unaware``: members that get no view before the merged
+        one."""
         self._unaware = set(unaware)
         for number, group in enumerate(groups):
             for member in group:

@@ -25,7 +25,7 @@ Entries = dict[int, Changes]
 class LogFollower:
     """``strict``: nothing may be lost. Looks every ``EVERY`` steps. ``trimmed``: it could not read on; from then on
     only the messages between members are judged.
-    ``journals``: of those that run."""
+    ``journals``: the journals of running members."""
 
     EVERY = 8
 
