@@ -63,7 +63,7 @@ def _stream(batch: Batch) -> bool | None:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where a message stands among those of its sender: its seqno on a connection (None: multicasts)."""
+    """The place of a message among those of its sender: its seqno on a connection (None: multicasts)."""
 
     conn: int | None
     seqno: int

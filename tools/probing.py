@@ -48,7 +48,7 @@ class Heard:
 
 @dataclass(frozen=True, slots=True)
 class ProbeQuestion:
-    """Whom to ask, and how. ``targets`` are asked over TCP. Without any, ``group`` is asked over UDP through ``interface``."""
+    """The members to ask, and the way to ask them. ``targets`` are asked over TCP. Without any, ``group`` is asked over UDP through ``interface``."""
 
     targets: tuple[tuple[str, int], ...]
     group: tuple[str, int]

@@ -31,7 +31,7 @@ Replies = list[tuple[ProxyId, Body]]
 
 
 class BucketRow(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """Where a bucket is. ``slave_version``: the format that the slave's manager reads."""
+    """The places of a bucket's copies. ``slave_version``: the format that the slave's manager reads."""
 
     bucket: BucketId
     epoch: Number

@@ -57,7 +57,7 @@ class Buffer:
 
 @dataclass(frozen=True, slots=True)
 class EchoProbe:
-    """Whether a datagram to a multicast group came back. ``seconds``: after how long. ``problem``: why it could not be
+    """The answer to the question whether a datagram to a multicast group came back. ``seconds``: after how long. ``problem``: why it could not be
     sent."""
 
     size: int

@@ -47,7 +47,7 @@ class SurveyedTable(Protocol):
 
 
 class MapDifference(Enum):
-    """What a comparison has shown. FIRST: it may be over soon. SURVEYED: a survey has begun. UNEXPLAINED: no removal was forgotten that a host may
+    """The result of a comparison. FIRST: it may be over soon. SURVEYED: a survey has begun. UNEXPLAINED: no removal was forgotten that a host may
     lack, so nothing is dropped."""
 
     FIRST = auto()

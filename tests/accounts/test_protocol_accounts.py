@@ -1,4 +1,4 @@
-"""What each protocol passes on, asks of sockets, counts and keeps in the tests that it has alone or among its like."""
+"""Each protocol's account of what it passes on, asks of sockets, counts and keeps in the tests that it has alone or among its like."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a request costs, and what does not grow: with nodes (A16), at the rate of the seed (A25), within its times (A26), with entries (A27). In virtual time, so the figures
+"""The cost of a request, and whether it grows: with nodes (A16), at the rate of the seed (A25), within its times (A26), with entries (A27). In virtual time, so the figures
 are counts; those of real processes come from the benches (design/buckets.md)."""
 
 from __future__ import annotations

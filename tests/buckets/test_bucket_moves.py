@@ -1,4 +1,4 @@
-"""What a move and a save must wait for, one rule at a time: links are slow and messages come late. Random schedules do not get there."""
+"""The rules by which a move and a save wait, one at a time: links are slow and messages come late. Random schedules do not get there."""
 
 from __future__ import annotations
 
@@ -310,7 +310,7 @@ class Slave:
         self.manager.port.post = lambda to, message: self.said.append(message)
 
     def save(self, epoch: int, sequence: int, text: str) -> Message | None:
-        """What the slave says to a save."""
+        """Return the slave's answer to a save."""
         change = EntryChange(KEY, {"": text.encode()}, True, 73)
         self.said.clear()
         kept = Kept(("router", sequence), [])

@@ -1,4 +1,4 @@
-"""How busy an instance is: what was counted between two looks; and routers of one member beside each other."""
+"""The load of an instance, from counters of two looks; and routers of one member beside each other."""
 
 from __future__ import annotations
 

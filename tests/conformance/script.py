@@ -1,4 +1,4 @@
-"""What every driver does with what a machine wants: scripts as data, and one runner.
+"""The duties of every driver towards its machine: scripts as data, and one runner.
 
 A harness runs machines named by letters on whatever is tested (sockets, memory, simulator):
 

@@ -60,7 +60,7 @@ class Listing:
         return self.waiting.pop(0).request
 
     def asked(self) -> list[str]:
-        """Whom requests were sent to since the last call."""
+        """Return the members that requests were sent to since the last call."""
         return [str(batch.dest) for batch in self.stack.take_down()]
 
     def statistics(self) -> dict[str, int | float]:

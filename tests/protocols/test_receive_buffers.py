@@ -73,7 +73,7 @@ def sent(stack: FakeStack) -> int:
 
 
 def requests(stack: FakeStack) -> int:
-    """How many members were asked for credits."""
+    """Count the members that were asked for credits."""
     headers = [batch.header(MFC_ID, FcHeader) for batch in stack.take_down()]
     return sum(header is not None and header.type == FcType.CREDIT_REQUEST for header in headers)
 

@@ -36,7 +36,7 @@ def recorded(reports: Iterable[Path]) -> dict[str, float]:
 
 
 def is_marked(test: str) -> bool:
-    """Whether a mark above the test says that it shows a requirement."""
+    """Return whether a mark above the test says that it shows a requirement."""
     file, _, name = test.partition("::")
     text = (ROOT / file).read_text(encoding="utf-8")
     found = re.search(rf"((?:^@.*\n(?:^[ )].*\n)*)*)^(?:async )?def {name}\(", text, re.MULTILINE)

@@ -38,6 +38,11 @@ def python_files() -> list[Path]:
     ]
 
 
+def all_files() -> list[Path]:
+    """Return the files of the package, tests and examples."""
+    return [*python_files(), *(ROOT / "tests").rglob("*.py"), *(ROOT / "examples").rglob("*.py")]
+
+
 def test_setup_cfg_lists_every_package() -> None:
     setup = configparser.ConfigParser()
     setup.read(ROOT / "setup.cfg")
@@ -145,8 +150,20 @@ def test_every_module_says_what_it_is_for_and_no_function_has_more_than_seventy_
     assert long == []
 
 
+def test_no_docstring_begins_with_half_a_question() -> None:
+    """A sentence such as "What the peer has." lacks its subject and has to be translated."""
+    half = re.compile(r"(What|Who|Whom|Whose|Whether|Where|How)\b[^?]*?[.:]")
+    found = []
+    for file in all_files():
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+                if half.match(ast.get_docstring(node) or ""):
+                    found.append(f"{file.relative_to(ROOT)} {getattr(node, 'name', '')}")
+    assert found == []
+
+
 def test_no_file_is_long_without_a_reason() -> None:
-    files = [*python_files(), *(ROOT / "tests").rglob("*.py"), *(ROOT / "examples").rglob("*.py")]
+    files = all_files()
     lengths = {file.relative_to(ROOT).as_posix(): file.read_bytes().count(b"\n") for file in files}
     assert {name for name, lines in lengths.items() if lines > LONGEST_FILE} <= set(LONGER)
 

@@ -106,7 +106,7 @@ PROTOCOLS: Final[dict[str, Callable[[CallPlan], Memcached | Redis]]] = {
 
 
 def waited_seconds(pid: int) -> float:
-    """How long the threads of a process were ready to run and had no core, so far (Linux). 0 where nobody knows."""
+    """Return the seconds in which threads of a process were ready to run and had no core, so far (Linux). 0 where nobody knows."""
     found = 0
     try:
         for file in Path(f"/proc/{pid}/task").glob("*/schedstat"):

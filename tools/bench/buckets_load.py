@@ -256,7 +256,7 @@ def text(found: dict[str, list[dict[str, Any]]]) -> str:
 
 
 def growth(found: dict[str, list[dict[str, Any]]]) -> list[dict[str, Any]]:
-    """How the bucket store grows with its nodes: medians of all rounds. ``efficiency``: requests for a CPU second, in relation to the first number of nodes."""
+    """Compute how the bucket store grows with its nodes: medians of all rounds. ``efficiency``: requests for a CPU second, in relation to the first number of nodes."""
     lines = []
     for peer, rounds in found.items():
         kind, _, nodes = peer.partition(":")

@@ -1,4 +1,4 @@
-"""Where a member begins: the digests for joiners, the digests of a state, and the messages that wait for them."""
+"""The place where a member begins: the digests for joiners, the digests of a state, and the messages that wait for them."""
 
 from __future__ import annotations
 
