@@ -27,6 +27,11 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "shared")]
 TASKS: Final = 5
 TRIES: Final = 1000
 """The number of times that Spark may begin a task anew."""
+BURST: Final = 300
+PAUSE: Final = 0.1
+"""A task puts so many carts and rests so long, in seconds. Without rests five of them fill the map of 1 GB within two minutes, and leave no
+core to a web server that starts."""
+TEXT_MAX: Final = 300
 STALE: Final = 90.0
 """Seconds in which the workers must get on."""
 
@@ -48,9 +53,11 @@ def task(folder: str, notes: str) -> Callable[[int, Iterator[Any]], Iterator[int
         ):
             while not os.path.exists(f"{notes}/stop"):
                 hits.increment("home")
-                carts[f"{mine}-{done}"] = {"number": str(done), "text": "x" * (done % 1000)}
+                carts[f"{mine}-{done}"] = {"number": str(done), "text": "x" * (done % TEXT_MAX)}
                 log.write(b"%8d" % done)
                 done += 1
+                if done % BURST == 0:
+                    time.sleep(PAUSE)
         yield done
 
     return put
@@ -91,7 +98,7 @@ def judge_carts(folder: Path, notes: Path) -> tuple[int, int]:
         for key, cart in carts.items():
             name, _, number = key.rpartition("-")
             if name in found:  # else it is a visitor's
-                assert cart == {"number": number, "text": "x" * (int(number) % 1000)}, key
+                assert cart == {"number": number, "text": "x" * (int(number) % TEXT_MAX)}, key
                 there[name] += 1
         for name, puts in found.items():
             assert all(f"{name}-{number}" in carts for number in range(puts)), name
