@@ -5,7 +5,6 @@ Place: above MFC and UFC, below STATE_TRANSFER.
     message from above          larger than frag_size: fragments, each an ordinary message
     fragment from below         keep it; all there: the message, as it was sent
     ViewChange                  what is incomplete of members that left is dropped
-    CreditWanted                the credits of what is incomplete are given back
     stranger_timeout            the same of who is not in the view and sends nothing more
     the next message in order   incomplete ones before it are dropped: a merge, a state or a join has
                                 moved the window of its sender into them
@@ -31,14 +30,7 @@ from jgroups_py.stack.services import FRAGMENTATION
 from jgroups_py.stack.windows import compact
 from jgroups_py.values.address import UUID, Address
 from jgroups_py.values.batch import Batch, Credit
-from jgroups_py.values.events import (
-    Consumed,
-    CreditWanted,
-    Event,
-    Query,
-    SharedAttribute,
-    ViewChange,
-)
+from jgroups_py.values.events import Consumed, Event, Query, SharedAttribute, ViewChange
 from jgroups_py.values.message import Flag, MessageType
 from jgroups_py.values.native import has_settings, mypyc_attr
 from jgroups_py.values.view import View
@@ -161,7 +153,11 @@ class FRAG2(Protocol):
         self._puzzles: dict[Address, _Puzzles] = {}
         self._view: View | None = None
         self._forgetting = self.timer(self._on_forgetting)
-        self._hold_less_than_credits()
+        self._held_max = self.config.max_held_credits
+        for name in ("MFC", "UFC"):
+            credits = self.ask_down(SharedAttribute("max_credits", name))
+            if isinstance(credits, int):
+                self._held_max = min(self._held_max, credits // 4)
 
         self.messages_cut = 0
         self.fragments_sent = 0
@@ -178,13 +174,6 @@ class FRAG2(Protocol):
 
     def stop(self) -> None:
         self._forgetting.cancel()
-
-    def _hold_less_than_credits(self) -> None:
-        self._held_max = self.config.max_held_credits
-        for name in ("MFC", "UFC"):
-            credits = self.ask_down(SharedAttribute("max_credits", name))
-            if isinstance(credits, int):
-                self._held_max = min(self._held_max, credits // 4)
 
     # --- cutting
 
@@ -390,21 +379,6 @@ class FRAG2(Protocol):
             puzzle.held += owed
             table.held += owed
 
-    def _give_back(self, src: Address, multicast: bool) -> None:
-        """Give back the credits of incomplete messages of ``src``, which has none left to send the rest."""
-        table = self._puzzles.get(src)
-        if table is None:
-            return
-        credits: list[Credit] = []
-        for puzzle in table.open.values():
-            if puzzle.credits and puzzle.credits[0].multicast == multicast:
-                credits += puzzle.credits
-                table.held -= puzzle.held
-                puzzle.held = 0
-                puzzle.credits = []
-        if credits:
-            self.pass_event_down(Consumed(tuple(credits)))
-
     def _empty(self, table: _Puzzles, puzzle: _Puzzle) -> None:
         """Free a puzzle's pieces and give their credits back."""
         table.size -= puzzle.size
@@ -463,12 +437,7 @@ class FRAG2(Protocol):
     # --- views
 
     def event_up(self, event: Event) -> None:
-        if isinstance(event, CreditWanted):
-            self._give_back(event.sender, event.multicast)
-            return
         if isinstance(event, ViewChange):
-            if self._view is None:
-                self._hold_less_than_credits()  # flow control knows the buffers now
             self._view = event.view
             for member in event.view.left_since(event.old):
                 self._forget(member)

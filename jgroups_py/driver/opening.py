@@ -32,14 +32,6 @@ def local_of(sock: socket.socket) -> Endpoint:
     return name[0], name[1]
 
 
-def granted(sock: socket.socket, option: int) -> int:
-    """Return the size that the system has granted for a buffer of a socket (``SO_RCVBUF`` or ``SO_SNDBUF``)."""
-    size = sock.getsockopt(socket.SOL_SOCKET, option)
-    if sys.platform.startswith("linux"):
-        size //= 2  # Linux counts its own bookkeeping, too, and reports the double
-    return size
-
-
 def last_port(bind: Bind) -> int:
     """Return the last port that is tried; 0 where the system chooses."""
     return min(bind.port + bind.port_range, 65535) if bind.port else 0

@@ -122,12 +122,10 @@ Out = Bind | JoinGroup | CountListeners | SendTo | Connect | Write | Close | Res
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """The socket is open, and bound to ``local``. ``receive_buffer``: of a UDP socket, the bytes that the system lets wait in it; 0 if
-    that is not known."""
+    """The socket is open, and bound to ``local``."""
 
     handle: Handle
     local: Endpoint
-    receive_buffer: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -324,14 +324,6 @@ class Consumed(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class CreditWanted(Event):
-    """``sender`` can send nothing more before it gets credits back. Incomplete messages may hold them."""
-
-    sender: Address
-    multicast: bool
-
-
-@dataclass(frozen=True, slots=True)
 class FlowBlocked(Event):
     """Sending to ``dest`` (None is the group) waits. ``waiting_for`` names the members."""
 
@@ -499,14 +491,6 @@ class CanProveReach(Query):
 @dataclass(frozen=True, slots=True)
 class HasMulticast(Query):
     """-> bool: can the transport reach members it does not know? Transport."""
-
-
-@dataclass(frozen=True, slots=True)
-class ReceiveBuffer(Query):
-    """-> int: bytes that may wait unread in this member's socket for multicasts or unicasts. More are lost. 0 or None: it is not known, or
-    none is lost. Transport."""
-
-    multicast: bool
 
 
 @dataclass(frozen=True, slots=True)

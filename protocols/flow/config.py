@@ -16,9 +16,6 @@ class FlowConfig(ProtocolSettings):
 
     max_credits: Bytes = 2_000_000
     """The most bytes that may be under way to one member."""
-    receive_buffer_min: Bytes = 65_536
-    """With UDP no more bytes may be under way to a member than the receive buffer holds that the system has granted to our own socket. A
-    smaller buffer than this counts as this: a packet. From ``max_credits`` on, buffers do not count."""
     min_threshold: Fraction = 0.4
     """A sender that has this fraction of its credits left gets new ones."""
     min_credits: Bytes = 0
@@ -34,7 +31,7 @@ class FlowConfig(ProtocolSettings):
     ignored: ClassVar[frozenset[str]] = frozenset({"max_block_times"})
 
     def __post_init__(self) -> None:
-        self._at_least(1, "max_credits", "receive_buffer_min")
+        self._at_least(1, "max_credits")
         self._at_least(0, "max_queue", "max_strangers")
         if not 0 <= self.min_threshold < 1:
             raise ConfigError(f"min_threshold must be >= 0 and < 1, got {self.min_threshold}")

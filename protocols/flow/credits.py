@@ -6,7 +6,6 @@ Messages that do not fit wait here, in order. FlowBlocked asks the channel to wa
     message from above      fits: count it, send it; else: send what fits of the run, keep the rest
     message from below      attach the credit that its sender is owed
     Consumed                owe it; 60 % of max_credits (1 - min_threshold) or more: REPLENISH
-    first ViewChange        if the receive buffer holds less than ``max_credits``, only that much may be under way
     REPLENISH from P        P has taken that much: send what waits
     blocked for too long    CREDIT_REQUEST to the members that are short
     CREDIT_REQUEST from P   REPLENISH what was consumed, the rest as soon as it is
@@ -32,7 +31,6 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, ClassVar, Final, TypeAlias
 
 from jgroups_py.protocols.flow.config import FlowConfig
@@ -41,28 +39,22 @@ from jgroups_py.values.address import Address
 from jgroups_py.values.batch import Batch, Credit
 from jgroups_py.values.events import (
     Consumed,
-    CreditWanted,
     Event,
     FlowBlocked,
     FlowOpened,
     HeldSenders,
     LacksCredit,
     Query,
-    ReceiveBuffer,
     SharedAttribute,
     ViewChange,
 )
 from jgroups_py.values.message import Flag, MessageType, Transient
 from jgroups_py.values.native import has_settings, mypyc_attr
 from jgroups_py.values.view import MergeView, View
-from jgroups_py.wire.headers import PROTOCOL_IDS, FcHeader, FcType
+from jgroups_py.wire.headers import FcHeader, FcType
 
-PATIENCE: Final = 0.25
-"""Seconds after which a member with a small receive buffer asks for credits. Members with larger ones have more of them, and give less
-than that back when they are asked only."""
 LEAK_SECONDS: Final = 60.0
 """Seconds after which a credit that a sender waits for is no longer under way."""
-_FRAG: Final = PROTOCOL_IDS["FRAG2"]
 NO_FC: Final = int(Flag.NO_FC)
 _DONT_LOOPBACK: Final = int(Transient.DONT_LOOPBACK)
 _FLAGS: Final = int(Flag.OOB | Flag.DONT_BUNDLE)
@@ -81,13 +73,11 @@ class Lane:
         "blocked_at",
         "dest",
         "granted",
-        "patience",
         "peak",
         "queue",
         "queued",
         "room",
         "sent",
-        "shy",
         "stuck_at",
     )
 
@@ -107,10 +97,6 @@ class Lane:
         """The time when a message last got through, while messages wait."""
         self.asked: dict[Address, None] = {}
         """The members that were asked for credits since then."""
-        self.patience = 0.0
-        """Seconds that messages wait now before members are asked again."""
-        self.shy: dict[Address, None] = {}
-        """Members that gave no credits back by themselves, though they owed what we would have given back."""
 
     def measure(self, max_credits: int) -> None:
         """Compute ``room`` after ``granted`` has changed."""
@@ -153,7 +139,9 @@ class FlowControl(Protocol):
 
     def start(self) -> None:
         config = self.config
-        self._set_most(config.max_credits)
+        self._max = config.max_credits
+        least = config.min_credits or int(config.max_credits * config.min_threshold)
+        self._threshold = config.max_credits - least
         self._lanes: dict[Address | None, Lane] = {}
         self._debts: dict[Address, _Debt] = {}
         self._view: View | None = None
@@ -174,26 +162,6 @@ class FlowControl(Protocol):
         self.strangers_dropped = 0
         self.bad = 0
 
-    def _set_most(self, most: int) -> None:
-        """Let at most ``most`` bytes be under way to a member. Give credits back in proportion."""
-        config = self.config
-        self._max = self.under_way_max = most
-        self._patience = config.max_block_time
-        if most < config.max_credits:
-            self._patience = min(PATIENCE, config.max_block_time)
-        least = int(most * config.min_threshold)
-        if config.min_credits and most == config.max_credits:
-            least = config.min_credits
-        self._threshold = most - least
-
-    def _fit_buffer(self) -> None:
-        """Let no more be under way than a receive buffer holds. Others' buffers are taken to be as large as our own."""
-        buffer = self.ask_down(ReceiveBuffer(self.multicast))
-        if buffer:
-            self._set_most(
-                min(self.config.max_credits, max(buffer, self.config.receive_buffer_min))
-            )
-
     # --- sending
 
     def send(self, lane: Lane, batch: Batch) -> None:
@@ -209,7 +177,6 @@ class FlowControl(Protocol):
             self.trace("queue_overflow", dest=lane.dest, queued=lane.queued)
         if len(lane.queue) == 1:
             lane.blocked_at = lane.stuck_at = self.now
-            lane.patience = self._patience
             lane.asked.clear()
             self._drain(lane)
         if lane.queue:
@@ -245,7 +212,6 @@ class FlowControl(Protocol):
                     length = batch.length
             lane.queued -= length
             lane.blocked_at = lane.stuck_at = self.now
-            lane.patience = self._patience
             lane.asked.clear()
             self._pass(lane, batch, length)
 
@@ -271,9 +237,8 @@ class FlowControl(Protocol):
         )
 
     def _block(self, lane: Lane) -> None:
-        timer, due = self._ask_timer, lane.blocked_at + lane.patience
-        if timer.deadline is None or timer.deadline > due:
-            timer.start_at(due)
+        if not self._ask_timer.armed:
+            self._ask_timer.start(self.config.max_block_time)
         self._ask_if_idle(lane)
         lane.peak = max(lane.peak, lane.queued)
         if not lane.blocked:
@@ -289,8 +254,7 @@ class FlowControl(Protocol):
         idle = [
             member
             for member in self._short(lane)
-            if member not in lane.asked
-            and (member in lane.shy or lane.sent - lane.granted[member] < self._threshold)
+            if member not in lane.asked and lane.sent - lane.granted[member] < self._threshold
         ]
         lane.asked.update(dict.fromkeys(idle))
         self._ask(lane, idle)
@@ -317,16 +281,11 @@ class FlowControl(Protocol):
         for lane in self._lanes.values():
             if not lane.queue:
                 continue
-            at = lane.blocked_at + lane.patience
+            at = lane.blocked_at + self.config.max_block_time
             if at <= self.now:
-                short = self._short(lane)
-                if self._max < self.config.max_credits:
-                    lane.shy.update(dict.fromkeys(short))
-                    lane.asked.update(dict.fromkeys(short))
                 lane.blocked_at = self.now
-                lane.patience = min(2 * lane.patience, self.config.max_block_time)
-                at = self.now + lane.patience
-                self._ask(lane, short)
+                at = self.now + self.config.max_block_time
+                self._ask(lane, self._short(lane))
             due = at if due is None else min(due, at)
         if due is not None:
             self._ask_timer.start_at(due)
@@ -357,8 +316,6 @@ class FlowControl(Protocol):
         if not debt.merged:
             debt.vain_at = None
         self.bytes_received += length
-        if debt.wanted and _FRAG in batch.headers:
-            self.machine.soon(partial(self._ask_above, src))
         owing = Batch(
             batch.dest,
             batch.payloads,
@@ -407,8 +364,6 @@ class FlowControl(Protocol):
         lane = self.lane_of(member)
         if lane is None or member not in lane.granted:
             return
-        if member in lane.shy and member not in lane.asked:
-            del lane.shy[member]
         lane.grant(member, amount, self._max)
         self._go_on(lane)
 
@@ -438,15 +393,8 @@ class FlowControl(Protocol):
                 debt.owed += debt.missing
         if debt.owed:
             self._replenish(src, debt)
-        self._ask_above(src)
         if debt.wanted and debt.held and debt.asked_at is None:
             debt.asked_at = self.now
-
-    def _ask_above(self, src: Address) -> None:
-        """Ask for the credits that a large message holds up: ``src`` may have too few to send the rest of it."""
-        debt = self._debts.get(src)
-        if debt is not None and debt.wanted and debt.held:
-            self.pass_event_up(CreditWanted(src, self.multicast))
 
     def _replenish(self, to: Address, debt: _Debt) -> None:
         amount, debt.owed = debt.owed, 0
@@ -499,8 +447,6 @@ class FlowControl(Protocol):
         if not isinstance(event, ViewChange):
             self.pass_event_up(event)
             return
-        if self._view is None:
-            self._fit_buffer()
         self._view = event.view
         for member in event.view.left_since(event.old):
             self._debts.pop(member, None)

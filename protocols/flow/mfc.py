@@ -74,7 +74,6 @@ class MFC(FlowControl):
     def on_view(self, view: View) -> None:
         lane = self._lane
         lane.granted = {member: lane.granted.get(member, lane.sent) for member in view.members}
-        lane.shy = {member: None for member in lane.shy if member in lane.granted}
         lane.measure(self._max)
 
     def check(self) -> None:

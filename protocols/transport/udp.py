@@ -37,7 +37,7 @@ from jgroups_py.stack.ports import (
 )
 from jgroups_py.stack.services import FRAGMENTATION
 from jgroups_py.values.address import IpAddress
-from jgroups_py.values.events import Event, LookAround, NobodyListens, Query, ReceiveBuffer
+from jgroups_py.values.events import Event, LookAround, NobodyListens
 from jgroups_py.values.native import has_settings, mypyc_attr
 
 MAX_DATAGRAM = 65507
@@ -83,10 +83,6 @@ class UDP(TP):
         self._local: Endpoint | None = None
         self._group_open = False
         self._destination = (self.config.mcast_addr, self.config.mcast_port)
-        self.unicast_buffer = 0
-        """The size of the receive buffer that the system has granted; 0 if that is not known."""
-        self.multicast_buffer = 0
-        """The same for the socket of the multicast group."""
 
     @property
     def has_multicast(self) -> bool:
@@ -129,12 +125,6 @@ class UDP(TP):
             self.put(CountListeners(self._group, self.bind_host))
         super().event_down(event)
 
-    def answer(self, query: Query) -> Any:
-        if type(query) is ReceiveBuffer:
-            own_socket = query.multicast and self.config.ip_mcast
-            return self.multicast_buffer if own_socket else self.unicast_buffer
-        return super().answer(query)
-
     def on_input(self, item: In) -> None:
         if type(item) is Datagram:
             if item.source == self._local:
@@ -144,10 +134,8 @@ class UDP(TP):
         elif isinstance(item, Bound):
             if item.handle == self._unicast:
                 self._local = item.local
-                self.unicast_buffer = item.receive_buffer
             else:
                 self._group_open = True
-                self.multicast_buffer = item.receive_buffer
             if self._local is not None and (self._group_open or not self._group):
                 self.opened(*self._local)
         elif isinstance(item, Listeners):

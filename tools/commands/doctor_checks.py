@@ -207,7 +207,7 @@ def judge_buffers(name: str, granted: Sequence[probes.Buffer]) -> DoctorFinding:
     )
     most = max(b.asked for b in short)
     fix = " ".join(f"{limit}={most}" for limit in limits)
-    text = f"socket buffers are smaller than asked for ({words}): members have no more bytes under way than a buffer holds, and bursts of several senders get lost and are sent again; sysctl -w {fix}"
+    text = f"socket buffers are smaller than asked for ({words}): bursts get lost and are sent again, unless MFC.max_credits is as small; sysctl -w {fix}"
     return DoctorFinding("buffers", "warning", text, facts)
 
 

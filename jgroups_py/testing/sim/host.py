@@ -83,7 +83,6 @@ class HostWorld(Protocol):
     resolver: Resolver
     directory_delay: float
     is_one_machine: bool
-    receive_buffer: int
 
     @property
     def directory(self) -> Directory: ...
@@ -362,8 +361,7 @@ class Host:
             if port not in table:
                 table[port] = out.handle
                 self.sockets[out.handle] = (self.address, port)
-                buffer = self.world.receive_buffer if out.kind == "udp" else 0
-                self._soon(Bound(out.handle, (self.address, port), buffer))
+                self._soon(Bound(out.handle, (self.address, port)))
                 return
         self._soon(BindFailed(out.handle, f"no free port in {ports[0]}..{ports[-1]}"))
 
@@ -375,7 +373,7 @@ class Host:
         group = (self.site, out.group)
         self.memberships[out.handle] = group
         self.world.groups.setdefault(group, {})[self] = out.handle
-        self._soon(Bound(out.handle, out.group, self.world.receive_buffer))
+        self._soon(Bound(out.handle, out.group))
 
     def _count_listeners(self, out: CountListeners) -> None:
         group = self.memberships.get(out.handle)

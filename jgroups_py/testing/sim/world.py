@@ -83,9 +83,6 @@ class World:
         """Seconds from a request to its answer."""
         self.is_one_machine = False
         """Are the members of a site processes of one machine, whose kernel knows the listeners of a group?"""
-        self.receive_buffer = 0
-        """The size that sockets for datagrams are told to have when they are opened; 0: it is not known. ``Host.held_limit`` is what is
-        kept."""
         self.oracle: RelayOracle | None = None
         """RELAY's oracle. Made with the first member with RELAY if ``check`` is on, or set by hand."""
         self._decode = functools.lru_cache(maxsize=DECODED_KEPT)(decode_packet)
