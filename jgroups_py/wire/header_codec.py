@@ -55,11 +55,14 @@ def read_header(r: Reader) -> tuple[int, Header]:
 
 def write_header(w: Writer, protocol_id: int, header: Header) -> None:
     magic = header.magic_id
+    write = _WRITE.get(magic)
+    if write is None:
+        raise LocalProtocolError(f"{type(header).__name__} has no encoding: register_header")
     try:
         w.data += _IDS.pack(protocol_id, magic)
     except struct.error:
         raise LocalProtocolError(f"{protocol_id!r} does not fit into 16 bits") from None
-    _WRITE[magic](w, header)
+    write(w, header)
 
 
 def read_headers(r: Reader) -> list[tuple[int, Header]]:
@@ -569,8 +572,6 @@ def class_of(magic: int) -> type[Header] | None:
 
 def encode_header(protocol_id: int, header: Header, version: int = DEFAULT_VERSION) -> bytes:
     """Protocol id, magic id and body."""
-    if header.magic_id not in _WRITE:
-        raise LocalProtocolError(f"{type(header).__name__} has no encoding")
     writer = Writer(version)
     write_header(writer, protocol_id, header)
     return writer.done()

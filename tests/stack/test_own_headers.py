@@ -9,30 +9,16 @@ from typing import Any, ClassVar
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from stamps import StampHeader
 
 from jgroups_py.errors import LocalProtocolError, RemoteProtocolError
 from jgroups_py.stack import Batch, Header, Protocol, register_header
 from jgroups_py.testing import SimCluster, make_address
-from jgroups_py.values.address import Address
 from jgroups_py.wire.header_codec import encode_header, read_header
 from jgroups_py.wire.packet import decode_packet, encode_packets
 from jgroups_py.wire.primitives import Reader
 
 OWN = 2001
-
-
-@register_header
-@dataclass(frozen=True, slots=True)
-class EveryKind(Header):
-    magic_id = 3001
-    number: int
-    share: float
-    yes: bool
-    text: str
-    note: str | None
-    data: bytes
-    more: bytes | None
-    who: Address | None
 
 
 @register_header
@@ -53,9 +39,10 @@ def through(header: Header) -> Header:
 
 
 def test_each_kind_of_field_has_the_bytes_that_java_writes() -> None:
-    header = EveryKind(-2, 0.5, True, "é", "x", b"ab", b"c", None)
+    header = StampHeader(258, -2, 0.5, True, "é", "x", b"ab", b"c", None)
     expected = (
-        "07d1 0bb9"  # protocol id, magic id
+        "07d1 07d2"  # protocol id, magic id
+        "02 0201"  # Bits.writeLongCompressed
         "fffffffffffffffe 3fe0000000000000 01"  # writeLong, writeDouble, writeBoolean
         "0002 c3a9 01 0001 78"  # writeUTF, Bits.writeString
         "00000002 6162 01 00000001 63"  # writeInt and write, Util.writeByteBuffer
@@ -63,15 +50,15 @@ def test_each_kind_of_field_has_the_bytes_that_java_writes() -> None:
     )
     assert encode_header(OWN, header) == bytes.fromhex(expected)
     assert through(header) == header
-    empty = EveryKind(0, 0.0, False, "", None, b"", None, make_address(3))
+    empty = StampHeader(0, 0, 0.0, False, "", None, b"", None, make_address(3))
     assert through(empty) == empty
     assert encode_header(OWN, Numbered(258, "a")) == bytes.fromhex("07d1 0bba 02 0201 0001 61")
 
 
-@pytest.mark.parametrize("cut", range(4, 40))
+@pytest.mark.parametrize("cut", range(4, 45))
 def test_a_header_that_is_cut_off_is_refused(cut: int) -> None:
-    data = encode_header(OWN, EveryKind(-2, 0.5, True, "é", "x", b"ab", b"c", None))
-    assert len(data) == 4 + 17 + 8 + 12 + 1
+    data = encode_header(OWN, StampHeader(258, -2, 0.5, True, "é", "x", b"ab", b"c", None))
+    assert len(data) == 4 + 3 + 17 + 8 + 12 + 1
     with pytest.raises(RemoteProtocolError):
         read_header(Reader(data[:cut]))
 
@@ -81,7 +68,7 @@ def test_a_header_that_is_cut_off_is_refused(cut: int) -> None:
     [
         (Numbered(1, None), "Numbered.by = None"),  # type: ignore[arg-type]
         (Numbered(1, "x" * 65_536), "65535"),
-        (EveryKind(1 << 63, 0, True, "", None, b"", None, None), "EveryKind.number = 922"),
+        (StampHeader(0, 1 << 63, 0, True, "", None, b"", None, None), "StampHeader.big = 922"),
     ],
 )
 def test_a_value_that_does_not_fit_names_its_field(header: Header, problem: str) -> None:
@@ -103,7 +90,7 @@ def made(**words: Any) -> type[Header]:
         ({"magic_id": 1023}, ValueError, "Made: magic_id is from 1024 to 32767, not 1023"),
         ({"magic_id": 40_000}, ValueError, "not 40000"),
         ({}, ValueError, "not None"),
-        ({"magic_id": 3001}, ValueError, "EveryKind has the magic_id 3001"),
+        ({"magic_id": 2002}, ValueError, "StampHeader has the magic_id 2002"),
         ({"magic_id": 3003, "x": list}, TypeError, "Made.x: list is none of int, float, bool, str"),
         ({"magic_id": 3003, "at": int}, TypeError, "Made.at: Header has a method of this name"),
         ({"magic_id": 3003, "x": int | None}, TypeError, "Made.x: int | None is none of"),
@@ -134,6 +121,11 @@ def test_a_class_without_a_frozen_dataclass_is_refused() -> None:
         register_header(Plain)
     with pytest.raises(TypeError, match="int: a header derives from Header"):
         register_header(int)  # type: ignore[type-var]
+
+
+def test_a_header_that_was_not_registered_is_named() -> None:
+    with pytest.raises(LocalProtocolError, match="Made has no encoding: register_header"):
+        encode_header(OWN, made(magic_id=3006)())
 
 
 def test_a_class_may_be_registered_again() -> None:

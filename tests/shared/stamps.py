@@ -1,4 +1,4 @@
-"""A protocol with a header of its own, on the Python side of ``java/Stamp.java``."""
+"""A user's protocol with a header of its own; ``interop/java/Stamp.java`` is the same in Java."""
 
 from __future__ import annotations
 
