@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import trio
+import trio.testing
+
 from jgroups_py.tools.bench.livebackup import Load, limit, measure
+from jgroups_py.tools.bench.livebackup_bare import BareLoad, back_up_bare, run_bare
 
 
 def test_the_limit_is_the_longest_row_of_changes() -> None:
@@ -24,3 +28,37 @@ def test_the_bench_compares_both_modes() -> None:
     assert (
         found["order_us"] > 0 and row["lag_p99_ms"] >= row["lag_p50_ms"] >= 0 and row["cpu_us"] > 0
     )
+    assert row["bare"] > 0 and row["bare_alone"] > 0 and row["share_of_bare"] > 0
+
+
+def test_bare_clients_wait_for_the_backup() -> None:
+    """Fifty changes of one object come to the backup in their order, and the last client is answered after the last of them."""
+    load = BareLoad(operations=50, objects=1, clients=8, seconds=0.0)
+    places: list[int] = []
+
+    async def main() -> None:
+        ours, theirs = trio.testing.memory_stream_pair()
+        seen = trio.testing.memory_stream_pair()
+
+        async def watch() -> None:
+            """Hand on what the clients send."""
+            async for data in theirs:
+                places.extend(
+                    int.from_bytes(data[n + 4 : n + 8], "big") for n in range(0, len(data), 8)
+                )
+                await seen[0].send_all(data)
+
+        async def answer() -> None:
+            async for data in seen[0]:
+                await theirs.send_all(data)
+
+        async with trio.open_nursery() as nursery:
+            for task in (watch, answer):
+                nursery.start_soon(task)
+            nursery.start_soon(back_up_bare, load, seen[1])
+            rate = await run_bare(load, ours)
+            assert rate.rate > 0
+            nursery.cancel_scope.cancel()
+
+    trio.run(main)
+    assert places == list(range(50))

@@ -21,6 +21,8 @@ processors from it. Printed for each number of objects, operations a second:
     busy            the share of the time for which the live node's one interpreter works, with a backup (operations a second times cpu). Near 1 it is
                     the limit, and not the critical path
     of both         the share of the lower one of both limits: critical path, and what one interpreter can do (1 second / cpu)
+    bare            the same load with bare tasks and locks (``livebackup_bare.py``), alone and with a backup: what the interpreter allows. Their
+                    operations a second, their processor time, and the share of them that ours reach. Waits only
 
 At the end: the cost of the order itself for one operation (``Applier``), without nodes.
 """
@@ -53,13 +55,16 @@ from jgroups_py.livebackup import (
 from jgroups_py.livebackup.applier import Applier
 from jgroups_py.livebackup.tickets import Ticket
 from jgroups_py.tools.bench.ended import end_with
+from jgroups_py.tools.bench.livebackup_bare import BareLoad, run_bare_together
 from jgroups_py.tools.bench.waits import Waits, bare
-from jgroups_py.tools.commands.mperf_ports import private_attributes
+from jgroups_py.tools.commands.mperf_ports import free_block, private_attributes
 
 CLIENTS: Final = 64
 PROCESSES: Final = 2
 """The number of processes of each node."""
 STACK: Final = "tcp.xml"
+BARE: Final = "bare"
+"""The mode with bare tasks."""
 PROCESS_SECONDS: Final = 300.0
 LOOK_EVERY: Final = 0.005
 """Seconds between two looks at the lag."""
@@ -113,20 +118,27 @@ class Load:
     seconds: float
     cpu: bool = False
 
+    @property
+    def bare(self) -> BareLoad:
+        """Return the same load for bare tasks."""
+        return BareLoad(self.operations, self.objects, CLIENTS, self.seconds)
+
 
 class Rate(NamedTuple):
     """Operations a second; how far the backup was behind, in seconds; processor time of an operation in the live node's process, in seconds;
     how long a change's wait takes there when nothing else is done."""
 
     rate: float
-    lag_p50: float
-    lag_p99: float
     cpu: float
-    wait: float
+    lag_p50: float = 0.0
+    lag_p99: float = 0.0
+    wait: float = 0.0
 
 
 async def rate(mode: Any, load: Load, *, backup: bool) -> Rate:
-    """Measure the rate of one mode, with or without a backup."""
+    """Measure the rate of one mode, with or without a backup. ``bare`` is a mode here."""
+    if mode == BARE:
+        return Rate(*await run_bare_together(load.bare, backup=backup))
     settings = LiveBackupSettings(mode=mode, quorum=2 if backup else 0, processes=PROCESSES)
     network = MemoryNetwork()
 
@@ -184,15 +196,15 @@ async def run_load(live: LiveBackupNode, load: Load) -> Rate:
     lags.sort()
     p50, p99 = (lags[int(len(lags) * share)] if lags else 0.0 for share in (0.5, 0.99))
     used = (time.process_time() - cpu) / load.operations
-    return Rate(load.operations / seconds, p50, p99, used, wait)
+    return Rate(load.operations / seconds, used, p50, p99, wait)
 
 
 async def rate_of_processes(mode: Any, load: Load, *, backup: bool, realtime: bool = False) -> Rate:
     """The same with a process for each node."""
-    attributes = private_attributes(load_stack(STACK), 2)
     given = {
         "mode": mode,
-        "attributes": attributes,
+        "attributes": {} if mode == BARE else private_attributes(load_stack(STACK), 2),
+        "port": free_block(1) if mode == BARE else 0,
         "load": asdict(load),
         "backups": int(backup),
         "realtime": realtime,
@@ -261,6 +273,22 @@ def order_cost(operations: int, objects: int) -> float:
     return (time.perf_counter() - began) / operations * 1e6
 
 
+def _bare_cells(find: Any, load: Load, alone: Rate, parallel: Rate) -> dict[str, Any]:
+    """Measure the load with bare tasks, and compare ours with them."""
+    bare = trio.run(partial(find, BARE, load, backup=False))
+    pair = trio.run(partial(find, BARE, load, backup=True))
+    return {
+        "bare_alone": round(bare.rate),
+        "bare": round(pair.rate),
+        "bare_cpu_alone_us": round(bare.cpu * 1e6),
+        "bare_cpu_us": round(pair.cpu * 1e6),
+        "bare_cost": round(1 - pair.rate / bare.rate, 2),
+        "bare_share_of_limit": round(pair.rate / limit(load, 1), 2),
+        "share_of_bare_alone": round(alone.rate / bare.rate, 2),
+        "share_of_bare": round(parallel.rate / pair.rate, 2),
+    }
+
+
 def measure(
     operations: int,
     objects: list[int],
@@ -280,8 +308,10 @@ def measure(
         parallel = trio.run(partial(find, "parallel", load, backup=True))
         most = limit(load, os.cpu_count() or 1)
         real = limit(replace(load, seconds=parallel.wait), os.cpu_count() or 1)
+        bare = {} if cpu else _bare_cells(find, load, alone, parallel)
         rows.append(
-            {
+            bare
+            | {
                 "objects": number,
                 "one_at_a_time": round(single.rate),
                 "parallel": round(parallel.rate),
@@ -344,6 +374,15 @@ def main() -> int:
             f"  {row['share_of_limit']:5}  {row['wait_ms']:7}  {row['share_of_waits']:7}  {row['live_alone']:10}  {row['cost_of_replication']:4}  {row['lag_p50_ms']:8}"
             f" {row['lag_p99_ms']:6}  {row['cpu_alone_us']:12}  {row['cpu_us']:4}  {row['busy']:4}  {row['share_of_both']:7}"
         )
+    if not cpu:
+        print(
+            "bare:    alone  with a backup  share of the limit  cost  cpu us alone, with  ours of it, alone, with"
+        )
+        for row in found["rows"]:
+            print(
+                f"{row['objects']:7}  {row['bare_alone']:5}  {row['bare']:13}  {row['bare_share_of_limit']:18}  {row['bare_cost']:4}"
+                f"  {row['bare_cpu_alone_us']:12} {row['bare_cpu_us']:5}  {row['share_of_bare_alone']:17} {row['share_of_bare']:6}"
+            )
     print(f"the order: {found['order_us']} us an operation")
     return 0
 

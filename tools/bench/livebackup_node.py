@@ -9,11 +9,13 @@ import gc
 import json
 import os
 import sys
+from typing import Any
 
 import trio
 
 from jgroups_py.livebackup import LiveBackupSettings, open_livebackup
 from jgroups_py.tools.bench.livebackup import (
+    BARE,
     PROCESSES,
     STACK,
     Disk,
@@ -23,6 +25,7 @@ from jgroups_py.tools.bench.livebackup import (
     turn,
     write,
 )
+from jgroups_py.tools.bench.livebackup_bare import HOST, back_up_bare, run_bare
 
 LIFETIME = 300.0
 """Seconds; for the case that the bench is gone."""
@@ -30,6 +33,10 @@ LIFETIME = 300.0
 
 async def main() -> None:
     given = json.loads(sys.argv[1])
+    if given["mode"] == BARE:
+        with trio.move_on_after(LIFETIME):
+            await bare(given)
+        return
     settings = LiveBackupSettings(mode=given["mode"], processes=PROCESSES)
     load = Load(**given["load"])
     with trio.move_on_after(LIFETIME):
@@ -50,6 +57,22 @@ async def main() -> None:
             await node.wait_backups(given["backups"])
             prepare(given["realtime"])
             print(json.dumps(await run_load(node, load)), flush=True)
+
+
+async def bare(given: dict[str, Any]) -> None:
+    """Be one side of the load with bare tasks."""
+    load = Load(**given["load"]).bare
+    if given["is_backup"]:
+        async with await trio.open_tcp_stream(HOST, given["port"]) as stream:
+            prepare(given["realtime"])
+            await back_up_bare(load, stream)
+        return
+    (listener,) = await trio.open_tcp_listeners(given["port"], host=HOST)
+    async with listener:
+        print("live", flush=True)
+        way = await listener.accept() if given["backups"] else None
+        prepare(given["realtime"])
+        print(json.dumps(await run_bare(load, way)), flush=True)
 
 
 def prepare(realtime: bool) -> None:
