@@ -9,8 +9,9 @@ Imported by: everything above them, and users.
 
 from __future__ import annotations
 
-import importlib
 import typing
+
+from jgroups_py.lazy import on_first_use as _on_first_use
 
 if typing.TYPE_CHECKING:
     from jgroups_py.channel.channel import Channel
@@ -104,15 +105,5 @@ _PLACES = {
 """Module -> the names that are imported from it on first use. So importing a part of the package, such as a client in
 a Spark worker, does not pay for all of it."""
 
-
-def __getattr__(name: str) -> typing.Any:
-    for module, names in _PLACES.items():
-        if name in names.split():
-            value = getattr(importlib.import_module(f"jgroups_py.{module}"), name)
-            globals()[name] = value
-            return value
-    raise AttributeError(f"module jgroups_py has no attribute {name}")
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+if not typing.TYPE_CHECKING:
+    __getattr__, __dir__ = _on_first_use(__name__, _PLACES)

@@ -17,20 +17,22 @@ Imported by: users only.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import typing
 
-from jgroups_py.aio.cache import CacheBatch, Changes, Retried, TreeCache, open_tree_cache
-from jgroups_py.aio.channel import Channel, open_channel
-from jgroups_py.aio.rpc import Replies, Rpc, open_rpc
+from jgroups_py.lazy import on_first_use
 
-if TYPE_CHECKING:
+if typing.TYPE_CHECKING:
     from jgroups_py.aio.buckets import open_buckets
-    from jgroups_py.aio.maps import open_map
+    from jgroups_py.aio.cache import CacheBatch, Changes, Retried, TreeCache, open_tree_cache
+    from jgroups_py.aio.channel import Channel, open_channel
+    from jgroups_py.aio.maps import Map, open_map
+    from jgroups_py.aio.rpc import Replies, Rpc, open_rpc
 
 __all__ = [
     "CacheBatch",
     "Changes",
     "Channel",
+    "Map",
     "Replies",
     "Retried",
     "Rpc",
@@ -42,14 +44,14 @@ __all__ = [
     "open_tree_cache",
 ]
 
+_PLACES = {
+    "buckets": "open_buckets",
+    "cache": "CacheBatch Changes Retried TreeCache open_tree_cache",
+    "channel": "Channel open_channel",
+    "maps": "Map open_map",
+    "rpc": "Replies Rpc open_rpc",
+}
+"""Module -> names that are imported from it on first use. A map needs no stack, and maps and buckets need extras."""
 
-def __getattr__(name: str) -> Any:
-    if name == "open_map":  # it needs an extra (lmdb)
-        from jgroups_py.aio.maps import open_map
-
-        return open_map
-    if name == "open_buckets":
-        from jgroups_py.aio.buckets import open_buckets
-
-        return open_buckets
-    raise AttributeError(f"module {__name__} has no attribute {name}")
+if not typing.TYPE_CHECKING:
+    __getattr__, __dir__ = on_first_use(__name__, _PLACES)

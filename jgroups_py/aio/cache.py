@@ -20,7 +20,7 @@ from typing import (
 )
 
 from jgroups_py.aio.handle import Handle, forward, note
-from jgroups_py.blocking import bulk
+from jgroups_py.blocking import bulk_cache
 from jgroups_py.blocking.cache import CHANGES_AT_ONCE, CacheOptions
 from jgroups_py.cache import CacheBatch as AsyncBatch
 from jgroups_py.cache import (
@@ -62,8 +62,8 @@ class TreeCache(Handle[AsyncTreeCache]):
 
     get = forward(AsyncTreeCache.get)
     get_node = forward(AsyncTreeCache.get_node)
-    get_many = forward(bulk.get_many)
-    get_nodes = forward(bulk.get_nodes)
+    get_many = forward(bulk_cache.get_many)
+    get_nodes = forward(bulk_cache.get_nodes)
     keys = forward(AsyncTreeCache.keys)
     exists = forward(AsyncTreeCache.exists)
     children = forward(AsyncTreeCache.children)
@@ -71,7 +71,7 @@ class TreeCache(Handle[AsyncTreeCache]):
     put = forward(AsyncTreeCache.put)
     put_node = forward(AsyncTreeCache.put_node)
     update_node = forward(AsyncTreeCache.update_node)
-    put_many = forward(bulk.put_many)
+    put_many = forward(bulk_cache.put_many)
     update = forward(AsyncTreeCache.update)
     increment = forward(AsyncTreeCache.increment)
     compare_and_set = forward(AsyncTreeCache.compare_and_set)
@@ -276,7 +276,9 @@ class Changes:
     async def __anext__(self) -> NodeChanged | Missed:
         """Return the next change, or a Missed where some are missing. A cancelled call loses no change."""
         if not self._items and not self._cache.closed:
-            take = partial(bulk.changes_together, self._listener, self._items, CHANGES_AT_ONCE)
+            take = partial(
+                bulk_cache.changes_together, self._listener, self._items, CHANGES_AT_ONCE
+            )
             await self._cache._call(take)
         if not self._items:
             raise StopAsyncIteration

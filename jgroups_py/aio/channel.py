@@ -10,7 +10,7 @@ from typing import Any, Self, TypeVar, Unpack
 
 from jgroups_py.aio.bridge import AsyncioHome, state_at
 from jgroups_py.aio.handle import Handle, forward
-from jgroups_py.blocking.bulk import items_together, one_item
+from jgroups_py.blocking.bulk_channel import items_together, one_item
 from jgroups_py.blocking.channel import ChannelOptions
 from jgroups_py.blocking.looks import ChannelLooks
 from jgroups_py.channel.channel import Channel as AsyncChannel

@@ -10,7 +10,7 @@ from typing import Any
 from jgroups_py.aio.bridge import AsyncioHome, methods_at
 from jgroups_py.aio.channel import Channel, ItemReader
 from jgroups_py.aio.handle import forward
-from jgroups_py.blocking import bulk
+from jgroups_py.blocking import bulk_channel
 from jgroups_py.errors import ChannelClosed
 from jgroups_py.rpc import Codec, Reply, RpcLimits, RpcStatistics
 from jgroups_py.rpc import Replies as AsyncReplies
@@ -60,7 +60,7 @@ class Rpc(ItemReader[AsyncRpc]):
 
     call = forward(AsyncRpc.call)
     call_first = forward(AsyncRpc.call_first)
-    call_many = forward(bulk.call_many)
+    call_many = forward(bulk_channel.call_many)
     cast = forward(AsyncRpc.cast)
 
     def call_all(

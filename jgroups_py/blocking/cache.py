@@ -20,7 +20,7 @@ from typing import (
     overload,
 )
 
-from jgroups_py.blocking import bulk
+from jgroups_py.blocking import bulk_cache
 from jgroups_py.blocking.handle import Handle
 from jgroups_py.cache import (
     CacheBatch as AsyncBatch,
@@ -126,7 +126,7 @@ class TreeCache(Handle[AsyncTreeCache]):
     ) -> list[Any]:
         """Return one attribute of many nodes, in the order of ``paths``, with one crossing between threads. The values are
         not of one moment."""
-        look = partial(bulk.get_many, self._value, list(paths), key, default, **options)
+        look = partial(bulk_cache.get_many, self._value, list(paths), key, default, **options)
         values: list[Any] = self._call(look, timeout=timeout)
         return values
 
@@ -138,7 +138,7 @@ class TreeCache(Handle[AsyncTreeCache]):
         **options: Unpack[CallOptions],
     ) -> list[dict[str, Any] | None]:
         """Return all attributes of many nodes, like ``get_many``; None where there is no node."""
-        look = partial(bulk.get_nodes, self._value, list(paths), **options)
+        look = partial(bulk_cache.get_nodes, self._value, list(paths), **options)
         nodes: list[dict[str, Any] | None] = self._call(look, timeout=timeout)
         return nodes
 
@@ -215,7 +215,7 @@ class TreeCache(Handle[AsyncTreeCache]):
         """Set attributes of many nodes, path by path, as one batch and with one crossing between threads. All take effect or
         none. A batch has at most ``maxCallNodes`` nodes."""
         wanted = list(nodes.items() if isinstance(nodes, Mapping) else nodes)
-        put = partial(bulk.put_many, self._value, wanted, replace=replace, **options)
+        put = partial(bulk_cache.put_many, self._value, wanted, replace=replace, **options)
         self._call(put, timeout=timeout)
 
     def remove(
@@ -601,7 +601,9 @@ class Changes:
         if not self._items:
             if self._cache.closed:
                 return None
-            take = partial(bulk.changes_together, self._listener, self._items, CHANGES_AT_ONCE)
+            take = partial(
+                bulk_cache.changes_together, self._listener, self._items, CHANGES_AT_ONCE
+            )
             self._cache._call(take, timeout=timeout)
         return self._items.popleft() if self._items else None
 

@@ -11,7 +11,7 @@ from typing import Any, Self, TypedDict, TypeVar, Unpack
 
 import trio
 
-from jgroups_py.blocking.bulk import items_together, one_item
+from jgroups_py.blocking.bulk_channel import items_together, one_item
 from jgroups_py.blocking.call import ThreadCall
 from jgroups_py.blocking.handle import Handle
 from jgroups_py.blocking.looks import ChannelLooks

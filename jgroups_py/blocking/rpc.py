@@ -11,7 +11,7 @@ from typing import Any
 
 import trio
 
-from jgroups_py.blocking import bulk
+from jgroups_py.blocking import bulk_channel
 from jgroups_py.blocking.channel import Channel, ItemReader
 from jgroups_py.errors import ChannelClosed
 from jgroups_py.rpc import Answer, Codec, Methods, Reply, RpcLimits, RpcStatistics
@@ -119,7 +119,7 @@ class Rpc(ItemReader[AsyncRpc]):
         """
         wanted = [tuple(call) for call in calls]
         replies: list[Reply] = self._call(
-            partial(bulk.call_many, self._value, wanted, flags=flags), timeout=timeout
+            partial(bulk_channel.call_many, self._value, wanted, flags=flags), timeout=timeout
         )
         return replies
 

@@ -9,11 +9,18 @@ May import: protocols, stack and what is below.
 Imported by: router, channel and what is above.
 """
 
-from jgroups_py.driver.base import Driver, DriverLimits, Transport
-from jgroups_py.driver.faults import FaultFilter, Faults
-from jgroups_py.driver.memory import MemoryNetwork
-from jgroups_py.driver.multicast import MulticastProbe, probe_multicast
-from jgroups_py.driver.sockets import SocketDriver, SocketTransport
+from __future__ import annotations
+
+import typing
+
+from jgroups_py.lazy import on_first_use
+
+if typing.TYPE_CHECKING:
+    from jgroups_py.driver.base import Driver, DriverLimits, Transport
+    from jgroups_py.driver.faults import FaultFilter, Faults
+    from jgroups_py.driver.memory import MemoryNetwork
+    from jgroups_py.driver.multicast import MulticastProbe, probe_multicast
+    from jgroups_py.driver.sockets import SocketDriver, SocketTransport
 
 __all__ = [
     "Driver",
@@ -27,3 +34,15 @@ __all__ = [
     "Transport",
     "probe_multicast",
 ]
+
+_PLACES = {
+    "base": "Driver DriverLimits Transport",
+    "faults": "FaultFilter Faults",
+    "memory": "MemoryNetwork",
+    "multicast": "MulticastProbe probe_multicast",
+    "sockets": "SocketDriver SocketTransport",
+}
+"""Module -> names that are imported from it on first use. Rooms without a stack use small modules of this one."""
+
+if not typing.TYPE_CHECKING:
+    __getattr__, __dir__ = on_first_use(__name__, _PLACES)

@@ -30,6 +30,7 @@ from jgroups_py.export.errors import (
 from jgroups_py.export.limits import ExportLimits
 from jgroups_py.export.messages import Marker, Offset
 from jgroups_py.export.tokens import ExportToken
+from jgroups_py.lazy import on_first_use
 
 if typing.TYPE_CHECKING:
     from jgroups_py.export.server import ExportPort, open_export
@@ -59,13 +60,8 @@ __all__ = [
     "read_token",
 ]
 
-_PLACES = {"ExportPort": "server", "open_export": "server", "Source": "source"}
-"""Names of the member's side. They are imported on first use, because clients need no loop, cache and stack."""
+_PLACES = {"server": "ExportPort open_export", "source": "Source"}
+"""Module -> names of the member's side. They are imported on first use, because clients need no loop, cache and stack."""
 
-
-def __getattr__(name: str) -> typing.Any:
-    if name not in _PLACES:
-        raise AttributeError(f"module jgroups_py.export has no attribute {name}")
-    import importlib
-
-    return getattr(importlib.import_module(f"jgroups_py.export.{_PLACES[name]}"), name)
+if not typing.TYPE_CHECKING:
+    __getattr__, __dir__ = on_first_use(__name__, _PLACES)

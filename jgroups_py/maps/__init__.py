@@ -15,8 +15,9 @@ Imported by: blocking, aio, drill, spark, testing, tools.
 
 from __future__ import annotations
 
-import importlib
 import typing
+
+from jgroups_py.lazy import on_first_use
 
 if typing.TYPE_CHECKING:
     from jgroups_py.maps.async_map import Changes
@@ -118,22 +119,12 @@ _PLACES = {
     "memory": "MemoryLinks",
     "open": "Map open_map",
     "opening": "Replication",
-    "replica": "Arrived Sent Told",
+    "orders": "Arrived Sent Told",
     "rules": "LAST_WRITER ConflictRule LastWriter Maximum PerField PnCounter Union",
-    "tcp": "TcpSettings",
     "tcp_links": "TcpLinks",
+    "tcp_settings": "TcpSettings",
 }
 """Module -> names that are imported from it on first use. The merging process needs few of them."""
 
-
-def __getattr__(name: str) -> typing.Any:
-    for module, names in _PLACES.items():
-        if name in names.split():
-            value = getattr(importlib.import_module(f"jgroups_py.maps.{module}"), name)
-            globals()[name] = value
-            return value
-    raise AttributeError(f"module jgroups_py.maps has no attribute {name}")
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+if not typing.TYPE_CHECKING:
+    __getattr__, __dir__ = on_first_use(__name__, _PLACES)

@@ -4,23 +4,29 @@ May import: config, wire, values, errors.
 Imported by: protocols, driver, channel and everything above.
 """
 
-from jgroups_py.stack.protocol import (
-    Batch,
-    Bytes,
-    Event,
-    Fraction,
-    Header,
-    HostPorts,
-    Protocol,
-    Query,
-    Seconds,
-    Suspect,
-    Timer,
-    Unsuspect,
-    ViewChange,
-)
-from jgroups_py.wire import packet as packet  # values.batch measures payloads with it
-from jgroups_py.wire.own_headers import register_header
+from __future__ import annotations
+
+import typing
+
+from jgroups_py.lazy import on_first_use
+
+if typing.TYPE_CHECKING:
+    from jgroups_py.stack.protocol import (
+        Batch,
+        Bytes,
+        Event,
+        Fraction,
+        Header,
+        HostPorts,
+        Protocol,
+        Query,
+        Seconds,
+        Suspect,
+        Timer,
+        Unsuspect,
+        ViewChange,
+        register_header,
+    )
 
 __all__ = [
     "Batch",
@@ -38,3 +44,11 @@ __all__ = [
     "ViewChange",
     "register_header",
 ]
+
+_PLACES = {
+    "protocol": "Batch Bytes Event Fraction Header HostPorts Protocol Query Seconds Suspect Timer Unsuspect ViewChange register_header",
+}
+"""Module -> names that are imported from it on first use. Rooms without a stack use small modules of this one."""
+
+if not typing.TYPE_CHECKING:
+    __getattr__, __dir__ = on_first_use(__name__, _PLACES)

@@ -24,6 +24,8 @@ from jgroups_py.values.batch import Batch
 from jgroups_py.values.events import Consumed, Event, Query, Suspect, Unsuspect, ViewChange
 from jgroups_py.values.header import Header
 from jgroups_py.values.native import attributes, has_settings, mypyc_attr
+from jgroups_py.wire import packet as packet  # values.batch measures payloads with it
+from jgroups_py.wire.own_headers import register_header
 
 __all__ = [
     "Batch",
@@ -39,6 +41,7 @@ __all__ = [
     "Timer",
     "Unsuspect",
     "ViewChange",
+    "register_header",
 ]
 """A user's own protocol is written with these."""
 

@@ -11,6 +11,7 @@ from typing import NamedTuple
 ROOT = Path(__file__).resolve().parents[2]
 
 FLOORS = (
+    "lazy",
     "values",
     "errors",
     "units",
@@ -315,3 +316,19 @@ def test_a_member_without_keys_loads_neither_cryptography_nor_a_database() -> No
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = {name.partition(".")[0] for name in done.stdout.split()}
     assert not loaded & {"cryptography", "sqlite3", "psutil", "asyncio", "email", "yaml"}
+
+
+def test_a_map_loads_no_stack_and_a_channel_of_a_facade_loads_no_cache() -> None:
+    """A web worker that has a map open pays for a map."""
+    stack = ("stack.protocol", "wire", "channel", "rpc", "cache", "buckets")
+    for names, strange in (
+        ("jgroups_py.maps import open_map", stack),
+        ("jgroups_py.blocking import open_map", stack),
+        ("jgroups_py.aio import open_map", stack),
+        ("jgroups_py.blocking import open_channel", ("cache", "buddy", "maps", "buckets")),
+        ("jgroups_py.aio import open_channel", ("cache", "buddy", "maps", "buckets")),
+    ):
+        code = f"import sys; from {names}; print(' '.join(sys.modules))"
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
+        loaded = set(done.stdout.decode().split())
+        assert not loaded & {f"jgroups_py.{room}" for room in strange}, names

@@ -102,6 +102,12 @@ def test_importing_a_folder_by_its_short_name_is_refused(folder: str) -> None:
     "module",
     [
         "jgroups_py",
+        "jgroups_py.aio",
+        "jgroups_py.blocking",
+        "jgroups_py.driver",
+        "jgroups_py.export",
+        "jgroups_py.maps",
+        "jgroups_py.stack",
         "jgroups_py.stack.protocol",
         "jgroups_py.testing",
         "jgroups_py.testing.strategies",
@@ -112,6 +118,9 @@ def test_all_names_the_public_names_that_exist(module: str) -> None:
     assert loaded.__all__ and len(set(loaded.__all__)) == len(loaded.__all__)
     for name in loaded.__all__:
         assert hasattr(loaded, name), f"{module}.__all__ names {name}"
+    assert set(loaded.__all__) <= set(dir(loaded))
+    with pytest.raises(AttributeError, match="no_such_name"):
+        loaded.no_such_name  # noqa: B018
     if module == "jgroups_py":
         bound = {
             name

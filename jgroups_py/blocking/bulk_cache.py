@@ -1,4 +1,4 @@
-"""Bulk calls: many calls that cross between threads once. They run in the loop, on objects of the async API."""
+"""Bulk calls of a cache: many calls that cross between threads once. They run in the loop, on objects of the async API."""
 
 from __future__ import annotations
 
@@ -9,17 +9,9 @@ import trio
 
 from jgroups_py.cache import CallOptions, TreeCache
 from jgroups_py.cache.fqn import AnyPath
-from jgroups_py.channel.channel import Item
-from jgroups_py.errors import CallError, Suspected, Unreachable
-from jgroups_py.rpc import Answer, Raised, Reply, Rpc
-from jgroups_py.values.address import Address
-from jgroups_py.values.batch import Batch
 
 TURN_NODES = 256
 """The loop's other tasks run after this many nodes of one bulk call."""
-
-CALLS_AT_ONCE = 256
-"""The most calls of one ``call_many`` that are under way at once."""
 
 Nodes = Mapping[Any, Mapping[str, Any]] | Collection[tuple[AnyPath, Mapping[str, Any]]]
 
@@ -64,52 +56,6 @@ async def put_many(
             batch.put_node(path, attributes, replace=replace)
             if not number % TURN_NODES:
                 await trio.lowlevel.checkpoint()
-
-
-async def call_many(rpc: Rpc, calls: Collection[tuple[Any, ...]], *, flags: int = 0) -> list[Reply]:
-    """Make many calls ``(dest, method, *args)`` side by side, in no order, with one crossing between threads. Return one
-    reply for each, in the order of ``calls``. See ``jgroups_py.rpc.replies``.
-
-    Raises:
-        ChannelClosed, Expelled, LocalProtocolError: any of them may have run.
-    """
-    wanted = tuple(calls)
-    replies: list[Any] = [None] * len(wanted)
-    numbers = iter(range(len(wanted)))
-
-    async def some() -> None:
-        for number in numbers:  # shared by all tasks: each takes the next call that is not taken
-            dest, *what = wanted[number]
-            replies[number] = await _reply(rpc, dest, what, flags)
-
-    async with trio.open_nursery() as nursery:
-        for _ in range(min(CALLS_AT_ONCE, len(wanted))):
-            nursery.start_soon(some)
-    return replies
-
-
-async def _reply(rpc: Rpc, dest: Address, what: list[Any], flags: int) -> Reply:
-    try:
-        return Answer(dest, await rpc.call(dest, *what, flags=flags))
-    except (Suspected, Unreachable) as error:
-        return error
-    except CallError as error:
-        return Raised(dest, error)
-
-
-async def one_item(stream: Any) -> list[Item]:
-    """Return the next item of a channel or an RPC, alone."""
-    return [await anext(stream)]
-
-
-async def items_together(stream: Any) -> list[Item]:
-    """Return the next view, or all messages of one sender that came together (at most a packet or so)."""
-    while True:
-        item = await stream.next_batch()
-        if not isinstance(item, Batch):
-            return [item]
-        if item.payloads:
-            return list(item.messages())
 
 
 async def changes_together(listener: Any, items: Any, at_most: int) -> None:
