@@ -305,8 +305,10 @@ buckets-explore: $(STAMP)
 bucket-exchange: $(STAMP)
 	$(BIN)/python -m jgroups_py.tools.bench.bucket_exchange --json build/bench/bucket-exchange.json
 
-# A wheel with the hot modules compiled (setup.py), and the tests with it. PYTHONSAFEPATH keeps the sources of this folder out.
+# A wheel with the hot modules compiled (setup.py), and the tests with it. PYTHONSAFEPATH keeps the sources of this folder out of the tests
+# and of the processes that they start. What these import of the tests and the examples is on a path of its own.
 COMPILED := build/compiled
+COMPILED_ENV := PYTHONSAFEPATH=1 PYTHONPATH=$(CURDIR)/$(COMPILED)/names:$(CURDIR)/tests/outside
 # The modules are compiled without optimizing, which takes a sixth of the time. ROOMS=tests/wire: only those tests.
 ROOMS ?= tests
 
@@ -315,11 +317,12 @@ $(COMPILED)/.installed: $(STAMP) setup.py jgroups_py/compiled.txt $(shell find j
 	$(PYTHON) -m venv $(COMPILED)
 	JGROUPS_PY_COMPILE=1 JGROUPS_PY_OPTIMIZE=0 $(COMPILED)/bin/python -m pip wheel --quiet --disable-pip-version-check --no-deps -w $(COMPILED)/wheel .
 	$(COMPILED)/bin/python -m pip install --quiet --disable-pip-version-check "$$(echo $(COMPILED)/wheel/*.whl)[test]"
+	mkdir $(COMPILED)/names && ln -s $(CURDIR)/tests $(CURDIR)/examples $(COMPILED)/names
 	@touch $@
 
 test-compiled: $(COMPILED)/.installed
-	PYTHONSAFEPATH=1 $(COMPILED)/bin/python -m jgroups_py --version
-	PYTHONSAFEPATH=1 $(COMPILED)/bin/python -m pytest -q -m "not slow and not java and not spark" -n 4 --dist worksteal $(ROOMS)
+	$(COMPILED_ENV) $(COMPILED)/bin/python -m jgroups_py --version
+	$(COMPILED_ENV) $(COMPILED)/bin/python -m pytest -q -m "not slow and not java and not spark" -n 4 --dist worksteal $(ROOMS)
 
 clean:
 	rm -rf build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

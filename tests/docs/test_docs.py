@@ -6,6 +6,7 @@ by the command that they call.
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import subprocess
@@ -74,6 +75,7 @@ def test_a_program_runs(code: str, tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", code + CALL_TESTS],
         cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(tmp_path)},
         capture_output=True,
         text=True,
         timeout=60,

@@ -41,6 +41,9 @@ def _chosen(context: click.Context, option: click.Parameter, names: tuple[str, .
     return found
 
 
+NOT_TRACED = "note: compiled modules are not traced, so inputs reach less of them"
+
+
 @click.command(
     name="fuzz",
     cls=JsonCommand,
@@ -105,8 +108,6 @@ def fuzz_command(
 
     Exit 1 when something went wrong.
     """
-    if compiled_modules():
-        click.echo("note: compiled modules are not traced, so inputs reach less of them", err=True)
     targets = [target for name, target in catalogue().items() if name in names]
     if replay is not None:
         return _replay(replay, targets, hang_cpu)
@@ -114,6 +115,8 @@ def fuzz_command(
         raise click.UsageError("--inputs or --for, not both")
     if inputs is None and seconds is None:
         inputs = INPUTS
+    if compiled_modules():
+        click.echo(NOT_TRACED, err=True)
     with status_line("fuzz") as progress:
         report = fuzz(FuzzPlan(targets, seed, inputs, seconds, jobs, hang_cpu), progress)
     found = [_written(finding, hang_cpu) for finding in report.findings]
