@@ -102,8 +102,8 @@ _PLACES = {
     "rpc": "Answer Raised Rpc open_rpc",
     "values.view": "Digest MergeView View ViewId",
 }
-"""Module -> the names that are imported from it on first use. So importing a part of the package, such as a client in
-a Spark worker, does not pay for all of it."""
+"""Names that are imported on first use, by module. An import of one part of the package, such as a client in a Spark
+worker, then does not load the whole."""
 
 if not typing.TYPE_CHECKING:
     __getattr__, __dir__ = _on_first_use(__name__, _PLACES)

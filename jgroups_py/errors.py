@@ -1,7 +1,7 @@
 """Every error this library raises.
 
 JGroupsError
-  ConfigError               a stack, drill or cache file says something that cannot be
+  ConfigError               a stack, drill or cache file has a wrong entry
   LocalProtocolError        you asked for something the protocol forbids
   RemoteProtocolError       a peer sent what the protocol forbids; it never leaves the stack
   ChannelClosed             also trio.ClosedResourceError: you closed it
@@ -13,7 +13,7 @@ JGroupsError
     Suspected, ReplyLost    not definite: the call may have run
     RemoteError             the method ran and raised
     NoAnswer                no member answered with a value; definite if it certainly ran nowhere
-  WaitTimeout               also TimeoutError: what a wait_ function waits for did not come in time
+  WaitTimeout               also TimeoutError: the condition of a wait_ function was not met in time
   StateTransferError        the state did not arrive; .provider was asked, .received bytes had come
   CacheError                a call on a tree cache failed; .definite: it certainly changed nothing
     CacheRefused            also ValueError: a path, name, value or option is wrong; definite
@@ -198,7 +198,7 @@ class BatchConflict(CacheError):
 
 
 class LockTimeout(CacheError):
-    """Another call held a lock that this one needs for too long. Nothing was changed."""
+    """A lock that this call needs was held by another call for too long. Nothing was changed."""
 
 
 class StoreError(CacheError):

@@ -7,7 +7,7 @@
     {"time": "2026-01-31T12:00:00.123Z", "level": "INFO", "logger": "jgroups_py.GMS", "text": "view 1 with 2 members: A, B",
      "member": "A", "cluster": "demo"}
 
-``jgroups-py COMMAND --json-log`` does it for the command.
+``jgroups-py COMMAND --json-log`` formats the log of that command.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 TEXT_MAX: Final = 10_000
-"""Characters of a text and of a traceback."""
+"""The most characters of a text and of a traceback."""
 EXTRAS: Final = ("member", "cluster")
 """Fields that our log lines have beside the usual ones. ``text`` does not repeat them."""
 

@@ -6,9 +6,9 @@
         channel.send(b"hello everyone", timeout=5)
         for item in channel: ...
 
-Any thread may use an open channel, RPC or cache. One trio loop in one background thread runs them. It starts with the
-first open object and ends with the last. Without ``with``, call ``close``. Times are seconds. A call that is not done
-within ``timeout`` is cancelled and raises TimeoutError; with None it waits for ever. Other errors are those of the
+Any thread may use an open channel, RPC or cache. One trio loop in one background thread runs them. The loop starts with
+the first open object and ends with the last. Without ``with``, call ``close``. Times are seconds. A call that is not
+done within ``timeout`` is cancelled and raises TimeoutError; with None it waits for ever. Other errors are those of the
 async API. See design/blocking.md.
 
 May import: channel, rpc, cache, export, maps, livebackup, buckets.

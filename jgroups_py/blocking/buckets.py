@@ -62,7 +62,7 @@ class BucketNode(Handle[AsyncNode]):
     def objects(
         self, cls: type[T], *, read_at: ReadAt | None = None, timeout: float | None = None
     ) -> Objects[T]:
-        """Return the entries of this class. ``timeout``: of each call."""
+        """Return the entries of this class. ``timeout`` limits each call, in seconds."""
         return Objects(self, kind_of(self._value.plugin, cls), read_at, timeout)
 
     def manager_at(self, where: str) -> Cep:

@@ -452,7 +452,7 @@ class CacheBatch:
         try:
             self._cache._call(leave, kind, error, trace)
         except CacheClosed:
-            pass  # meanwhile; nothing was changed either way
+            pass  # the cache was closed meanwhile; nothing was changed either way
 
     def get(
         self, path: AnyPath, key: str, default: Any = None, *, timeout: float | None = None

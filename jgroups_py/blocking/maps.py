@@ -56,7 +56,7 @@ class Map(LocalMap[K, V], MutableMapping[K, V], Generic[K, V]):
             raise
 
     def close(self) -> None:
-        """Puts of this process are merged first, if no other process does it. Closing again does nothing."""
+        """Merge the puts of this process, if no other process does it, and close. Closing again does nothing."""
         try:
             if self._replicating is not None:
                 self._replicating.close()
@@ -111,8 +111,8 @@ class Map(LocalMap[K, V], MutableMapping[K, V], Generic[K, V]):
         /,
         **more: V,
     ) -> V | None:
-        """``update(key, function, default)`` puts what the function makes of the value, or of ``default`` where there is none, and returns it.
-        Nobody else of this host updates the key meanwhile. If the function raises, nothing was changed.
+        """``update(key, function, default)`` puts and returns ``function(value)``, or ``function(default)`` where there
+        is no value. No other call of this host updates the key meanwhile. If the function raises, nothing was changed.
 
         ``update(mapping)``, ``update(pairs)`` and ``update(key=value)`` put several values, as those of a dict do.
         """
@@ -128,8 +128,8 @@ class Map(LocalMap[K, V], MutableMapping[K, V], Generic[K, V]):
         return None
 
     def increment(self, key: K, amount: int = 1) -> int:
-        """Add to a number, which is 0 where there is none, and return the sum. No addition of a process of this host is lost; with the rule
-        ``PnCounter`` none of any host."""
+        """Add to a number, which is 0 where there is none, and return the sum. No addition of this host is lost; with
+        the rule ``PnCounter`` no addition of any host."""
         raw = self._raw(key)
         with self._file.locked(raw):
             return self._increment(raw, amount)
@@ -140,11 +140,12 @@ class Map(LocalMap[K, V], MutableMapping[K, V], Generic[K, V]):
         return _changes(self._file, Feed(self._file, self._key, self._shown), timeout)
 
     def wait_merged(self, timeout: float | None = None) -> bool:
-        """Wait until all that this process has put is merged into the file. (Others see it before.) False: it was not, within ``timeout``."""
+        """Wait until all that this process has put is merged into the file. (Others see it before.) Return False if
+        that takes longer than ``timeout`` seconds."""
         return self._file.wait_merged(1e9 if timeout is None else timeout)
 
     def wait_replicated(self, hosts: int, timeout: float = 60.0) -> None:
-        """Wait until so many other hosts have everything that this host has written so far.
+        """Wait until ``hosts`` other hosts have everything that this host has written so far.
 
         Raises:
             WaitTimeout: they have not, within ``timeout`` seconds. The text says how much each host lacks. Nothing is
@@ -200,8 +201,8 @@ class _Replicating:
         self._block.open(None)
 
     async def _replicate(self, opening: Opening, file: SharedFile) -> None:
-        """Log an error that ends it at once: the map can be read and written on, and only ``close`` would report the
-        error."""
+        """Replicate ``file``, and log at once the error that ends it. Otherwise only ``close`` would report it, because
+        the map can still be read and written."""
         try:
             await opening.replicate(file, self._begun)
         except Exception as error:

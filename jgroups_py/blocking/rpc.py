@@ -136,8 +136,8 @@ class Rpc(ItemReader[AsyncRpc]):
 
             for reply in rpc.call_all("add", 1, 2, timeout=5): ...
 
-        It gives one reply of each member, as they come. The call is sent when the first reply is asked for. ``timeout`` runs
-        from then on; TimeoutError comes after the replies that came in time. You may stop early.
+        One reply comes from each member, in the order of arrival. The call is sent when the first reply is asked for.
+        ``timeout`` runs from then on; TimeoutError comes after the replies that came in time. You may stop early.
         """
         make = partial(
             self._value.call_all, method, *args, dests=dests, exclude=exclude, flags=flags

@@ -39,7 +39,7 @@ class LoopTask:
         self.cancelled = False
 
     def outcome(self) -> Any:
-        """Return its value or raise its error. Call it once, after its end."""
+        """Return the call's value or raise its error. Use it once, after the end of the call."""
         if self.error is not None:
             try:
                 raise self.error

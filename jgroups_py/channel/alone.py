@@ -2,7 +2,7 @@
 
 Two members that do not meet, because of another port, cluster name, version or interface, look like two
 members that work. The log line is a hint, not a proof: it names received traffic and listeners on this machine. A
-member that was once in a group with others is not watched: when they go, failure detection logs it.
+member that was once in a group with others is not watched: failure detection logs their end.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger("jgroups_py.channel.channel")
 
 ALONE_AFTER: Final = 10.0
-"""Seconds to the first look. The pause doubles after each look."""
+"""Seconds until the first look. The pause doubles after each look."""
 LOOK_EVERY: Final = 160.0
 """The longest pause between two looks, in seconds."""
 HINTS_MAX: Final = 5
@@ -64,7 +64,7 @@ class AloneWatch:
             pause = min(2 * pause, LOOK_EVERY)
 
     def _look(self) -> tuple[str, list[str]]:
-        """Return where this member listens, in words, and hints."""
+        """Return the place where this member listens, in words, and hints."""
         groups: dict[tuple[str, int], None] = {}
         hints: list[str] = []
         for protocol in self._channel.stack.protocols:

@@ -1,4 +1,4 @@
-"""The state that this member has asked for: one at a time, until the stack has answered."""
+"""Holds this member's request for a state until the stack has answered. There is one request at a time."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class AskedState:
 
     def __init__(self, name_of: Callable[[Address], str]) -> None:
         self.is_wanted = False
-        """A state is being fetched."""
+        """True while a state is fetched."""
         self.is_first = False
         """True for a member that joins: the state is the first item of its stream."""
         self._name_of = name_of
@@ -37,7 +37,7 @@ class AskedState:
         self._event.set()
 
     def wake(self) -> None:
-        """The channel has ended: nobody waits any more."""
+        """Wake the waiting task, because the channel has ended."""
         self._event.set()
 
     async def wait(
@@ -46,10 +46,10 @@ class AskedState:
         """Return the state of ``frm``.
 
         Raises:
-            StateTransferError: it did not come.
-            Exception: the channel has ``ended`` with it.
+            StateTransferError: the state did not come.
+            Exception: the error ``ended``, with which the channel has ended.
         """
-        # The protocol has its own time-out and knows more; this one is for a stack without such a protocol.
+        # The protocol's own time-out gives a better error; this one is for a stack without such a protocol.
         with trio.move_on_after(timeout + 1.0):
             await self._event.wait()
         answer, error = self._answer, ended()

@@ -1,7 +1,7 @@
 """Packs small messages that wait long: one buffer for many runs instead of objects for each.
 
 A run of one 10-byte message costs about 800 bytes as a batch (with its headers and the datagram it
-points into). Packed it costs 14 bytes and a share of an entry. Headers are dropped, because readers of a
+points into). The same run, packed, costs 14 bytes and a share of an entry. Headers are dropped, because readers of a
 channel have no use for them.
 """
 
@@ -49,8 +49,8 @@ class PackedRuns:
         self._sizes = array("I")
         self._runs: deque[_PackedRun] = deque()
         self._view: memoryview | None = None
-        self._start = 0  # in sizes, of the next run to be taken
-        self._offset = 0  # in data
+        self._start = 0  # index in _sizes of the next run to be taken
+        self._offset = 0  # index in _data of the same run
 
     def __bool__(self) -> bool:
         return bool(self._runs)

@@ -127,7 +127,7 @@ class Channel:
         self._asked = AskedState(self.name_of)
         self._doorkeepers: dict[str, Doorkeeper] = {}
         self.more_metrics: list[Callable[[], Iterable[Any]]] = []
-        """Additions of blocks on top to the page of ``metrics``: Samples."""
+        """Functions of blocks on top that return Samples for the page of ``metrics``."""
 
     # --- reading properties
 
@@ -258,12 +258,13 @@ class Channel:
     ) -> None:
         """Send to the group, or to one member.
 
-        The call returns when the payload has room, not when it has arrived. It waits for credit. It lets other tasks
-        run only then and after every so many bytes (``ChannelLimits``).
+        The call returns when the payload has room in the send buffer, not when it has arrived. It waits for credit.
+        Other tasks run while it waits, and after every ``turn_bytes`` bytes (``ChannelLimits``).
 
         Raises:
             ChannelClosed, Expelled: nothing was sent.
-            LocalProtocolError: an unknown flag, or a payload that no packet takes in a stack without FRAG2; nothing was sent.
+            LocalProtocolError: an unknown flag, or a payload too large for a packet in a stack without FRAG2; nothing
+                was sent.
             TypeError: ``to`` is no member's address, or the payload is not bytes; nothing was sent.
         """
         outbox = self._outbox
@@ -292,8 +293,8 @@ class Channel:
         flags: int = 0,
         loopback: bool = True,
     ) -> None:
-        """Send all payloads in order; it is cheaper than one by one. When it raises, a part of them
-        may have been sent."""
+        """Send all payloads in order. This is cheaper than sending one by one. When the call raises, some of them may
+        have been sent."""
         await self._outbox.put_many(payloads, to, flags, loopback)
 
     def _warn_waiting(self, to: Address | None, seconds: float) -> None:
@@ -321,7 +322,7 @@ class Channel:
 
         Raises:
             ChannelClosed, Expelled: the channel has ended; everything that came before was handed out.
-            LocalProtocolError: an RPC reads this channel; iterate that (``async for item in rpc``).
+            LocalProtocolError: an RPC reads this channel; iterate the RPC (``async for item in rpc``).
         """
         while True:
             rest = self._rest
@@ -405,7 +406,7 @@ class Channel:
 
     @property
     def is_reader_idle(self) -> bool:
-        """True when the reading task waits for the next item, and no item stands before that."""
+        """True when the reading task waits for the next item, and no other item waits."""
         return self._stream.is_waited_for
 
     def reading(self) -> tuple[object, int]:
@@ -417,8 +418,8 @@ class Channel:
         return position, self._stream.length + self._unread_rest()
 
     def waiting_since(self, now: float) -> float:
-        """Return since when the oldest item may wait: the time of the last item that was taken, or of the first that came
-        to an empty stream. Return ``now`` if no item waits."""
+        """Return the time since which the oldest item may wait: when the last item was taken, or when the first item
+        came to an empty stream. Return ``now`` if no item waits."""
         return self._stream.taken_at if len(self._stream) else now
 
     def attach(self, tap: Tap) -> None:
@@ -452,8 +453,8 @@ class Channel:
     ) -> AsyncIterator[bytes]:
         """Yield the state of ``frm`` in chunks; None asks the coordinator, or the member after it.
 
-        Unread multicasts that the state contains are dropped from the stream. Messages that follow in the
-        stream follow the state.
+        Unread multicasts that the state contains are dropped from the stream. Messages that still follow in the stream
+        are not in the state.
 
         Raises:
             StateTransferError: the state did not come; the channel still works, without the state.
@@ -493,7 +494,7 @@ class Channel:
     async def _provide_state(self, request: StateRequested) -> None:
         try:
             answer = await self._giver.answer(request)
-        except BaseException:  # cancelled: the next reader makes it
+        except BaseException:  # cancelled: the next reader makes the state
             self._stream.put_back(request)
             raise
         self._answer_state(answer)
@@ -569,7 +570,7 @@ class Channel:
         self, by: str, cause: str, source: Source = None, *, causes: Mapping[str, str] = {}
     ) -> None:
         """Count and tell that ``by``, a block on top of this channel, refused something. ``by`` and ``cause`` are
-        written in the program; ``causes`` are all of that block, with a sentence each (doorkeeper.py)."""
+        constants of the program. ``causes`` maps all causes of that block to a sentence each (doorkeeper.py)."""
         doorkeeper = self._doorkeepers.get(by)
         if doorkeeper is None:
             log = StackLog(logging.getLogger(f"jgroups_py.{by}"), self._stack)

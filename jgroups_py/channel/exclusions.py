@@ -14,7 +14,7 @@ class Exclusions:
     def __init__(self) -> None:
         self.times = 0
         self.lost = 0
-        """Messages."""
+        """Messages that were lost, or may be."""
 
     def count(self, lost: tuple[Lost, ...]) -> None:
         """Count one exclusion: the others went on without this member. ``lost``: the messages that they have not got,

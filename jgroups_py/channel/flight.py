@@ -5,8 +5,8 @@ While the member runs, its events (``trace``) and its log lines go into a ring i
     some seconds after a suspicion, a split, or an exclusion      so that later events are in it
     at once, when the block of the channel ends with an error
 
-as lines of JSON: who, why and when; settings and counters; then the events, oldest first. Only the owner may read the
-file. It has no payloads, and no settings that are secret. ``jgroups-py flight`` shows it.
+The file is lines of JSON: member, reason and time; settings and counters; then the events, oldest first. Only the owner
+may read the file. It has no payloads, and no settings that are secret. ``jgroups-py flight`` shows it.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ if TYPE_CHECKING:
     from jgroups_py.stack.machine import Trace
 
 VARIABLE: Final = "JGROUPS_FLIGHT_FILE"
-"""Environment: the file of each channel of the process that is given none. ``{cluster}`` and ``{name}`` in it stand for
-those of the channel."""
+"""Environment variable: the file of each channel that was not given one. ``{cluster}`` and ``{name}`` in it stand for
+the channel's cluster and member."""
 EVENTS_MAX: Final = 5_000
-"""Events that are kept. The oldest is dropped first, and the file says how many were."""
+"""The most events that are kept. The oldest are dropped first, and the file has their number."""
 TEXT_MAX: Final = 300
-"""Characters of a detail that are written."""
+"""The most characters of a detail that are written."""
 FILES_MAX: Final = 5
-"""Files that are kept: FILE, FILE.1 and so on, the newest first."""
+"""The most files that are kept: FILE, FILE.1 and so on, the newest first."""
 AFTER: Final = 3.0
 """Seconds from the fault until the ring is written."""
 QUIET: Final = 30.0
@@ -59,7 +59,7 @@ TRIGGERS: Final[Mapping[tuple[str, str], str]] = {
     ("MERGE3", "views differ"): "members with other views are heard",
     ("RELAY", "cut_off"): "this relay is cut off from most of its site",
 }
-"""Protocol and event -> why the ring is written."""
+"""The reason to write the ring, by protocol and event."""
 
 Event = tuple[float, str, str, Mapping[str, Any]]
 """Time of the machine, protocol, what happened, details."""
@@ -97,7 +97,7 @@ class FlightRecorder:
 
     @contextmanager
     def recording(self) -> Iterator[None]:
-        """Records log lines within the block. An error that ends the block makes the ring be written."""
+        """Record log lines within the block. Write the ring when an error ends the block."""
         if self._file is None:
             yield
             return
@@ -143,7 +143,7 @@ class FlightRecorder:
             self.note(channel.stack.machine.now, record.name.rpartition(".")[2], "log", line)
 
     async def run(self) -> None:
-        """Write wanted files, until cancelled."""
+        """Write the files that were asked for, until cancelled."""
         if self._file is None:
             return
         while True:

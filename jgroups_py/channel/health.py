@@ -1,4 +1,4 @@
-"""HealthFile: a file that shows a health check a member's view, and that its loop runs.
+"""HealthFile: a file for health checks. It has a member's view, and proves that the member's loop runs.
 
 It is written whole at each view and every ``WRITE_EVERY`` seconds, and removed when the member has left. Its reader
 (``jgroups-py health``) takes an old file for a member that hangs. No port is opened, and nothing is asked of the member.
@@ -27,8 +27,8 @@ LOOK_EVERY: Final = 0.2
 NAMES_MAX: Final = 1000
 """Members whose names are written; all are counted."""
 VARIABLE: Final = "JGROUPS_HEALTH_FILE"
-"""Environment: the file of each channel of the process that is not given one. ``{cluster}`` in it stands for the name
-of the cluster."""
+"""Environment variable: the file of each channel that was not given one. ``{cluster}`` in it stands for the name of the
+cluster."""
 
 
 def health_file_of(given: str | Path | None, cluster: str) -> Path | None:
@@ -48,10 +48,10 @@ class HealthFile:
         self._begun = False
 
     def begin(self, nursery: trio.Nursery) -> None:
-        """Write it now, and keep it fresh from now on.
+        """Write the file now, and keep it fresh from now on.
 
         Raises:
-            ConfigError: it cannot be written.
+            ConfigError: the file cannot be written.
         """
         if self._file is None:
             return

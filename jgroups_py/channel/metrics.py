@@ -30,13 +30,14 @@ _log = logging.getLogger("jgroups_py.channel.metrics")
 
 PATH: Final = "/metrics"
 VARIABLE: Final = "JGROUPS_METRICS"
-"""Environment: the port of each channel of the process that is given none, as ``metrics`` of ``open_channel``."""
+"""Environment variable: the port of each channel that was not given one, in the form of ``metrics`` of
+``open_channel``."""
 BY: Final = "METRICS"
 """The name under which refused requests are counted and logged."""
 FRESH: Final = 1.0
-"""Seconds for which a page is given out again."""
+"""Seconds for which the same page answers further requests."""
 SAMPLES_MAX: Final = 50_000
-"""Samples of a page. Further ones are left out."""
+"""The most samples of a page. Further ones are left out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,13 +172,13 @@ class MetricsPort:
         self._page = b""
         self._made = -FRESH
         self.place: tuple[str, int] | None = None
-        """Host and port, once it is open."""
+        """Host and port, once the port is open."""
 
     def begin(self, nursery: trio.Nursery) -> None:
         """Open the port, and answer from now on.
 
         Raises:
-            ConfigError: it cannot be opened.
+            ConfigError: the port cannot be opened.
         """
         if self._where is None:
             return

@@ -149,7 +149,7 @@ async def open_channel(
         try:
             async with trio.open_nursery() as nursery:
                 try:
-                    with trio.CancelScope(shield=True):  # starts at once, or is not started
+                    with trio.CancelScope(shield=True):  # the driver starts whole or not at all
                         await nursery.start(_run_to_the_end, channel, driver)
                     await channel._join(cluster, get_state, join_timeout)
                     _look_after(channel, health, port, flight, slow_reader_timeout, nursery)
@@ -160,7 +160,7 @@ async def open_channel(
         except BaseExceptionGroup as group:
             reraise(group)
         finally:
-            health.remove()  # nobody writes it any more
+            health.remove()  # the task that writes the file has ended
             channel._close()
 
 
@@ -172,7 +172,7 @@ def _look_after(
     slow_reader_timeout: float | None,
     nursery: trio.Nursery,
 ) -> None:
-    """Begin what runs beside a channel that has joined."""
+    """Begin the tasks beside a channel that has joined."""
     health.begin(nursery)
     metrics.begin(nursery)
     nursery.start_soon(flight.run)

@@ -299,7 +299,7 @@ class Outbox:
         before = self.buffered
         for to, waiting in runs.items():
             for index, run in enumerate(waiting):
-                if to in self.blocked:  # the run before may have blocked it
+                if to in self.blocked:  # the previous run may have blocked it
                     self._runs[to] = waiting[index:]
                     break
                 self.buffered -= run.size
@@ -347,8 +347,8 @@ def as_bytes(payload: object) -> bytes:
 def _first_bytes(
     payloads: Sequence[bytes], start: int, size_max: int, count_max: int
 ) -> tuple[Sequence[bytes], int, int]:
-    """Return a part from ``start`` on of about ``size_max`` bytes (at least one payload), its size, and that of each if they are
-    alike (else -1)."""
+    """Return about ``size_max`` bytes of payloads from ``start`` on (at least one), their size, and the size of each if
+    all are alike (else -1)."""
     part = payloads[start : start + count_max]
     sizes = list(map(len, part))
     size = sum(sizes)

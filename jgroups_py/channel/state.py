@@ -20,7 +20,7 @@ NO_PROVIDER = "the provider has no state to give (open_channel(state=...))"
 
 
 class StateGiver:
-    """Makes answers with the user's ``provider``, and counts the failures of it."""
+    """Makes answers with the user's ``provider``, and counts its failures."""
 
     def __init__(
         self, provider: StateProvider | None, limits: ChannelLimits, warn: Warn, limit: LogLimit
@@ -32,7 +32,7 @@ class StateGiver:
         self._limit = limit
 
     async def answer(self, request: StateRequested) -> StateReady:
-        """Return what to answer. When the task is cancelled, the request is as if nobody had read it."""
+        """Return the answer to ``request``. If the task is cancelled, the next reader gets the request."""
         if self._provider is None:
             return StateReady(request.token, None, NO_PROVIDER)
         limits = self._limits
@@ -42,10 +42,10 @@ class StateGiver:
         except BadState as error:
             problem = str(error)
             self._tell(problem, None)
-        except Exception as error:  # the user's code: the joiner is told, and this member goes on
+        except Exception as error:  # of the user's code: the joiner is refused, and this member goes on
             problem = said(error)
             self._tell(f"the state provider raised {problem}", error)
-        except BaseException:  # cancelled: the next reader makes it
+        except BaseException:  # cancelled: the next reader makes the state
             if (left_out := self._limit.admit("state again")) is not None:
                 text = "the reader was ended while it made the state; who reads next begins again%s"
                 self._warn(text, left_out)

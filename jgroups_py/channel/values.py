@@ -56,19 +56,20 @@ class ChannelStatistics:
     buffered_bytes: int
     """The bytes that wait for credit."""
     send_waits: int
-    """How often ``send`` had to wait."""
+    """Number of sends that had to wait."""
     merged_views: int
     excluded: int = 0
-    """How often the group went on without this member."""
+    """Number of times that the group went on without this member."""
     lost: int = 0
-    """How many of this member's messages were lost by that, or may be."""
+    """Number of this member's messages that were lost by exclusions, or may be."""
     protocols: Mapping[str, Mapping[str, int | float]] = field(default_factory=dict)
     driver: Mapping[str, int] = field(default_factory=dict)
     state_failures: int = 0
-    """How often the state provider raised, or gave no usable state."""
+    """Number of times that the state provider raised, or gave no usable state."""
     trace_failures: int = 0
-    """How often ``trace`` raised."""
+    """Number of times that ``trace`` raised."""
     turned_away: Mapping[str, int] = field(default_factory=dict)
-    """How often something from the network was refused, by ``protocol.cause``, such as ``TCP.too_many_connections``."""
+    """Number of refusals of packets or connections from the network, by ``protocol.cause``, such as
+    ``TCP.too_many_connections``."""
     turned_away_failures: int = 0
-    """How often ``turned_away`` raised."""
+    """Number of times that ``turned_away`` raised."""

@@ -19,7 +19,7 @@ WARN_EVERY: Final = 30.0
 
 
 class WaitingSends:
-    """``unread``: how many messages this member's own reader has not read."""
+    """``unread`` returns the number of messages that this member's own reader has not read."""
 
     def __init__(self, warn: Warn, unread: Callable[[], int]) -> None:
         self._warn = warn
@@ -41,7 +41,7 @@ class WaitingSends:
         )
 
     def _why_blocked(self, stack: Stack, event: FlowBlocked) -> str:
-        members = event.waiting_for  # of the moment when it was blocked; others may lack credit now
+        members = event.waiting_for  # those at the moment of blocking; others may lack credit now
         for protocol in stack.protocols:
             if protocol.name == event.source:
                 members = protocol.answer(LacksCredit(event.dest)) or members
