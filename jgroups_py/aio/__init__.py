@@ -8,8 +8,8 @@
 
 The API is the async one, awaited in a running asyncio loop. One trio loop in a background thread runs open channels
 and caches; ``jgroups_py.blocking`` shares it. A call that is cancelled (``task.cancel``, ``asyncio.timeout``) is
-cancelled there, too, and has ended when CancelledError comes. A cancelled write may have happened. Other errors are
-those of the async API. Each object belongs to the asyncio loop in which it was opened. See design/aio.md.
+cancelled in that thread, too, and has ended when CancelledError comes. A cancelled write may have happened. Other
+errors are those of the async API. Each object belongs to the asyncio loop in which it was opened. See design/aio.md.
 
 May import: channel, rpc, cache, export, maps, livebackup, buckets, blocking.
 Imported by: users only.

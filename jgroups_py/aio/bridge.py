@@ -33,8 +33,8 @@ class AsyncioHome:
         self._context = contextvars.copy_context()
 
     async def run(self, function: Callable[..., Any], *args: Any) -> Any:
-        """Run ``function(*args)`` as a task of the asyncio loop, awaited if it can be, and return its value. It is called in the
-        trio loop. If it is cancelled here, the task is cancelled there."""
+        """Run ``function(*args)`` as a task of the asyncio loop, awaited if it can be, and return its value. Call it in
+        the trio loop. If the call is cancelled, the task is cancelled, too."""
         token = trio.lowlevel.current_trio_token()
         done = trio.Event()
         task: asyncio.Task[Any] | None = None

@@ -18,7 +18,8 @@ T = TypeVar("T")
 
 
 def open_buckets(stack: str | Path, **options: Any) -> BucketNode:
-    """A member of a bucket store for as long as the ``async with`` lasts. Arguments and errors are those of ``jgroups_py.buckets.open_buckets``."""
+    """Open a member of a bucket store for as long as the ``async with`` lasts. Arguments and errors are those of
+    ``jgroups_py.buckets.open_buckets``."""
     return BucketNode(partial(open_async, stack, **options))
 
 

@@ -24,7 +24,8 @@ class AsyncioCall(LoopTask):
         self._heard = False
 
     async def wait(self) -> Any:
-        """Return its value or raise its error. A cancelled call has ended in the trio loop before CancelledError is raised."""
+        """Return the call's value or raise its error. A cancelled call has ended in the trio loop before CancelledError
+        is raised."""
         self._block.post(self._start)
         try:
             await self._future

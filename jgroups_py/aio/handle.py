@@ -186,5 +186,5 @@ class Handle(Generic[T]):
 
     @property
     def _value(self) -> T:
-        """The object of the block. Read without the loop only what never changes in place."""
+        """The object of the block. Without the loop, read only its parts that never change in place."""
         return self._opened.value

@@ -23,8 +23,8 @@ V = TypeVar("V")
 async def open_map(
     path: str | os.PathLike[str], **options: Unpack[MapOptions]
 ) -> AsyncIterator[Map[Any, Any]]:
-    """A map for as long as the block lasts. Arguments and errors are those of ``jgroups_py.maps.open_map``. If it replicates, it does so in
-    the background thread of ``jgroups_py.blocking``."""
+    """Open a map for as long as the block lasts. Arguments and errors are those of ``jgroups_py.maps.open_map``. If it
+    replicates, it does so in the background thread of ``jgroups_py.blocking``."""
     check_asyncio("open_map")
     opening = Opening(path, options)
     making = asyncio.ensure_future(asyncio.to_thread(BlockingMap[Any, Any], opening))
@@ -45,8 +45,8 @@ async def open_map(
 
 
 async def _ended(work: asyncio.Future[Any]) -> bool:
-    """Wait for the end of a thread's work, also when this task is cancelled meanwhile, because a thread cannot be stopped: a map that nobody closes could not be
-    opened again. Return whether the task was cancelled."""
+    """Wait for the end of a thread's work, also when this task is cancelled: a thread cannot be stopped, and a map that
+    stays open cannot be opened again. Return whether the task was cancelled."""
     cancelled = False
     while not work.done():
         try:

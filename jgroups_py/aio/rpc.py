@@ -75,8 +75,8 @@ class Rpc(ItemReader[AsyncRpc]):
 
             async for reply in rpc.call_all("add", 1, 2): ...
 
-        It gives one reply of each member, as they come. The call is sent when the first reply is asked for. You may stop
-        early.
+        One reply comes from each member, in the order of arrival. The call is sent when the first reply is asked for.
+        You may stop early.
         """
         make = partial(
             self._value.call_all, method, *args, dests=dests, exclude=exclude, flags=flags

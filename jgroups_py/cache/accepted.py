@@ -17,7 +17,7 @@ from jgroups_py.stack.raised import text_of
 
 
 def writable(path: AnyPath, *, root: bool = False) -> Fqn:
-    """Return an Fqn that applications may write. CacheRefused: backups and the root."""
+    """Return an Fqn that applications may write. CacheRefused: the path is a backup or the root."""
     fqn = as_fqn(path)
     if fqn.is_within(BACKUP_ROOT):
         raise CacheRefused(f"{BACKUP_ROOT} is the cache's own: {fqn} cannot be written")
@@ -27,7 +27,7 @@ def writable(path: AnyPath, *, root: bool = False) -> Fqn:
 
 
 def is_number(value: Any) -> bool:
-    """Is it a number that can be added to? A bool is none."""
+    """Is it a number that can be added to? A bool is no number."""
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 

@@ -279,7 +279,7 @@ class BuddyManager:
             self._after()
 
     def look(self) -> None:
-        """Let nodes go that calls here have kept."""
+        """Release nodes that calls here have kept."""
         self.machine.look(trio.current_time())
         self._after()
 
@@ -486,7 +486,7 @@ class BuddyManager:
             while queue:
                 payload = queue[0]
                 await self._channel.send(payload, to, flags=_NO_RELAY)
-                if queue and queue[0] is payload:  # else: it has left meanwhile
+                if queue and queue[0] is payload:  # else: the receiver has left meanwhile
                     queue.popleft()
         except JGroupsError:
             pass

@@ -50,8 +50,8 @@ Having = tuple[Address, tuple[Address, ...]]
 
 
 class _Ticket(msgspec.Struct, eq=False):
-    """A call at the machine. ``completed``: how it ended there. ``task``: the task that waits for it, at most until
-    ``due``. ``abandon``: cancel the call when it is late."""
+    """A call at the machine. ``completed``: its end as reported by the machine. ``task``: the task that waits for it,
+    at most until ``due``. ``abandon``: cancel the call when it is late."""
 
     id: int
     call: CacheCall | None
@@ -71,7 +71,7 @@ class _Ticket(msgspec.Struct, eq=False):
 
 
 class BuddyReplication(MemberReplication):
-    """``settings``: with buddies. ``hosts``: all addresses of this host."""
+    """``settings`` have buddies. ``hosts``: all addresses of this host."""
 
     keeps_copies = True
     runs_bodies = True
@@ -221,7 +221,7 @@ class BuddyReplication(MemberReplication):
         return path, scope.deep or (search and path not in self.manager.entries)
 
     def _lacks(self, scope: Scope, call: CacheCall) -> bool:
-        """Should the cluster be asked? Not for the root or for a node that was removed here."""
+        """Should the cluster be asked? It is not asked for the root or for a node that was removed here."""
         path = scope.path
         if path.is_within(BACKUP_ROOT):
             return False
@@ -338,7 +338,7 @@ class BuddyReplication(MemberReplication):
         self.discarded.add(Fqn(dropped.path), dropped.member, node)
 
     def _arrived(self, path: Path, was: Entry | None) -> bool:
-        """Did another site write it, rather than another member hand it over?"""
+        """Return True if another site wrote the node, False if another member handed it over."""
         entry = self.manager.entries.get(path)
         if entry is None or not entry.came or entry.giver is not None:
             return False

@@ -26,7 +26,7 @@ Rows = Sequence[tuple[Fqn, Node | None]]
 
 
 class BulkWrites:
-    """``stored``: the cache has a store. ``small``: bytes that no name and no value may exceed."""
+    """``stored``: the cache has a store. ``small``: the most bytes of a name or a value."""
 
     def __init__(
         self,

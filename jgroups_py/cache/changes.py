@@ -37,7 +37,7 @@ class Remove(msgspec.Struct, frozen=True):
 
 
 class RemoveTree(msgspec.Struct, frozen=True):
-    """Remove a node, if it is one, and all below it."""
+    """Remove a node, if it exists, and all below it."""
 
     path: Fqn
 

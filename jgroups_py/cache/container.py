@@ -22,7 +22,7 @@ class Container(ABC):
         """Return the node. None: nobody put one (a prefix of nodes is no node)."""
 
     def owned(self, path: Fqn) -> Node | None:
-        """Return as ``get``, without backups and without nodes loaded for one call only."""
+        """Return the node like ``get``, but no backup and no node loaded for one call only."""
         return self.get(path)
 
     @abstractmethod
@@ -47,7 +47,7 @@ class Container(ABC):
         """Take a node that came back from a store. That is no write."""
 
     def unload(self, path: Fqn) -> None:
-        """End the call that had ``path`` loaded: nodes that it did not come to own may go."""
+        """Note the end of the call that had ``path`` loaded. Loaded nodes that are not owned may leave memory."""
 
     def may_discard(self, path: Fqn) -> bool:
         """Would ``discard`` succeed now?"""

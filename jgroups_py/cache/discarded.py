@@ -48,7 +48,7 @@ class DiscardedValues:
         self.listed: deque[Dropped] = deque(maxlen=LISTED_MAX)
 
     def add(self, path: Fqn, member: Address | None, node: Node | None) -> None:
-        """``member`` None: this one."""
+        """Add a dropped value. ``member`` None: this member had it."""
         self.count += 1
         self.listed.append(Dropped(path, member, node))
         left = BYTES_MAX

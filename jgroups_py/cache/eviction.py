@@ -123,7 +123,7 @@ class Evictor:
             self._keeper.has_row(path)
 
     async def load(self, path: Fqn) -> Node | None:
-        """Return the stored node, which is about to be in memory again. StoreError."""
+        """Return the stored node, which is about to be in memory again. Raises StoreError."""
         if self._keeper is None:
             raise StoreError("there is no store")
         node = await self._keeper.load(path)
@@ -171,8 +171,8 @@ class Evictor:
         """Evict one node now. False: it is not in memory, or busy.
 
         Raises:
-            CacheRefused: a backup.
-            StoreError: it could not be saved, and stays in memory.
+            CacheRefused: the node is a backup.
+            StoreError: the node could not be saved, and stays in memory.
         """
         refuse_backups(path)
         node = self._container.get(path) if self._container.may_discard(path) else None

@@ -15,18 +15,18 @@ from typing import Final, Self
 from jgroups_py.errors import CacheRefused
 
 MAX_DEPTH: Final = 64
-"""Parts of a path at most: every prefix is looked at when a path is locked."""
+"""The most parts of a path: every prefix is looked at when a path is locked."""
 MAX_PART_BYTES: Final = 1024
-"""UTF-8 bytes of one part at most."""
+"""The most UTF-8 bytes of one part."""
 MAX_PATH_BYTES: Final = 4096
-"""UTF-8 bytes of all parts together at most."""
+"""The most UTF-8 bytes of all parts together."""
 
 
 class Fqn(tuple[str, ...]):
     """A path. ``Fqn(parts)`` checks its parts; ``Fqn.parse(text)`` reads the written form.
 
     Raises:
-        CacheRefused: an empty part, one that is no text, too deep, too long.
+        CacheRefused: a part is empty or no text, or the path is too deep or too long.
     """
 
     __slots__ = ()
@@ -140,7 +140,7 @@ def all_of(paths: Sequence[tuple[str, ...]]) -> list[Fqn]:
 
 
 _MODERATE: Final = (MAX_PATH_BYTES - MAX_PART_BYTES) // 4
-"""Letters of a parent below which every name is short enough. A letter has at most four bytes."""
+"""The most letters of a parent whose path leaves room for every name. A letter has at most four bytes."""
 
 AnyPath = str | Iterable[str]
 """The forms of a path that calls take: an Fqn, the written form, or the parts."""

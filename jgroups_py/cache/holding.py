@@ -14,7 +14,8 @@ class PlaceOfMember:
     """``view``: the one this member is in; ``member`` and the keys of ``members`` (with their logical names): addresses.
     ``moves``: rises with each node that comes from another member or goes to one, and with each removed node that is
         forgotten.
-    ``moving``: why nodes may have no owner just now, or two; empty: each has one, as far as this member knows.
+    ``moving``: the reason for which nodes may have no owner or two just now; empty: each has one, as far as this member
+        knows.
     ``seq``: the last entry of its log. ``told``: the last one that all its holders have, so that others may learn of
         it.
 

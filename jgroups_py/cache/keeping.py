@@ -41,7 +41,7 @@ class RoomKeeping:
             self._over()
 
     def keeps(self, path: Path) -> bool:
-        """Is a node kept that somebody else asks for?"""
+        """Return whether this node, which another member asks for, is kept."""
         found = False
         for turn, due in self._due.items():
             if any(_is_in(path, scope.path, scope.deep) for scope in turn.scopes):

@@ -4,7 +4,7 @@
         async for item in changes:
             match item:
                 case NodeChanged(path, kind): ...
-                case Missed(count): ...        # here, so many were lost: look again
+                case Missed(count): ...        # here ``count`` changes were lost: look again
 
 A slow listener loses changes; the cache's memory does not grow. A ``Missed`` stands in the stream where the gap is. A
 listener never holds up a writer.
@@ -34,13 +34,13 @@ class EventKind(enum.Enum):
     MODIFIED = "modified"
     REMOVED = "removed"
     EVICTED = "evicted"
-    """It left memory. With a store it comes back on demand."""
+    """The node left memory. With a store it comes back on demand."""
     LOADED = "loaded"
-    """It came into memory from the store."""
+    """The node came into memory from the store."""
     TAKEN = "taken"
-    """This member took it over from another one (gravitation, adoption)."""
+    """This member took the node over from another one (gravitation, adoption)."""
     GIVEN = "given"
-    """Another member owns it now."""
+    """Another member owns the node now."""
 
 
 CHANGES = frozenset({EventKind.CREATED, EventKind.MODIFIED, EventKind.REMOVED})

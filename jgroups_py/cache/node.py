@@ -14,7 +14,7 @@ import msgspec
 from jgroups_py.errors import CacheRefused
 
 MAX_KEY_BYTES: Final = 1024
-"""UTF-8 bytes of an attribute's name at most."""
+"""The most UTF-8 bytes of an attribute's name."""
 
 
 class Node(msgspec.Struct, frozen=True, gc=False):

@@ -21,11 +21,11 @@ from jgroups_py.cache.store import asked
 from jgroups_py.errors import CacheRefused
 
 PAGE: Final = 1000
-"""Rows in one question to the others."""
+"""The most rows in one question to the others."""
 FOUND_MAX: Final = 1000
-"""Rows found after which the search ends."""
+"""Number of found rows at which the search ends."""
 LOOKS: Final = 5
-"""Looks in which a row must have no owner: an owner removes a node first, and its row a little later."""
+"""Number of looks in which a row must have no owner: an owner removes a node first, and its row a little later."""
 AGAIN_AFTER: Final = 0.2
 """Seconds between two of these looks."""
 
@@ -48,7 +48,7 @@ class OldRows:
 
         Raises:
             CacheRefused: there are some.
-            StoreError, ReplicationError: it is not known.
+            StoreError, ReplicationError: the answer is not known.
         """
         wanted = [r for r in roots if not any(map(r.is_within, self._none))]
         if not wanted:

@@ -53,9 +53,9 @@ async def open_tree_cache(
 
     Args:
         config: a cache file, the name of a shipped one ("local.xml"), or settings made in Python.
-        cluster: the group's name; else ClusterName of the file. Of replicated modes, as are ``name``,
-            ``attributes``, ``transport`` and ``bind_addr``: see ``open_channel``.
-        codec: how values become bytes; msgpack when not given.
+        cluster: the group's name; else ClusterName of the file. This option and ``name``, ``attributes``, ``transport``
+            and ``bind_addr`` are for replicated modes; see ``open_channel``.
+        codec: turns values into bytes; msgpack when not given.
         store: takes the place of the store the file names.
         properties: values for ``${name:default}`` in the file.
 

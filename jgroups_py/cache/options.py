@@ -18,7 +18,7 @@ class Options:
     """The caller knows that nobody has these paths (random ids): no search, also not in a store. If that
     is wrong, two members own them."""
     sync: bool | None = None
-    """Return only when the other members have the change, or at once (cacheMode)."""
+    """True: return when the other members have the change. False: return at once. (cacheMode)"""
     local_only: bool = False
     """Neither replicate nor search: use this member's copy only."""
     lock_timeout: float | None = None

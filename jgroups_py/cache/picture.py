@@ -13,7 +13,8 @@ from jgroups_py.cache.store import StorePicture
 
 @dataclass(frozen=True, slots=True)
 class CachePicture:
-    """``nodes`` are in memory and count for their paths; so do those that ``left`` it while the rows were taken.
+    """``nodes``: those in memory. ``left``: those that left memory while the rows were taken. Both outrank rows of
+    their paths.
     ``stored``: the store's rows; the holder of the picture closes it. ``gone``: removed nodes whose rows do not count.
     ``only``: with buddies, the rows that are values of this member's nodes; each of them must exist."""
 

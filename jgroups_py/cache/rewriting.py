@@ -20,7 +20,7 @@ from jgroups_py.cache.turns import Turn, Turns
 from jgroups_py.errors import BatchConflict
 
 REWRITES_MAX: Final = 100
-"""Times that a call is run again because another member was first."""
+"""The most times that a call is run again because another member was first."""
 
 
 class Rewriter:

@@ -83,7 +83,7 @@ class Keeper:
     # --- reading
 
     async def load(self, path: Fqn) -> Node | None:
-        """Load a stored node. None: there is none. StoreError."""
+        """Load a stored node. None: there is none. Raises StoreError."""
         if path in self._ghosts:
             return None
         node = await self._ask(self.store.load, path)
@@ -92,24 +92,24 @@ class Keeper:
         return node
 
     async def load_many(self, paths: Sequence[Fqn]) -> list[tuple[Fqn, Node]]:
-        """Load those of the paths that are stored. StoreError."""
+        """Load those of the paths that are stored. Raises StoreError."""
         wanted = [path for path in paths if path not in self._ghosts]
         if not wanted:
             return []
         return checked_rows(await self._ask(self.store.load_many, wanted), "load_many")
 
     async def picture(self) -> tuple[StorePicture, Collection[Fqn]]:
-        """Return the present rows, and the paths whose rows do not count. StoreError."""
+        """Return the present rows, and the paths whose rows do not count. Raises StoreError."""
         return await self._ask(self.store.picture), frozenset(self._ghosts)
 
     async def load_within(self, path: Fqn, limit: int) -> list[tuple[Fqn, Node]]:
-        """Load the stored nodes at and below a path. StoreError."""
+        """Load the stored nodes at and below a path. Raises StoreError."""
         rows = await self._ask(self.store.load_within, path, limit + len(self._ghosts))
         found = checked_rows(rows, "load_within")
         return [(p, node) for p, node in found if p not in self._ghosts]
 
     async def names(self, path: Fqn, limit: int) -> Sequence[str]:
-        """Return the names below a path. StoreError."""
+        """Return the names below a path. Raises StoreError."""
         if any(ghost.is_within(path) for ghost in self._ghosts):
             rows = await self.load_within(path, limit)
             return list(dict.fromkeys(p[len(path)] for p, _ in rows if len(p) > len(path)))
@@ -304,7 +304,7 @@ class Keeper:
             self.saved += len(rows)
 
     def _warn(self, what: str, text: str, cause: BaseException | None = None) -> None:
-        """Log a warning, sparingly: a store that fails for one path only fails again and again."""
+        """Log a warning, sparingly: a store that fails for a single path fails again and again."""
         if (left_out := self._log_limit.admit(what)) is not None:
             _log.warning("%s%s", text, left_out, exc_info=cause and loggable(cause))
 

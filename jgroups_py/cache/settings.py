@@ -20,7 +20,7 @@ from jgroups_py.errors import ConfigError
 
 NEXT_MEMBER: Final = "NextMemberBuddyLocator"
 BUDDIES_MAX: Final = 100
-"""numBuddies at most."""
+"""The largest numBuddies."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,7 +140,7 @@ class RegionConfig(ConfigBase):
 
 @dataclass(frozen=True, kw_only=True)
 class EvictionConfig(ConfigBase):
-    """Regions, and how often they are looked at."""
+    """Regions, and the interval between two looks at them."""
 
     wake_up_interval: Seconds = 5.0
     regions: tuple[RegionConfig, ...] = ()
@@ -212,7 +212,7 @@ class CacheSettings(ConfigBase):
     """The longest time that a write waits for the others (REPL_SYNC)."""
     max_value_size: Bytes = 16_000_000
     max_call_nodes: int = 100_000
-    """Nodes one call may load from a store, changes one batch may have."""
+    """The most nodes that one call may load from a store, and the most changes of one batch."""
     buddy_replication_config: BuddyReplicationConfig | None = None
     eviction_policy_config: EvictionConfig = EvictionConfig()
     cache_loader_configuration: LoaderConfig | None = None

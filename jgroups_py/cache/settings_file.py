@@ -93,7 +93,7 @@ def parse_cache_settings(
     properties: Mapping[str, str] | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> CacheSettings:
-    """Read settings from a text; ``language`` is ``"xml"`` or ``"yaml"``. Errors as above."""
+    """Read settings from a text; ``language`` is ``"xml"`` or ``"yaml"``. Errors as ``load_cache_settings``."""
     content = text.encode() if isinstance(text, str) else text
     return _settings(MarkupSource(source, content, Path()), language, properties, environment)
 

@@ -34,9 +34,9 @@ R = TypeVar("R")
 
 
 class SqliteStore(Store):
-    """``file``: made when it is not there, for its owner alone (0600). The mode of one that is there stays. One store at a time has it open: a second one's ``open`` raises
-    StoreError, in other processes, too (``FILE-lock`` beside it; file_lock.py). ``durable``: a write survives a power cut (fsync each);
-    without, it survives a killed process."""
+    """``file``: if missing, it is made for its owner alone (0600); an existing one keeps its mode. One store at a time
+    has it open: ``open`` of a second one raises StoreError, in other processes, too (``FILE-lock`` beside it;
+    file_lock.py). ``durable``: a write survives a power cut (fsync each); without, it survives a killed process."""
 
     def __init__(self, file: str | os.PathLike[str], *, durable: bool = True) -> None:
         self.file = os.fsdecode(file)

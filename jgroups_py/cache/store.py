@@ -50,8 +50,9 @@ class StorePicture(ABC):
     async def page(
         self, path: Fqn, after: Fqn | None, limit: int, *, values: bool = True
     ) -> Sequence[tuple[Fqn, bytes]]:
-        """Return at most ``limit`` nodes at and below ``path``, as ``node_bytes`` and in the store's order, from after
-        ``after`` on. Fewer than ``limit``: these are the last. ``values`` False: the bytes may be empty. StoreError."""
+        """Return at most ``limit`` nodes at and below ``path``, as ``node_bytes`` and in the store's order, beginning
+        behind ``after``. Fewer than ``limit``: these are the last. ``values`` False: the bytes may be empty. Raises
+        StoreError."""
 
     @abstractmethod
     async def aclose(self) -> None:

@@ -373,7 +373,7 @@ class TreeCache:
 
         Raises:
             CacheRefused: it is a backup; or other members rely on this copy and there is no store to keep it.
-            StoreError: it could not be saved, and stays in memory.
+            StoreError: the node could not be saved, and stays in memory.
         """
         fqn = as_fqn(path)
         self._invocation.require_open()
@@ -428,7 +428,7 @@ class TreeCache:
 
     @property
     def members(self) -> tuple[str, ...]:
-        """Return the logical names of all members, the coordinator first. None in CacheMode LOCAL."""
+        """Return the logical names of all members, the coordinator first. The tuple is empty in CacheMode LOCAL."""
         channel = self._replication.channel
         return () if channel is None else tuple(map(channel.name_of, channel.view))
 

@@ -13,7 +13,7 @@ class CacheLimits:
     max_value_bytes: int = 16_000_000
     """The largest value, encoded."""
     max_call_nodes: int = 100_000
-    """Nodes one call may load from a store, changes one batch may have."""
+    """The most nodes that one call may load from a store, and the most changes of one batch."""
     lock_timeout: float = 10.0
     """The longest wait of a call for others on the same paths."""
     wake_up_interval: float = 5.0
