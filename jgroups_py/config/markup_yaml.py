@@ -29,7 +29,7 @@ def compose_yaml(
     """Return the document's root node, or None for an empty file. Raise ConfigError with file, line and column.
 
     Args:
-        language: a loader that reads something differently.
+        language: the loader; one of your own may read some values differently.
     """
     try:
         loader = language(as_utf8(source).decode())

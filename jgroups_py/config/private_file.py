@@ -1,5 +1,5 @@
-"""Files that hold secrets: read whole, and only if nobody but their owner can read them (or a group, of a secret that root has
-mounted)."""
+"""Files that hold secrets: read whole, and only if nobody but their owner can read them (or a group, if root has
+mounted the secret)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """A stack with SEAL, made from one that has none: drills, the lab and benchmarks compare both.
 
-Users write the line of ``seal.xml`` into their stack file; that does the same.
+Users write the line of ``seal.xml`` into their stack file, with the same effect.
 """
 
 from __future__ import annotations

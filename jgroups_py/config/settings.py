@@ -79,7 +79,8 @@ HostPorts = Annotated[tuple[tuple[str, int], ...], "hosts"]
 """Hosts with ports. In a stack file they are ``localhost[7800],10.0.0.1[7800]``."""
 
 Secret = Annotated[str, "secret"]
-"""A password or the like: in no report. Its field has ``repr=False``. In a stack file it is best a variable, ``${NAME}``."""
+"""A password or the like. No report shows it. Its field has ``repr=False``. In a stack file it is best a variable,
+``${NAME}``."""
 HIDDEN: Final = "***"
 """Replaces secrets in reports."""
 _SECRET_KEY: Final = re.compile(
@@ -224,7 +225,7 @@ def build_one(
 
 
 def verified(protocol: ProtocolConfig, config: ConfigBase) -> ConfigError | None:
-    """Return what ``config.verify`` finds, with its place."""
+    """Return the error of ``config.verify`` with its place, or None."""
     try:
         config.verify()
     except ConfigError as error:

@@ -16,7 +16,7 @@ from jgroups_py.errors import ConfigError
 
 T = TypeVar("T")
 KEY_SHOWN: Final = 200
-"""Characters of a key. Longer ones, and those that are not printable, are refused."""
+"""The most characters of a key. Longer ones, and those that are not printable, are refused."""
 Place = tuple[int, int]
 """Line and column, from 1."""
 
@@ -62,13 +62,13 @@ class YamlReader:
     def keys(
         self, node: yaml.Node, where: str, known: Iterable[str] | None = None
     ) -> dict[str, yaml.Node]:
-        """Key -> value. ``known``: the keys that are accepted; None: any."""
+        """Return the values by key. ``known``: the keys that are accepted; None: any."""
         return {name: value for name, (_, value) in self.entries(node, where, known).items()}
 
     def entries(
         self, node: yaml.Node, where: str, known: Iterable[str] | None = None
     ) -> dict[str, tuple[yaml.Node, yaml.Node]]:
-        """As ``keys``, with the node of the key before that of the value."""
+        """Return the same as ``keys``, with the node of the key before that of the value."""
         if not isinstance(node, yaml.MappingNode):
             raise self.wrong(node, where, f"keys and values are wanted, not {shown(node)}")
         found: dict[str, tuple[yaml.Node, yaml.Node]] = {}
@@ -92,7 +92,7 @@ class YamlReader:
         return found
 
     def need(self, node: yaml.Node, where: str, found: Iterable[str], *names: str) -> None:
-        """ConfigError: one of ``names`` is not among the keys that were ``found``."""
+        """Check the keys that were ``found``. ConfigError: one of ``names`` is not among them."""
         for name in names:
             if name not in found:
                 inner = f"{where}.{name}" if where else name
@@ -115,7 +115,7 @@ class YamlReader:
         return text
 
     def value(self, node: yaml.Node, where: str, read: Callable[[str], T]) -> T:
-        """Return what ``read`` makes of the text. Its ValueError says what is wrong and what would be accepted."""
+        """Return ``read(text)``. Its ValueError says what is wrong and what would be accepted."""
         text = self.text(node, where)
         try:
             return read(text)

@@ -4,8 +4,8 @@
         async with open_export(cache, token=token) as port:
             print(port.address)             # ("127.0.0.1", 41234)
 
-It gives consistent snapshots and ranges of a change log, and takes bulk writes in two phases, in columnar frames. A
-client must know the token. See design/export.md.
+The port gives consistent snapshots and ranges of a change log, and takes bulk writes in two phases, in columnar frames.
+A client must know the token. See design/export.md.
 
 May import: cache, channel and what is below.
 Imported by: blocking, spark, tools.

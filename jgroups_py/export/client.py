@@ -136,8 +136,8 @@ def connect_at(
     be behind, or have been on the other side of a partition.
 
     Raises:
-        Behind, Diverged, Trimmed: no member has them all. It is the most hopeful of the members' errors; the text has the
-            answer of each member.
+        Behind, Diverged, Trimmed: no member has them all. The error is the most hopeful of the members' errors; its
+            text has the answer of each member.
         NoMember: no member can be reached.
         WrongToken, UnknownMap: one member raised it.
     """

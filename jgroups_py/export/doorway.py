@@ -27,7 +27,7 @@ _log = logging.getLogger("jgroups_py.export")
 TOKENS_EVERY: Final = 5.0
 CERTIFICATES_EVERY: Final = 60.0
 WARN_BEFORE: Final = 30 * 86400.0
-"""Seconds before its end from which a certificate is logged, once a day."""
+"""A certificate that ends within this many seconds is logged once a day."""
 _WARN_EVERY: Final = 86400.0
 
 
@@ -67,7 +67,8 @@ class ExportDoorway:
         return self._tls is not None
 
     def session(self) -> tuple[ssl.SSLContext, bytes] | None:
-        """Return the TLS context of a new connection, and the port's own certificate (DER). None: nothing."""
+        """Return the TLS context of a new connection, and the port's own certificate (DER). None: connections are in
+        clear."""
         found = self._credentials
         return None if found is None else (found.server, found.certificate)
 

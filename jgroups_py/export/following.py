@@ -179,9 +179,10 @@ class OwnersFollowed:
         return found
 
     def _check_lost(self, start: Offset, ends: Mapping[str, int]) -> None:
-        """Return the end of an owner that no member knows any more: its last changes are lost, or were never read."""
+        """Raise Trimmed if no member knows any more how the log of an owner ended: its last changes are lost, or were
+        never read."""
         if self.unreached:
-            return  # they may have
+            return  # these members may know it
         for origin, number in start.origins.items():
             known = origin in ends or origin in start.ended or self._is_member(origin)
             if number and not known:

@@ -14,9 +14,9 @@ class ExportLimits:
     lobby_max: int = 16
     """The most clients at once that have not proved it yet. For a further one the first is disconnected."""
     lobby_per_host: int = 8
-    """The same, of one address."""
+    """The most such clients of one address."""
     lobby_waiting_max: int = 64
-    """The most clients that wait for a place among those. For a further one, the client that has waited longest is
+    """The most clients that wait for a place in the lobby. For a further one, the client that has waited longest is
     disconnected."""
     lobby_patience: float = 1.0
     """A client keeps its place for this long, even if others want it."""

@@ -176,9 +176,9 @@ class PortProblem(msgspec.Struct, frozen=True, tag="problem"):
 
 
 class Description(msgspec.Struct, frozen=True, tag="description"):
-    """``members`` has logical names. ``values`` says how values are bytes ("msgpack", or a codec's class). ``writing`` counts
-    the rows of all commits under way, of which ``written`` are done. ``parts`` is true when each member has a part of the
-    rows, which must be read there."""
+    """``members`` has logical names. ``values`` names the encoding of values ("msgpack", or a codec's class).
+    ``writing`` counts the rows of all commits under way, of which ``written`` are done. ``parts`` is true when each
+    member has a part of the rows, which must be read there."""
 
     map: str
     kind: str

@@ -34,7 +34,7 @@ UNKNOWN: Final = -1
 
 
 def origin_of(owner: Address) -> str:
-    """Return the name of an owner that clients use."""
+    """Return the name by which clients know an owner."""
     return bytes(owner).hex()
 
 
@@ -210,7 +210,7 @@ class OwnerLogs:
         return log
 
     def _first_to_go(self, new: Address) -> Address:
-        """Forget the first of the owners that are gone, or the first of all."""
+        """Return the owner to be forgotten: the first of those that are gone, or the first of all."""
         others = [o for o in self._of if o not in (self._me, new)] or [new]
         return next((o for o in others if self._of[o].end != UNKNOWN), others[0])
 

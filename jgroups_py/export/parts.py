@@ -163,7 +163,7 @@ def _opened(
             except ExportError:
                 pass  # the member is gone, or will close it when it is not read
         if isinstance(problem, NoMember):
-            raise Moving(str(problem)) from None  # its view will tell
+            raise Moving(str(problem)) from None  # the next try sees the view without that member
         raise
     return tuple([picture for _, picture, _ in opened]), places
 
@@ -172,7 +172,7 @@ def _wait_until_told(
     client: ExportClient, map: str, number: int, sleep: Callable[[float], None]
 ) -> None:
     """Wait until all holders have the content of a part. Otherwise a crash could take changes back, and a follower
-    would never be told."""
+    would not learn of it."""
     for _ in range(TOLD_TRIES):
         part = client.part(map)
         if part.told >= number:

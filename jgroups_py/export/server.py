@@ -122,7 +122,7 @@ class ExportPort:
         self._lobby = Lobby(limits, lambda host: self._turn_away("silent", host))
 
     async def run(self, listeners: list[trio.SocketListener]) -> None:
-        """Serve until it is cancelled."""
+        """Serve until cancelled."""
         try:
             async with trio.open_nursery() as self._nursery:
                 self._nursery.start_soon(self._doorway.watch)
@@ -210,7 +210,7 @@ class ExportPort:
         return found
 
     def _turn_away(self, cause: str, host: str) -> None:
-        """Count that a client was refused, and tell it: as the member's channel does, or in the log if there is none."""
+        """Count and report a refused client, through the member's channel, or in the log if there is none."""
         self.counters[cause] += 1
         for source in self.sources.values():
             if source.turn_away("EXPORT", cause, host, EXPORT_CAUSES):
@@ -292,7 +292,8 @@ class ExportPort:
                 await client.send(RequestDone())
 
     def _check_rights(self, token: ExportToken, said: Request) -> None:
-        """Raise NotAllowed if the token does not allow a request. A cache that it may not read is as good as none."""
+        """Raise NotAllowed if the token does not allow a request. A cache that the token may not read counts as
+        unknown."""
         name = getattr(said, "map", None)
         if isinstance(name, str) and not token.allows(name):
             readable = ", ".join(sorted(filter(token.allows, self.sources))) or "none"

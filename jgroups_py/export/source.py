@@ -30,7 +30,8 @@ class RowsElsewhere(Protocol):
     count: int
 
     def rows(self, start: int, stop: int) -> AsyncGenerator[Sequence[Any], None]:
-        """Yield some of the rows, as they come. Raise JGroupsError if they cannot be read."""
+        """Yield the rows from ``start`` to ``stop``, in lots as they come. Raise JGroupsError if they cannot be
+        read."""
 
     async def aclose(self) -> None: ...
 
@@ -102,8 +103,8 @@ class Source(ABC):
         """Return the number of rows now."""
 
     def turn_away(self, by: str, cause: str, host: str, causes: Mapping[str, str]) -> bool:
-        """Count and tell that ``by`` refused a client at ``host``, as ``Channel.turn_away``. Return False if there is no channel
-        that could."""
+        """Count and report that ``by`` refused a client at ``host``, as ``Channel.turn_away``. Return False if there is
+        no channel that could."""
         return False
 
     def part(self) -> PartOpened | None:

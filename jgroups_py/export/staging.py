@@ -39,7 +39,7 @@ class StagedTask:
     bytes: int = 0
     complete: bool = False
     broken: bool = False
-    """Some rows could not be taken, so it will not be complete."""
+    """True when some rows could not be taken: the task will not be complete."""
 
 
 @dataclass(slots=True)
@@ -151,13 +151,13 @@ class Staging:
         except Exception as error:
             job.problem = error
             job.committing = (
-                False  # it may be tried again, because rows are written again as they were
+                False  # the commit may be tried again, because rows are written again as they were
             )
             job.written = 0
         else:
             self._empty(job)
             if said.marker is not None:
-                # It remembers; the next batch of the query stages under this name.
+                # The marker remembers this batch; the next batch of the query stages under the same name.
                 self._jobs.pop(said.job, None)
         finally:
             job.tell()

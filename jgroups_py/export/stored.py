@@ -25,9 +25,9 @@ Place = tuple[int, Fqn | None]
 
 
 class StoredRows:
-    """Rows at and below ``roots``, without those below ``hidden`` and without ``left_out``. With ``only`` it has just those of
-    the others. Then their number is known at once, and rows are counted when the first one is read, because with buddies
-    all members' parts must be opened in a short time."""
+    """Rows at and below ``roots``, without those below ``hidden`` and without ``left_out``. With ``only`` just the rows
+    of these paths count. Then ``begin`` need not read the rows to know their number, because with buddies all members'
+    parts must be opened in a short time."""
 
     def __init__(
         self,

@@ -23,9 +23,9 @@ from jgroups_py.export.auth import checked_token
 from jgroups_py.values.shown import shown
 
 TOKENS_MAX: Final = 100
-"""Tokens of one port. A client's proof is compared with each."""
+"""The most tokens of one port. A client's proof is compared with each."""
 TOKENS_FILE_MAX: Final = 65_536
-"""Bytes of a file with tokens."""
+"""The most bytes of a file with tokens."""
 _RIGHTS: Final = {"read": False, "read,write": True}
 _KEYS: Final = ("token", "name", "rights", "caches")
 
@@ -50,7 +50,7 @@ class ExportToken:
 
 
 def checked_tokens(given: str | Sequence[ExportToken]) -> tuple[ExportToken, ...]:
-    """Return what ``open_export`` was given, as tokens.
+    """Return the argument of ``open_export`` as tokens.
 
     Raises:
         ConfigError: there is none, there are too many, one comes twice or could be guessed.

@@ -96,7 +96,7 @@ class TreeSource(Source):
         return self._now()
 
     def _now(self) -> ChangeLog:
-        """Return the log. Begin it anew if the tree was replaced, whose content is known by now."""
+        """Return the log. If the tree was replaced, begin the log anew, because the new content is known by now."""
         if self._lost:
             self._lost = False
             self._log.reset(secrets.token_hex(8), self._position())
@@ -133,7 +133,7 @@ class TreeSource(Source):
 
     async def freeze(self, under: Sequence[str]) -> Frozen:
         container = self._tree.container
-        # Backups are nodes of other members, which tell them.
+        # Backups are nodes of other members, which report them.
         roots = [root for root in map(as_fqn, under) if not root.is_within(BACKUP_ROOT)]
         if self._cache.old_rows is not None:
             await self._cache.old_rows.require_none(roots, MARKERS)
@@ -239,8 +239,8 @@ class TreeSource(Source):
         return await self._in_a_batch(once)
 
     async def _in_a_batch(self, fill: Callable[[CacheBatch], Awaitable[R]]) -> R:
-        """Return whether nodes of others must be taken over first, with buddies. The search costs much, so it is done only where
-        there are such nodes."""
+        """Run ``fill`` as a batch. With buddies, nodes of other members are searched for and taken over only if there
+        are such nodes, because the search costs much."""
         batch, options = self._cache.batch, CallOptions()
         if self._cache.is_shared_out:
             try:

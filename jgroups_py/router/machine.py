@@ -2,7 +2,7 @@
 
     Connect from above    listen on bind_addr:bind_port
     REGISTER              the member is in that group, at that place, as long as its connection lasts
-    UNREGISTER            it is no more
+    UNREGISTER            the member is in that group no more
     GET_MBRS              GET_MBRS_RSP_LAST with the members of that group; nothing if there are none
     HEARTBEAT             HEARTBEAT
     the connection ends   all that it has registered is forgotten
@@ -52,7 +52,7 @@ from jgroups_py.wire.gossip import (
 from jgroups_py.wire.primitives import decode_whole
 
 NAME_MAX: Final = 255
-"""Characters of a name of a member or a group."""
+"""The most characters of a name of a member or a group."""
 _MEMBERS_MAX: Final = 30_000  # a record counts them in 16 bits
 
 
@@ -86,24 +86,24 @@ class GossipRouter(Protocol):
         bind_port: int = 12001
         """Port to listen on; 0: any."""
         max_connections: int = 1000
-        """Connections at the same time."""
+        """The most connections at the same time."""
         max_connections_per_host: int = 200
-        """Connections of one address at the same time."""
+        """The most connections of one address at the same time."""
         max_silent: int = 200
-        """Connections that have registered nothing. Beyond this number, the connection that came first is closed. A
-        process that may have few files open has less."""
+        """The most connections that have registered nothing. Beyond this number, the connection that came first is
+        closed. In a process that may open few files the limit is lower."""
         max_silent_per_host: int = 100
-        """The same, of one address."""
+        """The most such connections of one address."""
         max_groups: int = 1000
-        """Groups with members."""
+        """The most groups with members."""
         max_members: int = 2000
-        """Members of one group."""
+        """The most members of one group."""
         max_registrations: int = 20
-        """Members that one connection may register."""
+        """The most members that one connection may register."""
         max_record: Bytes = 16_000
-        """Bytes of a record that a member may send."""
+        """The most bytes of a record that a member may send."""
         max_unsent: Bytes = 4_000_000
-        """Bytes for a member that does not read; then its connection ends."""
+        """The most unsent bytes for a member that does not read. With more, its connection ends."""
         register_timeout: Seconds = 30.0
         """A connection that has registered nothing after this time is disconnected."""
 

@@ -23,7 +23,7 @@ class RouterError(JGroupsError):
 
 
 class _Owner:
-    """Stands above the router, and learns that it listens, or why it does not."""
+    """Stands above the router. It learns that the router listens, or the reason why not."""
 
     def __init__(self) -> None:
         self.heard = trio.Event()

@@ -116,7 +116,8 @@ class Session(MutableMapping[str, Any]):
         self.renewed = self.id is not None
 
     def changes(self, encode: Encode) -> SessionChanges:
-        """Return the changes since it was loaded or saved. Raise CacheRefused for a value that cannot be stored."""
+        """Return the changes since the session was loaded or saved. Raise CacheRefused for a value that cannot be
+        stored."""
         data = encode(self._values)
         changed = {n: d for n, d in data.items() if self._stored.get(n) != d}
         removed = tuple(name for name in self._removed if name in self._stored)

@@ -33,7 +33,7 @@ class SessionSettings:
     """Whether pages of other sites may cause requests with the cookie."""
     path: str = "/"
     domain: str = ""
-    """The hosts that get the cookie. If it is empty, only the host that set it does."""
+    """The hosts that get the cookie. Empty: only the host that set the cookie."""
 
     def __post_init__(self) -> None:
         if not re.fullmatch(_TOKEN, self.cookie):

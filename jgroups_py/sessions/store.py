@@ -45,11 +45,11 @@ class SessionGone(CacheError):
 
 @dataclass(slots=True)
 class Loaded:
-    """The session of a request, and the cookie it came with."""
+    """The session of a request, and the contents of its cookie."""
 
     session: Session
     given: str = ""
-    """The id in the cookie, if it is one."""
+    """The id in the cookie, if it has the form of one."""
     route: str = ""
     """The member named in the cookie."""
 
@@ -73,9 +73,9 @@ class SessionStore:
         self._swept_at = 0.0
         self._passive: Iterator[Fqn] = iter(())
         self._asleep: dict[Fqn, float] = {}
-        """The time since when each session has not been in memory, as far as this round has come."""
+        """The time since when each session has not been in memory, for the sessions that this round has looked at."""
         self._before: dict[Fqn, float] = {}
-        """The same of the round before. A session that is not among them now has come back, or is gone."""
+        """The same for the previous round. A session that only this table has came back into memory, or is gone."""
         self._counts: Counter[str] = Counter(
             dict.fromkeys(
                 (
@@ -204,7 +204,7 @@ class SessionStore:
             try:
                 session = Session(cache.decode, None, node)
             except CacheError:
-                # It has another codec. It is not of this request, and not to be removed here.
+                # The session has another codec. It belongs to another request, so it is not removed here.
                 self._counts["unreadable"] += 1
                 continue
             if session.used and self._is_over(session.created, session.used):

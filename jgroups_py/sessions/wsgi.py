@@ -97,7 +97,7 @@ class _HeldAnswer:
         self._head: tuple[str, list[tuple[str, str]], ExcInfo | None] | None = None
         self._write: Callable[[bytes], object] | None = None
         self.instead: list[bytes] = []
-        """Return the body that is sent when the session could not be saved."""
+        """The body that is sent when the session could not be saved."""
 
     def start(
         self, status: str, headers: list[tuple[str, str]], exc_info: Any = None, /

@@ -220,7 +220,7 @@ CHANGES = (
 def _check(
     spark: Any, here: dict[str, str], folder: Path, table: str, rows: int, acknowledged: int
 ) -> list[str]:
-    """Return the values of the snapshot with the changes, and those of the cluster."""
+    """Return the problems: snapshot and changes together must be the state of the cluster."""
     problems = []
     changes = spark.read.parquet(table)
     if changes.select("origin", "number", "path").distinct().count() != rows:

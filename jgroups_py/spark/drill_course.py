@@ -58,7 +58,7 @@ def course_of(
     grace: float,
     primary_only: bool = False,
 ) -> RunRecord:
-    """Events in the order of the log."""
+    """Return the course. ``events`` are in the order of the log."""
     course = RunRecord(sites)
     for event in events:
         if event.site is not None and event.site not in course.sites:

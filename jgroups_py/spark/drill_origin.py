@@ -150,7 +150,8 @@ class OriginRecord:
             yield "lost_inside", site, seqno, missing[seqno], None
 
     def _owed(self, member: Who, other: Had, lacks: Any) -> Any:
-        """Return what ``member`` lacks and must have, because ``other`` had it while they shared views."""
+        """Return the messages that ``member`` lacks and must have, because ``other`` had them while they shared
+        views."""
         owed = lacks & (other.t < NEVER)
         if not owed.any():
             return owed
@@ -189,7 +190,7 @@ class OriginRecord:
     # --- lag
 
     def lag(self) -> Iterator[tuple[str, int, Any]]:
-        """Site, second of the drill, bins."""
+        """Yield site, second of the drill, bins."""
         for site in self.course.sites:
             times, took = [], []
             for one in self.had.values():
@@ -208,7 +209,7 @@ class OriginRecord:
 
 
 def who_of(site: str, origin: str) -> Who:
-    """``origin``: ``NAME#incarnation``."""
+    """Return the member. ``origin``: ``NAME#incarnation``."""
     name, _, incarnation = origin.rpartition("#")
     return Who(site, name, int(incarnation))
 

@@ -20,7 +20,7 @@ CURVE_TO: Final = 0.995
 
 
 def draw(file: Path, seconds: Seconds, courses: Sequence[RunRecord]) -> None:
-    """Beside each other: the median and the 99th percentile over time, with the faults of the first drill;
+    """Draw beside each other: the median and the 99th percentile over time, with the faults of the first drill;
     the distribution; deliveries a second."""
     pairs = sorted(seconds)
     first = max(min((min(seconds[pair]) for pair in pairs), default=0), 0)

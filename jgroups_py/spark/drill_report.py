@@ -100,9 +100,9 @@ def _files(logs: Sequence[str]) -> list[str]:
 
 
 def _lines(spark: Any, files: Sequence[str]) -> Any:
-    """run (the file), order (place in it), value (the line)."""
-    # Blocks of a file are ordered by where they begin, in bytes; ids rise within a task and have 33 bits
-    # beside the task's, fewer than a block's beginning shifted: blocks are larger than 8 KB.
+    """Return the columns run (the file), order (place in it), value (the line)."""
+    # The byte at which a block begins orders the blocks of a file. Within a block, ids rise in their 33 low bits. They
+    # stay below the next block's number, because blocks are larger than 8 KB and the beginning is shifted by 20 bits.
     inside = f.monotonically_increasing_id().bitwiseAND(f.lit((1 << 33) - 1))
     order = f.col("_metadata.file_block_start") * f.lit(1 << 20) + inside
     return spark.read.text(list(files)).select(
@@ -123,7 +123,7 @@ def _courses(lines: Any, planned: Any) -> tuple[dict[str, RunRecord], int]:
     )
     lines_of = {row.run: (row.lines, row.bad) for row in counted.collect()}
     for run, (_, bad) in lines_of.items():
-        if bad > 1:  # one: cut short by a kill
+        if bad > 1:  # a single one was cut short by a kill
             raise ConfigError(f"{_name(run)}: {bad} lines are no records of a drill")
     small: dict[str, list[tuple[int, str]]] = {run: [] for run in lines_of}
     for row in lines.where(_event().isin(*SMALL)).collect():
@@ -152,7 +152,7 @@ def _parsed(order: int, text: str) -> RecordedEvent:
 
 
 def _found(lines: Any, courses: Mapping[str, RunRecord]) -> Any:
-    """``FOUND`` of all origins."""
+    """Return the rows of ``FOUND`` of all origins."""
     record = f.from_json("value", LINE, {"mode": "FAILFAST"})
     rows = (
         lines.where(_event().isin(*BULK))

@@ -1,8 +1,8 @@
 """Record batches to frames of bulk writes, column by column: nothing is done row by row that Arrow can do.
 
-A node's data is a msgpack map, name -> value in bytes; the value is msgpack itself. Of a text column both
-are bytes that stand before the text, chosen by its length; of other columns each value is encoded, and the
-rest is as before.
+A node's data is a msgpack map, name -> value in bytes; the value is msgpack itself. For a text column both encodings
+are bytes before the text, chosen by its length. In other columns each value is encoded first, and the map's bytes are
+put before it in the same way.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Rows = tuple[int, tuple[int, ...], bytes]
 
 
 def nodes_of_columns(columns: dict[str, Any], rows: int) -> Any:
-    """Each row's data, of a column for each attribute. Null: there is none."""
+    """Return each row's data, of a column for each attribute. Null: there is no such attribute."""
     if not columns:
         return pa.array([EMPTY_NODE] * rows, pa.binary())
     count, parts = None, []
@@ -39,12 +39,12 @@ def nodes_of_columns(columns: dict[str, Any], rows: int) -> Any:
 
 
 def nodes_of_texts(column: Any) -> Any:
-    """Each row's data, of maps name -> JSON text."""
+    """Return each row's data, of maps name -> JSON text."""
     return pa.array([_from_texts(row) for row in column.to_pylist()], pa.binary())
 
 
 def nodes_of_data(column: Any) -> Any:
-    """Each row's data, as it is; null and empty: no attributes."""
+    """Return each row's data, as it is; null and empty: no attributes."""
     column = column.cast(pa.binary())
     return pc.if_else(
         pc.greater(pc.binary_length(pc.fill_null(column, b"")), 0), column, EMPTY_NODE
@@ -66,7 +66,7 @@ def frames(keys: Any, removed: bytes, data: Any, limit: int) -> Iterator[Rows]:
 
 
 def _buffers(column: Any) -> tuple[Any, Any]:
-    """Offsets, which begin at 0, and bytes."""
+    """Return offsets, which begin at 0, and bytes."""
     _, offsets, data = column.buffers()
     all_offsets = pa.Array.from_buffers(
         pa.int32(), len(column) + 1, [None, offsets], offset=column.offset
@@ -80,7 +80,7 @@ def _buffers(column: Any) -> tuple[Any, Any]:
 
 
 def _values(column: Any) -> Any:
-    """Each value in msgpack; null stays null."""
+    """Return each value in msgpack; null stays null."""
     if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
         return _sized(column.cast(pa.binary()), _str)
     encode = msgspec.msgpack.Encoder(enc_hook=_plain).encode
@@ -103,7 +103,8 @@ def _beside(*parts: Any) -> Any:
 
 
 def _head(fixed: tuple[int, int] | None, codes: dict[int, int]) -> Callable[[int], bytes]:
-    """``fixed``: (code, how many lengths are part of it); ``codes``: bytes of a length -> code."""
+    """Return the function that makes the head for a length. ``fixed``: (code, number of lengths that are part of it);
+    ``codes``: bytes of a length -> code."""
 
     def head(length: int) -> bytes:
         if fixed is not None and length < fixed[1]:
@@ -128,7 +129,7 @@ def _from_texts(row: Any) -> bytes:
 
 
 def _plain(value: Any) -> Any:
-    """Types without a form in msgpack."""
+    """Encode types without a form in msgpack."""
     if isinstance(value, date):
         return value.isoformat()
     raise TypeError(f"a value of type {type(value).__name__}")

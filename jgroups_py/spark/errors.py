@@ -20,7 +20,8 @@ LINE_MAX: Final = 300
 """Letters of Spark's own words that are shown."""
 _CAUSES_MAX: Final = 20
 _LOST: Final = frozenset(("NoMember", "UnknownSnapshot", "UnknownJob", "Behind"))
-"""The member that kept something for a query is gone, or was started anew; nobody else is that far yet."""
+"""Errors after which another attempt can help: the member that kept data for a query is gone, or was started anew, or
+no other member has seen the changes yet."""
 
 
 def problem_of(error: BaseException) -> str | None:
@@ -30,7 +31,7 @@ def problem_of(error: BaseException) -> str | None:
 
 
 def is_lost_member(error: BaseException) -> bool:
-    """Return whether another member may do what this one cannot do any more."""
+    """Return whether the error comes from a lost member, so that another member may do its work."""
     found = _found(error)
     return found is not None and found[0] in _LOST
 

@@ -105,7 +105,7 @@ def row_of(loaded: Drill, seed: int, settings: Sequence[Setting]) -> dict[str, A
         return _row(seed, error=str(error))
     except Exception as error:  # a bug that this seed found
         return _row(seed, error=f"{type(error).__name__}: {error}")
-    del result["wall_s"]  # all that differs between two runs of a seed
+    del result["wall_s"]  # the only difference between two runs of a seed
     return _row(
         seed,
         verdict=result["verdict"],

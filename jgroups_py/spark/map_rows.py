@@ -3,7 +3,8 @@
     key string, value string                  the value as it is: text, number or bytes; of JSON and Structs its JSON text. The default
     key string, bid double, ask double        a field of the value for each column; null: there is none
 
-The key is string, bigint or binary, as the map's keys are; JSON and Structs are their JSON text. About a change there are ``ABOUT``.
+The key is string, bigint or binary, as the map's keys are; JSON and Structs are their JSON text. A change has the
+columns ``ABOUT``, too.
 """
 
 from __future__ import annotations
@@ -82,7 +83,7 @@ class MapRows:
                 self._fields.append(name)
 
     def __call__(self, described: DescribedMap, rows: Iterable[Told]) -> Any:
-        """MapTypeError: a value does not fit a column, and which."""
+        """Make a record batch. MapTypeError: a value does not fit a column; the text names it."""
         told = list(rows)
         keys = [described.key(key) for _, _, key, _ in told]
         values = [

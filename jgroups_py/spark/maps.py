@@ -39,7 +39,7 @@ from jgroups_py.spark.reading import PARTITIONS_UNASKED, ROWS_EACH
 KIND: Final = "maps"
 KNOWN: Final = ("kind", "path", "rows", "partitions", "startingoffset", "maxrows")
 BATCH_ROWS: Final = 10_000
-"""Rows of a record batch."""
+"""The most rows of a record batch."""
 BEHIND_WAIT: Final = 10.0
 """Seconds that a task waits until the host on its machine has the changes that it is to read."""
 
@@ -72,7 +72,7 @@ class MapSourceOptions:
 
 
 def map_options_of(given: Mapping[str, str]) -> MapSourceOptions:
-    """Raises ConfigError for an option that is missing, unknown or wrong."""
+    """Return the options. Raises ConfigError for an option that is missing, unknown or wrong."""
     values = known_options(given, KNOWN)
     folder = values.get("path", "")
     if not os.path.isabs(folder):
@@ -90,8 +90,9 @@ def map_options_of(given: Mapping[str, str]) -> MapSourceOptions:
 
 
 def map_place(of: str | os.PathLike[str] | LocalMap[Any, Any]) -> str:
-    """The place after all changes of a map, for the option ``startingoffset``. ``of``: its folder, or the map that this process has open. Ask for it before
-    a snapshot is read: from there on a stream tells everything that the snapshot may lack."""
+    """Return the place after all changes of a map, for the option ``startingoffset``. ``of``: its folder, or the map
+    that this process has open. Ask for the place before a snapshot is read: from there on a stream has every change
+    that the snapshot may lack."""
     if isinstance(of, LocalMap):
         return _text(following.place_now(of._file))
     with open_described(of) as described:

@@ -35,11 +35,11 @@ from jgroups_py.spark.kinds import MapKind, kind_of
 from jgroups_py.spark.options import SparkOptions
 
 ROWS_EACH = 50_000
-"""Rows of a partition, where the option ``partitions`` says nothing."""
+"""Rows of a partition, where the option ``partitions`` is not given."""
 UNREACHED_MAX = 120.0
 """Seconds that a stream goes on without the changes of a member whose port cannot be reached."""
 PARTITIONS_UNASKED = 64
-"""Partitions at most, where the option ``partitions`` says nothing."""
+"""The most partitions, where the option ``partitions`` is not given."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ def resolved(options: SparkOptions, client: ExportClient) -> tuple[str, MapKind]
 
 
 def slices(count: int, parts: int) -> Iterator[tuple[int, int]]:
-    """Return so many rows as equal parts, at least one."""
+    """Yield the bounds of ``parts`` equal parts of ``count`` rows, at least one."""
     parts = max(1, min(parts, count))
     for number in range(parts):
         yield number * count // parts, (number + 1) * count // parts
@@ -106,7 +106,7 @@ def opened(options: SparkOptions, under: Sequence[str]) -> Opened:
 
 
 def spread(pictures: Sequence[KeptPicture], wanted: int | None) -> list[Slice]:
-    """Return so many slices, each of one picture, and at least one of each picture that has rows."""
+    """Return ``wanted`` slices, each of one picture, but at least one of each picture that has rows."""
     total = sum(picture.rows for picture in pictures)
     parts = wanted or min(-(-total // ROWS_EACH), PARTITIONS_UNASKED)
     return [
@@ -202,7 +202,7 @@ def ranges(
 
 
 def read_range(options: SparkOptions, schema: Any, partition: InputPartition) -> Iterator[Any]:
-    """Record batches of changes, of any member that has them."""
+    """Yield record batches of changes, from any member that has them."""
     assert isinstance(partition, Range)
     decode = kind_of(options.kind).changes_decoder(schema)
     with options.connect_at(partition.start, partition.stop, first=partition.member) as client:

@@ -26,7 +26,7 @@ def repartition(
     folder: str | None = None,
     tasks: int | None = None,
 ) -> Partition:
-    """Sort the entries of archives by the buckets of a deployment file, each task a stretch of the keys.
+    """Sort the entries of archives by the buckets of a deployment file. Each task sorts a stretch of the keys.
 
     Executors read the archives and write to the folder by the paths that are given here, so these are on a file system that all have.
 

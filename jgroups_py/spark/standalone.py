@@ -141,7 +141,7 @@ def _said(log: Path, pattern: str, process: subprocess.Popen[bytes]) -> str:
 
 
 def _end(started: Sequence[subprocess.Popen[bytes]]) -> None:
-    """Workers first; executors end with their worker, but not at once."""
+    """End the workers first. Executors end with their worker, but not at once."""
     below: list[psutil.Process] = []
     for process in reversed(started):
         try:

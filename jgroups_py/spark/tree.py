@@ -54,7 +54,7 @@ Form = Literal["data", "attributes", "columns"]
 
 
 def form_of(schema: Any, about: Sequence[str]) -> Form:
-    """ConfigError: the schema has no path, or a column of a type that it cannot have."""
+    """Return the form. ConfigError: the schema has no path, or a column of a type that it cannot have."""
     fields = {field.name: field.dataType for field in schema.fields}
     if not isinstance(fields.get(KEY), t.StringType):
         raise ConfigError(f"schema mismatch: a tree cache needs a column {KEY} string")
@@ -117,7 +117,7 @@ class Decoding:
         return pa.RecordBatch.from_arrays(arrays, schema=self._arrow)
 
     def _arrays(self, rows: int, buffers: Sequence[memoryview]) -> dict[str, Any]:
-        """Arrow's own, over the received bytes."""
+        """Return Arrow's arrays over the received bytes."""
         found: dict[str, Any] = {}
         given = iter([pa.py_buffer(buffer) for buffer in buffers])
         for name, kind in self._layout:
@@ -134,7 +134,7 @@ class Decoding:
         return found
 
     def _nodes(self, found: dict[str, Any]) -> Iterator[tuple[str, dict[str, bytes] | None]]:
-        """Path and attributes of each row; None: removed."""
+        """Yield path and attributes of each row; None: removed."""
         for path, data in zip(found[KEY].to_pylist(), found["data"].to_pylist(), strict=True):
             yield path, (_attributes(data) if data else None)
 
@@ -186,7 +186,7 @@ _all_attributes = msgspec.msgpack.Decoder(list[dict[str, bytes]]).decode
 
 
 def _list_of(values: Sequence[bytes]) -> bytes:
-    """Values in msgpack as one list of them."""
+    """Return values in msgpack as one list in msgpack."""
     return b"".join((b"\xdd", len(values).to_bytes(4, "big"), *values))
 
 

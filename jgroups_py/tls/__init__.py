@@ -5,10 +5,10 @@ Imported by: stack, protocols.security, driver, export.
 
     settings     which files, which versions of TLS, who must prove who they are
     files        reads files within limits. It has the error of this room
-    credentials  what was read: contexts of ssl, names, dates
+    credentials  the result: contexts of ssl, names, dates
     loading      reads the files. It is called by drivers and by checks of a stack file, and not by protocols: it reads files
                  and the time of day
-    contexts     makes the contexts, for loading: the only one that needs cryptography as it is imported
+    contexts     makes the contexts, for loading: the only file that imports cryptography at once
     names        the names in a certificate
     session      one connection: bytes of TLS in, plain bytes out, and back
 """

@@ -31,7 +31,7 @@ def read_file(setting: str, path: str, *, secret: bool = False) -> bytes:
     """Return the content of a file that ``setting`` names. A ``secret`` file must not be readable for everybody.
 
     Raises:
-        CredentialsError: it cannot be read, is too large, or everybody may read it.
+        CredentialsError: the file cannot be read, is too large, or everybody may read it.
     """
     try:
         with open(path, "rb") as file:
@@ -56,7 +56,7 @@ def parse_pkcs12(
     """Return the contents of a PKCS12 file.
 
     Raises:
-        CredentialsError: it is none, or the password does not fit it.
+        CredentialsError: it is no PKCS12 file, or the password does not fit.
     """
     if data.startswith(_JKS):
         raise CredentialsError(

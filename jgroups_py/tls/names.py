@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from cryptography import x509
 
 NAMES_MAX: Final = 100
-"""Names of one certificate that are looked at. Further ones count as not there."""
+"""The most names of one certificate that are looked at. Further ones are ignored."""
 
 
 def names_of(certificate: bytes | x509.Certificate) -> tuple[str, ...]:

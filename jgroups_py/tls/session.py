@@ -9,8 +9,8 @@
     send(session.encrypt(b"hello"))
     send(session.close())
 
-With TLS 1.3 the connecting side is done before the other one has seen its certificate. A refusal comes as TlsRefused of
-``receive`` later.
+With TLS 1.3 the connecting side is done before the other one has seen its certificate. Then a refusal comes later, as
+TlsRefused of ``receive``.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from jgroups_py.errors import JGroupsError
 from jgroups_py.tls.names import names_of
 
 HANDSHAKE_MAX: Final = 65_536
-"""Bytes that a peer may send before its handshake is done. A handshake with three certificates has 5,000."""
+"""The most bytes that a peer may send before its handshake is done. A handshake with three certificates has 5,000."""
 _READ: Final = 65_536
 _NOT_YET_VALID, _EXPIRED = 9, 10  # X509_V_ERR_... of OpenSSL
 _FIRST: Final = {True: (0x16,), False: (0x16, 0x15)}
@@ -63,9 +63,9 @@ class TlsSession:
         self._tls = context.wrap_bio(self._in, self._out, server_side=server_side)
         self._heard = 0
         self.established = False
-        """The handshake is done. ``encrypt`` may be called."""
+        """True when the handshake is done. Then ``encrypt`` may be called."""
         self.ended = False
-        """The other side has said that nothing more comes."""
+        """True when the other side has said that nothing more comes."""
 
     def start(self) -> bytes:
         """Begin the handshake. Return the bytes to send; the accepting side has none yet."""
@@ -94,7 +94,7 @@ class TlsSession:
         return self._out.read()
 
     def encrypt(self, data: bytes) -> bytes:
-        """Return the bytes to send for plain bytes. It must be established."""
+        """Return the bytes to send for plain bytes. The session must be established."""
         assert self.established, "nothing is encrypted before the handshake is done"
         if not data:
             return b""
