@@ -63,7 +63,7 @@ class Arrivals:
     # --- the relay
 
     def learn(self, src: Address, ack: EventAck) -> None:
-        """``src`` owns these paths."""
+        """Note that ``src`` owns these paths."""
         for path in ack.paths:
             self.hints.pop(path, None)
             self.hints[path] = src
@@ -114,7 +114,7 @@ class Arrivals:
         self._calls.submit_inner(paths, partial(self._apply, site, event))
 
     def _apply(self, site: str, event: SiteEvent, elsewhere: Mapping[Path, Address]) -> None:
-        """``elsewhere``: by path that is not owned here, its owner."""
+        """Apply an event. ``elsewhere``: the owner of each path that is not owned here."""
         others: dict[Address, list[Sent]] = {}
         here: list[Sent] = []
         for sent in event.changes:

@@ -147,7 +147,7 @@ class Backups:
                 self.release(group)
 
     def release(self, group: Address) -> None:
-        """The adopter's holders have the nodes of ``group``."""
+        """Drop the backup of ``group``: the adopter's holders have its nodes."""
         self.of.pop(group, None)
         seq = self._ends.pop(group, None)
         if seq is not None:

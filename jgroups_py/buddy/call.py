@@ -17,7 +17,7 @@ Inner = Callable[[Mapping[Path, Address]], None]
 
 
 class BuddyCall:
-    """``change`` None: the call reads. ``mode`` "look": the result says who owns what (``Claims.seen``). ``new``: the
+    """``change`` None: the call reads. ``mode`` "look": the result names the owners (``Claims.seen``). ``new``: the
     caller vouches that nobody else creates the path. ``inner``: the machine makes the call itself."""
 
     __slots__ = (

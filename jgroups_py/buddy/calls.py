@@ -30,7 +30,7 @@ def _reach(wanted: tuple[Wanted, ...]) -> Reach | tuple[Path]:
 
 
 class Calls:
-    """``open``: all calls that are not completed. ``inner``: how many of them the machine has made itself."""
+    """``open``: all calls that are not completed. ``inner``: the number of them that the machine has made itself."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class Calls:
         self._begin(call)
 
     def submit_inner(self, paths: tuple[Path, ...], inner: Inner) -> None:
-        """``inner`` runs when this member owns these paths, or knows their owners."""
+        """Begin a call of the machine. ``inner`` runs when this member owns these paths, or knows their owners."""
         self._inner_ids -= 1
         self.inner += 1
         wanted = tuple((path, False) for path in paths)

@@ -79,17 +79,17 @@ _SITE_DECODER: Final[msgspec.msgpack.Decoder[AnySiteMessage]] = msgspec.msgpack.
 
 
 def encode(tag: ViewKey, message: m.Message) -> bytes:
-    """Raises TypeError for a value that has no bytes."""
+    """Return the bytes of a message. Raises TypeError for a value that has no bytes."""
     return _ENCODER.encode(BuddyEnvelope(tag, message))  # type: ignore[arg-type]
 
 
 def encode_site(message: AnySiteMessage) -> bytes:
-    """Return the messages that travel between two relays. Raises TypeError for a value that has no bytes."""
+    """Return the bytes of a message between two relays. Raises TypeError for a value that has no bytes."""
     return _ENCODER.encode(message)
 
 
 def decode_site(data: bytes) -> AnySiteMessage:
-    """Raises RemoteProtocolError for everything that ``encode_site`` does not write."""
+    """Return a message between two relays. Raises RemoteProtocolError for bytes that ``encode_site`` never writes."""
     try:
         return _SITE_DECODER.decode(data)
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
@@ -97,7 +97,7 @@ def decode_site(data: bytes) -> AnySiteMessage:
 
 
 def decode(data: bytes) -> tuple[ViewKey, m.Message]:
-    """Raises RemoteProtocolError for everything that ``encode`` does not write."""
+    """Return a message and its sender's view. Raises RemoteProtocolError for bytes that ``encode`` never writes."""
     try:
         envelope = _DECODER.decode(data)
     except (msgspec.DecodeError, ValueError, RecursionError) as error:

@@ -12,7 +12,7 @@ from jgroups_py.errors import ConfigError
 
 @dataclass(frozen=True, kw_only=True)
 class BuddyConfig:
-    """Times are seconds."""
+    """Settings of a buddy machine. Times are seconds."""
 
     sync: bool = True
     """True: a write is done when all holders have it. False: it is done at once."""
@@ -28,7 +28,7 @@ class BuddyConfig:
     communication_timeout: float = 10.0
     """A member that does not send its inventory within this time is suspected."""
     leave_timeout: float = 30.0
-    """A leave that takes longer counts as a crash, and says so."""
+    """A leave that takes longer counts as a crash, and is reported as one."""
     tombstone_time: float = 1200.0
     """The time for which removed nodes are kept after a member was lost (longer than RELAY's ``max_age``)."""
     partition: Literal["all", "majority"] = "all"
@@ -45,11 +45,11 @@ class BuddyConfig:
     removed_max: int = 100_000
     """Removed nodes of one owner that are kept for a site. With more, the site is out of sync."""
     arrivals_max: int = 10_000
-    """Waiting events from other sites. More are dropped and will be sent again."""
+    """The most waiting events from other sites. Further ones are dropped and will be sent again."""
     hints_max: int = 10_000
-    """Paths whose owner the relay remembers."""
+    """The most paths whose owner the relay remembers."""
     chunk_nodes: int = 100
-    """Nodes in one message of a push to a new buddy."""
+    """The most nodes in one message of a push to a new buddy."""
     chunk_bytes: int = 500_000
     """Bytes in one message of a push. The message ends with the node that reaches them."""
     search_backup_trees: bool = True
@@ -57,15 +57,15 @@ class BuddyConfig:
     look_max: int = 10_000
     """The most owned paths, and the most backed-up paths, in an answer for diagnosis."""
     calls_max: int = 10_000
-    """Waiting calls. More are refused."""
+    """The most waiting calls. Further ones are refused."""
     claims_max: int = 1000
-    """Open claims of this member. Further calls wait."""
+    """The most open claims of this member. Further calls wait."""
     held_max: int = 100_000
-    """Messages held that were sent in a newer view than this member's."""
+    """The most held messages that were sent in a newer view than this member's."""
     log_max: int = 10_000
-    """Unacknowledged log entries. Further writes wait."""
+    """The most unacknowledged log entries. Further writes wait."""
     departed_max: int = 1000
-    """Departed members of which the last view and the adopter are remembered."""
+    """The most departed members whose last view and adopter are remembered."""
 
     def __post_init__(self) -> None:
         for name in (

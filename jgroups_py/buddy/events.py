@@ -27,7 +27,7 @@ from jgroups_py.buddy.site_messages import EventAck, Sent, SiteEvent
 from jgroups_py.buddy.values import OwnedNode, Path
 
 CLEARED_MAX: Final = 256
-"""Acknowledged nodes that one log entry reports to holders, at most."""
+"""The most acknowledged nodes that one log entry reports to holders."""
 
 
 class Events:
@@ -85,14 +85,14 @@ class Events:
             self._out.send(membership.coordinator, ToSite(site, event_out))
 
     def _still(self, path: Path, site: str, n: int) -> OwnedNode | None:
-        """The node, if it is ours and still has number ``n``."""
+        """Return the node, if it is ours and still has number ``n``."""
         node = self._ownership.mine(path)
         return node if node is not None and (site, n) in node.unsent else None
 
     # --- acknowledgements
 
     def on_ack(self, site: str, ack: EventAck) -> None:
-        """Clear the mark of nodes that still have the number. Holders learn it later, many at a time; without that the
+        """Clear the mark of nodes that still have the number. Holders learn it later, many at a time; otherwise the
         event is sent twice."""
         box = self._outboxes.get(site)
         if box is None or ack.origin != self._membership.me:

@@ -44,8 +44,8 @@ class Holders(dict[Address, Holder]):
         return [m for m, h in self.items() if h.state is not DISMISSED]
 
     def acked_by_all(self, last: int) -> int:
-        """The last entry, up to ``last``, that all holders have. A dismissed holder counts until it has answered: it
-        might still be taken for a buddy."""
+        """Return the last entry, up to ``last``, that all holders have. A dismissed holder counts until it has
+        answered: it might still be taken for a buddy."""
         for holder in self.values():
             if holder.acked < last:
                 last = holder.acked

@@ -17,6 +17,6 @@ class HomeLocator:
     home. When a member joins, its paths come from all others."""
 
     def home(self, path: Path, members: Sequence[Address]) -> Address:
-        """``members``: never empty, the same at every relay of the same view."""
+        """Return the home of a path. ``members``: never empty, the same at every relay of the same view."""
         key = blake2b("\0".join(path).encode(), digest_size=32).digest()
         return max(members, key=lambda m: blake2b(bytes(m), key=key, digest_size=8).digest())

@@ -13,10 +13,11 @@ class Journal(Protocol):
     journal gets only entries that write: a hand-over or a confirmation changes no value."""
 
     def begins(self, owner: Address, seq: int, wrote: int) -> None:
-        """This member keeps a copy of the owner's nodes from entry ``seq`` on. The last entry that wrote was ``wrote``."""
+        """Note that this member keeps a copy of the owner's nodes from entry ``seq`` on. The last entry that wrote was
+        ``wrote``."""
 
     def logged(self, owner: Address, seq: int, changes: Changes) -> None:
-        """Entry ``seq`` of an owner. Without changes: the entry wrote nothing."""
+        """Note entry ``seq`` of an owner. Without changes: the entry wrote nothing."""
 
     def ended(self, owner: Address, seq: int) -> None:
-        """The nodes of a dead owner are adopted as they were after entry ``seq``. Later entries are lost."""
+        """Note that the nodes of a dead owner are adopted as they were after entry ``seq``. Later entries are lost."""

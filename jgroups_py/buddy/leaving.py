@@ -63,14 +63,14 @@ class Leave:
             self._out.complain("leaves_below", f"{who}: fewer crashes are survived")
 
     def new_view(self) -> None:
-        """``Leaving`` is repeated in each view, because a joiner does not know of it."""
+        """Repeat ``Leaving``, because a joiner does not know of it."""
         self._asked = False
         self._asked_by = []
         if self.begun:
             self._out.send_all(Leaving(self._told == "may_leave"))
 
     def settled(self) -> None:
-        """Members that asked before the ``Settle`` are answered now."""
+        """Answer the members that asked before the ``Settle``."""
         asked_by, self._asked_by = self._asked_by, []
         for member in asked_by:
             self.on_take_mine(member, TakeMine())
@@ -134,7 +134,7 @@ class Leave:
     # --- the heir
 
     def on_take_mine(self, src: Address, message: TakeMine) -> None:
-        """``src`` leaves, and this member is its heir."""
+        """Note that ``src`` leaves, and that this member is its heir."""
         if self._membership.settled:
             self._claims.open(WHOLE_TREE, "take", only_from=src)
         else:

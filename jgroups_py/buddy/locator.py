@@ -35,7 +35,8 @@ class BuddyLocator:
         """Take ``buddyLocatorProperties``. Raises ConfigError if they make no sense."""
 
     def get_buddies(self, members: Sequence[MemberFacts]) -> Sequence[Address]:
-        """``members``: all members of the view in their order, turned so that the owner comes first."""
+        """Return the buddies. ``members``: all members of the view in their order, turned so that the owner comes
+        first."""
         raise NotImplementedError
 
 
@@ -122,7 +123,7 @@ def checked(
 
 
 def buddies_wanted(properties: Mapping[str, str]) -> int:
-    """``numBuddies``. Raises ConfigError if it is no number of buddies."""
+    """Return ``numBuddies``. Raises ConfigError if it is no number of buddies."""
     text = properties.get("numBuddies", "1")
     try:
         value = int(text.strip())

@@ -58,9 +58,9 @@ from jgroups_py.values.view import View
 
 
 class BuddyMachine:
-    """``me``: this member. ``name``: its logical name, part of its group's name. ``watch`` is told of each change of a
-    node of this member. ``keeping``: does the driver still need a node? Claims of others wait meanwhile. The driver
-    bounds the time, and calls ``look`` at its end."""
+    """The machine of one member. ``me``: its address. ``name``: its logical name, part of its group's name. ``watch``
+    is told of each change of a node of this member. ``keeping``: does the driver still need a node? Claims of others
+    wait meanwhile. The driver bounds the time, and calls ``look`` at its end."""
 
     def __init__(
         self,

@@ -37,13 +37,13 @@ class Membership:
         self.tag: ViewKey = NO_VIEW
         self.members: tuple[Address, ...] = ()
         self.settled = False
-        """This member has acted on the ``Settle`` of its view."""
+        """True when this member has acted on the ``Settle`` of its view."""
         self.frozen = False
-        """A merge is undecided: nothing is written."""
+        """True while a merge is undecided: nothing is written."""
         self.unmerged = False
-        """A merge is not complete at all members."""
+        """True while a merge is not complete at all members."""
         self.minority = False
-        """``partition=majority``, and at most half of the last settled view is here."""
+        """True with ``partition=majority`` while at most half of the last settled view is here."""
         self.leaving: dict[Address, bool] = {}
         """Members that are about to leave. True: nothing is lost when that member goes."""
         self.sides: dict[Address, Address] = {}
@@ -90,7 +90,7 @@ class Membership:
     # --- changes by the machine
 
     def install(self, view: View) -> ViewNews:
-        """Return the next view."""
+        """Install the next view, and return its changes."""
         assert view.id > self.tag[0], f"view {view.id} after {self.tag[0]}"
         assert self.me in view.members, "a view without this member"
         before = self.members
@@ -116,7 +116,7 @@ class Membership:
         self.frozen = self.unmerged = True
 
     def settle(self) -> None:
-        """This member has acted on the ``Settle`` of its view."""
+        """Note that this member has acted on the ``Settle`` of its view."""
         self.settled = True
         self.frozen = False
         self._last_settled = self.members

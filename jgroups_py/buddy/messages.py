@@ -87,7 +87,7 @@ class Op(Message, frozen=True):
     changes: Changes
     adopted: AdoptedGroups = ()
     wrote: bool = False
-    """All changes are new values; else none is."""
+    """True: all changes are new values. False: none is."""
 
 
 class OpAck(Message, frozen=True):
@@ -130,7 +130,7 @@ class Answer(Message, frozen=True):
     that no stamp of a purged node is used again."""
     found: Found | None = None
     more: bool = False
-    """The answer goes on in another message. This one has grants only."""
+    """True: the answer goes on in another message, and this one has grants only."""
 
 
 class Taken(Message, frozen=True):

@@ -56,8 +56,8 @@ class DeadOwnersCopy(Protocol):
 
 
 class Ownership:
-    """``nodes``: all nodes of this member, those that are granted or removed among them. ``moving``: how many are granted
-    or have a giver. ``granted``: how many are granted."""
+    """``nodes``: all nodes of this member, those that are granted or removed among them. ``moving``: the number of
+    nodes that are granted or have a giver. ``granted``: the number of granted nodes."""
 
     def __init__(
         self,
@@ -109,8 +109,8 @@ class Ownership:
         return self._nodes[path].giver is None and self._log.stable(path)
 
     def may_passivate(self, path: Path) -> bool:
-        """May the value leave memory? Not while the node moves or a holder lacks the value. Never with other sites:
-        they may need the value at any time."""
+        """May the value leave memory? It stays while the node moves or a holder lacks the value. It always stays if
+        there are other sites, because they may need it at any time."""
         node = self._nodes.get(path)
         return (
             node is not None
@@ -121,7 +121,7 @@ class Ownership:
         )
 
     def may_purge(self, path: Path) -> bool:
-        """May a removed node be forgotten? All holders have the removal, and nobody waits for the node."""
+        """May a removed node be forgotten? It may if all holders have the removal and nobody waits for the node."""
         node = self._nodes[path]
         return (
             node.removed

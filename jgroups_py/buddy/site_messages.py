@@ -60,7 +60,7 @@ class Sums(SiteMessage, frozen=True):
 
 
 class There(msgspec.Struct, frozen=True, array_like=True):
-    """A node at the other site. ``came``: its value is one that the asking site sent."""
+    """A node at the other site. ``came``: true if the asking site sent its value."""
 
     path: Path
     stamp: Stamp

@@ -45,7 +45,7 @@ from jgroups_py.values.address import Address
 class _Progress:
     """The progress of a walk, at the coordinator. ``asking``: an answer is awaited. ``marked``: nothing more has to be
     marked.
-    ``round``: that of the sums that were sent; ``since``: when."""
+    ``round``: that of the sums that were sent; ``since``: the time of sending."""
 
     __slots__ = ("asking", "marked", "round", "since")
 
@@ -86,7 +86,7 @@ class Sites:
         """Sites to which everything that is not acknowledged is to be sent again."""
         self._asked: list[SiteAsk] = []
         self._lost = False
-        """A member was lost since the last ``Settle``."""
+        """True if a member was lost since the last ``Settle``."""
         self._walking: dict[Walk, _Progress] = {}
         self._round = 0
 
@@ -104,7 +104,7 @@ class Sites:
         self._tell()
 
     def on_hello(self, site: str, hello: Hello) -> None:
-        """The other relay names the highest epoch that it knows, and a loss of its site."""
+        """Take the highest epoch that the other relay knows, and a loss of its site."""
         if hello.epoch > self._known.known:
             self._known.known = hello.epoch
             self._repair()
@@ -133,7 +133,7 @@ class Sites:
         )
 
     def _tell(self) -> None:
-        """As coordinator, tells everybody. Before the view is settled, the ``Settle`` tells them."""
+        """Tell everybody, as coordinator. Before the view is settled, the ``Settle`` tells them."""
         if self._membership.leads:
             state = self.state()
             self._again = {}
@@ -155,7 +155,7 @@ class Sites:
         self.on_state(message.state)
 
     def on_state(self, state: SiteState) -> None:
-        """News from the coordinator."""
+        """Take news from the coordinator."""
         known = self._known
         known.known = max(known.known, state.known, state.epoch)
         if state.epoch > known.epoch:
@@ -178,7 +178,7 @@ class Sites:
     # --- views
 
     def new_view(self, before: tuple[Address, ...]) -> None:
-        """Another coordinator is another relay. It will say which sites it can reach."""
+        """Forget the reachable sites if the coordinator is another one: it reports those that it can reach."""
         membership = self._membership
         if not before or before[0] != membership.coordinator:
             self._known.up = {}
@@ -187,7 +187,7 @@ class Sites:
             self._walking.clear()  # that member may have marked nodes that nobody else has marked
 
     def settled(self) -> None:
-        """Requests from before the ``Settle`` are done now. The coordinator goes on with the walks."""
+        """Carry out requests from before the ``Settle``. The coordinator goes on with the walks."""
         leads = self._membership.leads
         asked, self._asked = self._asked, []
         if leads:  # otherwise the member that asked asks the one that leads
@@ -257,7 +257,7 @@ class Sites:
             self._begin(walk)
 
     def _promote(self, epoch: int) -> None:
-        """Return an epoch above every known one, so that later writes here outrank all earlier ones."""
+        """Take an epoch above every known one, so that later writes here outrank all earlier ones."""
         known = self._known
         new = epoch or known.known + 1
         if new <= known.epoch:
@@ -270,7 +270,7 @@ class Sites:
             self.post(site, Hello(known.known))
 
     def _repair(self) -> None:
-        """A site was promoted. Another site may be lost, which had sent us less than the rest, or more."""
+        """Begin repairs after a promotion. A lost site may have sent this site less than the others, or more."""
         if len(self._outboxes) < 2:
             return
         for site in self._outboxes:
@@ -299,7 +299,7 @@ class Sites:
     # --- walks, at the coordinator
 
     def _begin(self, walk: Walk) -> None:
-        """Begin it anew, in any state."""
+        """Begin a walk anew, whatever its state."""
         self._walking[walk] = _Progress()
         self._go_on(walk)
 
@@ -352,7 +352,7 @@ class Sites:
         self.post(walk.site, Sums(progress.round, total(found)))
 
     def on_listing(self, site: str, listing: Listing) -> None:
-        """The other site answers our sums."""
+        """Take the other site's answer to our sums."""
         for walk, progress in self._walking.items():
             if walk.site == site and progress.round and progress.round == listing.round:
                 progress.round = 0

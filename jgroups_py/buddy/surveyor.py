@@ -25,7 +25,7 @@ class Surveyor:
         self._outboxes = outboxes
 
     def answer(self, survey: Survey) -> Found:
-        """Carries out a survey, and answers it."""
+        """Carry out a survey, and return the answer."""
         match survey.kind:
             case "mark":
                 self._mark(survey.site, [path for path, _ in self._ownership.owned()])
@@ -40,7 +40,7 @@ class Surveyor:
                 return self._compare(survey)
 
     def _mark(self, site: str, paths: list[Path]) -> None:
-        """These nodes are to be sent to ``site``. A walk waits for all numbers up to the bar."""
+        """Mark these nodes to be sent to ``site``. A walk waits for all numbers up to the bar."""
         box = self._outboxes.get(site)
         if box is not None:
             self._ownership.mark_unsent(site, paths)
@@ -97,7 +97,8 @@ def total(found: list[Found]) -> tuple[int, ...]:
 
 
 def _weight(path: Path, node: OwnedNode) -> int:
-    """The number that a node adds to the sum of its bucket: it depends on path, stamp and whether the node is removed."""
+    """Return the number that a node adds to the sum of its bucket: it depends on path, stamp and whether the node is
+    removed."""
     stamp = node.stamp
     text = f"{path} {stamp.site} {stamp.epoch} {stamp.version} {bytes(stamp.owner).hex()} {node.removed}"
     return int.from_bytes(blake2b(text.encode(), digest_size=8).digest())

@@ -100,7 +100,7 @@ def descends(stamp: Stamp, lineage: Iterable[Stamp], from_: Stamp) -> bool:
 
 
 def weight(value: Any) -> int:
-    """Bytes of texts and bytes in a node's value, those in maps and lists included."""
+    """Return the bytes of texts and bytes in a node's value, those in maps and lists included."""
     if isinstance(value, bytes | str):
         return len(value)
     if isinstance(value, dict):
@@ -111,7 +111,7 @@ def weight(value: Any) -> int:
 
 
 def pieces(items: Iterable[T], value: Callable[[T], Any], nodes: int, size: int) -> list[list[T]]:
-    """Divides items. A piece has at most ``nodes`` of them, and none after its values have ``size`` bytes."""
+    """Divide items. A piece has at most ``nodes`` of them, and none after its values have ``size`` bytes."""
     found: list[list[T]] = [[]]
     room = size
     for item in items:

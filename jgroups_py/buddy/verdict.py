@@ -32,7 +32,8 @@ class MergeVerdict:
         return [group for group, guardian in self.settle.guardians if guardian == self._me]
 
     def adopted(self, group: Address, path: Path, node: OwnedNode) -> OwnedNode | None:
-        """A node of ``group`` as this member, its guardian, takes it over. None: the right copy is somewhere else."""
+        """Return a node of ``group`` as this member, its guardian, takes it over. None: the right copy is somewhere
+        else."""
         winner = self.winners.get(path)
         if winner is not None:
             if (winner.member, winner.group) != (self._me, group):
@@ -46,8 +47,8 @@ class MergeVerdict:
         return replace(node, epoch=epoch, giver=self.giver(node))
 
     def giver(self, node: OwnedNode) -> Address | None:
-        """The former owner, unless it is gone and nobody else has its nodes. A dead giver stays the giver: its guardian of
-        this view may die, or be replaced, before it has adopted anything."""
+        """Return the former owner, unless it is gone and nobody else has its nodes. A dead giver stays the giver: its
+        guardian of this view may die, or be replaced, before it has adopted anything."""
         me, giver = self._me, node.giver
         if giver is not None and giver not in self._members and self.heirs.get(giver, me) == me:
             return None

@@ -1,6 +1,6 @@
-"""The requests of a protocol to a directory: of something outside the group that lists its members.
+"""The requests of a protocol to a directory. A directory is outside the group and lists its members.
 
-A directory is a folder, the DNS, Kubernetes or a database. A request goes to the driver in ``Consult``,
+It is a folder, the DNS, Kubernetes or a database. A request goes to the driver in ``Consult``,
 and its answer comes back in ``Consulted`` (ports.py). Answers are raw: the protocol judges them.
 
     OpenFolder, ReadFolder, WriteFile, RemoveFiles      files of one cluster
@@ -77,7 +77,7 @@ class RemoveFiles:
 @dataclass(frozen=True, slots=True)
 class QueryDns:
     """Look up each name. ``server``: HOST or HOST:PORT; empty: the system's. The answer is a tuple of endpoints;
-    the port is 0 but for SRV records. A name that is not known has none."""
+    the port is 0 but for SRV records. An unknown name has no endpoints."""
 
     names: tuple[str, ...]
     kind: Literal["A", "AAAA", "SRV"]

@@ -24,11 +24,11 @@ from jgroups_py.values.shown import shown
 from jgroups_py.values.turned_away import TurnedAway
 
 CAUSES_MAX: Final = 32
-"""Causes told apart by one doorkeeper. Further ones count as ``OTHER``."""
+"""The most causes that one doorkeeper tells apart. Further ones count as ``OTHER``."""
 SOURCES_MAX: Final = 5
-"""Sources that one line and one event name."""
+"""The most sources that a line or an event names."""
 SOURCE_LENGTH: Final = 100
-"""Characters of a source that are shown."""
+"""The most characters of a source that are shown."""
 OTHER: Final = "other"
 """The cause of refusals beyond ``CAUSES_MAX``."""
 
@@ -156,7 +156,7 @@ def _host_of(source: Source) -> str | None:
 
 
 def text_of(source: Source) -> str:
-    """``source`` as it is shown: one line, of limited length."""
+    """Return ``source`` as it is shown: one line, of limited length."""
     if isinstance(source, tuple):
         host, port = source[:2]
         return shown(f"[{host}]:{port}" if ":" in host else f"{host}:{port}", SOURCE_LENGTH)

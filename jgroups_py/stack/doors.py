@@ -35,9 +35,9 @@ A door for streams (SEAL, TLS) lets a connection in when its peer has proved its
     Close(handle) from a protocol       forget the connection; say goodbye with a Write first if there is one.
     Writable(handle, unsent)            counts bytes as the driver sent them: about those that the protocol wrote.
 
-If no protocol has the item's handle any more, the machine counts it (``unrouted``) and drops it. It
-calls the protocol at once, which may put something out, close the connection, or close the whole stack meanwhile: look
-at your own tables again after it.
+If no protocol has the item's handle any more, the machine counts the item (``unrouted``) and drops it. ``inside`` calls
+the protocol at once. The protocol may put something out, close the connection, or close the whole stack: look at your
+own tables again after the call.
 """
 
 from __future__ import annotations

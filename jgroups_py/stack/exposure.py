@@ -117,7 +117,7 @@ def place_of(built: Built, host: str = "127.0.0.1") -> TransportPlace:
 
 
 def flows(built: Built, host: str = "127.0.0.1") -> tuple[Flow, ...]:
-    """Return each kind of traffic of each protocol, with what encrypts it."""
+    """Return each kind of traffic of each protocol, with the protocols that encrypt it."""
     layers: dict[str, list[str]] = {}
     for cls, config in built:
         for traffic, how in cls.protects(config).items():

@@ -64,7 +64,7 @@ def write_attribute(protocol: Any, name: str, text: str) -> None:
     """Change a setting of a running protocol.
 
     Raises:
-        ConfigError: it may not be changed, or the text is refused; nothing has changed.
+        ConfigError: the setting may not be changed, or the text is refused; nothing has changed.
     """
     field = name.replace(".", "_")
     where = f"{protocol.name}.{name}"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 
 def new_key_pair(bits: int) -> bytes:
-    """Return a new private key of RSA with so many bits, as DER (PKCS #8). OpenSSL draws it; 2048 bits take about 0.1 s."""
+    """Return a new private key of RSA with this number of bits, as DER (PKCS #8). OpenSSL draws it; 2048 bits take
+    about 0.1 s."""
     # Only members that encrypt need the library.
     from cryptography.hazmat.primitives import serialization
     from cryptography.hazmat.primitives.asymmetric import rsa

@@ -16,7 +16,7 @@ from typing import Final
 INTERVAL: Final = 10.0
 """Seconds between two lines of one key."""
 KEYS_MAX: Final = 64
-"""Keys told apart within an interval. More keys share one line per interval."""
+"""The most keys told apart within an interval. More keys share one line per interval."""
 
 _OTHERS: Final = object()
 
@@ -49,7 +49,7 @@ class LogLimit:
         self._keys: dict[Hashable, _Key] = {}  # the oldest line first
 
     def admit(self, key: Hashable) -> str | None:
-        """None: leave this line out. Otherwise write it, with this text at its end: empty, or
+        """Return None to leave this line out. Otherwise return the text at its end: empty, or
         `` (7 more like this left out)``."""
         now = self._clock()
         self._forget(now)
@@ -69,7 +69,7 @@ class LogLimit:
 
     def _forget(self, now: float) -> None:
         """Remove keys whose interval is over. A key that left lines out stays, so that its next line has their number.
-        When the table is full it goes, too: the total keeps the count."""
+        When the table is full, such a key is removed, too: the total keeps the count."""
         for key, known in list(self._keys.items()):
             full = self._told_apart() >= self._keys_max
             if now - known.since < self._interval:

@@ -100,8 +100,8 @@ class Machine:
 
     ``name``: the member's logical name. ``random``: its own generator (UUIDs, intervals, picks).
     ``host``: the address to bind to where a stack file names none. ``lateness``: how late this process is, and the
-    silence of others that this excuses. ``secrets``: so many bytes that nobody can guess (keys, nonces, tokens); only a
-    simulation takes them from a generator with a seed. ``key_pairs``: a new private key of RSA with so many bits.
+    silence of others that this excuses. ``secrets(n)``: n bytes that nobody can guess (keys, nonces, tokens); only a
+    simulation takes them from a generator with a seed. ``key_pairs(bits)``: a new private key of RSA.
     """
 
     def __init__(
@@ -181,9 +181,9 @@ class Machine:
         self.leave()
 
     def woke(self, now: float, wanted: float, since: float) -> bool:
-        """The driver calls this before ``handle`` or ``advance``. It wanted to run this machine at ``wanted``,
-        which is over, and could do so last at ``since``. Returns whether that is a lag. After a lag, timers are
-        put off by the time since then, and the stacks hear of it."""
+        """The driver calls this before ``handle`` or ``advance``. It wanted to run this machine at ``wanted``, which is
+        past. The last time it could was ``since``. Returns whether that is a lag. After a lag, timers are put off by
+        the time since then, and the stacks hear of it."""
         if not self.lateness.note(now - wanted, now):
             return False
         late = now - since

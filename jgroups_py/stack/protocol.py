@@ -43,7 +43,7 @@ __all__ = [
     "ViewChange",
     "register_header",
 ]
-"""A user's own protocol is written with these."""
+"""The names for a user's own protocol."""
 
 C = TypeVar("C", bound="Protocol")
 
@@ -78,8 +78,8 @@ class Protocol:
     """As ``needs_above``, but the stack works: ``jgroups-py validate`` warns."""
 
     outsiders: ClassVar[bool] = False
-    """Its connections lead to others than members, such as a gossip router. They have no keys of the group, so a door
-    (doors.py) lets these connections pass as they are."""
+    """True if its connections lead to others than members, such as a gossip router. They have no keys of the group, so
+    a door (doors.py) lets these connections pass as they are."""
 
     turns_away: ClassVar[Mapping[str, str]] = {}
     """The causes of ``turn_away``: a word each, and a sentence for the log. They are counters from the start."""

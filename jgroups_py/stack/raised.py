@@ -9,14 +9,14 @@ import traceback
 
 
 def said(error: BaseException) -> str:
-    """``ValueError: boom``. Return an error's text. It never raises, and always has an encoding in UTF-8: a file name
-    may have none, and an error's own ``__str__`` may raise."""
+    """Return an error's text: ``ValueError: boom``. This never raises, and the text has an encoding in UTF-8: a file
+    name may have none, and an error's own ``__str__`` may raise."""
     kind, text = type(error).__name__, text_of(error)
     return plain(f"{kind}: {text}" if text else kind)
 
 
 def text_of(error: BaseException) -> str:
-    """``str(error)``, see ``said``."""
+    """Return ``str(error)`` as safely as ``said``."""
     try:
         return plain(str(error))
     except Exception:
@@ -29,7 +29,7 @@ def plain(text: str) -> str:
 
 
 def loggable(error: BaseException) -> BaseException:
-    """``error`` for ``exc_info``. Return an error that a log file can hold. UTF-8 has no lone surrogates: for a text
+    """Return ``error``, for ``exc_info``, in a form that a log file can hold. UTF-8 has no lone surrogates: for a text
     with one, it is an error of the same name and traceback, with the text escaped."""
     text = "".join(traceback.format_exception(error))
     if text == plain(text):

@@ -73,7 +73,7 @@ CHANNEL_NEEDS: Final = (TRANSPORT, VIEWS)
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """``problems``: reasons why the stack cannot work. ``warnings``: what the stack will not do."""
+    """``problems``: reasons why the stack cannot work. ``warnings``: abilities that the stack lacks."""
 
     problems: tuple[ConfigError, ...]
     warnings: tuple[str, ...]

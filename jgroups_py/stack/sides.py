@@ -50,7 +50,7 @@ class ProtocolSide(Interface):
         """Take an input of one of its handles."""
 
     def check(self) -> None:
-        """Asserts its invariants."""
+        """Assert its invariants."""
 
 
 class DoorwaySide(Interface):

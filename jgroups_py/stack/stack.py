@@ -31,7 +31,7 @@ P = TypeVar("P")
 class Stack:
     """Protocols, bottom first, of one member in one cluster.
 
-    ``properties`` are what ``${name}`` of its file was resolved with; child stacks inherit them.
+    ``properties`` are the values that replaced ``${name}`` in its file; child stacks inherit them.
     ``names`` maps addresses to logical names (filled by discovery). ``ports`` are the handles its
     protocols opened; closing the stack closes them. ``doorway``: where its door stands, if it has one (doors.py).
     """
@@ -105,12 +105,12 @@ class Stack:
     # --- what the owner calls; each call is one step of the machine
 
     def connect(self, cluster: str, *, with_state: bool = False) -> None:
-        """Starts joining ``cluster``. The first ViewChange says that it has worked."""
+        """Start joining ``cluster``. The first ViewChange reports success."""
         self.cluster = cluster
         self.event_down(Connect(cluster, with_state))
 
     def disconnect(self) -> None:
-        """Starts leaving. Disconnected says that this is done. Then call ``close``."""
+        """Start leaving. Disconnected reports the end. Then call ``close``."""
         self.event_down(Disconnect())
 
     def close(self) -> None:

@@ -1,11 +1,11 @@
-"""Windows that work on runs: they store runs, put them in order, and compute what to ask for.
+"""Windows that work on runs: they store runs, put them in order, and compute the seqnos to ask for.
 
     RunStore         Runs by first seqno, kept for retransmission, or until the gap before them closes.
     ReceiveWindow    Puts the runs of one sender in order, and hands every message out once.
     GapClock         Says when to ask for what is missing: once soon, then at growing intervals.
 
-A run is a ``Batch``; message ``i`` of a run that starts at ``first`` has seqno ``first + i``. In
-order nothing is stored and nothing is cut: one comparison per run. Runs are sliced where they overlap.
+A run is a ``Batch``; message ``i`` of a run that starts at ``first`` has seqno ``first + i``. Runs that come in order
+are neither stored nor cut: one comparison each. Runs are sliced where they overlap.
 
 Source: JGroups Table, RetransmitTable and RetransmitTask (the rule of two ticks); spans of seqnos
 instead of a matrix of messages.
@@ -137,7 +137,7 @@ class RunStore:
         return spans
 
     def drop_to(self, seqno: int) -> int:
-        """Forget the runs that end at or below ``seqno``, and return how many messages these were.
+        """Forget the runs that end at or below ``seqno``, and return the number of their messages.
 
         A run that goes on above it stays whole: cutting it would cost more than it frees.
         """
@@ -184,7 +184,7 @@ class RunStore:
             self._checked = (len(firsts), firsts[0], firsts[-1], self.count, self.size)
 
     def _check_from(self, index: int, count: int, size: int) -> None:
-        """Return count and size of the runs before ``index``."""
+        """Check the runs from ``index`` on. ``count`` and ``size``: of the runs before it."""
         runs = self.runs
         end = 0
         if index:
@@ -225,7 +225,7 @@ class ReceiveWindow:
         self.early: dict[int, None] = {}
         self.passed: frozenset[int] = frozenset()
         self.closed = False
-        """The owner sets it: then nothing more is handed out."""
+        """Set by the owner: nothing more is handed out."""
 
     @property
     def received(self) -> int:
@@ -418,7 +418,7 @@ class GapClock:
         self.again_at = now + min(self.interval, 2 * self.took + delay)
 
     def due(self, window: ReceiveWindow, now: float, delay: float, limit: int) -> SeqnoList | None:
-        """Return the seqnos to ask for now, at most ``limit`` of them. None: nothing."""
+        """Return the seqnos to ask for now, at most ``limit`` of them. None: there are none now."""
         if not window.has_gap:
             self.new_at = self.again_at = None
             self.tries = 0

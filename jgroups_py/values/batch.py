@@ -52,7 +52,7 @@ class Batch:
 
     ``dest`` is None for the group; ``src`` is None until it is set. A payload is bytes, a read-only memoryview or None where
     ``type`` is BYTES. ``credits`` are owed to the sender until the batch was consumed. ``number`` counts the application's
-    messages to ``dest``; 0 is no message of the application.
+    messages to ``dest``; 0: the message is not the application's.
     """
 
     dest: Address | None

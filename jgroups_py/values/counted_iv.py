@@ -13,9 +13,9 @@ from collections.abc import Callable
 from typing import Final
 
 SIZE: Final = 4
-"""Bytes that count."""
+"""Number of bytes that count."""
 FEWEST: Final = 12
-"""Bytes of an IV that counts, at least."""
+"""The fewest bytes of an IV that counts."""
 _MOST: Final = 1 << 8 * SIZE
 _NO_BLOCKS: Final = bytes(SIZE)
 
@@ -43,7 +43,7 @@ def iv_after(iv: bytes, distance: int) -> bytes | None:
 
 
 def ivs_from(iv: bytes, count: int) -> list[bytes]:
-    """Return so many consecutive IVs, ``iv`` first. There may be fewer."""
+    """Return ``count`` consecutive IVs, ``iv`` first, or fewer if the count ends before."""
     place = place_of_count(iv)
     if count < 2 or place is None:
         return [iv]
@@ -55,12 +55,12 @@ def ivs_from(iv: bytes, count: int) -> list[bytes]:
 
 
 class CountedIvs:
-    """The IVs of one sender under one key. None comes twice.
+    """The IVs of one sender under one key. No IV comes twice.
 
     Args:
         length: bytes of an IV.
         blocks: the last four bytes count the blocks of a message.
-        random_bytes: returns so many secret random bytes.
+        random_bytes: returns a given number of secret random bytes.
     """
 
     def __init__(self, length: int, blocks: bool, random_bytes: Callable[[int], bytes]) -> None:
@@ -71,7 +71,7 @@ class CountedIvs:
         self._next = _MOST
 
     def take(self, count: int = 1) -> bytes:
-        """Return the first of so many IVs that follow each other."""
+        """Return the first of ``count`` IVs that follow each other."""
         if self._next + count > _MOST:
             prefix = self._random(self._random_size)
             self._prefix = prefix[:-1] + bytes([prefix[-1] or 1])

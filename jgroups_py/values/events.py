@@ -41,10 +41,10 @@ The senders and receivers:
     Lag                 down  machine -> failure detectors     this process was late by so much
 
 Survivors agree (RELAY.md). Before a view without `departed` goes out, its coordinator asks every survivor to freeze: GMS
-sends ``Freeze`` down. NAKACK2 takes nothing more from the departed and hands out no more messages. ``GetDigest`` tells how
-far it is. The coordinator answers with the goal of each sender and a member that has it: GMS sends ``Fetch`` down, NAKACK2
-asks the holders and sends ``Fetched`` up when it has everything. ``ViewChange`` ends the round; ``Thaw`` and ``Release``
-take it back.
+sends ``Freeze`` down. NAKACK2 takes nothing more from the departed and hands out no more messages. ``GetDigest`` tells
+how far NAKACK2 is. The coordinator answers with the goal of each sender and a member that has it: GMS sends ``Fetch``
+down, NAKACK2 asks the holders and sends ``Fetched`` up when it has everything. ``ViewChange`` ends the round; ``Thaw``
+and ``Release`` take it back.
 """
 
 from __future__ import annotations
@@ -135,8 +135,8 @@ class MembersFound(Event):
 
 @dataclass(frozen=True, slots=True)
 class PhysicalAddress(Event):
-    """The network address at which ``member`` can be reached, and its logical name. ``told_from``: the host that said so,
-    if the transport has not received it."""
+    """The network address at which ``member`` can be reached, and its logical name. ``told_from``: the host that
+    reported this, if the transport has not received it itself."""
 
     member: Address
     physical: IpAddress
@@ -154,7 +154,8 @@ class FindPhysical(Event):
 @dataclass(frozen=True, slots=True)
 class ProveReach(Event):
     """Ask ``member`` for a sign of life in the name of ``nonce``, an address that nobody else has. Discovery sends the request;
-    until ``until`` the transport takes the answer to ``nonce`` for its own. ``Reached`` up when it comes."""
+    until ``until`` the transport takes the answer to ``nonce`` for its own. ``Reached`` goes up when the answer
+    comes."""
 
     member: Address
     nonce: Address
@@ -163,7 +164,7 @@ class ProveReach(Event):
 
 @dataclass(frozen=True, slots=True)
 class Reached(Event):
-    """``member`` has answered to ``nonce``, so it has heard the request where it is said to be."""
+    """``member`` has answered to ``nonce``, so it has heard the request at its reported address."""
 
     member: Address
     nonce: Address
@@ -308,8 +309,8 @@ class HoldStability(Event):
 
 @dataclass(frozen=True, slots=True)
 class MergeViews(Event):
-    """Members announce different views: ``views[member]`` is the view of that member. ``silent`` members have announced another
-    view than ours for long, and did not say which each time they were asked."""
+    """Members announce different views: ``views[member]`` is the view of that member. ``silent`` members have announced
+    another view than ours for long, and have not named it although they were asked."""
 
     views: Mapping[Address, View]
     silent: tuple[Address, ...] = ()
@@ -472,7 +473,7 @@ class GetPhysical(Query):
 
 @dataclass(frozen=True, slots=True)
 class IsBelieved(Query):
-    """-> whether ``member`` is at ``physical`` by more than hearsay. Transport."""
+    """-> bool: is it known by more than hearsay that ``member`` is at ``physical``? Transport."""
 
     member: Address
     physical: IpAddress

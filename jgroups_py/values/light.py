@@ -14,8 +14,8 @@ C = TypeVar("C", bound=type)
 
 
 def light(cls: C) -> C:
-    """Make instances of a frozen dataclass in the fast way. They are equal, hashed and shown as before, and subclasses may be
-    frozen dataclasses.
+    """Make instances of a frozen dataclass in the fast way. They compare, hash and print as before, and subclasses may
+    be frozen dataclasses.
 
     Raises:
         TypeError: the class has a ``__post_init__``, which would not be called.

@@ -39,7 +39,7 @@ class PingData:
 
     @property
     def is_server(self) -> bool:
-        """The member has joined a group."""
+        """True if the member has joined a group."""
         return bool(self.flags & self.SERVER)
 
     @property

@@ -10,7 +10,7 @@ import unicodedata
 from typing import Final
 
 SHOWN_MAX: Final = 255
-"""Characters of a name that are shown."""
+"""The most characters of a name that are shown."""
 REPLACED: Final = "\N{REPLACEMENT CHARACTER}"
 """Stands for a character that is not shown."""
 

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 class TurnedAway:
     """A member refused something that came from the network. It never has the refused bytes, keys or tokens.
 
-    ``cause``: why, one word of the protocol's list, such as ``replayed``.
+    ``cause``: the reason, one word of the protocol's list, such as ``replayed``.
     ``source``: where it came from, or the first of several places. An address comes from the network, so it may be
     forged. Empty: unknown.
-    ``count``: how often since the last event of this cause and protocol, at least 1.
+    ``count``: number of refusals since the last event of this cause and protocol, at least 1.
     ``by``: the protocol or part that refused. ``cluster``: the stack it is in, such as a bridge.
-    ``total``: how often since this member was opened.
+    ``total``: number of refusals since this member was opened.
     ``sources``: the first few places, ``source`` among them.
     """
 

@@ -63,16 +63,16 @@ class View:
         return self.names.get(member) or str(member)
 
     def named(self, names: Mapping[Address, str]) -> Self:
-        """The same view with the ``names`` of its members (of those that are in ``names``)."""
+        """Return the same view with the ``names`` of its members (of those that are in ``names``)."""
         shown = (self.view_id.creator, *self.members)
         return replace(self, names={m: names[m] for m in shown if m in names})
 
     def joined_since(self, old: View | None) -> tuple[Address, ...]:
-        """Members that ``old`` did not have, in this view's order."""
+        """Return the members that ``old`` did not have, in this view's order."""
         return tuple(m for m in self.members if old is None or m not in old.members)
 
     def left_since(self, old: View | None) -> tuple[Address, ...]:
-        """Members of ``old`` that are gone, in the old view's order."""
+        """Return the members of ``old`` that are gone, in the old view's order."""
         return () if old is None else tuple(m for m in old.members if m not in self.members)
 
 

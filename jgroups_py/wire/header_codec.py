@@ -26,7 +26,7 @@ from jgroups_py.wire.primitives import DEFAULT_VERSION, V5_3_8, V5_4, Reader, Wr
 E = TypeVar("E", bound=IntEnum)
 
 MAX_HEADERS: Final = 64
-"""Most headers one message can have."""
+"""The most headers that one message can have."""
 
 _IDS: Final = struct.Struct(">hh")
 _NUMBERED: Final = struct.Struct(">hhbB")  # protocol id, magic id, type, bytes of the number
@@ -41,7 +41,7 @@ _SINCE_5_4: Final = (99, 100, 101)
 
 
 def read_header(r: Reader) -> tuple[int, Header]:
-    """Protocol id and header."""
+    """Read protocol id and header."""
     if r.marks is not None:
         r.marks.append(r.pos)
     protocol_id = r.i16()
@@ -66,7 +66,7 @@ def write_header(w: Writer, protocol_id: int, header: Header) -> None:
 
 
 def read_headers(r: Reader) -> list[tuple[int, Header]]:
-    """Number of headers, and each header."""
+    """Read the number of headers, and each header."""
     start = r.pos
     count = r.count(r.i16(), 4, "headers")
     if count > MAX_HEADERS:
@@ -100,7 +100,7 @@ def sequence_size(header: Header, first: int) -> int:
 
 
 def _count_of_iv(header: h.EncryptHeader) -> int | None:
-    """The place before the count of an IV. Key and IV are behind a mark and a length of four bytes each."""
+    """Return the place before the count of an IV. Key and IV are behind a mark and a length of four bytes each."""
     iv, key = header.iv, header.version
     if iv is None or key is None or header.server is not None:
         return None
@@ -162,7 +162,7 @@ def _read_gms(r: Reader) -> Header:
 
 
 def gms_flags(x: h.GmsHeader) -> int:
-    """The flags of a GmsHeader as on the wire."""
+    """Return the flags of a GmsHeader as on the wire."""
     flags = x.other_flags
     if x.merge_id is not None:
         flags |= _HAS_MERGE_ID
@@ -571,7 +571,7 @@ def class_of(magic: int) -> type[Header] | None:
 
 
 def encode_header(protocol_id: int, header: Header, version: int = DEFAULT_VERSION) -> bytes:
-    """Protocol id, magic id and body."""
+    """Return protocol id, magic id and body."""
     writer = Writer(version)
     write_header(writer, protocol_id, header)
     return writer.done()

@@ -359,8 +359,8 @@ class FcHeader(Header):
 class FragHeader(Header):
     """FRAG2 and FRAG4: fragment ``index`` of ``count`` of the sender's fragmented message ``id``.
 
-    ``id`` advances within a run: fragments of one message never form a run, messages of RELAY,
-    which numbers them with this header under an id of its own, do.
+    ``id`` advances within a run. Fragments of one message never form a run. Messages of RELAY do: RELAY numbers them
+    with this header under an id of its own.
     """
 
     magic_id: ClassVar[int] = 52
@@ -457,8 +457,8 @@ class AuthHeader(Header):
 
 @dataclass(frozen=True, slots=True)
 class EncryptHeader(Header):
-    """SYM_ENCRYPT, ASYM_ENCRYPT. ``version`` names the key (MD5 of its bytes). Within a run ``iv`` counts, if it is one that
-    counts."""
+    """SYM_ENCRYPT, ASYM_ENCRYPT. ``version`` names the key (MD5 of its bytes). Within a run a counting ``iv`` advances
+    (counted_iv.py)."""
 
     magic_id: ClassVar[int] = 88
     type: EncryptType

@@ -184,7 +184,7 @@ class _Walk:
                 self.annotations()
 
     def begin(self, cls: _Class | None) -> None:
-        """An object of that class begins."""
+        """Note that an object of that class begins."""
 
     def array(self) -> None:
         r = self.r
@@ -202,7 +202,7 @@ class _Walk:
                 self.content()
 
     def numbers(self, kind: int, size: int) -> None:
-        """The content of an array of numbers of a type: ``size`` bytes."""
+        """Take the content of an array of numbers of a type: ``size`` bytes."""
         self.r.skip(size)
 
 
@@ -227,8 +227,8 @@ _THROWABLE: Final = "java.lang.Throwable"
 
 
 def read_throwable(data: bytes) -> tuple[str, str] | None:
-    """Class name and text of a serialized Throwable; None for any other object, and for bytes that
-    are no serialized object."""
+    """Return class name and text of a serialized Throwable; None for any other object, and for bytes that are no
+    serialized object."""
     r = Reader(data)
     try:
         if r.u32() != MAGIC:
@@ -330,8 +330,8 @@ _THROWABLE_FIELDS: Final = (
 
 
 def read_fields(r: Reader) -> dict[str, bytes | str]:
-    """The fields of one serialized object that hold byte arrays and texts, from its stream header on. Fields of its
-    ancestors count, too."""
+    """Return the fields of one serialized object that hold byte arrays and texts, from its stream header on. Fields of
+    its ancestors count, too."""
     start = r.pos
     if r.u32() != MAGIC:
         r.fail("not a Java serialization stream", start)

@@ -51,7 +51,7 @@ class BatchPayload:
 
 
 def read_typed_message(r: Reader) -> WireMessage:
-    """i16 type and message."""
+    """Read an i16 type and a message."""
     return read_message(r, r.i16())
 
 

@@ -66,8 +66,8 @@ class RemoteException:
 
 
 def streamable(value: object) -> Streamable:
-    """``value`` with the magic number of its class. A Digest becomes a MutableDigest, as STABLE
-    sends it. LocalProtocolError if the class has none."""
+    """Return ``value`` with the magic number of its class. A Digest becomes a MutableDigest, as STABLE
+    sends it. LocalProtocolError: the class has none."""
     if isinstance(value, Address):
         return Streamable(address_magic(value), value)
     for cls, magic in _MAGIC_OF:
@@ -94,12 +94,12 @@ _MAGIC_OF: Final[tuple[tuple[type, int], ...]] = (
 
 
 def read_object(r: Reader) -> Typed:
-    """Stream form."""
+    """Read the stream form."""
     return _read_object(r, stream=True)
 
 
 def read_buffer_object(r: Reader) -> Typed:
-    """Buffer form: some types go to the end of the buffer."""
+    """Read the buffer form: some types go to the end of the buffer."""
     return _read_object(r, stream=False)
 
 
@@ -144,12 +144,12 @@ def _read_object(r: Reader, *, stream: bool) -> Typed:
 
 
 def write_object(w: Writer, typed: Typed) -> None:
-    """Stream form."""
+    """Write the stream form."""
     _write_object(w, typed, stream=True)
 
 
 def write_buffer_object(w: Writer, typed: Typed) -> None:
-    """Buffer form."""
+    """Write the buffer form."""
     _write_object(w, typed, stream=False)
 
 

@@ -63,7 +63,7 @@ LIST, MULTICAST = 1, 2
 """Flags of a packet."""
 
 MAX_SIZE: Final = 64_000
-"""Default limit of a packet's messages in bytes (JGroups' bundler.max_size); below 65507 / UDP."""
+"""Default limit of a packet's messages in bytes (JGroups' bundler.max_size). A datagram takes at most 65507."""
 
 _LENGTH: Final = Struct(">i")
 _COUNT: Final = Struct(">h")
@@ -110,7 +110,8 @@ class _Template:
     room: int
 
     def after(self, count: int) -> _Template | None:
-        """The template of the message that is ``count`` further on, at most ``room``. None: it has another length."""
+        """Return the template of the message that is ``count`` further on, at most ``room``. None: it has another
+        length."""
         if not self.numbers:
             return self if self.room > 1 else None
         prefix = self.prefix.copy()
@@ -142,8 +143,8 @@ def _template(batch: Batch, index: int, tp: bytes) -> _Template:
 def _pieces(
     template: _Template, payloads: Sequence[Any], size: int, sizes: Sequence[int]
 ) -> list[Any]:
-    """Messages of a run, to be joined: the bytes before each payload, and the payload. At most ``AT_ONCE``. ``size`` is that of
-    each, unless there are ``sizes``."""
+    """Return the messages of a run, to be joined: the bytes before each payload, and the payload. At most ``AT_ONCE``.
+    ``size`` is that of each, unless there are ``sizes``."""
     count = len(payloads)
     spots = [place for place, _ in template.numbers]
     heads = heads_from(template.prefix + _LENGTH.pack(size), count, spots)
@@ -261,7 +262,7 @@ class _Packer:
         return writer.done()
 
     def run(self, batch: Batch, size: int, sizes: Sequence[int]) -> None:
-        """Messages of type BYTES, of ``size`` bytes each, unless there are ``sizes``."""
+        """Add messages of type BYTES, of ``size`` bytes each, unless there are ``sizes``."""
         payloads = batch.payloads
         start, total = 0, len(payloads)
         template: _Template | None = None
@@ -289,7 +290,7 @@ class _Packer:
             start = stop
 
     def others(self, batch: Batch) -> None:
-        """Messages of any kind, one by one."""
+        """Add messages of any kind, one by one."""
         for index, payload in enumerate(batch.payloads):
             writer = Writer(self.version)
             writer.raw(_template(batch, index, self.tp).prefix)
@@ -309,11 +310,11 @@ def encode_packets(
     *,
     framed: bool = False,
 ) -> list[bytes]:
-    """Packets for batches of one sender to one destination, order kept. ``framed``: each as a frame of a TCP connection, which costs
-    no further copy.
+    """Return packets for batches of one sender to one destination, order kept. ``framed``: each as a frame of a TCP
+    connection, which costs no further copy.
 
     No packet holds more than ``max_size`` bytes of messages, unless it is a single larger one.
-    LocalProtocolError for what cannot be encoded or has another sender or destination.
+    LocalProtocolError: a batch cannot be encoded, or has another sender or destination.
     """
     packer: _Packer | None = None
     queue = list(batches)
@@ -477,8 +478,8 @@ def continue_list(
 
 @dataclass(frozen=True, slots=True)
 class ListStart:
-    """Return the places in a list: of its number of messages, of its first message (to ``stop``), of the headers of
-    that."""
+    """The places in a list: of its number of messages, of its first message (to ``stop``), of the headers of that
+    message."""
 
     count_at: int
     message_at: int
@@ -488,7 +489,7 @@ class ListStart:
 
 
 def list_start(data: bytes) -> ListStart:
-    """Return the first message of a list. RemoteProtocolError as ``decode_packet``."""
+    """Return the first message of a list and its places. RemoteProtocolError as ``decode_packet``."""
     r = Reader(data)
     r.version = r.u16()
     r.u8()
@@ -689,7 +690,7 @@ def encode_payload(batch: Batch, payload: Any, version: int = DEFAULT_VERSION) -
 
 
 def encode_nested(batch: Batch, version: int = DEFAULT_VERSION) -> bytes:
-    """``i16`` type and message, as it stands inside a payload (FRAG2, COMPRESS, SEQUENCER)."""
+    """Return ``i16`` type and message, as they stand inside a payload (FRAG2, COMPRESS, SEQUENCER)."""
     writer = Writer(version)
     write_typed_message(writer, _wire_message(batch, version))
     return writer.done()
@@ -720,7 +721,7 @@ def _decode_bare(data: bytes | memoryview, type: int, version: int) -> Batch:
 
 
 def encode_mping(batch: Batch, version: int = DEFAULT_VERSION) -> bytes:
-    """MPING's datagram: one message of type BYTES, nothing before it."""
+    """Return MPING's datagram: one message of type BYTES, nothing before it."""
     if batch.type != MessageType.BYTES:
         raise LocalProtocolError("MPING sends messages of type BYTES only")
     return _encode_bare(batch, version)
@@ -756,7 +757,7 @@ HANDSHAKE_HEAD: Final = 8
 
 
 def encode_frame(packet: bytes) -> bytes:
-    """``i32`` length and packet."""
+    """Return ``i32`` length and packet."""
     return _LENGTH.pack(len(packet)) + packet
 
 
@@ -783,7 +784,7 @@ def handshake_size(head: bytes) -> int:
 
 
 def decode_handshake(data: bytes) -> tuple[int, IpAddress]:
-    """Version and listening address of the connecting side. The version is for the caller to
+    """Return version and listening address of the connecting side. The version is for the caller to
     compare (``same_minor``)."""
     size = handshake_size(data)
     r = Reader(data)
@@ -804,7 +805,7 @@ def _read_handshake_head(r: Reader) -> int:
 
 
 class _Payloads:
-    """``OnTheWire``."""
+    """Implements ``OnTheWire``."""
 
     def length(self, type: int, payload: Any) -> int:
         return payload_length(type, payload)

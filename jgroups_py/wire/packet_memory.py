@@ -36,10 +36,10 @@ from jgroups_py.wire.strides import payloads_of
 _SENDER_ENDS: Final = 42
 """Version, flags, type, leading, flags of a message, and two UUIDs with a byte before each."""
 _KEY: Final = _SENDER_ENDS + 7
-"""And the number of headers, and of the first one protocol, class and type."""
+"""The same with the number of headers, and protocol, class and type of the first one."""
 _KEYS: Final = {bytes([MULTICAST]): _KEY - 17, bytes([LIST]): 37, bytes([LIST | MULTICAST]): 21}
-"""Of other packets, by their flags: a multicast has one UUID less. A list has version, flags, and one UUID, or two, with a byte
-before each; None is one byte."""
+"""The same for other packets, by their flags: a multicast has one UUID less. A list has version, flags, and one UUID,
+or two, with a byte before each; None is one byte."""
 _LONG_RUN: Final = 4
 """A list is remembered if its first run has at least this many messages. A sender that often begins with another one
 costs more than it saves."""
@@ -152,10 +152,10 @@ class PacketReader:
     def __init__(self) -> None:
         self._shapes: dict[bytes, _Shape | _ListShape] = {}
         self.general: Callable[[bytes], Packet] = decode_packet
-        """Decode a packet that resembles no remembered one."""
+        """The function that decodes a packet that resembles no remembered one."""
 
     def decode(self, data: bytes) -> Packet:
-        """RemoteProtocolError for anything wrong."""
+        """Decode a packet. RemoteProtocolError for anything wrong."""
         key = data[: _KEYS.get(data[2:3], _KEY)]
         shape = self._shapes.get(key)
         if shape is not None and (packet := shape.read(data)) is not None:
@@ -179,12 +179,12 @@ class PacketReader:
         self._shapes.clear()
 
     def __len__(self) -> int:
-        """Shapes remembered."""
+        """Count the remembered shapes."""
         return len(self._shapes)
 
 
 def _list_shape_of(data: bytes, packet: Packet) -> _ListShape | None:
-    """None: lists of that kind are not remembered."""
+    """Return the shape of a list. None: lists of that kind are not remembered."""
     if type(packet.src) is not UUID or type(packet.dest) not in (UUID, type(None)):
         return None  # the key would have another length
     start = list_start(data)
@@ -218,14 +218,14 @@ def _list_shape_of(data: bytes, packet: Packet) -> _ListShape | None:
 
 
 def _spots(numbers: Sequence[_Number], start: int) -> tuple[tuple[int, int], ...] | None:
-    """``_ListShape.spots`` of a message that begins at ``start``."""
+    """Return ``_ListShape.spots`` of a message that begins at ``start``."""
     if any(number.start == number.stop for number in numbers):
         return None
     return tuple((number.start - start, number.stop - number.start) for number in numbers)
 
 
 def _shape_of(data: bytes, packet: Packet) -> _Shape | None:
-    """Return what to remember of the packet. None: its kind is not remembered."""
+    """Return the shape of a packet. None: its kind is not remembered."""
     batch = packet.batches[0]
     payload = batch.payloads[0]
     if batch.type != MessageType.BYTES or payload is None:

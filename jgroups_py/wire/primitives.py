@@ -50,7 +50,7 @@ def make_version(major: int, minor: int, micro: int = 0) -> int:
 
 
 def parse_version(text: str) -> int:
-    """``"5.5"`` or ``"5.5.6"`` as number. ValueError if it is not a version."""
+    """Return ``"5.5"`` or ``"5.5.6"`` as a number. ValueError: it is not a version."""
     parts = text.strip().split(".")
     if not 2 <= len(parts) <= 3 or not all(part.isdecimal() for part in parts):
         raise ValueError(f"not a version: {text!r} (5.5 or 5.5.6 would be)")
@@ -62,7 +62,7 @@ def format_version(version: int) -> str:
 
 
 def same_minor(a: int, b: int) -> bool:
-    """JGroups' rule: members understand each other when major and minor are equal."""
+    """Return whether members of these versions understand each other. JGroups' rule: major and minor are equal."""
     return a >> 6 == b >> 6
 
 
@@ -111,7 +111,7 @@ class Reader:
     # Bytes
 
     def skip(self, size: int) -> int:
-        """Advance over ``size`` bytes and returns where they start."""
+        """Advance over ``size`` bytes and return where they start."""
         pos = self.pos
         if size < 0:
             self.fail(f"negative length {size}")
@@ -183,7 +183,7 @@ class Reader:
         return value
 
     def lz64(self) -> int:
-        """Compressed 64-bit number."""
+        """Read a compressed 64-bit number."""
         size = self.u8()
         if size == 0:
             return 0
@@ -193,7 +193,7 @@ class Reader:
         return int.from_bytes(self.data[pos : pos + size], "little", signed=size == 8)
 
     def lz32(self) -> int:
-        """Compressed 32-bit number."""
+        """Read a compressed 32-bit number."""
         size = self.u8()
         if size == 0:
             return 0
@@ -203,7 +203,7 @@ class Reader:
         return int.from_bytes(self.data[pos : pos + size], "little", signed=size == 4)
 
     def seq(self) -> tuple[int, int]:
-        """Highest delivered and highest received seqno."""
+        """Read the highest delivered and the highest received seqno."""
         start = self.pos
         sizes = self.u8()
         first, second = sizes >> 4, sizes & 15
@@ -221,7 +221,7 @@ class Reader:
     # Strings
 
     def mutf(self) -> str:
-        """Java's modified UTF-8."""
+        """Read Java's modified UTF-8."""
         start = self.pos
         raw = self.take(self.u16())
         if raw.isascii():
@@ -240,18 +240,18 @@ class Reader:
         return text
 
     def ostr(self) -> str | None:
-        """Optional string."""
+        """Read an optional string."""
         return self.mutf() if self.present() else None
 
     def present(self) -> bool:
-        """The byte before something optional: 0 or 1."""
+        """Read the byte before something optional: 0 or 1."""
         value = self.u8()
         if value > 1:
             self.fail(f"presence byte {value}, neither 0 nor 1", self.pos - 1)
         return value == 1
 
     def ustr(self) -> str:
-        """JGroups' own string form: ASCII with a long length, else modified UTF-8."""
+        """Read JGroups' own string form: ASCII with a long length, else modified UTF-8."""
         if not self.flag():
             return self.mutf()
         start = self.pos
@@ -266,11 +266,11 @@ class Reader:
         return None if size == -1 else self.take(size).decode("latin-1")
 
     def obytes(self) -> bytes | None:
-        """Optional byte array."""
+        """Read an optional byte array."""
         return self.take(self.i32()) if self.present() else None
 
     def sized(self) -> bytes:
-        """i32 length and bytes."""
+        """Read an i32 length and bytes."""
         return self.take(self.i32())
 
     # Addresses
@@ -343,7 +343,7 @@ class Reader:
         return IpAddress(host, self.u16(), scope)
 
     def addrs(self) -> tuple[Address | None, ...] | None:
-        """Address list; None where a null list was written."""
+        """Read an address list; None where a null list was written."""
         count = self.i16()
         if count == -1:
             return None
@@ -504,7 +504,7 @@ class Writer:
             raise LocalProtocolError(f"{address!r} has no encoding")
 
     def addr_body(self, address: Address) -> None:
-        """The address without flag byte or magic number."""
+        """Write the address without flag byte or magic number."""
         if isinstance(address, IpAddress):
             self.ip_body(address)
         elif isinstance(address, MillisAddress):
@@ -547,7 +547,7 @@ class Writer:
 
 
 def lz_bytes(value: int, width: int) -> bytes:
-    """``value`` as compressed number of at most ``width`` bytes, with its length byte."""
+    """Return ``value`` as a compressed number of at most ``width`` bytes, with its length byte."""
     bits = width * 8
     if not -1 << bits - 1 <= value < 1 << bits - 1:
         raise LocalProtocolError(f"{value!r} does not fit into {bits} bits")

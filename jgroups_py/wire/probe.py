@@ -6,9 +6,9 @@
     answer      ``A [ip=127.0.0.1:7800, 2 mbr(s), cluster=demo, version=...]``, a line end, then ``key=value`` and CR LF
                 for each key. A value may have line ends of its own.
 
-Java means to put t1 and q1 into the digest, and does not: it gives MessageDigest a ByteBuffer that was written and not
-flipped, of which nothing remains. So all authenticators of one passcode have the same digest, and anybody who hears one
-can make others. design/look-inside.md has the consequences.
+Java means to put t1 and q1 into the digest. But it gives MessageDigest a ByteBuffer that was written and not flipped,
+so none of their bytes is digested. So all authenticators of one passcode have the same digest, and anybody who hears
+one can make others. design/look-inside.md has the consequences.
 
 Source:  JGroups DiagnosticsHandler.java, Probe.java, Util.createDigest.
 Differs: a Java server takes a byte 10 within the authenticator for the end of a TCP request. ``authenticator`` has none
@@ -32,9 +32,9 @@ PORT: Final = 7500
 GROUP: Final = "224.0.75.75"
 GROUP_IPV6: Final = "ff0e::75:75"
 REQUEST_MAX: Final = 10_000
-"""Bytes of a request, the authenticator included. Java reads no more of a datagram, either."""
+"""The most bytes of a request, the authenticator included. Java reads no more of a datagram, either."""
 WORDS_MAX: Final = 50
-"""Words of a request that are answered."""
+"""The most words of a request that are answered."""
 DIGEST_SIZE: Final = hashlib.sha1().digest_size
 HEAD_SIZE: Final = 20 + DIGEST_SIZE
 """Bytes of an authenticator."""
@@ -103,7 +103,7 @@ def decode_words(data: bytes) -> ProbeRequest:
     """Return the words of a request without its authenticator.
 
     Raises:
-        RemoteProtocolError: too long, too many words, or no text.
+        RemoteProtocolError: the request is too long, has too many words, or is no text.
     """
     if len(data) > REQUEST_MAX:
         raise RemoteProtocolError(f"a request of {len(data)} bytes, at most {REQUEST_MAX}")
@@ -133,7 +133,7 @@ class ProbeInput:
         """Take more bytes. Return the whole request without its line end, once it is there.
 
         Raises:
-            RemoteProtocolError: it is longer than REQUEST_MAX.
+            RemoteProtocolError: the request is longer than REQUEST_MAX.
         """
         self._data += data
         end = self._data.find(LINE_END, self._head_size)

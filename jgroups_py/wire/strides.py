@@ -40,13 +40,13 @@ def _heads_together(head: int, count: int) -> Struct:
 
 
 def cut(heads: bytearray, head: int, count: int) -> Sequence[bytes]:
-    """``count`` heads, one by one."""
+    """Return ``count`` heads, one by one."""
     return _heads_together(head, count).unpack(heads)
 
 
 def split(data: bytes, at: int, head: int, size: int, count: int) -> tuple[bytes, Sequence[Any]]:
-    """The heads of ``count`` messages from ``at`` on, joined, and their payloads. All of it must be within ``data``, and ``count``
-    at most ``AT_ONCE``."""
+    """Return the heads of ``count`` messages from ``at`` on, joined, and their payloads. All of it must be within
+    ``data``, and ``count`` at most ``AT_ONCE``."""
     if size <= COPIED_MAX:
         parts = _heads_and_payloads(head, size, count).unpack_from(data, at)
         return b"".join(parts[::2]), parts[1::2]
@@ -57,7 +57,8 @@ def split(data: bytes, at: int, head: int, size: int, count: int) -> tuple[bytes
 
 
 def heads_from(head: bytes | bytearray, count: int, spots: Sequence[int]) -> bytearray:
-    """``head`` and the heads of the messages after it, joined. The low bytes at ``spots`` grow by one each time, up to 255."""
+    """Return ``head`` and the heads of the messages after it, joined. The low bytes at ``spots`` grow by one each time,
+    up to 255."""
     heads = bytearray(head * count)
     size = len(head)
     for spot in spots:
@@ -86,8 +87,8 @@ def advance(head: bytearray, numbers: Sequence[tuple[int, int]], count: int) -> 
 def payloads_of(
     data: bytes, at: int, head: int, size: int, count: int, numbers: Sequence[tuple[int, int]]
 ) -> list[Any] | None:
-    """The payloads of ``count`` messages from ``at`` on. None: their heads do not follow each other, or a number grows longer.
-    ``numbers`` as for ``room_in``."""
+    """Return the payloads of ``count`` messages from ``at`` on. None: their heads do not follow each other, or a number
+    grows longer. ``numbers`` as for ``room_in``."""
     first = bytearray(data[at : at + head])
     spots = [place for place, _ in numbers]
     payloads: list[Any] = []

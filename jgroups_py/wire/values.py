@@ -45,8 +45,8 @@ def write_opt_view_id(w: Writer, view_id: ViewId | None) -> None:
 
 
 def _read_number(r: Reader) -> ViewId:
-    """The id of a view. Views are counted up from 0: an id near the highest number is forged, and no further view could
-    follow it."""
+    """Read the id of a view. Views are counted up from 0: an id near the highest number is forged, and no further view
+    could follow it."""
     start = r.pos
     view_id = read_view_id(r)
     if not 0 <= view_id.id <= MAX_VIEW_ID:
@@ -129,8 +129,8 @@ def write_delta_view(w: Writer, view: DeltaView) -> None:
 
 
 def read_opt_view(r: Reader) -> View | None:
-    """MERGE3's view response, at the end of a payload. A merge view is not marked as one: only its subgroups follow
-    (JGroups ignores them)."""
+    """Read MERGE3's view response, at the end of a payload. A merge view is not marked as one: only its subgroups
+    follow (JGroups ignores them)."""
     if not r.present():
         return None
     view = read_view(r)
@@ -201,7 +201,7 @@ def read_digest_for(r: Reader, members: Sequence[Address]) -> Digest:
 
 
 def write_digest_for(w: Writer, digest: Digest, members: Sequence[Address]) -> None:
-    """The digest without members; it must have exactly these."""
+    """Write the digest without members; it must have exactly these."""
     if digest.seqnos.keys() != set(members):
         raise LocalProtocolError("the digest and the view have different members")
     write_seqnos(w, [digest.seqnos[member] for member in members])

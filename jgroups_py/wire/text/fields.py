@@ -44,7 +44,7 @@ from jgroups_py.wire.values import view_digest_flags
 
 Json = Any
 MAX_SEQNOS: Final = 1 << 20
-"""Widest range of a seqno list that is read from JSON."""
+"""The widest range of a seqno list that is read from JSON."""
 
 
 # Scalars

@@ -365,7 +365,7 @@ def payload_kind(message: m.WireMessage) -> str | None:
 
 
 def interpret(message: m.WireMessage, version: int = DEFAULT_VERSION) -> Json:
-    """``{"kind", "value"}`` of a message's payload, None where it means nothing to JGroups."""
+    """Return ``{"kind", "value"}`` of a message's payload, None where it means nothing to JGroups."""
     kind = payload_kind(message)
     if kind is None:
         return None
@@ -373,7 +373,7 @@ def interpret(message: m.WireMessage, version: int = DEFAULT_VERSION) -> Json:
 
 
 def interpret_fields(fields: Json, version: int = DEFAULT_VERSION) -> list[Json]:
-    """``interpret`` for every message in the fields of a packet, frame or MPING datagram."""
+    """Return ``interpret`` of every message in the fields of a packet, frame or MPING datagram."""
     if "messages" in fields:
         messages = fields["messages"]
     else:
