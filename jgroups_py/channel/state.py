@@ -42,9 +42,7 @@ class StateGiver:
         except BadState as error:
             problem = str(error)
             self._tell(problem, None)
-        except (
-            Exception
-        ) as error:  # of the user's code: the joiner is refused, and this member goes on
+        except Exception as error:  # the user's: the joiner is refused, and this member goes on
             problem = said(error)
             self._tell(f"the state provider raised {problem}", error)
         except BaseException:  # cancelled: the next reader makes the state
