@@ -45,7 +45,9 @@ def open_udp(bind: Bind, default_buffer: int) -> socket.socket:
         try:
             sock.setblocking(False)
             _send_multicast_through(sock, bind.host, bind.multicast_ttl)
-            _buffers(sock, bind.send_buffer or default_buffer, bind.receive_buffer, default_buffer)
+            _buffers(
+                sock, bind.send_buffer or default_buffer, bind.receive_buffer or default_buffer
+            )
             sock.bind((bind.host, port))
             return sock
         except OSError as error:
@@ -74,7 +76,7 @@ def open_group(join: JoinGroup, default_buffer: int) -> socket.socket:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if not sys.platform.startswith("linux") and hasattr(socket, "SO_REUSEPORT"):
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-        _buffers(sock, 0, join.receive_buffer, default_buffer)
+        _buffers(sock, 0, join.receive_buffer or default_buffer)
         # Linux hands a socket that is bound to the group no packets of other groups with the same port.
         place = group if sys.platform.startswith("linux") else ""
         if family == socket.AF_INET6:
@@ -103,8 +105,8 @@ def open_listener(bind: Bind) -> socket.socket:
             sock.setblocking(False)
             if sys.platform != "win32":
                 sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            if bind.receive_buffer:
-                sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, bind.receive_buffer)
+            # Accepted connections inherit them. The window is agreed on before a connection is accepted.
+            _buffers(sock, bind.send_buffer, bind.receive_buffer)
             sock.bind((bind.host, port))
             sock.listen(_BACKLOG)
             return sock
@@ -122,6 +124,7 @@ def open_stream(connect: Connect) -> socket.socket:
         sock.setblocking(False)
         if connect.nodelay:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        _buffers(sock, connect.send_buffer, connect.receive_buffer)
         if connect.host is not None:
             sock.bind((connect.host, 0))
         return sock
@@ -162,14 +165,22 @@ def _index(host: str) -> int:
     raise OSError(errno.EADDRNOTAVAIL, f"no interface has the address {host}")
 
 
-def _buffers(sock: socket.socket, send: int, receive: int, default: int) -> None:
+def granted(sock: socket.socket, option: int) -> int:
+    """Return the bytes of a buffer (``SO_SNDBUF``, ``SO_RCVBUF``). The kernel may have granted less than was asked for."""
+    size = sock.getsockopt(socket.SOL_SOCKET, option)
+    # Linux counts its own bookkeeping, too, and reports the double.
+    return size // 2 if sys.platform.startswith("linux") else size
+
+
+def _buffers(sock: socket.socket, send: int, receive: int) -> None:
+    """Ask for buffers. 0: leave the kernel's choice."""
     for option, name, asked in (
         (socket.SO_SNDBUF, "send", send),
-        (socket.SO_RCVBUF, "receive", receive or default),
+        (socket.SO_RCVBUF, "receive", receive),
     ):
         if not asked:
             continue
         sock.setsockopt(socket.SOL_SOCKET, option, asked)
-        got = sock.getsockopt(socket.SOL_SOCKET, option)
+        got = granted(sock, option)
         if got < asked:
             log.debug("asked for a %s buffer of %d bytes, got %d", name, asked, got)

@@ -122,22 +122,17 @@ def buffers(
     try:
         bind = Bind(0, "udp", host, 0, send_buffer=send, receive_buffer=receive)
         with opening.open_udp(bind, default) as sock:
-            found.append(_buffer("sending", socket.SO_SNDBUF, send or default, sock))
-            found.append(_buffer("receiving", socket.SO_RCVBUF, receive or default, sock))
+            sent, received = socket.SO_SNDBUF, socket.SO_RCVBUF
+            found.append(Buffer("sending", send or default, opening.granted(sock, sent)))
+            found.append(Buffer("receiving", receive or default, opening.granted(sock, received)))
         if group is not None:
             with opening.open_group(JoinGroup(0, group, host, multicast), default) as sock:
                 asked = multicast or default
-                found.append(_buffer("receiving multicasts", socket.SO_RCVBUF, asked, sock))
+                got = opening.granted(sock, socket.SO_RCVBUF)
+                found.append(Buffer("receiving multicasts", asked, got))
     except OSError:
         pass  # reported with the ports and the group
     return tuple(found)
-
-
-def _buffer(kind: str, option: int, asked: int, sock: socket.socket) -> Buffer:
-    granted = sock.getsockopt(socket.SOL_SOCKET, option)
-    if sys.platform.startswith("linux"):
-        granted //= 2  # Linux counts its own bookkeeping, too, and reports the double
-    return Buffer(kind, asked, granted)
 
 
 async def multicast_echo(host: str, group: str, ttl: int, size: int, timeout: float) -> EchoProbe:

@@ -117,6 +117,11 @@ class SocketDriver(Driver):
         """Connections that were closed at once because ``connections_max`` were open."""
         self.streams_reset = 0
         """Connections that were reset because ``stream_queue_max`` bytes were unsent."""
+        self.stream_send_buffer = 0
+        """The smallest send buffer that the kernel granted to a connection, in bytes, where the stack asks for a size. 0: none
+        did."""
+        self.stream_receive_buffer = 0
+        """The same of receive buffers."""
         self.held_dropped = 0
         self.sockets: dict[Handle, UdpSocket] = {}
         self.streams: dict[Handle, TcpConnection] = {}
@@ -201,7 +206,7 @@ class SocketDriver(Driver):
             problem = refusal(bind.host, bind.port, opening.last_port(bind), error)
             self.happened(BindFailed(bind.handle, problem))
             return
-        listener = self.listeners[bind.handle] = TcpListener(self, bind.handle, sock)
+        listener = self.listeners[bind.handle] = TcpListener(self, bind, sock)
         self.happened(Bound(bind.handle, opening.local_of(sock)))
         self.nursery.start_soon(listener.run)
 
@@ -386,18 +391,28 @@ class SocketDriver(Driver):
 
     # --- connections
 
-    def accepted(self, sock: socket.socket, peer: Endpoint) -> Handle | None:
-        """Take an accepted connection over. None: it was closed, because ``connections_max`` are open."""
+    def accepted(self, sock: socket.socket, peer: Endpoint, bind: Bind) -> Handle | None:
+        """Take a connection over that the listener of ``bind`` has accepted. None: it was closed, because ``connections_max`` are open."""
         if len(self.streams) + len(self.closing) >= self.limits.connections_max:
             self.connections_refused += 1
             sock.close()
             return None
         sock.setblocking(False)
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, bind.nodelay)
+        self.opened(sock, bind)
         handle = next(self._accepted)
         stream = self.streams[handle] = TcpConnection(self, handle, sock, peer)
         self.nursery.start_soon(stream.run_read)
         return handle
+
+    def opened(self, sock: socket.socket, asked: Bind | Connect) -> None:
+        """Note the buffers of a new connection, if its protocol asked for sizes."""
+        if asked.send_buffer:
+            size = opening.granted(sock, socket.SO_SNDBUF)
+            self.stream_send_buffer = min(size, self.stream_send_buffer or size)
+        if asked.receive_buffer:
+            size = opening.granted(sock, socket.SO_RCVBUF)
+            self.stream_receive_buffer = min(size, self.stream_receive_buffer or size)
 
     def heard(self, stream: TcpConnection) -> None:
         self._watch.heard = stream

@@ -21,6 +21,7 @@ from jgroups_py.driver.base import DriverLimits
 from jgroups_py.driver.faults import Faults
 from jgroups_py.stack.ports import (
     Accepted,
+    Bind,
     Closed,
     Connect,
     Connected,
@@ -72,8 +73,11 @@ class StreamDriver(Interface):
     def heard(self, stream: TcpConnection) -> None:
         """Bytes have come on ``stream``."""
 
-    def accepted(self, sock: socket.socket, peer: Endpoint) -> Handle | None:
-        """Take an accepted connection over. None: the driver has closed it, because there are too many."""
+    def accepted(self, sock: socket.socket, peer: Endpoint, bind: Bind) -> Handle | None:
+        """Take a connection over that the listener of ``bind`` has accepted. None: the driver has closed it, because there are too many."""
+
+    def opened(self, sock: socket.socket, asked: Bind | Connect) -> None:
+        """Note the buffers of a new connection, if its protocol asked for sizes."""
 
     def lingers(self, stream: TcpConnection) -> None:
         """The protocol has closed the connection, and its last bytes are still under way."""
@@ -88,9 +92,9 @@ class StreamDriver(Interface):
 class TcpListener:
     """Accepts connections until closed."""
 
-    def __init__(self, driver: StreamDriver, handle: Handle, sock: socket.socket) -> None:
+    def __init__(self, driver: StreamDriver, bind: Bind, sock: socket.socket) -> None:
         self.driver = driver
-        self.handle = handle
+        self.bind = bind
         self.sock = sock
 
     async def run(self) -> None:
@@ -113,11 +117,11 @@ class TcpListener:
                     break
                 if files.is_scarce(sock):
                     sock.close()
-                    inputs.append(Crowded(self.handle, peer[:2]))
+                    inputs.append(Crowded(self.bind.handle, peer[:2]))
                     continue
-                handle = self.driver.accepted(sock, peer[:2])
+                handle = self.driver.accepted(sock, peer[:2], self.bind)
                 if handle is not None:
-                    inputs.append(Accepted(self.handle, handle, peer[:2]))
+                    inputs.append(Accepted(self.bind.handle, handle, peer[:2]))
             if inputs:
                 self.driver.take(inputs)
             if pause:
@@ -172,6 +176,7 @@ class TcpConnection:
             driver.take([failure])
             return
         assert self.sock is not None
+        driver.opened(self.sock, out)
         self._open = True
         if not self._closing:
             driver.take([Connected(self.handle, opening.local_of(self.sock))])

@@ -28,7 +28,8 @@ Endpoint = tuple[str, int]
 @dataclass(frozen=True, slots=True)
 class Bind:
     """Open a UDP socket (``udp``) or a listener (``tcp``) on the first free port of
-    ``port .. port + port_range`` (0: any port). ``multicast_ttl`` matters for UDP only."""
+    ``port .. port + port_range`` (0: any port). ``multicast_ttl`` matters for UDP only. ``send_buffer`` and
+    ``receive_buffer`` are bytes (0: the driver's choice). A listener's connections get its buffers and its ``nodelay``."""
 
     handle: Handle
     kind: Literal["udp", "tcp"]
@@ -38,6 +39,7 @@ class Bind:
     multicast_ttl: int = 8
     send_buffer: int = 0
     receive_buffer: int = 0
+    nodelay: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,13 +75,16 @@ class SendTo:
 
 @dataclass(frozen=True, slots=True)
 class Connect:
-    """Open a TCP connection from ``host`` (None: any local address) to ``dest``."""
+    """Open a TCP connection from ``host`` (None: any local address) to ``dest``. ``send_buffer`` and ``receive_buffer``
+    are bytes (0: the kernel's choice)."""
 
     handle: Handle
     dest: Endpoint
     timeout: float
     host: str | None = None
     nodelay: bool = True
+    send_buffer: int = 0
+    receive_buffer: int = 0
 
 
 @light

@@ -135,6 +135,8 @@ class Limits:
     max_connections: int
     crowd: CrowdLimits
     nodelay: bool = True
+    send_buffer: int = 0
+    receive_buffer: int = 0
 
 
 class Connections:
@@ -252,6 +254,8 @@ class Connections:
                 self._limits.connect_timeout,
                 self._host,
                 self._limits.nodelay,
+                self._limits.send_buffer,
+                self._limits.receive_buffer,
             )
         )
         return connection

@@ -128,6 +128,8 @@ class TCP(TP):
                     config.max_strangers_per_host,
                 ),
                 config.tcp_nodelay,
+                config.send_buf_size,
+                config.recv_buf_size,
             ),
             host=self.bind_host,
             version=lambda: self.version,
@@ -160,6 +162,7 @@ class TCP(TP):
                 config.port_range if config.bind_port else 0,
                 send_buffer=config.send_buf_size,
                 receive_buffer=config.recv_buf_size,
+                nodelay=config.tcp_nodelay,
             )
         )
 

@@ -26,9 +26,9 @@ class TcpConfig(TlsAttributes, TransportConfig):
     tcp_nodelay: bool = True
     """Send small segments at once."""
     recv_buf_size: Bytes = 0
-    """The receive buffer to ask for. 0: the kernel's choice."""
+    """The receive buffer to ask for, of each connection. 0: the kernel's choice, which grows as needed."""
     send_buf_size: Bytes = 0
-    """The send buffer to ask for. 0: the kernel's choice."""
+    """The send buffer to ask for, of each connection. 0: the kernel's choice, which grows as needed."""
     max_length: Bytes = 20_000_000
     """The longest frame that is accepted."""
     max_incomplete: Bytes = 100_000_000

@@ -20,6 +20,7 @@ from jgroups_py.driver import (
     SocketTransport,
     probe_multicast,
 )
+from jgroups_py.driver.opening import granted
 from jgroups_py.stack.ports import (
     Accepted,
     Bind,
@@ -182,6 +183,48 @@ async def test_more_connections_than_allowed_are_closed() -> None:
         assert len(of(harness, "b", Accepted)) == 2
         for client in clients:
             client.close()
+
+
+async def test_connections_get_the_buffers_that_are_asked_for() -> None:
+    """Both sides. The statistics say what was granted."""
+    async with driver_harness(SocketTransport()) as harness:
+        sizes: Any = {"send_buffer": 50_000, "receive_buffer": 60_000, "nodelay": False}
+        harness.put("b", Bind(1, "tcp", "127.0.0.1", 0, **sizes))
+        await until(lambda: of(harness, "b", Bound))
+        harness.put("a", Connect(2, of(harness, "b", Bound)[0].local, 2.0, **sizes))
+        await until(lambda: of(harness, "a", Connected) and of(harness, "b", Accepted))
+        for who in "ab":
+            driver = driver_of(harness, who)
+            (stream,) = driver.streams.values()
+            assert stream.sock is not None
+            assert granted(stream.sock, socket.SO_SNDBUF) == 50_000
+            assert granted(stream.sock, socket.SO_RCVBUF) == 60_000
+            assert not stream.sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+            found = driver.statistics()
+            assert (found["stream_send_buffer"], found["stream_receive_buffer"]) == (50_000, 60_000)
+
+
+async def test_connections_that_ask_for_no_buffers_keep_the_choice_of_the_kernel() -> None:
+    async with driver_harness(SocketTransport()) as harness:
+        await connection(harness)
+        for who in "ab":
+            driver = driver_of(harness, who)
+            (stream,) = driver.streams.values()
+            assert stream.sock is not None
+            assert stream.sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+            assert driver.statistics()["stream_send_buffer"] == 0
+
+
+async def test_the_statistics_name_the_smallest_buffers_that_were_granted() -> None:
+    """The kernel grants less than was asked for where its limits are lower."""
+    async with driver_harness(SocketTransport()) as harness:
+        driver = driver_of(harness, "a")
+        with socket.socket() as few, socket.socket() as many:
+            for sock, size in ((many, 40_000), (few, 30_000), (many, 40_000)):
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, size)
+                driver.opened(sock, Connect(1, ("127.0.0.1", 1), 1.0, send_buffer=100_000_000))
+        found = driver.statistics()
+        assert (found["stream_send_buffer"], found["stream_receive_buffer"]) == (30_000, 0)
 
 
 async def test_datagrams_the_kernel_refuses_are_counted() -> None:

@@ -141,6 +141,18 @@ def test_connect_listens_on_the_first_free_port() -> None:
     assert stack.stack.ask(GetPhysical()) == IpAddress("127.0.0.7", 7803)
 
 
+def test_connections_of_both_sides_get_the_settings_of_the_stack() -> None:
+    stack = FakeStack(TCP(send_buf_size=50_000, recv_buf_size=60_000, tcp_nodelay=False), address=A)
+    stack.event_down(ConnectEvent("test"))
+    (bind,) = stack.take_outgoing()
+    stack.handle(Bound(bind.handle, HERE))
+    stack.down(message(HIGHER, b"one"))
+    (connect,) = stack.take_outgoing()
+    for asked in (bind, connect):
+        assert isinstance(asked, Bind | Connect)
+        assert (asked.send_buffer, asked.receive_buffer, asked.nodelay) == (50_000, 60_000, False)
+
+
 def test_no_free_port_fails_the_stack() -> None:
     stack = FakeStack(TCP(), address=A)
     stack.event_down(ConnectEvent("test"))
