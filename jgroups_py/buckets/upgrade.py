@@ -1,10 +1,10 @@
 """An upgrade, or a fallback, of software: the buckets of one manager go to another one with another version of the plug-in (A39).
 
-    start a member with the new version on the same node; its manager is empty
+    start a member                              with the new version on the same node; its manager is empty
     move_all(node, old, new, at_most=3)         a few buckets; look at them
     move_all(node, new, old)                    back, if these are not right: the new version writes for the old one
     move_all(node, old, new)                    the rest
-    stop the old member; let the new one create its index copy (create_index)
+    stop the old member                         let the new one create its index copy (create_index)
 
 Clients go on meanwhile. A bucket is moved at most once, and is locked for a round trip (transfer.py). The provider of
 the newer version converts in both directions.

@@ -9,9 +9,9 @@
                                     Owning          what this member does not own comes from its owner; the body runs
                                                     when it owns everything, and the change takes effect
     StoringFirst                                    the store gets the change: it has the only other copy
-    Replicating                           the change takes effect
-                    Replicating                     the others have the change, and it takes effect at its place in the
-                    order
+    Replicating                                     the change takes effect
+                    Replicating                     the others have the change, and it takes effect at its place in
+                                                    the order
                                     Replicating     the buddies have the change
                                     StoringLast     the store gets the change: it may fall behind
 

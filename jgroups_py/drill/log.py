@@ -13,12 +13,12 @@ A record on disk is one JSON object a line, ``{"t", "site", "member", "event", "
     trim               count of messages that left a buffer, up to `seqno`
     buffer             a sample: messages, bytes, and running totals relayed, replayed,
                        duplicates_dropped, gaps
-    crash, vanish,     role: what a member of a bucket store was hit as
+    crash, vanish,     role: the role for which a member of a bucket store was hit
       pause, leave
     fail_site          how; the crash or vanish records of its members carry by: fail_site
     put, acked         of caches and maps: key; `origin` and `seqno` are the value's. A write begins, is done.
                        removed: true for one that removes; nothing: true where nothing was there
-    over               key, over: what that write is about to replace ([origin, seqno, site], or null)
+    over               key, over: the value that this write will replace ([origin, seqno, site], or null)
     failed             key, why, definite (certainly nothing was changed); without origin: a read
     got                key, took (seconds), last: true at the end; origin null: there is no such key
     buddies            protected, members, owned, gravitations (running total), adopted; with several
@@ -39,8 +39,8 @@ A record on disk is one JSON object a line, ``{"t", "site", "member", "event", "
     bootstrap          everything is sent to `site`
     partition, heal    groups (lists of "SITE.NAME")
 
-A member's own file holds runs instead of single messages: that is what a process can write before
-the next delivery is taken. ``expand`` gives the public form.
+A member's own file holds runs instead of single messages, because a process can write these before it takes the next
+delivery. ``expand`` gives the public form.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ class DrillRecord(NamedTuple):
 
     @classmethod
     def of_many(cls, t: float, event: str, site: str | None = None, /, **detail: Any) -> Self:
-        """Return the record of what met several members: a site, or the groups that ``detail`` names."""
+        """Return the record of an event that met several members: a site, or the groups that ``detail`` names."""
         return cls(t, site, None, event, None, None, detail or None)
 
     def to_json(self) -> str:
@@ -253,7 +253,7 @@ class Payload(NamedTuple):
 
     @classmethod
     def unpack(cls, data: bytes | memoryview) -> Payload:
-        """Raises ``struct.error`` when it is too short to be one."""
+        """Return the fields of ``data``. Raises ``struct.error``: it is too short."""
         return cls._make(_PAYLOAD.unpack_from(data))
 
 

@@ -1,7 +1,7 @@
 """Confirming: when the live node may answer a client, and the lag of the backups. Without I/O.
 
     all      every backup has confirmed
-    quorum a majority of all nodes, the live one included
+    quorum   a majority of all nodes, the live one included
     first    one backup has confirmed
 
 Without backups an operation is answered at once, unless ``backups_min`` asks for some.

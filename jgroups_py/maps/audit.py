@@ -6,8 +6,8 @@
 
     folder     audit-000001.log and on; each process and each ``file_max`` bytes begin a new one
     file       "jgaudit", version u8, then records
-    record     length u32, CRC-32 u32, little-endian, and msgpack. An incomplete last record is skipped: its writer was
-    killed
+    record     length u32, CRC-32 u32, little-endian, and msgpack. An incomplete last record is skipped: its writer
+               was killed
 
 Limits:  ``files_max`` files; the oldest is deleted. A disk that is full or broken is counted and logged, and replication goes on.
 """

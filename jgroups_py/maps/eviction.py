@@ -1,8 +1,8 @@
 """Eviction: at a limit (``max_entries``, ``max_live_bytes``) the least recently used entries leave the map.
 
     a write        is a use: at the time of its stamp
-    a read goes into the reader's inbox, for each key at most once in USE_INTERVAL, and only while that inbox is less
-    than half full. A reader does not wait, and an unreported use makes an entry look older than it is
+    a read         goes into the reader's inbox, for each key at most once in USE_INTERVAL, and only while that inbox is
+                   less than half full. A reader does not wait, and an unreported use makes an entry look older
     the merger     removes the oldest entries at the end of the transaction that reaches a limit
 
 ``evict`` selects how. "forget": as if the entry had never been written; for maps without other hosts. "remove": as

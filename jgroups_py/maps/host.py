@@ -3,7 +3,7 @@
     replicate      waits for the lock "replicator" of the file, so that one process of a host speaks for it (K14). When that process ends, another
                    one gets the lock within ``TAKEOVER_INTERVAL`` and its networks begin
     a network      opens connections to peers, and gives each to ``MapHost.link_opened``, its messages to ``received``, its end to ``link_closed``
-    a link takes messages: a host uses only ``Link.send`` and ``Link.close``
+    a link         takes messages: a host uses only ``Link.send`` and ``Link.close``
 
 All of this runs in one task tree of one thread (K13).
 """

@@ -11,7 +11,7 @@ and executes the results of ``take``.
     a peer has more of    (the other host is gone, or was away) one peer at a time is asked for it, with Want
       another host
     a tombstone           is forgotten when every known peer has it and nothing older can come, or at ``tombstone_age``
-    a peer lacks removals that are forgotten here, or differs though it has the same changes: surveys.py
+    a peer differs        it lacks removals that are forgotten here, or has the same changes and other values: surveys.py
 
 Only the table knows entries; a link holds one number for each origin, and nothing waits in memory.
 

@@ -1,7 +1,7 @@
 """Plays a schedule that ``explore`` wrote: python -m jgroups_py.testing MODULE:FUNCTION FILE
 
-FUNCTION makes the cluster for a seed, as for ``explore``; MODULE is found as by ``python -m``. Tells
-what happens. Exit code 0: it holds; 1: it does not; 2: it could not be played.
+FUNCTION makes the cluster for a seed, as for ``explore``; MODULE is found as by ``python -m``. It prints the events.
+Exit code 0: all checks hold; 1: one does not; 2: the schedule could not be played.
 """
 
 from __future__ import annotations

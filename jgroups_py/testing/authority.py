@@ -96,7 +96,8 @@ class CertificateAuthority:
             name: the common name.
             names: further names; those that are numeric addresses are written as such.
             file: the beginning of the files' names. Empty: ``name`` in small letters. Files of that name are replaced.
-            valid: how long from now on. Below 0: it has expired. begins: the beginning, in seconds from now. use:
+            valid: the time from now to the end. Below 0: it has expired. begins: the beginning, in seconds from now.
+                use:
             ``both``, ``client`` or ``server``.
             rsa_bits: the length of a key of RSA. 0: a key of an elliptic curve, which is made sooner.
         """

@@ -51,7 +51,7 @@ TAG_BYTES: Final = 25
 
 
 def checked(names: Iterable[str]) -> tuple[str, ...]:
-    """``names``, each of which must be in CHECKS. Raises ``ConfigError``."""
+    """Return ``names``, each of which must be in CHECKS. Raises ``ConfigError``."""
     found = tuple(names)
     for name in found:
         if name not in CHECKS:

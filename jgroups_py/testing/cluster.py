@@ -90,9 +90,8 @@ class Invariant:
         """``member`` has handled a packet or a timer. Called very often."""
 
     def at_rest(self, cluster: SimCluster) -> None:
-        """Wait until faults have ended, all members have one view and all messages, and all queues are empty. Without
-        the check
-        ``healing``: the time for it is over."""
+        """Called at the end: faults have ended, all members have one view and all messages, and all queues are empty.
+        Without the check ``healing``: the time for that is over."""
 
 
 class Always(Invariant):
@@ -125,8 +124,8 @@ class SimCluster:
         checks: names of CHECKS that are judged. Default: all.
         invariants: yours, judged besides: Invariants, or functions that are called with the
             cluster after every step. New objects for each cluster.
-        workload: what an application does in a schedule instead of sending a few messages; called
-            with a member that runs and a generator of its own. It acts through the member.
+        workload: a function that an application calls in a schedule instead of sending a few messages, with a member
+            that runs and a generator of its own. It acts through the member.
         tagged: False leaves payloads as they are, for protocols that read them; messages are not judged then.
 
     Raises ``ConfigError`` for arguments that do not fit together.
@@ -170,7 +169,8 @@ class SimCluster:
             least_seconds=0.0,
             least_messages=0,
         )
-        self.make_protocols({}, {"relay.site": self.schedule.sites[0].name})  # wrong ones: now
+        # Wrong attributes raise now.
+        self.make_protocols({}, {"relay.site": self.schedule.sites[0].name})
         self._scene: KitScene | None = None
         self._closed = False
         self._own: Exception | None = None

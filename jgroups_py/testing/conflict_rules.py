@@ -1,7 +1,7 @@
 """Does a conflict rule of a map keep the promises that make all hosts equal?
 
     check_rule(MyRule(), [[], ["a"], ["a", "b"]])                        pairs and triples of these values
-    check_rule(MyRule(), st.lists(st.integers(), unique=True).map(sorted))    what Hypothesis finds, made small
+    check_rule(MyRule(), st.lists(st.integers(), unique=True).map(sorted))    values that Hypothesis finds, made small
 
 Hosts get changes in different orders, and some more than once. So a rule must be commutative, associative and
 idempotent.
@@ -18,7 +18,7 @@ import msgspec
 from jgroups_py.maps.rules import ConflictRule
 
 VALUES_MAX: Final = 40
-"""Values of a list; all triples of them are tried, 64,000."""
+"""The most values of a list; all triples of them are tried, 64,000."""
 EXAMPLES: Final = 500
 """Triples that Hypothesis draws."""
 SHOWN_MAX: Final = 400

@@ -52,7 +52,7 @@ FAULTS: Final[dict[str, int]] = {
     "slow": 1,
     "burst": 1,
 }
-"""The faults that are drawn by default, and how often each. There are also ``state``
+"""The faults that are drawn by default, with their weights. There are also ``state``
 (somebody fetches the state); and ``fail_site``, ``wan`` (a site is cut off), and ``promote`` for stacks
 with RELAY."""
 _ALL: Final = (*FAULTS, "state", "fail_site", "wan", "promote")

@@ -170,7 +170,7 @@ class FakeStack:
         self.machine.check()
 
     def stand_still(self, seconds: float) -> None:
-        """Stop the process for so long; it then notices."""
+        """Stop the process for ``seconds``. Then it notices."""
         wanted = self.machine.now
         self.machine.woke(wanted + seconds, wanted, wanted)
         self.machine.check()

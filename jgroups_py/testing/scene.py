@@ -39,7 +39,7 @@ class SimMember:
     """One member of a SimCluster, as a test sees it.
 
     ``received``: the messages its application has taken, oldest first. After a restart the cluster
-    has a new one of the same name; this one stays what it was.
+    has a new one of the same name; this one stays unchanged.
     """
 
     def __init__(self, scene: KitScene, member: Member) -> None:
@@ -67,7 +67,7 @@ class SimMember:
 
     @property
     def alive(self) -> bool:
-        """Does it run and has not left? A paused one runs."""
+        """Does it run, and has it not left? A paused one runs."""
         return self.member.alive
 
     @property

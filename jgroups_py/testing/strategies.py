@@ -67,18 +67,18 @@ __all__ = [
 
 
 def flags() -> st.SearchStrategy[int]:
-    """Any of the flags that travel (``Flag``), often none."""
+    """Draw any of the flags that travel (``Flag``), often none."""
     some = st.sets(st.sampled_from(list(Flag))).map(sum)
     return st.just(0) | st.sampled_from([int(Flag.OOB), int(Flag.NO_FC)]) | some
 
 
 def payloads(max_size: int = 60) -> st.SearchStrategy[bytes]:
-    """Bytes of one message."""
+    """Draw the bytes of one message."""
     return st.binary(max_size=max_size)
 
 
 def messages() -> st.SearchStrategy[Message]:
-    """Messages as applications are given them."""
+    """Draw messages as applications are given them."""
     return st.builds(Message, uuids(), payloads(), st.none() | uuids(), flags())
 
 
@@ -91,7 +91,7 @@ def batches(
     min_size: int = 1,
     max_size: int = 20,
 ) -> Batch:
-    """Runs of messages with headers of any kind: runs of bytes (equal sizes, mixed, null), or one
+    """Draw runs of messages with headers of any kind: runs of bytes (equal sizes, mixed, null), or one
     message of another type. ``src`` None: of anybody; ``dest`` None: to everybody."""
     kind = draw(st.sampled_from([MessageType.BYTES] * 5 + list(_SINGLE)))
     if kind == MessageType.BYTES:
@@ -134,7 +134,7 @@ def packets(draw: st.DrawFn, *, cluster: str | None = None, max_batches: int = 3
 
 
 def links() -> st.SearchStrategy[Link]:
-    """Links from quick and sound to slow and bad, still good enough for a group."""
+    """Draw links from quick and sound to slow and bad, still good enough for a group."""
     return st.builds(
         Link,
         latency=st.sampled_from([0.0002, 0.002, 0.05, 0.2]),
@@ -163,7 +163,7 @@ def fault_schedules(
     seconds: float = 20.0,
     messages: int = 100,
 ) -> Schedule:
-    """Schedule for ``cluster``, to be played with ``check_schedule(cluster, schedule)``; arguments
+    """Draw a schedule for ``cluster``, to be played with ``check_schedule(cluster, schedule)``; arguments
     as for ``explore``. Hypothesis makes a failing one smaller itself."""
     seed = draw(st.integers(0, 1000))
     base = draw_schedule(cluster(seed), seed, [], seconds=seconds, messages=messages)

@@ -132,6 +132,6 @@ _ALL: Final[dict[type[Header], st.SearchStrategy[Header]]] = {**_SIMPLE, h.Relay
 
 
 def headers(*classes: type[Header]) -> st.SearchStrategy[Header]:
-    """Headers of these classes of ``jgroups_py.wire.headers``; none named: of every class. Raises ``KeyError`` for a
-    class that is not of the catalogue, such as one of yours."""
+    """Draw headers of these classes of ``jgroups_py.wire.headers``; none named: of every class. Raises ``KeyError`` for
+    a class that is not of the catalogue, such as one of yours."""
     return st.one_of(*[_ALL[cls] for cls in classes or _ALL])

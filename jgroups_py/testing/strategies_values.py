@@ -31,7 +31,7 @@ MEMBERS_MAX: Final = 6
 
 
 def uuids(*, ours: bool | None = None) -> st.SearchStrategy[UUID]:
-    """Members' addresses. ``ours``: made by this library, or not; None: either."""
+    """Draw members' addresses. ``ours``: made by this library, or not; None: either."""
     fine = st.binary(min_size=12, max_size=12).map(lambda raw: UUID(raw + TAG))
     foreign = st.binary(min_size=16, max_size=16).filter(lambda raw: raw[12:] != TAG).map(UUID)
     if ours is None:
@@ -45,14 +45,14 @@ _PAIRS: Final = st.lists(
 
 
 def site_addresses() -> st.SearchStrategy[SiteUUID]:
-    """Members of named sites, and site masters."""
+    """Draw members of named sites, and site masters."""
     raw = st.binary(min_size=16, max_size=16)
     member = st.builds(SiteUUID, raw, TEXTS, TEXTS, COUNT32, _PAIRS)
     return member | st.builds(SiteMaster, st.just(bytes(16)), TEXTS)
 
 
 def ip_addresses() -> st.SearchStrategy[IpAddress]:
-    """Physical addresses: IPv4, IPv6 with a scope, or a port alone."""
+    """Draw physical addresses: IPv4, IPv6 with a scope, or a port alone."""
     ports = st.integers(0, 65_535)
     four = st.builds(IpAddress, st.ip_addresses(v=4).map(str), ports)
     six = st.builds(IpAddress, st.ip_addresses(v=6).map(str), ports, st.integers(0, 2**32 - 1))
@@ -60,7 +60,7 @@ def ip_addresses() -> st.SearchStrategy[IpAddress]:
 
 
 def addresses() -> st.SearchStrategy[Address]:
-    """Every class of address that members send."""
+    """Draw addresses of every class that members send."""
     raw = st.binary(min_size=16, max_size=16)
     return st.one_of(
         uuids(),
@@ -103,7 +103,7 @@ def views(draw: st.DrawFn, members: Sequence[Address] | None = None, *, min_size
 
 @st.composite
 def merge_views(draw: st.DrawFn, members: Sequence[Address] | None = None) -> MergeView:
-    """Views after a partition: two or more subgroups, each member in exactly one of them. Needs two members at
+    """Draw views after a partition: two or more subgroups, each member in exactly one of them. Needs two members at
     least."""
     chosen = draw(_lists(members, 2))
     colours = draw(st.lists(st.integers(0, 2), min_size=len(chosen), max_size=len(chosen)))

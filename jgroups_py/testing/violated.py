@@ -21,8 +21,8 @@ class PropertyViolated(Violated):
     ``detail``: the observation, and the member that made it. ``at``: virtual seconds since the run began. ``story``:
         the
     faults that happened, one line each. ``schedule``, ``file``: the smallest schedule found that shows it, and its
-    file; None for a cluster that a test drives by hand, where the test itself is the replay. ``replay``: how to see it
-    again, in words.
+    file; None for a cluster that a test drives by hand, where the test itself is the replay. ``replay``: the way to see
+    it again, in words.
 
     The cluster stays readable as of that moment; it does not run on.
     """

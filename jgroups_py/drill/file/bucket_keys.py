@@ -37,7 +37,7 @@ def moves(text: str) -> float:
 
 
 def names(text: str) -> tuple[str, ...]:
-    """Members, with commas between them."""
+    """Read names of members with commas between them."""
     found = tuple(name.strip() for name in text.split(","))
     twice = [name for i, name in enumerate(found) if name in found[:i]]
     if twice:

@@ -22,7 +22,7 @@ def keys(text: str) -> int:
 
 
 def part(text: str) -> float:
-    """``80%``, ``0.8``."""
+    """Read a part: ``80%``, ``0.8``."""
     if re.fullmatch(r"[0-9]*\.?[0-9]+", text):
         if float(text) <= 1:
             return float(text)
@@ -32,7 +32,7 @@ def part(text: str) -> float:
 
 
 def value_size(text: str) -> int:
-    """``1KB``."""
+    """Read the size of a value: ``1KB``."""
     size = values.size(text)
     if not VALUE_MIN <= size <= VALUE_MAX:
         raise ValueError(f"{size} B; from {VALUE_MIN} B (who wrote it) to {VALUE_MAX} B")

@@ -1,7 +1,7 @@
 """Drill files: YAML to ``model.Drill``.
 
-Every mistake is a ``ConfigError`` that names file, line, column, the key, the value and, for a key
-nobody knows, the nearest one that is known.
+Every mistake is a ``ConfigError`` that names file, line, column, the key, the value and, for an unknown key, the
+nearest known one.
 
 YAML takes ``key: >= 3s`` for the start of a folded text. Expectations are written that way, so the
 scanner here reads ``>=`` as plain text.
@@ -75,7 +75,7 @@ class _DrillLanguage(MarkupLoader):
 
 
 def shipped_drills() -> tuple[str, ...]:
-    """Names of the drills that come with the package, without ``.yaml``, sorted."""
+    """Return the names of the drills that come with the package, without ``.yaml``, sorted."""
     names = (entry.name for entry in _shipped().iterdir())
     return tuple(sorted(n.removesuffix(".yaml") for n in names if n.endswith(".yaml")))
 
@@ -113,7 +113,7 @@ def load(name: str | Path) -> Drill:
 
 
 def loads(text: str, file: str = "<drill>") -> Drill:
-    """``load`` for text; ``file`` is the name used in errors and to find stack files."""
+    """Read a drill from a text. Errors name ``file``, and stack files are looked for beside it."""
     return _DrillReader(MarkupSource(file, text.encode("utf-8", "surrogatepass"), None)).drill()
 
 
@@ -234,7 +234,7 @@ class _DrillReader(YamlReader):
         return yaml.ScalarNode(node.tag, text, node.start_mark, node.end_mark)
 
     def _read_workload(self, top: dict[str, tuple[yaml.Node, yaml.Node]]) -> Workload:
-        """Said at the top, or in each line of traffic; one for the whole drill."""
+        """Read the workload of the whole drill. It is named at the top, or in each line of traffic."""
         said: list[tuple[yaml.Node, str]] = []
         if "workload" in top:
             said.append((top["workload"][1], "workload"))

@@ -37,7 +37,7 @@ def seconds(text: str) -> float:
 
 
 def window(text: str) -> int:
-    """``1MB``."""
+    """Read the size of a window: ``1MB``."""
     found = values.size(text)
     if found < WINDOW_MIN:
         raise ValueError(f"{found} B; at least {WINDOW_MIN} B")

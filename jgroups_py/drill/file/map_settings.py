@@ -8,7 +8,7 @@ from jgroups_py.errors import ConfigError
 
 
 def check(plan: DrillPlan) -> None:
-    """Raises ``ConfigError``."""
+    """Check a plan. Raises ``ConfigError``."""
     stacks.need_relay(plan, "maps")
     if plan.primary is not None and len(plan.sites) > 1:
         raise ConfigError(

@@ -152,7 +152,7 @@ class Setting:
 
 
 def parse_setting(text: str) -> Setting:
-    """Raises ``ConfigError``."""
+    """Read a setting. Raises ``ConfigError``."""
     target, equals, value = text.partition("=")
     scope, colon, name = target.rpartition(":")
     protocol, dot, attribute = name.rpartition(".")
@@ -420,7 +420,7 @@ def _check_who_is_there(drill: Drill, events: Sequence[PlannedEvent]) -> None:
 def _check_restart(event: PlannedEvent, target: Selector, site: _Site) -> None:
     assert target.what is not None  # the loader takes no sites
     if target.is_role and site.gone and not site.hidden:
-        site.gone.popitem()  # one of them; the run says if it is not
+        site.gone.popitem()  # one of them; if not, the run reports it
     elif target.what in site.gone:
         del site.gone[target.what]
     elif site.hidden:

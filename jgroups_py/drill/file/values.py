@@ -54,12 +54,12 @@ def _quantity(text: str, units: dict[str, float] | dict[str, int], accepted: str
 
 
 def duration(text: str) -> float:
-    """``300ms``, ``1.5s``, ``2m``, ``1h`` in seconds."""
+    """Return ``300ms``, ``1.5s``, ``2m``, ``1h`` in seconds."""
     return _quantity(text, DURATIONS, "a duration such as 300ms, 1.5s, 2m, 1h")
 
 
 def size(text: str) -> int:
-    """``100B``, ``1KB``, ``2MB`` in bytes."""
+    """Return ``100B``, ``1KB``, ``2MB`` in bytes."""
     value = _quantity(text, SIZES, "a size such as 100B, 1KB, 2MB")
     if value != int(value):
         raise ValueError(f"{text!r} is not a whole number of bytes")
@@ -67,12 +67,12 @@ def size(text: str) -> int:
 
 
 def rate(text: str) -> float:
-    """``200/s``, ``30/min`` in messages a second."""
+    """Return ``200/s``, ``30/min`` in messages a second."""
     return _quantity(text, RATES, "a rate such as 200/s, 30/min")
 
 
 def percentage(text: str) -> float:
-    """``0.1%`` as a fraction from 0 to 1."""
+    """Return ``0.1%`` as a fraction from 0 to 1."""
     value = _quantity(text, PERCENT, "a percentage such as 0.1%")
     if value > 1:
         raise ValueError(f"{text!r} is more than 100%")
@@ -97,5 +97,5 @@ def span(text: str, read: Callable[[str], float]) -> DrawnValue:
 
 
 def seconds_text(value: float) -> str:
-    """Seconds for people: ``0.3s``, ``10s``."""
+    """Return seconds for people: ``0.3s``, ``10s``."""
     return f"{value:.6f}".rstrip("0").rstrip(".") + "s"

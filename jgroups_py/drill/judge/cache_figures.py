@@ -2,8 +2,7 @@
 
 RTO      the longest time that an application of the site stood still after a fault: a write of its own
          was under way, and none that it began after the fault was acknowledged. When a primary site
-         failed as a whole: from its failure until another one was promoted, and what writes took
-         there then
+         failed as a whole: from its failure until another one was promoted, and then the time of writes there
 latency  of a request: a read until its answer, a write until it is acknowledged
 """
 

@@ -12,9 +12,9 @@
                   the write or a later one of that side
     diverged      at the end two sites that reach each other have different values
 
-Of an acknowledged write, that its own site must have it, and every other site, unless (``cache_sites``)
-it is named: the members of the site that wrote it say which keys a site has not acknowledged, just before
-they fall and at the end. After a site failure ``unrelayed`` has the writes that the others lacked.
+An acknowledged write must be at its own site, and at every other site unless it is named (``cache_sites``): the members
+of the site that wrote it name the keys that a site has not acknowledged, just before they fall and at the end. After a
+site failure ``unrelayed`` has the writes that the others lacked.
 
 A write without an answer, or with one that says "may have happened", may come true at any time later:
 neither it nor its absence is held against the cache. Writes whose outcome overlaps in time may take
@@ -22,8 +22,8 @@ effect in any order. A value that nobody wrote, or whose writer
 was told that certainly nothing was changed, is stale as well. A read at a member whose view lacks a living member is not held against it:
 its site is split, and each side knows its own writes only.
 
-``unprotected``: from a crash until every survivor's view lacks who fell and says that all it owns has its
-copies. Caches themselves report this, the named keys, the end of a bootstrap, and the members at the end.
+``unprotected``: from a crash until every survivor has a view without the fallen member and reports that all that it
+owns has its copies. Caches themselves report this, the named keys, the end of a bootstrap, and the members at the end.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
     RTO            the longest time that the service stood still after a fault: messages waited, and none
                    that was sent after the fault was at another site (``flows.longest_wait``). When a
-                   primary site failed as a whole: from its failure until another one was promoted, and
-                   what messages sent there waited then
+                   primary site failed as a whole: from its failure until another one was promoted, and then the wait of
+                   messages sent there
     latency        from send to delivery at each member of another site (in a drill of one site:
                    of the same one), p50 and p99 by nearest rank
     lag            the largest age of a message when it first reached another site

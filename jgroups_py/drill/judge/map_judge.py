@@ -1,6 +1,6 @@
 """The verdict on a drill of maps, from the puts of applications, and from each other's values that they saw.
 
-    lost        keys of which a host, at the end, has not what it had to have: it has nothing, or a value that is surely older than a put
+    lost        keys of which a host lacks the required value at the end: it has nothing, or a value that is surely older than a put
                 that returned (``map_history.KeyHistory.before``), or one that nobody put
     owed        to a host: the puts that returned at hosts that are there at the end and not cut off from it, whatever became of them
                 meanwhile; and those of other hosts that one of these has seen
@@ -8,8 +8,8 @@
     stale       keys at which a host read, or saw, something surely older than what it had put or seen before, also before its
                 process was killed
     unsent      puts that returned at a host which is not there at the end, and that nobody else ever saw nor replaced
-    lag         from the return of a put until another host, which ran all the time, has it or what replaced it
-    divergence  how long a key was different at hosts that ran, cut off from each other or not
+    lag         from the return of a put until another host, which ran all the time, has it or its replacement
+    divergence  the time for which a key was different at hosts that ran, cut off from each other or not
     healed      of each heal, restart and resume: from then until no key differs any more that differed then
 
 May import: evidence, rules. Imported by: judged, report.
@@ -77,7 +77,7 @@ class MapKey:
 
 @dataclass
 class MapNumbers:
-    """Of one site."""
+    """The numbers of one site."""
 
     puts: int = 0
     removals: int = 0
@@ -262,7 +262,7 @@ def _healings(
 
 
 def _sides(fault: Fault) -> str:
-    """``NYC | SFO``; the names of members where a site was cut in itself."""
+    """Return ``NYC | SFO``; the names of members where a site was cut in itself."""
     sides = fault.detail["groups"]
     sites = [list(dict.fromkeys(name.partition(".")[0] for name in side)) for side in sides]
     apart = len({site for side in sites for site in side}) == sum(map(len, sites))

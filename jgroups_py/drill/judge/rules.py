@@ -16,11 +16,11 @@ ask here.
     unrelayed     Rules.fate        the same, but delivered at home only within the last ``grace``; its age is counted
                                     from the send to the failure
     agreement     Rules.owed_since  a member that shared the view of a delivery and a later one must have the message,
-    too
-    detection     Rules.falls       until the last survivor's view lacks who fell, or the relays' view a failed site
+                                    too
+    detection     Rules.falls       until the last survivor's view lacks the fallen, or the relays' view a failed site
     take-over     Rules.falls       is measured when the first of a view falls: until something sent after that is
                                     delivered in another site
-    expectation   held              the largest time; none where one that had to come did not
+    expectation   held              the largest time; none if a required one is missing
 
 During a split a site has several views: the site's view is the one that most of its living members hold.
 
@@ -221,7 +221,7 @@ class Rules:
         return Fate("unrelayed", not_relayed, failure - sent if failure < NEVER else None)
 
     def _reign(self, site: str, sent: float) -> float | None:
-        """Return until when the site relayed, if it relayed at the time of sending."""
+        """Return the time until which the site relayed, if it relayed at the time of sending."""
         return next((b for name, a, b in self.reigns if name == site and a <= sent < b), None)
 
     def _promoted_just_before(self, sent: float) -> bool:

@@ -58,7 +58,7 @@ def _fault(fault: Fault, evidence: Evidence) -> Happening:
 
 
 def sides_text(fault: Fault, evidence: Evidence) -> str:
-    """``NYC | SFO``: a whole site by its name."""
+    """Return ``NYC | SFO``: a whole site by its name."""
     sides = []
     for side in fault.detail["groups"]:
         names: dict[str, None] = {}

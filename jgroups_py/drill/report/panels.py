@@ -123,7 +123,7 @@ def as_seconds(value: float) -> str:
 
 
 def as_duration(value: float) -> str:
-    """``3 min``, ``2.5 h``, ``12 days``, ``more than a year``."""
+    """Return ``3 min``, ``2.5 h``, ``12 days``, ``more than a year``."""
     for unit, seconds, most in (
         ("s", 1, 120),
         ("min", 60, 120),

@@ -215,7 +215,7 @@ def roles(
 
 
 def _reigns(verdict: Verdict, site: str) -> list[tuple[float, float]]:
-    """Return when the site relayed. After a promotion the judge counts from a little later on."""
+    """Return the spans in which the site relayed. After a promotion the judge begins to count a little later."""
     found = []
     before = -NEVER
     for name, start, stop in verdict.reigns:
@@ -227,7 +227,7 @@ def _reigns(verdict: Verdict, site: str) -> list[tuple[float, float]]:
 
 
 def leads(evidence: Evidence, who: Who, end: float) -> list[tuple[float, float]]:
-    """Return when the incarnation's own view began with itself."""
+    """Return the spans in which the incarnation's own view began with itself."""
     end = min(evidence.ended(who), end)
     found: list[tuple[float, float]] = []
     since: float | None = None

@@ -129,7 +129,7 @@ def values(runs: Sequence[Mapping[str, Any]], figure: Figure) -> list[tuple[floa
 
 
 def failures(run: Mapping[str, Any]) -> str:
-    """``lost 3 (expected = 0), takeover not measured (expected <= 3s)``."""
+    """Return ``lost 3 (expected = 0), takeover not measured (expected <= 3s)``."""
     return ", ".join(
         f"{e['name']} {'not measured' if e['measured'] is None else e['measured']}"
         f" (expected {e['limit']})"
@@ -139,7 +139,7 @@ def failures(run: Mapping[str, Any]) -> str:
 
 
 def not_recovered(runs: Sequence[Mapping[str, Any]], total: int) -> str:
-    """``not recovered in 3 of 8 seeds: fail_site NYC (3)``; an empty text where every fault was recovered."""
+    """Return ``not recovered in 3 of 8 seeds: fail_site NYC (3)``; an empty text where every fault was recovered."""
     counts: dict[str, int] = {}
     for run in runs:
         for name in run.get("not_recovered", ()):

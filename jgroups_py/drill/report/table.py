@@ -150,7 +150,7 @@ def direction_notes(plan: DrillPlan) -> list[str]:
 
 
 def primary_text(verdict: Verdict) -> str:
-    """``primary: NYC, from 14.000 s SFO``; nothing where there is one site."""
+    """Return ``primary: NYC, from 14.000 s SFO``; nothing where there is one site."""
     sites = list(verdict.sites)
     if len(sites) < 2:
         return ""

@@ -26,7 +26,7 @@ def seconds(value: float | None) -> str:
 
 
 def event_text(measured: Measured) -> str:
-    """``8.412 s crash NYC.E``."""
+    """Return ``8.412 s crash NYC.E``."""
     whom = measured.site if measured.who is None else str(measured.who).removesuffix("#1")
     return f"{measured.t:.3f} s {measured.event} {whom}"
 

@@ -1,8 +1,9 @@
 """Faults of a drill of a bucket store that name a member by its components, or come in the middle of a move; and
 upgrades.
 
-A component ends with its process. So a drill that kills a router, an index copy or a manager alone says which members have what
-(``buckets: {managers, indices}``). The administrator, the first member of the view, knows every member's components.
+A component ends with its process. So a drill that kills a router, an index copy or a manager alone names the members
+that have them (``buckets: {managers, indices}``). The administrator, the first member of the view, knows every member's
+components.
 """
 
 from __future__ import annotations
@@ -45,11 +46,11 @@ class BucketCourse(TrioCourse[M]):
 
     @abstractmethod
     async def _standing(self, administrator: M) -> dict[str, Any]:
-        """``BucketUser.standing`` of that member. Raises DrillError."""
+        """Return ``BucketUser.standing`` of that member. Raises DrillError."""
 
     @abstractmethod
     async def _order(self, administrator: M, do: str, **what: str) -> None:
-        """``move``, or ``upgrade`` with ``frm`` and ``to``."""
+        """Order a ``move``, or an ``upgrade`` with ``frm`` and ``to``."""
 
     def _patient(self, seconds: float) -> float:
         return seconds
@@ -152,7 +153,7 @@ class BucketCourse(TrioCourse[M]):
         return chance.choice(free)
 
     async def _reach(self, event: PlannedEvent, chance: random.Random) -> dict[str, Any]:
-        """Wait for the middle of a move. Returns the move as it was reported when it began."""
+        """Wait for the middle of a move. Return the move as it was reported when it began."""
         of_upgrade = event.during == "upgrade"
         turn: int | None = None
         seconds = self._seconds_left()
@@ -174,7 +175,7 @@ class BucketCourse(TrioCourse[M]):
         raise DrillError(f"{event.place}: no {event.during} began in {seconds:.1f} s")
 
     def _seconds_left(self) -> float:
-        """Return the text for the move that an event waits for."""
+        """Return the seconds for which an event may still wait for its move."""
         left = self.plan.end - self.now - BEFORE_END
         return max(0.0, min(self._patient(MOVE_SECONDS), left))
 

@@ -133,7 +133,7 @@ class BucketUser(User[BucketWorkload, SentRequest]):
         self._tasks: trio.Nursery
         self.on_move: Callable[..., None] = lambda **told: None
         """Called when an order to move begins: ``standing``, and ``master``, ``slave``, ``target`` of the bucket, ``took`` (seconds of the last one),
-        ``upgrade`` (is it of one?), ``number`` and ``of`` (its moves)."""
+        ``upgrade`` (is it part of one?), ``number`` and ``of`` (its moves)."""
 
     @property
     def protected(self) -> bool:
@@ -178,7 +178,8 @@ class BucketUser(User[BucketWorkload, SentRequest]):
         return json.loads(reply)
 
     async def census(self, keys: int, within: float = LAST_LOOK_SECONDS) -> None:
-        """Read each key, at the end. ``within``: seconds for all of them together; what is not answered then is missing."""
+        """Read each key, at the end. ``within``: seconds for all of them together; keys without an answer by then are
+        missing."""
         found: dict[int, Any] = {}
         left = iter(range(keys))
 

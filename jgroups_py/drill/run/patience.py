@@ -22,6 +22,6 @@ def patient(seconds: float) -> float:
 
 
 def busy_text() -> str:
-    """`` (12.0 processes wait for each core)``; empty where the machine is not busy."""
+    """Return `` (12.0 processes wait for each core)``; empty where the machine is not busy."""
     waiting = waiting_per_core()
     return f" ({waiting:.1f} processes wait for each core)" if waiting > 1 else ""

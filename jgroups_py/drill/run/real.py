@@ -1,9 +1,8 @@
 """A drill for real: one operating-system process per member, real sockets on this machine.
 
-Each run has ports and multicast groups of its own, so that several may run at once. Faults are
-signals where a signal is the fault (crash, pause), and made in the member's driver where packets
-are (loss, partition, vanishing). Each member writes its own log; here they are merged by time, which
-is the host's monotonic clock in every process.
+Each run has ports and multicast groups of its own, so that several may run at once. Crashes and pauses are signals.
+Loss, partitions and vanishing are made in the member's driver. Each member writes its own log; here they are merged by
+time, which is the host's monotonic clock in every process.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ def run_real(plan: DrillPlan, progress: Progress) -> RunLog:
 
 
 def run_drill(plan: DrillPlan, progress: Progress, kind: type[RealDrill]) -> RunLog:
-    """``run_real`` with members of another kind."""
+    """Do as ``run_real`` with members of another kind."""
     begun = time.monotonic()
     if len(plan.members) > MEMBERS_MAX:
         raise DrillError(f"{plan.file}: a real drill has at most {MEMBERS_MAX} members")
@@ -168,7 +167,7 @@ class RealDrill(TrioCourse[Process]):
         return str(other)
 
     def _ports(self, site: str, name: str) -> list[int]:
-        """Site, FD_SOCK2 in the site, bridge, FD_SOCK2 on the bridge."""
+        """Return the ports: site, FD_SOCK2 in the site, bridge, FD_SOCK2 on the bridge."""
         port = self._base + self._index[site, name]
         return [port, port + FD_OFFSET, port + BRIDGE_OFFSET, port + BRIDGE_OFFSET + FD_OFFSET]
 

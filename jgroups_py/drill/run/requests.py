@@ -43,7 +43,7 @@ def home(key: int, members: Sequence[str]) -> str:
 
 @lru_cache(maxsize=HOMES_KEPT_MAX)
 def homes(keys: int, members: tuple[str, ...]) -> dict[str, list[int]]:
-    """Member -> keys that are at home there."""
+    """Return, for each member, the keys that are at home there."""
     found: dict[str, list[int]] = {name: [] for name in members}
     for key in range(keys):
         found[home(key, members)].append(key)

@@ -151,7 +151,8 @@ class TrioSimulation(TrioCourse[M]):
 
     @abstractmethod
     async def _open(self, member: M, chance: random.Random, started: Callable[[], None]) -> None:
-        """Open what the member uses, call ``started``, keep it open until ``member.closing``. Call ``_opened`` meanwhile."""
+        """Open the member's objects, call ``started``, keep them open until ``member.closing``. Call ``_opened``
+        meanwhile."""
 
     def _ready(self) -> bool:
         """May the drill begin: does every member have its full view?"""

@@ -2,7 +2,7 @@
 
 plan        churn drawn from a seed, in cycles that end in a calm moment
 tables      every table of a member, found by walking its objects
-samples     what is measured at calm moments, and how two times are compared
+samples     the figures measured at calm moments, and the comparison of two times
 simulated   a day in virtual time       real    an hour with processes       strikes   their faults
 plot        curves as SVG
 

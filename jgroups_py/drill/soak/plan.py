@@ -43,7 +43,8 @@ DECK: Final = (
     "site",
 )
 HAND: Final = 3
-"""Events of a cycle. The deck is shuffled and dealt, so that each six cycles have the same kinds. relay, standby: who has that role crashes; split: a site falls into two;
+"""Events of a cycle. The deck is shuffled and dealt, so that every six cycles have the same kinds. relay, standby: the
+member in that role crashes; split: a site falls into two;
 wan: a site is cut off from the others; site: all of it crashes, and returns."""
 _PLACE: Final = FilePlace("long life", 1, 1)
 

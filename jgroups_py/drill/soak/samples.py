@@ -1,4 +1,4 @@
-"""The sizes measured at a calm moment, kept outside memory, and how two times are compared.
+"""The sizes measured at a calm moment, kept outside memory, and the comparison of two times.
 
 The means of two windows are compared: a twelfth of the run up to its first quarter (of 24 hours: 4:00 to 6:00), and the
 last twelfth. Growth of at most ``TOLERANCE``, or of ``slack``, is accepted (a table of three entries may have a

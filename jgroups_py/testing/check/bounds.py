@@ -1,8 +1,7 @@
 """bounds: a stack keeps the bounds of its configuration, checked during a run.
 
-Looked at are a protocol's own statistics where a limit is simple, and the reader's stream: what it
-holds of each sender is what that sender's credits allow (unless the two were apart: then the sender
-did not count it).
+It looks at a protocol's own statistics where a limit is simple, and at the reader's stream: the stream holds no more of
+each sender than that sender's credits allow (unless the two were apart: then the sender did not count it).
 """
 
 from __future__ import annotations

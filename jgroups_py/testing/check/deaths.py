@@ -1,7 +1,7 @@
 """death: no living member counts as proved dead, however it was paused, cut off or slowed down.
 
 A proof of death lets survivors expel a member without waiting (FD_SOCK2, VERIFY_SUSPECT2), so one false proof is a
-false expulsion. After each step the members that VERIFY_SUSPECT2 holds for proved dead are compared with the processes
+false expulsion. After each step the members that VERIFY_SUSPECT2 takes for proved dead are compared with the processes
 that have ended. Silence alone is no proof and is not judged here.
 """
 

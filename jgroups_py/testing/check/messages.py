@@ -9,7 +9,7 @@
                always the messages of those who departed; those of the others too, unless a round of theirs
                ran into a time-out
     unicast    the same three, for messages to one member
-    state      what follows a state continues it; own messages are never delivered again, so a state
+    state      later messages continue a state; own messages are never delivered again, so a state
                contains those that its receiver had
 
 Numbers count from 1 for each incarnation of a member; unicasts for each destination. Messages that

@@ -65,7 +65,7 @@ class Named:
         self.named += len(numbers)
 
     def missing(self, receiver: Member, origin: Address, first: int, last: int) -> None:
-        """``receiver`` will not get ``first``..``last`` of ``origin``. Judged when the sender's
+        """Note that ``receiver`` will not get ``first``..``last`` of ``origin``. The gap is judged when the sender's
         application has the view in which the receiver is."""
         sender, here = self._members.get(origin), self._views.get(receiver.address)
         view = self._views.get(origin)

@@ -15,7 +15,7 @@ its site is not harmed."""
 def given_up(
     sites: Mapping[str, SiteTables], origins: Mapping[bytes, Origin]
 ) -> Iterator[tuple[str, str, int, int]]:
-    """(receiver, origin, first, last) of what was announced as lost although RELAY promises it:
+    """Yield (receiver, origin, first, last) of messages announced as lost although RELAY promises them:
     no buffer overflowed, the origin's site was not split or nobody of it has gone (or is cut off
     for good), the receiver was on no smaller side of a partition nor beside a group that began
     anew, nobody was promoted, and the origin lives or no more holders fell than may."""

@@ -4,7 +4,7 @@
     I2  `cursor`, `forwarded`, `site_digest`, `trimmed` never exceed what the origin sent, a site digest
         is what the application was delivered, and `trimmed` is at most what every member of every
         site has that counts for the trim
-    I3  what a survivor delivered and not every site has acknowledged is in the buffer of its living
+    I3  a message that a survivor delivered and some site has not acknowledged is in the buffer of its living
         origin or of a complete holder, or a view round is under way
     I4  members that installed the same view delivered the same of those who departed with it
     I5  buffers are within their limits and hold nothing that is trimmed
@@ -51,7 +51,7 @@ from jgroups_py.wire.headers import FragHeader
 
 
 def violated(world: Told, invariant: str, member: str, problem: str) -> Violated:
-    """An invariant of RELAY does not hold now: the check ``relay_`` and its name."""
+    """Return the violation of an invariant of RELAY. Its check is ``relay_`` and the invariant's name."""
     return Violated(
         f"relay_{invariant.replace(' ', '_')}",
         f"{member}: {problem}",

@@ -72,7 +72,7 @@ def named_in(protocol: Protocol) -> Iterator[tuple[str, Address]]:
 
 
 def _walk(value: Any, path: str, depth: int, seen: dict[int, Any]) -> Iterator[tuple[str, Address]]:
-    """The addresses in ``value``, with the attributes that lead there."""
+    """Yield the addresses in ``value``, with the attributes that lead there."""
     if isinstance(value, Address):
         yield path, value
         return

@@ -23,7 +23,7 @@ class Views:
         self._known: dict[ViewId, tuple[Address, ...]] = {}
 
     def watch(self, member: Member) -> None:
-        """Nothing is kept before its first view."""
+        """Watch a member. Nothing is kept before its first view."""
 
     def on_view(self, member: Member, view: View) -> None:
         old = self._held.get(member.address)

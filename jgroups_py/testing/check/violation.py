@@ -53,7 +53,7 @@ def violation_of(error: Exception, at: float = 0.0) -> Violation:
 def violations_in(
     run: Callable[[], object], now: Callable[[], float] = lambda: 0.0
 ) -> list[Violation]:
-    """Run it: none, or the one that ended it. ``now``: the virtual time then."""
+    """Run ``run``. Return no violation, or the one that ended it. ``now``: the virtual time then."""
     try:
         run()
     except Exception as error:  # any error is a bug, the object of the search

@@ -1,9 +1,9 @@
 """The lab: cases drawn from seeds, played, judged, made smaller, written and replayed.
 
-    lab.py         what a back end has to offer, and what a run shows
+    lab.py         the interface of a back end, and the findings of a run
     many.py        many seeds on all cores          pool.py   jobs over processes
     case_text.py   a case as JSON, and back
-    shrink.py      a smaller case                   back_ends.py   which back ends there are, files of all kinds
+    shrink.py      a smaller case                   back_ends.py   all back ends, files of all kinds
     stacks/        whole clusters of any stack      caches/   callers of caches
     buddies/       the machine of buddy replication alone
     bytes/         hostile bytes for decoders and clusters

@@ -11,9 +11,9 @@ from jgroups_py.errors import ConfigError
 
 C = TypeVar("C")
 LENGTH_MAX: Final = 1_000_000
-"""Characters of a case that is given as text."""
+"""The most characters of a case that is given as text."""
 SHOWN_MAX: Final = 40
-"""Characters of a value, names of a list, in an error."""
+"""The most characters of a value, or names of a list, in an error."""
 
 
 def written(case: object) -> str:
@@ -21,7 +21,8 @@ def written(case: object) -> str:
 
 
 def read_as(kind: type[C], text: str, file: str, what: str = "a schedule") -> C:
-    """Raises ``ConfigError`` with ``file``, the place and the value there, if ``text`` is not ``what``."""
+    """Return the case in ``text``. Raises ``ConfigError`` with ``file``, the place and the value there, if ``text`` is
+    not ``what``."""
     if len(text) > LENGTH_MAX:
         raise ConfigError(f"too long for {what} (at most {LENGTH_MAX} characters)", file=file)
     try:

@@ -20,7 +20,7 @@ from jgroups_py.testing.explorer.shrink import RUNS_MAX
 
 FOLDER: Final = Path("build", "simulate")
 SHOWN_MAX: Final = 5
-"""Violations reported of one run: one of each check."""
+"""The most violations reported of one run: one of each check."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,11 +1,13 @@
 """Simultaneous starts on one machine, explored (``jgroups-py dev starts-explore``).
 
-Each seed draws two to six members of one group on the loopback interface, when each starts (all within 2 ms, or within 3 s), how long
-a turn of its loop takes, pauses of up to 0.4 s, a crash of the first member, and members of another cluster at the same group and port.
+Each seed draws two to six members of one group on the loopback interface, the start of each (all within 2 ms, or within
+3 s), the length of a turn of its loop, pauses of up to 0.4 s, a crash of the first member, and members of another
+cluster at the same group and port.
 
     one group        nobody is ever in a group of its own beside another one: no view is a MergeView
     found            all that live share one view within ``FOUND_WITHIN`` of the last start, pause or crash
-    alone at once    who listens alone, with turns that take no time and without a pause, has its view within ``ALONE_WITHIN``
+    alone at once    a member that listens alone, with turns that take no time and without a pause, has its view within
+                     ``ALONE_WITHIN``
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Histories of concurrent callers: operations with call and return times, and a check of what they mean.
+"""Histories of concurrent callers: operations with call and return times, and a check of their results.
 
-    operation.py    what a history is made of; what a model is
+    operation.py    the parts of a history; the base of a model
     search.py       is there an order in which every operation has the result it had?
     check.py        the verdict on a history: its parts searched one by one
     explain.py      the smallest history that still has no order, as a time line

@@ -1,7 +1,7 @@
 """Explains why a history has no order: by its shortest beginning that has none, without reads that do not matter.
 
-A beginning ends with a return. A call that had not returned by then may have happened. If one
-beginning has no order no longer one has, so the shortest is found by halving.
+A beginning ends with a return. A call that had not returned by then may have happened. If a beginning has no order, no
+longer one has any. So the shortest is found by halving.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from jgroups_py.testing.histories.operation import NEVER, UNKNOWN, Model, Operat
 from jgroups_py.testing.histories.search import search
 
 SHOWN_MAX: Final = 40
-"""Operations in a time line; of more the last ones are shown."""
+"""The most operations in a time line; of more the last ones are shown."""
 WIDTH: Final = 36
 """Characters of the time line itself."""
 TRIES_MAX: Final = 200
@@ -31,8 +31,7 @@ class Explanation:
 
 
 def explain(operations: Sequence[Operation], model: Model[Any], steps_max: int) -> Explanation:
-    """The beginning of the text about operations without an order. A history that ``steps_max`` leaves undecided counts
-    as having one."""
+    """Explain operations that have no order. A history that ``steps_max`` leaves undecided counts as having one."""
 
     def fails(history: Sequence[Operation]) -> bool:
         found = search(history, model, steps_max)

@@ -61,7 +61,7 @@ READS = frozenset({"node", "exists", "children"})
 
 
 class Nodes(Model[Tree]):
-    """Empty at first."""
+    """A tree of nodes, empty at first."""
 
     def initial(self) -> Tree:
         return ()
@@ -224,7 +224,7 @@ def _path(path: Path) -> str:
 
 
 def _shown(value: Any) -> str:
-    """Attributes as {a=1}, anything else as it is."""
+    """Return attributes as {a=1}, anything else as it is."""
     if isinstance(value, tuple) and all(map(_is_item, value)):
         return "{" + " ".join(f"{key}={data}" for key, data in value) + "}"
     return str(value)

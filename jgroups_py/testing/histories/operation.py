@@ -67,30 +67,30 @@ class Model(ABC, Generic[State]):
 
     @abstractmethod
     def step(self, state: State, what: Any, result: Any) -> tuple[bool, State]:
-        """Can ``what``, done in ``state``, have had this result? And the state afterwards.
+        """Return whether ``what``, done in ``state``, can have had this result, and the state afterwards.
         ``result`` may be UNKNOWN: then any result will do."""
 
     def keys(self, what: Any) -> Sequence[Hashable] | None:
-        """The parts of the state that the operation reads and writes. None: all of it. Operations that share no key,
-        not even through others, are checked separately."""
+        """Return the parts of the state that the operation reads and writes. None: all of it. Operations that share no
+        key, not even through others, are checked separately."""
         return None
 
     def only_reads(self, what: Any) -> bool:
         """Does the operation change no state?"""
         return False
 
-    # Three that make the search quick where values are written once. The check is as exact without them.
+    # Three methods make the search quick where values are written once. The check is as exact without them.
 
     def facts(self, state: State) -> frozenset[Hashable]:
-        """The facts of a state, as far as ``wants`` may name it."""
+        """Return the facts of a state, as far as ``wants`` may name them."""
         return frozenset()
 
     def wants(self, what: Any, result: Any) -> Sequence[Hashable]:
-        """Facts without which the operation cannot have had this result."""
+        """Return the facts without which the operation cannot have had this result."""
         return ()
 
     def gives(self, what: Any) -> Sequence[Hashable] | None:
-        """Facts that the operation may make so. None: any."""
+        """Return the facts that the operation may bring about. None: any."""
         return None
 
     def text(self, what: Any, result: Any) -> str:

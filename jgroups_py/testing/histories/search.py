@@ -8,8 +8,8 @@ right result and changes nothing is taken at once: if there is an order, there i
 Source:  Wing, Gong: Testing and Verifying Concurrent Objects (1993), the search. Lowe: Testing for Linearizability
          (2016), the memory of tried steps. Horn, Kroening: Faster Linearizability Checking via P-compositionality
          (2015), parts by themselves (check.py).
-Differs: an operation may be a read of a copy (``Operation.copy``), so what must come first is a
-         partial order and not only that of intervals.
+Differs: an operation may be a read of a copy (``Operation.copy``), so the required order is a partial order and not
+         only that of intervals.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class _Search:
         self.wanted_facts = self._wanted_facts()
 
     def _wanted_facts(self) -> list[tuple[Hashable, int, int]]:
-        """Each fact with those that want it and those that may give it."""
+        """Return each fact with the operations that want it and those that may give it."""
         wanting: dict[Hashable, int] = {}
         giving: dict[Hashable, int] = {}
         for i in range(len(self.ops)):
@@ -140,7 +140,7 @@ class _Search:
         return found
 
     def _take_reads(self, done: int, state: Any, order: list[int]) -> tuple[int, Any]:
-        """Return all operations that may come now and change nothing."""
+        """Take all operations that may come now and change nothing."""
         again = True
         while again:
             again = False
@@ -157,7 +157,7 @@ class _Search:
         return done, state
 
     def _next(self, done: int, state: Any) -> Iterator[tuple[int, Any]]:
-        """An operation that writes a value that another one waits for is tried before the others."""
+        """Yield the operations to try now, first those that write a value that another one waits for."""
         choices = self._may_be_next(done)
         if len(choices) > 1 and self.wanted_facts:
             choices = self._by_need(choices, state)

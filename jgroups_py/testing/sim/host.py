@@ -43,7 +43,7 @@ from jgroups_py.testing.sim.network import Network
 
 EPHEMERAL_PORT = 40000
 TICK = 0.25
-"""A member looks at its own lateness at least this often, as the driver does. Seconds."""
+"""The most seconds between two looks of a member at its own lateness, as in the driver."""
 
 
 @dataclass(slots=True, eq=False)
@@ -207,9 +207,8 @@ class Host:
             self._receive_stream(pipe, item)
 
     def reset(self, other: Host, *, one_way: bool = False) -> None:
-        """Something on the way (a firewall, a NAT table that was emptied) resets the connections to
-        ``other``; packets under way are lost. ``one_way``: only this host is told, the other one
-        when it sends next."""
+        """Reset the connections to ``other``, as something on the way does (a firewall, a NAT table that was emptied);
+        packets under way are lost. ``one_way``: only this host notices, the other one when it sends next."""
         now = self.world.clock.now
         for handle, connection in list(self.connections.items()):
             out, back = connection.out, connection.back
@@ -247,7 +246,7 @@ class Host:
             self._run_loop()
 
     def slow_down(self, turn_time: float) -> None:
-        """Let each turn of the loop take so many seconds from now on; 0 makes it quick again."""
+        """Let each turn of the loop take ``turn_time`` seconds from now on; 0 makes it quick again."""
         self._turn_time = turn_time
         self._ran_at = self.now
         self._wanted = self._ran_at + TICK

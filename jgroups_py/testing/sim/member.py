@@ -124,8 +124,8 @@ class Member:
 
     @property
     def late_rounds(self) -> int | None:
-        """Return how often survivors did not agree in time, as far as this member knows. None: its stack has no such
-        agreement."""
+        """Return the number of rounds in which survivors did not agree in time, as far as this member knows. None: its
+        stack has no such agreement."""
         gms = self.stack.find(GMS)
         if gms is None or gms.config.agree_timeout == 0:
             return None
@@ -172,7 +172,7 @@ class Member:
         self.host.resume()
 
     def slow_down(self, turn_time: float) -> None:
-        """Let each turn of its loop take so many seconds from now on."""
+        """Let each turn of its loop take ``turn_time`` seconds from now on."""
         self.world.record(self, "slow", turn_time=turn_time)
         self.host.slow_down(turn_time)
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 CLOG_MAX = 2000
-"""Datagrams that wait on one clogged link, as in a router's queue; more are lost."""
+"""The most datagrams that wait on one clogged link, as in a router's queue; more are lost."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,9 @@
 
 Commands (times as in stack files):
 
-    watch NAME...                 protocols whose traces are told; `app` = views and deliveries quiet NAME.WHAT... of
-    those, what is not told seed N
+    watch NAME...                 protocols whose traces are told; `app` = views and deliveries
+    quiet NAME.WHAT...            the traces of those that are left out
+    seed N
     members NAME... STACK [P.attribute=value]...   start them and wait for one view of all
     start NAME... STACK [P.attribute=value]...     start, do not wait
     send NAME TEXT...             one multicast per TEXT
@@ -55,7 +56,7 @@ def run_story(text: str, file: str | None = None) -> str:
 
 
 def check_story(path: Path, *, rewrite: bool = False) -> tuple[str, str]:
-    """(expected, actual) of a story file; with ``rewrite`` the file gets the actual output."""
+    """Return (expected, actual) of a story file; with ``rewrite`` the file gets the actual output."""
     text = path.read_text()
     commands, _, expected = text.partition(f"\n{RULE}\n")
     actual = run_story(text, str(path))

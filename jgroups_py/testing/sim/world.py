@@ -125,7 +125,7 @@ class World:
         """Start a member now; it joins as time goes on. A name may be used again when its former
         bearer is gone: the new one is a new incarnation at the same network address.
 
-        ``stack``: a stack file, or who makes the protocols."""
+        ``stack``: a stack file, or a function that makes the protocols."""
         key = f"{site}/{name}"
         former = self.members.get(key)
         assert former is None or not former.alive, f"{name} is still running"

@@ -1,5 +1,5 @@
-"""Rehearsal: a deployment in virtual time, with clients, and what an administrator may meet: the loss of each cause of failure and the way back, an
-upgrade of all nodes.
+"""Rehearsal: a deployment in virtual time, with clients, and with all that an administrator may meet: the loss of each
+cause of failure and the way back, an upgrade of all nodes.
 
 Nodes run the real components; the application is the ledger of the explorer, so each answer tells whether something was lost.
 
@@ -25,15 +25,15 @@ from jgroups_py.testing.explorer.buckets.ledger import NEW, OLD, ledger
 from jgroups_py.testing.explorer.buckets.world import BucketWorld
 
 BUCKETS_MAX: Final = 256
-"""Buckets that are rehearsed; of a larger deployment the first ones, which are on all nodes in turns."""
+"""The most buckets that are rehearsed; of a larger deployment the first ones, which are on all nodes in turns."""
 KEYS_MAX: Final = 64
-"""Clients, one for each key."""
+"""The most clients, one for each key."""
 PAUSE: Final = 0.1
 """Seconds from an answer to the next request of a client."""
 BEFORE: Final = 2.0
 """Seconds of work before something happens, and at the end."""
 TRIES: Final = 5
-"""How often a refused operation of an administrator is tried."""
+"""The most tries of a refused operation of an administrator."""
 PATIENCE: Final = 120.0
 """Seconds for an administrator's operation, and for all clients to go on."""
 
@@ -137,7 +137,7 @@ class RehearsalStage:
         self.world.run(BEFORE)
 
     def start(self, node: DeployedNode, name: str = "", kinds: str = "mirp") -> None:
-        """A process of this node with these kinds of components."""
+        """Start a process of this node with these kinds of components."""
 
         def build(machine: BucketMachine) -> None:
             for manager in node.components("m") if "m" in kinds else ():
@@ -159,7 +159,7 @@ class RehearsalStage:
         member = self.world.alive(name)
         assert member is not None, name
         self.world.kill(member)
-        for client in self.clients:  # whose door is gone asks at another one
+        for client in self.clients:  # a client whose door is gone asks at another one
             if client.key in self._waiting.get(member, ()):
                 client.errors += 1
                 self.world.at(PAUSE, lambda c=client: self._ask(c))  # type: ignore[misc]
@@ -194,7 +194,7 @@ class RehearsalStage:
         return [name for door in self.doors for name in (door, _rest(door))]
 
     def until_all_answer(self) -> list[str]:
-        """Go on until every client has had an answer since now. Returns the problems."""
+        """Go on until every client has had an answer since now. Return the problems."""
         now = self.world.now
         self.world.run(PATIENCE, lambda: all(client.last > now for client in self.clients))
         silent = [client.key for client in self.clients if client.last <= now]
@@ -222,8 +222,8 @@ class RehearsalStage:
         return best
 
     def do(self, what: str, *arguments: Any, **options: Any) -> BucketRow | BucketError:
-        """An administrator's operation at a router that lives. A refusal is tried again: the router's index copy may not have heard of
-        the operation before."""
+        """Do an administrator's operation at a router that lives. A refusal is tried again: the router's index copy may
+        not have heard of the operation before."""
         answer: BucketRow | BucketError = BucketError("nobody is there to ask")
         for _ in range(TRIES):
             answer = self._do(what, *arguments, **options)
@@ -360,7 +360,7 @@ class RehearsalStage:
         )
 
     def _read(self) -> dict[str, list[str]]:
-        """Key -> its tokens, of all keys that can be read."""
+        """Return the tokens of each key that can be read."""
         found: dict[str, Any] = {}
         for client in self.clients:
             self.world.request(
@@ -382,7 +382,7 @@ def _rest(name: str) -> str:
 
 
 def _keys(buckets: int) -> list[str]:
-    """Keys in as many buckets as clients may be."""
+    """Return keys in as many buckets as there may be clients."""
     found: dict[int, str] = {}
     for number in range(40 * buckets):
         key = f"key-{number}"

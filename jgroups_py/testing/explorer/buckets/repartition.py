@@ -42,7 +42,7 @@ PART: Final = 15.0
 PAUSE: Final = 0.5
 """The longest time between two entries."""
 ATTEMPTS_MAX: Final = 20
-"""Of a step that is interrupted."""
+"""The most attempts of a step that is interrupted."""
 MEMORY: Final = Path("/dev/shm")
 """Where files cost no wait for a disk, on Linux."""
 PAGES_MAX: Final = 60

@@ -156,9 +156,9 @@ class Stage:
         self.world = BucketWorld(self.settings, case.seed)
         self.run = Run(case.seed, story=self.world.story)
         self.busy = False
-        """A node is away."""
+        """True while a node is away."""
         self.clients_work = True
-        """Faults come with many requests for their bucket."""
+        """True: faults come with many requests for their bucket."""
         self.keys = {
             bucket: [k for k in KEYS if bucket_of(digest_of(k), buckets) == bucket]
             for bucket in range(buckets)
@@ -221,7 +221,7 @@ class Stage:
         self.world.request(member, Request(f"+{token}".encode() if token else b"?", key), answered)
 
     def operate(self, what: str, *arguments: Any, **options: Any) -> None:
-        """An administrator's operation at any router."""
+        """Do an administrator's operation at any router."""
         for name in self.random.sample(NODES[:3], 3):
             member = self.world.alive(name)
             if member is not None:
@@ -259,7 +259,7 @@ class Stage:
                 self.burst(row.bucket)
         self.world.kill(member)
         for asked in self.run.asked:
-            if asked.member == member and asked.ended < 0:  # its client is gone with it
+            if asked.member == member and asked.ended < 0:  # the client is gone with its node
                 asked.ended, asked.answer = self.world.now, OutcomeUnknown("killed")
         self.world.at(self.random.uniform(3.0, 6.0), lambda: self.back(name))
 
@@ -311,7 +311,7 @@ class Stage:
             self.world.at(delay, lambda: self.operate("cancel", row.bucket))
 
     def burst(self, bucket: int) -> None:
-        """Many requests for one bucket, in the time that a move takes."""
+        """Make many requests for one bucket, in the time that a move takes."""
         clients = self.clients_work and self.keys[bucket]
         for _ in range(self.random.randrange(12) if clients else 0):
             self.bursts += 1
@@ -325,7 +325,7 @@ class Stage:
         return None if member is None else Cep(member, f"m/{name}")
 
     def mend(self) -> None:
-        """An administrator recreates slaves until every pair has one."""
+        """Recreate slaves, as an administrator, until every pair has one."""
         if self.is_whole():
             self.busy = False
             return

@@ -103,8 +103,8 @@ class BucketWorld:
         self.at(self.random.uniform(*self.detection), self._views)
 
     def cut(self, groups: Iterable[Iterable[str]], unaware: Iterable[str] = ()) -> None:
-        """Members of different groups lose sight of each other. ``unaware``: members that get no view before the merged
-        one."""
+        """Let members of different groups lose sight of each other. ``unaware``: members that get no view before the
+        merged one."""
         self._unaware = set(unaware)
         for number, group in enumerate(groups):
             for member in group:
@@ -116,8 +116,7 @@ class BucketWorld:
         self.at(self.detection[1], self._views)
 
     def heal(self, within: tuple[float, float] | None = None) -> None:
-        """Let all see each other again. The merged view comes ``within`` so many seconds, at the least and at the
-        most."""
+        """Let all see each other again. The merged view comes ``within`` these seconds, the least and the most."""
         self.tell("the cut is healed")
         self._group = dict.fromkeys(self._group, 0)
         self._unaware = set()
@@ -186,7 +185,7 @@ class BucketWorld:
     def request(
         self, member: str, request: Request, answered: Callable[[Replies | BucketError], None]
     ) -> None:
-        """A client of this member's first router and first proxy manager."""
+        """Ask as a client of this member's first router and first proxy manager."""
         machine = self.machines[member]
         machine.advance(self.now)
         router = next(iter(machine.routers.values()))
@@ -201,7 +200,8 @@ class BucketWorld:
 def full_member(
     plugin: Plugin, name: str, settings: InstanceSettings, placement: dict[int, tuple[str, str]]
 ) -> Build:
-    """A member with a manager ``m/NAME``, and, where the static set has ``i/NAME``, an index copy and a router; and proxies."""
+    """Return the builder of a member with a manager ``m/NAME``, and, where the static set has ``i/NAME``, an index copy
+    and a router; and proxies."""
 
     def build(machine: BucketMachine) -> None:
         machine.add_manager(f"m/{name}", plugin)

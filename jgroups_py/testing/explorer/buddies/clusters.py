@@ -45,7 +45,7 @@ STEP: Final = 0.05
 
 
 def explore_cluster(seed: int) -> RunOutcome:
-    """One cluster: even seeds with crashes, leaves and joins, odd ones with partitions that heal. Its
+    """Explore one cluster: even seeds with crashes, leaves and joins, odd ones with partitions that heal. Its
     steps are packets and timers; it has no schedule but its seed."""
     return _Cluster(seed).run()
 

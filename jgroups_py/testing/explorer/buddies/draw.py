@@ -61,7 +61,7 @@ class Scheduler:
         self.stops = profile == "stopped"
 
     def _bend(self) -> None:
-        """Seeds bend the weights, so that runs differ in kind."""
+        """Bend the weights by the seed, so that runs differ in kind."""
         random = self.random
         self.fault_rate = random.choice((0.02, 0.05, 0.1))
         self.call_rate = random.choice((0.03, 0.08, 0.2))
@@ -235,7 +235,7 @@ class Scheduler:
             self._take(("wake",))
 
     def _stop(self, members: list[Address]) -> None:
-        """Messages under way to stopped members mostly do not arrive."""
+        """Lose most of the messages under way to stopped members."""
         random = self.random
         self._recover()
         self._call()

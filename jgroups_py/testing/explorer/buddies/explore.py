@@ -29,8 +29,8 @@ PROFILES: Final = (
     *("crashes", "async", "merges", "chaos", "sites", "active", "overflow", "passive", "skips"),
     *("three", "missed", "stopped"),
 )
-"""crashes: within what must not lose anything, with leaves and joins. async: the same, owners and
-backups judged. merges: partitions, no crashes: what is lost is listed. chaos: both at once, owners and
+"""crashes: no more than must lose nothing, with leaves and joins. async: the same, owners and
+backups judged. merges: partitions without crashes: lost values are listed. chaos: both at once, owners and
 backups judged. sites: two of them, one written to; crashes in both, the link cut, the first one lost,
 bootstrap. active: both are written to, one is promoted; dropped values are listed. overflow: removals
 that could not be kept for the other site; reconciliation. three: as sites (even seeds) or active, three of
@@ -41,7 +41,7 @@ miss views. missed: as merges, while members miss views, those of merges, too. s
 
 
 def explore(seed: int, profile: str) -> tuple[BuddySchedule, RunOutcome]:
-    """Draw and plays one schedule."""
+    """Draw and play one schedule."""
     if profile in SITE_PROFILES:
         return SiteScheduler(seed, profile).run()
     return Scheduler(seed, profile).run()

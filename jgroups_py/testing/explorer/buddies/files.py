@@ -20,7 +20,7 @@ def dump(schedule: BuddySchedule) -> str:
 
 
 def parse(text: str, file: str) -> BuddySchedule:
-    """Raises ``ConfigError``, naming ``file``."""
+    """Read a schedule. Raises ``ConfigError``, naming ``file``."""
     try:
         raw = json.loads(text)
         setting = msgspec.convert(raw["setting"], WorldSetting)

@@ -52,7 +52,7 @@ class Oracle:
 
     @staticmethod
     def counts(machine: BuddyMachine) -> None:
-        """Incremental counters match a recount."""
+        """Check that incremental counters match a recount."""
         own = machine.ownership
         granted = sum(node.to is not None for node in own.nodes.values())
         moving = sum(node.to is not None or node.giver is not None for node in own.nodes.values())

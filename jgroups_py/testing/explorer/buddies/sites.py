@@ -50,14 +50,14 @@ class WorldSites:
         self.held: tuple[dict[Path, Stamp], ...] = tuple({} for _ in numbers)
         """For each site, the newest stamps that it has acknowledged to another one."""
         self.overflowed = [False for _ in numbers]
-        """Removals of this site were dropped for another one."""
+        """True where removals of a site were dropped for another one."""
         self.fresh: dict[int, bool] = {}
         """The first site was built anew and does not have everything of these yet. True: all members there
         have known that they are to send it."""
         self._seen: dict[int, int] = {}
         self._begun = 0
         self.leaderless = False
-        """A site was lost, and none of several others was promoted yet."""
+        """True if a site was lost, and none of several others was promoted yet."""
         self.missing: dict[Path, frozenset[int]] = {}
         """Events that a lost site reported as not passed on."""
         self.worlds: list[BuddyWorld | None] = []
@@ -138,7 +138,7 @@ class WorldSites:
         self._judge()
 
     def _do_wan(self, at: int, to: int | None = None) -> bool:
-        """The next message from site ``at`` arrives at ``to``."""
+        """Let the next message from site ``at`` arrive at ``to``."""
         there = 1 - at if to is None else to
         if not self.wires[at, there]:
             return False
@@ -180,7 +180,7 @@ class WorldSites:
         return True
 
     def _do_bootstrap(self, at: int, to: int | None = None) -> bool:
-        """Site ``at`` sends everything to another one. The relay is asked; if it has crashed, anybody."""
+        """Let site ``at`` send everything to another one. The relay is asked; if it has crashed, anybody."""
         world = self.worlds[at]
         if world is None:
             return False
@@ -194,7 +194,7 @@ class WorldSites:
         return True
 
     def _do_lose(self) -> bool:
-        """The whole first site is gone. The events that it reports as missing are kept."""
+        """Lose the whole first site. Keep the events that it reports as missing."""
         world = self.worlds[0]
         if world is None or len(self.both) < len(self.worlds):
             return False
@@ -233,7 +233,7 @@ class WorldSites:
         return known
 
     def _do_begin(self) -> bool:
-        """The first site is built anew, empty."""
+        """Build the first site anew, empty."""
         if self.worlds[0] is not None:
             return False
         self._begun += 1
@@ -361,8 +361,8 @@ class WorldSites:
                     )
 
     def _removed_elsewhere(self, at: int) -> None:
-        """Sites that repair each other after a loss do not tell of removed nodes that the other one has never
-        had: not to have such a node is to have it removed."""
+        """Count nodes that are removed elsewhere and missing here as removed here. Sites that repair each other after a
+        loss do not report them."""
         world = self.world(at)
         here = {path for machine in world.machines.values() for path in machine.own}
         for _, other in self.both:

@@ -68,7 +68,7 @@ class WorldSetting(msgspec.Struct, frozen=True):
     majority: bool = False
     site: str = ""
     other: WorldSetting | None = None
-    """There is another site (sites.py)."""
+    """The setting of another site, if there is one (sites.py)."""
     removed_max: int = 1000
 
 
@@ -119,7 +119,7 @@ class BuddyWorld:
         """Crashes since everything was protected."""
         self.allowed = 0
         self.attentive = False
-        """Check before every step whether everything is protected."""
+        """True: check before every step whether everything is protected."""
         self.steps = 0
         self._names = first
         self._ops = first * 1_000_000
@@ -276,8 +276,8 @@ class BuddyWorld:
         )
 
     def _do_crash(self, member: Address) -> bool:
-        """Messages that it sent before may still arrive, as long as its view is not replaced. Return whether a crash is
-        allowed. Where harm is judged, only as many crashes are allowed as must do no harm."""
+        """Crash a member. Messages that it sent before may still arrive, as long as its view is not replaced. Return
+        whether the crash is allowed. Where harm is judged, only as many crashes are allowed as must do no harm."""
         if member not in self.machines or len(self.machines) < 2:
             return False
         if self.setting.judged == "values" and not self.may_crash():

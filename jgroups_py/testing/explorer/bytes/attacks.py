@@ -56,7 +56,7 @@ _RELIABLE: Final = (PROTOCOL_IDS["NAKACK2"], PROTOCOL_IDS["UNICAST3"])
 
 
 def _digest(rng: random.Random, members: Iterable[Address]) -> Digest:
-    """Seqnos without sense, as far as a digest can hold them."""
+    """Return seqnos without sense, as far as a digest can hold them."""
     wild = [n for n in ODD if n >= 0]
     pairs = {m: sorted((rng.choice(wild), rng.choice(wild))) for m in members}
     return Digest({m: (low, high) for m, (low, high) in pairs.items()})
@@ -170,7 +170,7 @@ def request_for_all(c: Cluster) -> bytes:
 
 
 def wrong_payload(c: Cluster) -> bytes:
-    """Control messages whose payload, or whose subject, is missing or of another class."""
+    """Return control messages whose payload, or whose subject, is missing or of another class."""
     rng = c.random
     headers: dict[int, Any] = rng.choice(
         (
@@ -198,7 +198,7 @@ def wrong_payload(c: Cluster) -> bytes:
 
 
 def unknown_connection(c: Cluster) -> bytes:
-    """Unicasts and acknowledgements of connections that never existed."""
+    """Return unicasts and acknowledgements of connections that never existed."""
     rng = c.random
     dest = rng.choice(c.members).address
     header = rng.choice(
@@ -258,7 +258,7 @@ def credits(c: Cluster) -> bytes:
 
 
 def stability_nonsense(c: Cluster) -> bytes:
-    """STABLE of other views, and of this one with members that are missing or too many."""
+    """Return STABLE of other views, and of this one with members that are missing or too many."""
     rng = c.random
     member, view = c.joined()
     members = rng.choice((view.members[1:], (c.stranger(),) * 3, ()))
@@ -285,7 +285,7 @@ def view_of_a_stranger(c: Cluster) -> bytes:
 
 
 def odd_announcement(c: Cluster) -> bytes:
-    """MERGE3, discovery, failure detection: of strangers, in thousands of names."""
+    """Return MERGE3, discovery, failure detection: of strangers, in thousands of names."""
     rng = c.random
     stranger = c.stranger()
     name = rng.choice((None, "", "x" * 300))
@@ -335,7 +335,7 @@ HARMLESS: Final[tuple[Attack, ...]] = (
 
 
 def of_a_neighbouring_version(c: Cluster) -> bytes:
-    """5.3, 5.4 and 5.6."""
+    """Return a packet of 5.3, 5.4 or 5.6."""
     data = c.random.choice(c.packets)
     return c.random.choice((b"\x28\xc0", b"\x29\x00", b"\x29\x80")) + data[2:]
 
@@ -372,7 +372,7 @@ def forged_view(c: Cluster) -> bytes:
 
 
 def forged_membership(c: Cluster) -> bytes:
-    """Joins, leaves, merges, suspicions."""
+    """Return joins, leaves, merges, suspicions."""
     rng = c.random
     member = rng.choice(c.members)
     about = _some(rng, c)
@@ -402,7 +402,7 @@ def forged_membership(c: Cluster) -> bytes:
 
 
 def forged_connection(c: Cluster) -> bytes:
-    """Unicasts that take over, close and acknowledge connections between members."""
+    """Return unicasts that take over, close and acknowledge connections between members."""
     rng = c.random
     header = UnicastHeader3(
         rng.choice(list(UnicastType)),
@@ -497,7 +497,7 @@ def _record(rng: random.Random, c: Cluster) -> records.Record:
 
 
 def forged_relay_record(c: Cluster) -> bytes:
-    """Control records of RELAY, some with changed bytes, to one member or all."""
+    """Return control records of RELAY, some with changed bytes, to one member or all."""
     rng = c.random
     data = bytearray(records.encode(_record(rng, c)))
     if rng.random() < 0.3:
@@ -507,7 +507,7 @@ def forged_relay_record(c: Cluster) -> bytes:
 
 
 def forged_relay_run(c: Cluster) -> bytes:
-    """Multicasts of this site or another one, and copies, with numbers of every size."""
+    """Return multicasts of this site or another one, and copies, with numbers of every size."""
     rng = c.random
     kind = rng.choice((*records.MessageKind, 0, 9))
     number = rng.choice((*ODD, 5, 20))

@@ -69,7 +69,7 @@ SETTLE: Final = 120.0
 _HOSTILE_HOST: Final = "10.9.9.9"
 _HOSTILE_PORT: Final = 55555
 _PAYLOAD: Final = struct.Struct("!16sBQ")
-"""The faults that ``Checker.payload`` makes: the sender's address, what kind of message it is, a number."""
+"""The beginning that ``Checker.payload`` makes: the sender's address, what kind of message it is, a number."""
 
 Op = tuple[Any, ...]
 """
@@ -148,7 +148,7 @@ class Cluster:
         assert checked is not None
 
         def take(member: Member, batch: Batch) -> None:
-            """Honest messages of this site only: strangers may send any."""
+            """Take honest messages of this site only: strangers may send any."""
             assert batch.src is not None
             for index, payload in enumerate(batch.payloads):
                 number = _number(batch.src, payload)
@@ -409,8 +409,8 @@ class Cluster:
                 assert heard == list(range(begin, begin + 5)), (member.name, sender.name, heard)
 
     def once_in_order(self) -> None:
-        """The properties that the simulator's checkers saw: each honest multicast once, in order, without a gap; views that
-        grow, contain their holder and mean the same everywhere."""
+        """Check the properties that the simulator's checkers saw: each honest multicast once, in order, without a gap;
+        views that grow, contain their holder and mean the same everywhere."""
         problems = [
             str(problem) for checker in self.checkers.values() for problem in checker.problems
         ]
@@ -510,7 +510,7 @@ def is_refused(data: bytes) -> bool:
 
 
 def held(machine: Machine) -> int:
-    """Bytes of all objects reachable from the stacks of a machine, the members' own world left out."""
+    """Return the bytes of all objects reachable from the stacks of a machine, the members' own world left out."""
     skipped = (type, types.ModuleType, types.FunctionType, types.CodeType, World, Host, Member)
     seen: set[int] = set()
     todo: list[Any] = [machine]

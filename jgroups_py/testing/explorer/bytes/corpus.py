@@ -112,7 +112,7 @@ def fd_frame(values: FuzzValues) -> bytes:
 
 
 def stream(values: FuzzValues) -> bytes:
-    """Frames as a TCP connection carries them, the last one perhaps -5."""
+    """Return frames as a TCP connection carries them, the last one perhaps -5."""
     frames = [encode_frame(packet(values)[:400]) for _ in range(values.rng.randrange(1, 4))]
     return b"".join(frames) + values.rng.choice((b"", GRACEFUL_CLOSE))
 
@@ -320,7 +320,7 @@ def shipped(folder: str, suffix: str) -> list[bytes]:
 
 @functools.cache
 def traffic() -> tuple[bytes, ...]:
-    """Packets of honest clusters: over UDP, over TCP, of two sites."""
+    """Return packets of honest clusters: over UDP, over TCP, of two sites."""
     found: dict[bytes, None] = {}
     for scene in SCENES:
         for data in honest_packets(scene):

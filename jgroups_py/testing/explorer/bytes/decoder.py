@@ -29,7 +29,7 @@ CHUNK: Final = 2000
 TRACED_FIRST: Final = 300
 """The number of traced inputs of a target's first chunk; later one in TRACED_EVERY is traced."""
 TRIES_MAX: Final = 2000
-"""Runs that making one finding small may take; one takes some 0.1 ms."""
+"""The most runs to make one finding small; one takes some 0.1 ms."""
 WEIGHED_EVERY: Final = 23
 """One input in this number is read with its memory watched."""
 
@@ -133,7 +133,7 @@ def _map(target: FuzzTarget, data: bytes) -> list[Spot]:
 
 
 def smallest_bytes(data: bytes, fails: Callable[[bytes], bool], tries: int = TRIES_MAX) -> bytes:
-    """Cuts bytes of ``data`` that the failure does not need. Others become zero where they may."""
+    """Cut bytes of ``data`` that the failure does not need. Others become zero where they may."""
     if not fails(data):
         return data
     shrinker = Shrinker(data, fails, tries * 2 // 3)

@@ -62,7 +62,7 @@ _BOARD: Final = struct.Struct("!QI")  # inputs so far, bytes of this one
 
 
 def catalogue() -> dict[str, Attacked]:
-    """Everything that can be attacked, by name."""
+    """Return everything that can be attacked, by name."""
     everything: list[Attacked] = [*map(Decoder, DECODERS), *STACKS]
     return {target.name: target for target in everything}
 
@@ -114,7 +114,7 @@ class _Standing:
 
 
 def shares(targets: Sequence[Attacked], inputs: int) -> dict[str, int]:
-    """``inputs`` divided by weight; each target gets one at least."""
+    """Divide ``inputs`` by weight; each target gets one at least."""
     weight = sum(target.weight for target in targets)
     found = {t.name: max(1, int(inputs * t.weight / weight)) for t in targets}
     largest = max(targets, key=lambda t: t.weight).name
@@ -196,7 +196,7 @@ class _Run:
         return self._elapsed >= WARM * (plan.seconds or 0.0)
 
     def _warm_up(self) -> None:
-        """Everything is imported and cached before processes are forked. Nothing is judged here."""
+        """Import and cache everything before processes are forked. Nothing is judged here."""
         for standing in self.standings.values():
             rng = random.Random(f"warm/{standing.target.name}")
             work = FuzzWork(str(rng.random()), 0, WARM_INPUTS, standing.target.begin())

@@ -29,8 +29,7 @@ ALLOC_FACTOR: Final = 1_000
 """Reading an input of n bytes may allocate ALLOC_BASE + n x ALLOC_FACTOR bytes at most: an address of one
 byte becomes an object in a tuple, a message of 7 bytes a dozen objects."""
 PEAK_STEP: Final = 20_000
-"""KB by which one input raises the process' highest resident size before it is read again with its memory
-watched."""
+"""An input that raises the process' highest resident size by this many KB is read again with its memory watched."""
 HEADROOM: Final = 1_500_000_000
 """Bytes of address space that a process may take beyond its size at the start; then MemoryError."""
 
@@ -100,7 +99,7 @@ class Guard:
         self._ticks = 0
 
     def jumped(self) -> bool:
-        """The process has needed much more memory since the last call than ever before."""
+        """Return whether the process has needed much more memory since the last call than ever before."""
         before, self._peak = self._peak, max(self._peak, _peak())
         return self._peak - before > PEAK_STEP
 
@@ -138,7 +137,7 @@ def _place(error: BaseException) -> str:
 
 @contextlib.contextmanager
 def address_space(headroom: int = HEADROOM) -> Iterator[None]:
-    """The block may take ``headroom`` bytes more than the process has now."""
+    """Let the block take at most ``headroom`` bytes more than the process has now."""
     pages = int(Path("/proc/self/statm").read_text().split()[0])
     before = resource.getrlimit(resource.RLIMIT_AS)
     limit = pages * resource.getpagesize() + headroom

@@ -122,7 +122,7 @@ class Mutator:
         self._aware = aware
 
     def mutate(self, entry: Found, other: Found) -> bytes:
-        """``entry`` changed once or a few times; pieces may come from ``other``."""
+        """Return ``entry`` changed once or a few times; pieces may come from ``other``."""
         rng = self.rng
         data, spots = bytearray(entry[0]), entry[1]
         for index in range(rng.choice((1, 1, 1, 2, 2, 3, 6))):
@@ -205,7 +205,7 @@ class Mutator:
         return rng.choice((bytes(size), b"\xff" * size, rng.randbytes(size)))
 
     def _borrow(self, data: bytearray, spots: Sequence[Spot], other: Found) -> None:
-        """The value of a like place in another input."""
+        """Put in the value of a like place in another input."""
         spot = self.rng.choice(spots)
         like = [s for s in other[1] if s.kind == spot.kind]
         if like:
@@ -300,7 +300,7 @@ def mutate_msgpack(rng: random.Random, data: bytes, other: bytes) -> bytes:
 
 
 def _places(tree: Any) -> list[tuple[Any, Any]]:
-    """Every (container, key or index) in ``tree``."""
+    """Return every (container, key or index) in ``tree``."""
     found: list[tuple[Any, Any]] = []
     todo = [tree]
     while todo and len(found) < 500:

@@ -1,4 +1,4 @@
-"""Whole simulated clusters under attack: an episode sets one up, strikes it, and looks how it does afterwards.
+"""Whole simulated clusters under attack: an episode sets one up, strikes it, and checks it afterwards.
 
 An episode is of one of two kinds. ``strangers``: packets that were replayed, truncated, reordered, come from
 strangers or with numbers out of every range. Afterwards the members share one view and get each other's messages
@@ -189,7 +189,7 @@ STACKS: Final = tuple(StackTarget(scene, 5.0) for scene in SCENES)
 
 
 def perform(cluster: Cluster, op: Op, *, counted: bool = True) -> None:
-    """Does one op. ``counted``: a datagram that is no packet must be counted as dropped."""
+    """Do one op. ``counted``: a datagram that is no packet must be counted as dropped."""
     if not (counted and op[0] == "udp" and is_refused(op[3])):
         cluster.perform(op)
         return
@@ -207,8 +207,8 @@ def _dropped(transport: TP) -> float:
 
 
 def aftermath(cluster: Cluster, forgers: bool, alive: Callable[[], None]) -> None:
-    """The properties that must hold when the attack is over: see the module's docstring. ``alive`` is called as virtual time
-    goes by, which it may do for two minutes."""
+    """Check the properties that must hold when the attack is over: see the module's docstring. ``alive`` is called as
+    virtual time goes by, which it may do for two minutes."""
     cluster.world.heal()
     cluster.world.run_for(RECOVERY)
     if not forgers:
@@ -296,7 +296,7 @@ class _Siege:
                 corpus.add(data, self.rng)
 
     def guarded(self, act: Callable[[], Any]) -> None:
-        """Each act has its own time, and ends the episode when something is wrong."""
+        """Do an act within its own time. If something is wrong, it ends the episode."""
         self.problem = self.guard.run(act, ())
         if self.problem is not None:
             raise _Stop

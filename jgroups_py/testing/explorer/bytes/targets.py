@@ -1,7 +1,7 @@
 """The targets of attacks: one entry per decoder, with the one error that may come out of it.
 
 Names: ``kind:...`` the kinds of ``jgroups-py decode``; ``wire:...`` how stacks read packets, datagrams and streams;
-``control:...`` payloads of protocols; ``file:...`` what people write. Whole stacks are in stacks.py.
+``control:...`` payloads of protocols; ``file:...`` files that people write. Whole stacks are in stacks.py.
 """
 
 from __future__ import annotations
@@ -120,12 +120,12 @@ def _packet_seeds() -> list[bytes]:
 
 
 def _interpret(data: bytes) -> None:
-    """The kind of a message's payload by its headers, as ``jgroups-py decode`` shows it."""
+    """Read the kind of a message's payload by its headers, as ``jgroups-py decode`` shows it."""
     kinds.interpret_fields(kinds.decode("packet", data))
 
 
 def _stream(data: bytes) -> None:
-    """A stream gives the same frames however it is cut."""
+    """Check that a stream gives the same frames however it is cut."""
     whole = _frames([data])
     size = 1 + len(data) % 7
     if len(data) > 2000:
@@ -168,7 +168,7 @@ def _log(data: bytes) -> None:
 
 
 def _units(data: bytes) -> None:
-    """Times, sizes, fractions, hosts and variables; each refuses on its own account."""
+    """Read times, sizes, fractions, hosts and variables; each refuses on its own account."""
     text = data.decode("utf-8", "replace")
     readers: tuple[Callable[[str], Any], ...] = (
         units.parse_seconds,
@@ -206,7 +206,7 @@ def _read(kind: str) -> Callable[[Reader], object]:
 
 
 def _frame_of(r: Reader) -> None:
-    """The map of a stream: lengths and the bytes between them."""
+    """Read the map of a stream: lengths and the bytes between them."""
     while r.left:
         r.take(max(0, min(r.i32(), r.left)))
 

@@ -272,6 +272,6 @@ class FuzzValues:
 
 @functools.cache
 def _hints(cls: Any) -> dict[str, Any]:
-    """Annotations of a header class' fields."""
+    """Return the annotations of a header class' fields."""
     hints = typing.get_type_hints(cls)
     return {name: hint for name, hint in hints.items() if name in cls.__match_args__}

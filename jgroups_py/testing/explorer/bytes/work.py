@@ -72,7 +72,7 @@ class Attacked(Protocol):
         """Return the beginning of the first chunk."""
 
     def chunk(self, work: FuzzWork, guard: Guard, tell: Tell = ...) -> ChunkDone:
-        """``work.count`` inputs. ``tell`` is called with each input before it is read, for a watcher outside."""
+        """Run ``work.count`` inputs. ``tell`` is called with each input before it is read, for a watcher outside."""
 
     def replay(self, data: bytes, guard: Guard) -> Violation | None:
         """Replay a finding's data and return its present violation."""

@@ -29,7 +29,7 @@ def _steps_of_each_caller(shrinker: Shrinker[CacheSchedule]) -> None:
 
 
 def _without_a_member(schedule: CacheSchedule) -> Iterator[CacheSchedule]:
-    """A member without callers is left out."""
+    """Propose the schedule without each member that has no callers."""
     busy = {caller.member for caller in schedule.callers}
     for name in schedule.members:
         if name not in busy and len(schedule.members) > 1:

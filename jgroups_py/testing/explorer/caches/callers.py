@@ -22,7 +22,7 @@ from jgroups_py.testing.histories.nodes import Call, attributes_of
 from jgroups_py.testing.histories.operation import NEVER, UNKNOWN
 
 RETRIES: Final = 5
-"""Times that a batch is tried when others were first."""
+"""The most times that a batch is tried when others were first."""
 RETRIED: Final = ("rmw", "pair", "update", "move", "change", "add", "cas")
 NUMBER: Final = "n"
 """The attribute that is incremented."""
@@ -67,7 +67,7 @@ class CallHistory:
     """Calls and returns so far."""
 
     def now(self) -> float:
-        """Later than all that was noted before."""
+        """A time later than all that were noted before."""
         self.events += 1
         return trio.current_time() + self.events * TICK
 
@@ -78,7 +78,7 @@ class CallHistory:
         what: Call,
         action: Action,
     ) -> RecordedCall | None:
-        """Call ``action``, which answers the result. None: it certainly did not happen."""
+        """Record a call of ``action``, which returns the result. None: it certainly did not happen."""
         entry = RecordedCall(caller, member, what, self.now(), self.note(member))
         self.entries.append(entry)
         try:
@@ -224,7 +224,7 @@ class Visitors:
 
 
 class SessionCaller:
-    """Requests of visitors at one member: loads a session, sees all of it, changes one attribute, saves it."""
+    """Makes requests of visitors at one member: loads a session, sees all of it, changes one attribute, saves it."""
 
     def __init__(
         self,
@@ -243,7 +243,7 @@ class SessionCaller:
         self.visitors = visitors
 
     async def create(self, visitor: str) -> None:
-        """The visitor's first request."""
+        """Make the visitor's first request."""
         loaded = await self.store.load(self.cache, "")
         loaded.session["v"] = visitor
         at = _path(visitor)
@@ -256,7 +256,7 @@ class SessionCaller:
             self.visitors.ids[visitor] = loaded.session.id
 
     async def do(self, step: Do, number: int) -> None:
-        """A request: ``load`` reads only, ``save`` changes ``key``, ``logout`` ends the session."""
+        """Make a request: ``load`` reads only, ``save`` changes ``key``, ``logout`` ends the session."""
         id = self.visitors.ids.get(step.path)
         if id is None:
             return

@@ -32,13 +32,14 @@ from jgroups_py.testing.explorer.stacks.schedule import Link
 NAMES: Final = "ABCDEFGH"
 PATHS: Final = ("/a", "/a/x", "/b", "/b/y", "/c")
 OPERATIONS: Final = 70
-"""The operations of one history, about."""
+"""The approximate number of operations of one history."""
 CALM: Final = 0.35
 """The part of the seeds without faults."""
 
 
 def draw_caches(seed: int, profile: str, wanted: Size = ANYTHING) -> CacheSchedule:
-    """Raises ``ConfigError`` for an unknown profile, or an impossible group of caches."""
+    """Return the schedule of a seed. Raises ``ConfigError`` for an unknown profile, or an impossible group of
+    caches."""
     drawing = _PROFILES.get(profile)
     if drawing is None:
         raise ConfigError(f"profile: one of {', '.join(_PROFILES)}, not {profile!r}")

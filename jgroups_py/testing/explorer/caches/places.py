@@ -66,7 +66,7 @@ class Places:
         *,
         ready: bool = True,
     ) -> Journey:
-        """A member has begun, with the state of the view it is in; not ``ready``: that is to come."""
+        """Note that a member has begun, with the state of the view it is in; not ``ready``: the state is to come."""
         view = (number, tuple(members))
         journey = self.journeys[name] = Journey(address)
         if ready:
@@ -79,7 +79,7 @@ class Places:
     def install(
         self, journey: Journey, number: int, members: Sequence[bytes], *, ready: bool
     ) -> None:
-        """A view; not ``ready``: the tree is to come from the other side."""
+        """Note a view; not ``ready``: the tree is to come from the other side."""
         view = (number, tuple(members))
         if ready:
             journey.goes_on((*journey.line, view), self.now())
@@ -103,7 +103,7 @@ class Places:
         self.installed.setdefault(view, self.now())
 
     def went_on(self, last: Sequence[str]) -> Went:
-        """Seen from the end: ``last`` are the members that are present then, in one view."""
+        """Return the line that went on, seen from the end. ``last``: the members that are present then, in one view."""
         lines = [self.journeys[name].line for name in last]
         line = max(lines, key=len)
         had = {journey.address: journey.had for journey in self.journeys.values()}

@@ -24,7 +24,7 @@ STEPS_MAX: Final = 3_000_000
 
 
 def play_caches(schedule: CacheSchedule) -> RunOutcome:
-    """One run. Deterministic: the same schedule gives the same outcome."""
+    """Play one run. The same schedule gives the same outcome."""
     outcome, _ = play_history(schedule)
     return outcome
 

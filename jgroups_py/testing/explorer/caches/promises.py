@@ -10,7 +10,7 @@ design/linearizability.md has the reasons; each rule is here once.
                 others went on without
     replicated, a read at a member that was lost in that view is not judged if it may have seen a change
     buddy       that nobody was ever told of
-    buddy       nor is a read at a member on the smaller side of a split, or that others went on without
+    buddy       a read is not judged at a member on the smaller side of a split, or that others went on without
     buddy       once two groups go on side by side (no ``partition=majority``, or a member that found nobody when
                 it started) a merge chooses node by node: judged is what was before
     buddy       once a group goes on without more living members than there are buddies, whatever ``partition`` says: an
@@ -83,7 +83,7 @@ def _until(entries: Sequence[RecordedCall], end: float) -> list[RecordedCall]:
 
 
 def _is_gone(entry: RecordedCall, went: Went | None) -> bool:
-    """Called and acknowledged on a line that has ended: no merge brings it back."""
+    """Was it called and acknowledged on a line that has ended? No merge brings it back."""
     if went is None or entry.returned == NEVER:
         return False
     began = entry.at_call
@@ -102,7 +102,7 @@ def _change(entry: RecordedCall, went: Went | None) -> Operation:
 
 
 def _may_have_seen(entry: RecordedCall, unsure: Iterable[Operation]) -> bool:
-    """A change that is not known to have happened, at a place that was read, called before the return."""
+    """Is there a change that is not known to have happened, at a place that was read, called before the return?"""
     return any(op.call < entry.returned and _meet(op.what, entry.what) for op in unsure)
 
 

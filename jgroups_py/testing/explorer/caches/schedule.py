@@ -94,7 +94,7 @@ class CacheSchedule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 
 def from_json(text: str, file: str) -> CacheSchedule:
-    """Raises ``ConfigError`` naming ``file`` if ``text`` is not a schedule."""
+    """Read a schedule. Raises ``ConfigError`` naming ``file`` if ``text`` is not one."""
     schedule = read_as(CacheSchedule, text, file)
     known = ", ".join(schedule.members)
     for at, caller in enumerate(schedule.callers):

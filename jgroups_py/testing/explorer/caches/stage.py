@@ -58,7 +58,7 @@ LOOK_SECONDS: Final = 0.02
 REOPEN_SECONDS: Final = 0.5
 """The seconds after which an application that was expelled opens its cache again."""
 TIMEOUT: Final = 4.0
-"""Time limits of locks and of waits for other members. Longer than detection takes."""
+"""The time limit of locks and of waits for other members. Detection takes less."""
 STACK: Final = """<config xmlns="urn:org:jgroups">
     <SHARED_LOOPBACK/>
     <SHARED_LOOPBACK_PING/>
@@ -233,7 +233,7 @@ class CacheStage:
             self.problem = f"not at rest {END_SECONDS:g} s after the faults"
 
     async def _last_look(self) -> None:
-        """Everything is read once more, at each member."""
+        """Read everything once more, at each member."""
         here = self._here()
         self.last = [member.origin for member in here]
         if self.problem:
@@ -263,7 +263,7 @@ class CacheStage:
         return [m for m in self._members.values() if not m.gone and m.cache is not None]
 
     def _at_rest(self) -> bool:
-        """All that live are in one view, and protected."""
+        """Are all that live in one view, and protected?"""
         here = self._here()
         if self.schedule.back_end == "local":
             return bool(here)

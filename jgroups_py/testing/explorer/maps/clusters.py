@@ -47,7 +47,7 @@ QUICK: Final = {
 
 
 def explore_cluster(seed: int) -> RunOutcome:
-    """One cluster; it has no schedule but its seed."""
+    """Explore one cluster; it has no schedule but its seed."""
     return _Cluster(seed).run()
 
 
@@ -62,7 +62,7 @@ class ClusterHost:
         self.settings = settings
         self.member: Member | None = None
         self.sent_bytes = 0
-        """The number of messages as the group gets them: a multicast counts once."""
+        """Bytes of messages as the group gets them: a multicast counts once."""
         self.sent_messages = 0
 
     def start(self, attributes: dict[str, str] | None = None) -> None:

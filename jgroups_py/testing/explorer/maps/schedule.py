@@ -116,7 +116,7 @@ def _draw_step(chance: random.Random, hosts: int) -> Step:
 
 
 def play(schedule: MapSchedule) -> RunOutcome:
-    """One run, judged."""
+    """Play one run, and judge it."""
     setting = schedule.setting
     world = MapWorld(
         setting.hosts,
@@ -189,7 +189,7 @@ def _play_step(world: MapWorld, step: Step) -> bool:
 
 
 def write(host: ExploredHost, key: bytes, value: int | None) -> None:
-    """A change as its rule wants values; None removes."""
+    """Write a value in the form that the host's rule wants; None removes."""
     rule = host.world.rule
     if value is None:
         host.write(key, None)
@@ -205,7 +205,7 @@ def write(host: ExploredHost, key: bytes, value: int | None) -> None:
 
 
 def judge(hosts: list[ExploredHost]) -> None:
-    """Raises Violated unless all hosts have the same values and the same changes, and understood each other."""
+    """Raise Violated unless all hosts have the same values and the same changes, and understood each other."""
     first = hosts[0]
     for host in hosts[1:]:
         if host.values() != first.values():
@@ -218,7 +218,7 @@ def judge(hosts: list[ExploredHost]) -> None:
 
 
 def parse(text: str, file: str) -> MapSchedule:
-    """Raises ConfigError."""
+    """Read a schedule. Raises ConfigError."""
     schedule = read_as(MapSchedule, text, file, "a schedule of maps")
     if schedule.setting.rule not in RULES:
         raise ConfigError(

@@ -26,7 +26,7 @@ Count = tuple[int, int]
 
 
 def measure(hosts: int, *, puts: int = 3, value_bytes: int = 100) -> dict[str, Any]:
-    """Bytes and messages for one put of a new key, at all hosts together: of the change itself, and with
+    """Return bytes and messages for one put of a new key, at all hosts together: of the change itself, and with
     acknowledgements."""
     value = b"x" * value_bytes
     return {

@@ -36,7 +36,7 @@ from jgroups_py.testing.explorer.stacks.shared import callers_drawn
 
 SITE_NAMES: Final = ("NYC", "SFO", "LON", "TYO", "SYD", "FRA", "GRU", "BOM", "JNB")
 MESSAGES: Final = 600
-"""Messages that loads are made to send, about; some of their senders fall."""
+"""The approximate number of messages of all loads; some of their senders fall."""
 
 
 def draw(seed: int, profile: str, wanted: Size = ANYTHING) -> Schedule:
@@ -96,7 +96,7 @@ class _Draw:
         sizes: tuple[int, ...] = (0, 50, 1000),
         messages: int = MESSAGES,
     ) -> tuple[Load, ...]:
-        """Every member sends multicasts; some send unicasts and out of band, too."""
+        """Draw loads: every member sends multicasts; some send unicasts and out of band, too."""
         pick = self.random.choice
         names = [name for site in sites for name in site.members]
         found = []
@@ -225,7 +225,7 @@ MIXES: Final[dict[str, dict[str, int]]] = {
         "state": 1,
     },
 }
-"""How often each kind of fault is drawn, by profile; each seed bends that."""
+"""The weight of each kind of fault, by profile; each seed bends the weights."""
 MOMENTS: Final[dict[str, tuple[str, ...]]] = {
     "membership": ("join", "hand-over", "merge", "repair"),
     "merge": ("merge", "merge", "hand-over"),
@@ -292,7 +292,7 @@ def _relay(d: _Draw) -> Schedule:
 
 
 def _all(d: _Draw) -> Schedule:
-    """Mostly several sites; the other profiles' faults of one site, too."""
+    """Draw mostly several sites; the other profiles' faults of one site, too."""
     kind = d.random.choice(["relay", "relay", "relay", "membership", "merge", "flow", "state"])
     if d.wanted.sites is not None:
         kind = "relay" if d.wanted.sites > 1 else d.random.choice(["membership", "merge", "flow"])

@@ -56,8 +56,7 @@ class FaultDraw:
         self.moments = [moment for kind in moments for moment in MOMENTS[kind]]
 
     def steps(self, mix: Mapping[str, int], count: int) -> tuple[Step, ...]:
-        """``count`` steps and more, of which at least SURE need nobody in particular, in order of
-        time."""
+        """Return ``count`` steps or more, in order of time. At least SURE of them need nobody in particular."""
         kinds, weights = list(mix), list(mix.values())
         drawn = self.random.choices(kinds, weights, k=count)
         found = [self.step(kind) for kind in drawn]
@@ -150,7 +149,7 @@ class FaultDraw:
         return options
 
     def _wan(self) -> dict[str, Any]:
-        """Whole sites, not members."""
+        """Draw whole sites, not members."""
         site = self._site()
         others = [other for other in self.sites if other != site]
         return {

@@ -15,7 +15,7 @@ QUICK: Final = {
     "UNICAST3.max_retransmit_time": "10s",
     "UNICAST3.departed_remembered": "70s",
 }
-"""The same with quick forgetting, but of departed members only after the longest pause."""
+"""Settings for quick detection, merging and forgetting. Departed members are forgotten only after the longest pause."""
 _TRANSPORTS: Final = {
     "sim.xml": "SHARED_LOOPBACK",
     "udp.xml": "UDP",
@@ -130,7 +130,7 @@ def draw_relay_settings(
 
 
 def _overflow(rng: random.Random, credits: dict[str, str]) -> dict[str, str]:
-    """Buffers that are full when the WAN is cut for some seconds."""
+    """Return settings of buffers that are full when the WAN is cut for some seconds."""
     policy = rng.choice(["none", "none", "none", "drop_oldest", "block", "spill", "age"])
     if policy == "none":
         return {}

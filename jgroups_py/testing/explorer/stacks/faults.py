@@ -17,7 +17,7 @@
     state                  ``who`` fetch the state from ``other`` (nobody: whom the protocol picks)
     promote                the relay of ``who``'s site makes it primary
 
-Each answers whether it did anything.
+Each returns whether it did anything.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def apply(scene: Scene, step: Step, trigger: Member | None = None) -> bool:
 
 
 def one_more(scene: Scene) -> bool:
-    """A fault that finds a member if there is any: it stops one for a moment, or starts a departed one."""
+    """Do a fault that finds a member if there is any: stop one for a moment, or start a departed one."""
     if _pause(scene, _MOMENT, None):
         return True
     return any(scene.restart(name) is not None for name in scene.site_of)

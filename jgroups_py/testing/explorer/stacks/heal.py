@@ -223,7 +223,7 @@ class Healer:
         return "RELAY.max_age" in attributes or "RELAY.overflow" in attributes
 
     def _missing(self, near: bool = False) -> str | None:
-        """The messages that a member of the core lacks of another (``near``: of one of its own site)."""
+        """Describe the messages that a member of the core lacks of another (``near``: of one of its own site)."""
         messages = self.scene.checker.messages
         for receiver in self.core():
             for origin in self.core():
@@ -272,7 +272,7 @@ class Healer:
         return None if oracle is None else oracle.unrest()
 
     def _promises(self) -> None:
-        """RELAY's guarantee."""
+        """Check RELAY's guarantee."""
         for receiver, origin, first, last in (
             self.world.oracle.given_up() if self.world.oracle else ()
         ):

@@ -49,7 +49,7 @@ def play(
     stage: Callable[[Schedule, Watcher | None], Scene] = Scene,
     healer: Callable[[Scene], Healer] = Healer,
 ) -> RunOutcome:
-    """One run. Deterministic: the same schedule gives the same outcome.
+    """Play one run. The same schedule gives the same outcome.
 
     ``stage`` makes the scene, ``healer`` ends it.
     """

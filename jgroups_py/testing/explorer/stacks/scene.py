@@ -35,13 +35,13 @@ class SceneFollower(Protocol):
     """An additional activity of a scene's applications."""
 
     def watch(self, member: Member) -> None:
-        """A member was started."""
+        """Note that a member was started."""
 
     def begin(self) -> None:
-        """Traffic begins."""
+        """Note that traffic begins."""
 
     def end(self, site: str) -> None:
-        """Somebody of the site is about to fetch the application's state."""
+        """Note that a member of the site is about to fetch the application's state."""
 
 
 class Scene:
@@ -60,7 +60,7 @@ class Scene:
         self.story: list[str] = []
         self.zero = 0.0
         self.ended = False
-        """The first phase is over."""
+        """True when the first phase is over."""
         self.site_of = {name: site.name for site in schedule.sites for name in site.members}
         self._turns: dict[str, int] = {}
         self._fetching: dict[Member, int] = {}
@@ -75,13 +75,13 @@ class Scene:
         self.story.append(f"{self.world.now - self.zero:8.3f} {what} {names}".rstrip())
 
     def at(self, when: float, action: Any, *args: Any) -> None:
-        """Call it ``when`` seconds after all members were started."""
+        """Call ``action`` ``when`` seconds after all members were started."""
         self.world.at(self.zero + when, action, *args)
 
     # --- members
 
     def stack(self) -> str | MakeProtocols:
-        """The protocols that members run; the kit for users puts protocols of their own here."""
+        """Return the protocols that members run; the kit for users puts protocols of their own here."""
         if self.schedule.sealed:
             return partial(make_protocols, self.schedule.stack, prepare=sealed)
         return self.schedule.stack
@@ -206,7 +206,7 @@ class Scene:
         self.world.at(self.world.now + load.every, self._load, load)
 
     def act(self, member: Member, load: Load) -> None:
-        """The actions of an application at the times of its load."""
+        """Act as an application, at the times of its load."""
         self.send(member, load.count, load.size, load.to)
 
     def send(self, member: Member, count: int, size: int, to: str = "all") -> bool:
@@ -225,12 +225,12 @@ class Scene:
         return True
 
     def must_wait(self, member: Member, dest: Member | None) -> bool:
-        """Flow control, or a full buffer, asks it to."""
+        """Does flow control, or a full buffer, ask it to wait?"""
         address = None if dest is None else dest.address
         return any(key[1] == address for key in member.blocked)
 
     def _next_dest(self, member: Member) -> Member | None:
-        """The members of its view in turn, itself included."""
+        """Return the members of its view in turn, itself included."""
         view = member.view
         if view is None:
             return None

@@ -50,7 +50,7 @@ MESSAGES_MAX: Final = 1_000_000
 BYTES_MAX: Final = 100_000_000
 """The most messages that a load sends at once."""
 SHARED_MAX: Final = 10
-"""Callers at each member."""
+"""The most callers at each member."""
 RATES: Final = (0.01, 100.0)
 """The rates of a drifting clock."""
 
@@ -142,10 +142,10 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Everything that happens in one run, as plain data. Times are seconds.
 
     ``reopen``: seconds after which an application that was expelled opens a new channel; 0: never.
-    ``seconds``: how long the faults last; they go on until there were ``least_faults``.
+    ``seconds``: the time for faults; they go on until there were ``least_faults``.
     ``least_seconds`` and ``least_messages``: the least length of the whole run; the second phase is prolonged until
     then. ``heals`` false: there is no second phase, because the failure that was made smaller came in the first.
-    ``shared``: so many callers at each member use registers that the site's members share (shared.py).
+    ``shared``: the number of callers at each member of registers that the site's members share (shared.py).
     ``sealed``: every stack has SEAL, the bridge's, too.
     """
 
@@ -182,7 +182,7 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 def from_json(text: str, file: str) -> Schedule:
-    """Raises ``ConfigError`` naming ``file`` if ``text`` is not a schedule."""
+    """Read a schedule. Raises ``ConfigError`` naming ``file`` if ``text`` is not one."""
     schedule = read_as(Schedule, text, file)
     problem = _problem(schedule)
     if problem is not None:
@@ -191,7 +191,7 @@ def from_json(text: str, file: str) -> Schedule:
 
 
 def load(file: Path) -> Schedule:
-    """Raises ``ConfigError``, ``OSError``."""
+    """Read a schedule's file. Raises ``ConfigError``, ``OSError``."""
     return from_json(text_of(file), str(file))
 
 

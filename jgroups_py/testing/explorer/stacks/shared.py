@@ -39,7 +39,7 @@ ASK_SECONDS: Final = 1.0
 PUSH_SECONDS: Final = 0.05
 """Seconds between two tries to send while flow control makes a sender wait."""
 PAUSE: Final = 1.0
-"""About the seconds between two calls of one caller."""
+"""The approximate seconds between two calls of one caller."""
 OPERATIONS_MAX: Final = 300
 """The most operations of one site; then callers stop."""
 STEPS_MAX: Final = 300_000
@@ -92,7 +92,7 @@ class Shared:
         self.ends.setdefault(site, self.now())
 
     def watch(self, member: Member) -> None:
-        """A member that begins. After ``Checker.watch``."""
+        """Watch a member that begins. Called after ``Checker.watch``."""
         self.peers[member] = _Peer(self, member)
 
     def begin(self) -> None:
@@ -103,7 +103,7 @@ class Shared:
                     self._later(site, name, number)
 
     def now(self) -> float:
-        """Later than all that was noted before."""
+        """A time later than all that were noted before."""
         self._ticks += 1
         return self.scene.world.now + self._ticks * TICK
 
@@ -371,7 +371,7 @@ class _Peer:
             self._out(b"s" + _encode(said), dest)
 
     def _send(self, data: bytes, to: bytes) -> None:
-        """One of our own, at once: it is asked for again if it is lost."""
+        """Send a message of our own at once. A lost one is asked for again."""
         world = self.shared.scene.world
         dest = self.shared.scene.checker.members.get(UUID(to))
         world.at(world.now, self._out, b"o" + data, dest)
