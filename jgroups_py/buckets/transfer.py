@@ -4,7 +4,7 @@
     draining   the bucket is locked; slave and destination acknowledge what is on its way
     holding    a slave that is replaced answers no more reads
     deciding   the index is asked for the new row, under the condition that the epoch is the one of the beginning
-    over       the index has decided, or nothing is changed
+    over       the transfer has ended
 
 With ``lock_first`` the bucket is locked from the beginning (the seed's way). Until "deciding" a cancelled transfer ends
 at once. After that the index decides: the questions to move and to roll back have the same condition, so exactly one
