@@ -16,9 +16,9 @@ from jgroups_py.buckets.messages import EntryChange, Kept, Replies, RequestId
 from jgroups_py.buckets.plugin import BODY_MAX, Entry, EntryBehaviourProvider, Reply, Request
 
 PIECES_MAX = 1_000
-"""Named pieces of one entry."""
+"""The most named pieces of one entry."""
 REPLIES_MAX = 10_000
-"""Replies of one request."""
+"""The most replies of one request."""
 ENTRY_BYTES_MAX = 2 * BODY_MAX
 """The most bytes of all pieces of one entry, and of all replies of one request. Either travels in one message."""
 Find = Callable[[], Sequence[tuple[ProxyId, Mapping[str, str]]]]

@@ -14,7 +14,7 @@ from jgroups_py.buckets.port import Port
 NAME: Final = "census"
 """The component of each member that answers."""
 QUESTIONS_MAX: Final = 100
-"""Unanswered questions of one member. Beyond it the oldest question ends with the answers that it has, counted
+"""The most unanswered questions of one member. Beyond it the oldest question ends with the answers that it has, counted
 ``questions_full``."""
 Counted = Callable[[list[NodeStatistics], list[str]], None]
 """Called once with the members' answers, and with the silent members."""

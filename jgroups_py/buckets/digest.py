@@ -14,9 +14,9 @@ from jgroups_py.buckets.errors import BadKey
 DIGESTS: Final = 2**64
 """A digest is at least 0 and less than this."""
 KEY_MAX: Final = 1_000
-"""Bytes of a key in UTF-8."""
+"""The most bytes of a key in UTF-8."""
 BUCKETS_MAX: Final = 65_536
-"""Bucket pairs of an instance."""
+"""The most bucket pairs of an instance."""
 
 
 def digest_of(key: str) -> int:

@@ -7,7 +7,7 @@ from typing import Annotated, Final
 import msgspec
 
 COMPONENT_MAX: Final = 200
-"""Characters of the name of a member or component."""
+"""The most characters of the name of a member or component."""
 
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=COMPONENT_MAX)]
 

@@ -45,14 +45,14 @@ from jgroups_py.buckets.rows import losses, misplaced, without
 from jgroups_py.buckets.settings import InstanceSettings
 
 CHANGES_MAX = 1_000
-"""Updates waiting at one copy. Beyond it they are refused, counted ``changes_full``."""
+"""The most updates that wait at one copy. Beyond it they are refused, counted ``changes_full``."""
 FOLLOWERS_MAX = 10_000
-"""Mirrors that follow one copy. Further ones get no rows, counted ``followers_full``."""
+"""The most mirrors that follow one copy. Further ones get no rows, counted ``followers_full``."""
 
 PAUSE_DOUBLED = 3
 """The most times that the pause between two attempts of an update is doubled."""
 PAUSE_MAX = 5.0
-"""Seconds of that pause at the most."""
+"""The longest such pause, in seconds."""
 
 Compute = Callable[[IndexState], IndexState]
 """Makes the new state from the old one, under the lock. Returns the old object for no change. Raises Refused."""
@@ -302,7 +302,8 @@ class IndexCopy:
 
     @property
     def _patience(self) -> float:
-        """Return how long an update may take before it begins again. A copy releases a lock after twice as long."""
+        """Return the time that an update may take before it begins again. A copy releases a lock after twice as
+        long."""
         return self.settings.lease + 5 * self.settings.ask_timeout
 
     def _watch(self, update: Update) -> None:

@@ -43,7 +43,8 @@ from jgroups_py.buckets.router import Router
 from jgroups_py.buckets.settings import InstanceSettings
 
 EARLY_MAX = 1_000
-"""Messages of members that are not in the view yet. Beyond it the oldest is dropped, counted ``early_dropped``."""
+"""The most messages of members that are not in the view yet. Beyond it the oldest is dropped, counted
+``early_dropped``."""
 ROUTER_NUMBERS = 2**48
 """Numbers of requests that one router of a member may use."""
 WITHOUT_LEASE = 20

@@ -59,7 +59,8 @@ lag."""
 BLOCKED_TOLD = 10.0
 """Seconds between two such warnings of a manager."""
 FINDABLE_MAX = 100_000
-"""Proxies with attributes that a manager knows. Beyond it they are counted ``findable_full`` and cannot be found."""
+"""The most proxies with attributes that a manager knows. Beyond it they are counted ``findable_full`` and cannot be
+found."""
 
 FIRST_ASKED = 5
 """The number of times that a move asks one index copy, once in each ``ask_timeout``, before it asks another one."""
@@ -95,7 +96,7 @@ class BucketManager:
         self.counts: Counter[str] = Counter()
         self.lease = Lease(port, settings)
         self.locks = Latencies(LOCKS)
-        """How long moves have locked buckets of this manager."""
+        """The times for which moves have locked buckets of this manager."""
         self.slowest_lock = 0.0
         self.clock: Callable[[], float] = float
         """A clock in seconds, to notice entries that block. It stands still where time is virtual."""
@@ -244,7 +245,7 @@ class BucketManager:
         self.counts["copies_deleted"] += 1
 
     def unserialise_bucket(self, coming: IncomingCopy, parcel: Parcel) -> str:
-        """Fill a copy on its way here (UnserialiseBucket). Return why the parcel is refused, or ""."""
+        """Fill a copy on its way here (UnserialiseBucket). Return the reason for which the parcel is refused, or ""."""
         try:
             for change in parcel.changes:
                 self._check_version(change)

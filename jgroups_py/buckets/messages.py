@@ -12,7 +12,7 @@ from jgroups_py.buckets.ends import Cep, Name, ProxyId
 from jgroups_py.buckets.plugin import BODY_MAX, FORMAT_MAX
 
 PACKET_MAX: Final = 4 * BODY_MAX
-"""Bytes of one message."""
+"""The most bytes of one message."""
 TEXT_MAX: Final = 2_000
 
 Number = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
@@ -416,7 +416,7 @@ encode_change: Final[Callable[[EntryChange], bytes]] = _encoder.encode
 
 
 def decode_change(data: bytes) -> EntryChange:
-    """Raises ValueError."""
+    """Decode a change. Raises ValueError."""
     change = _change.decode(data)
     if change.deletes or not change.whole:
         raise ValueError("it is no whole entry")
@@ -428,7 +428,7 @@ class BadMessage(ValueError):
 
 
 def decode(data: bytes | bytearray | memoryview) -> BucketPacket:
-    """Raises BadMessage."""
+    """Decode a message. Raises BadMessage."""
     if len(data) > PACKET_MAX:
         raise BadMessage(f"{len(data)} bytes, at most {PACKET_MAX} are taken")
     try:

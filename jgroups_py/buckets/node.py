@@ -398,7 +398,7 @@ class BucketNode:
             self._timer.deadline = due
 
     async def read(self) -> None:
-        """The task that reads the channel."""
+        """Read the channel, as a task."""
         async for item in self._channel.batches():
             match item:
                 case Batch(src=Address() as sender):
@@ -428,7 +428,7 @@ class BucketNode:
         self._tell()
 
     async def tick(self) -> None:
-        """The task that lets time pass."""
+        """Let time pass, as a task."""
         while True:
             with self._inside:
                 pass

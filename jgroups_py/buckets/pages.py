@@ -22,10 +22,10 @@ from jgroups_py.buckets.port import Port
 NAME: Final = "pager"
 """The component of each member that asks."""
 EXPORTS_MAX: Final = 1_000
-"""Buckets of a manager whose keys are kept sorted for the next page. Beyond it the oldest bucket's keys are dropped and
-sorted again when needed, counted ``exports_full``."""
+"""The most buckets of a manager whose keys are kept sorted for the next page. Beyond it the oldest bucket's keys are
+dropped and sorted again when needed, counted ``exports_full``."""
 ASKED_MAX: Final = 1_000
-"""Unanswered questions of one member. Beyond it the oldest ends without an answer, counted ``pages_full``."""
+"""The most unanswered questions of one member. Beyond it the oldest ends without an answer, counted ``pages_full``."""
 PAGE_SECONDS: Final = 3.0
 """The longest wait for a page."""
 

@@ -14,7 +14,7 @@ from jgroups_py.buckets.settings import InstanceSettings
 from jgroups_py.errors import ConfigError
 
 ROUTERS_MAX: Final = 100
-"""Routers of one member."""
+"""The most routers of one member."""
 Placement = Mapping[int, tuple[str, str]]
 """Bucket -> the managers of its master and its slave, for the start of an instance."""
 

@@ -42,7 +42,7 @@ __all__ = [
 ]
 
 BODY_MAX: Final = 16 * 1024 * 1024
-"""Bytes of a request, of a reply and of a serialised entry."""
+"""The most bytes of a request, of a reply and of a serialised entry."""
 FORMAT_MAX: Final = 2**31 - 1
 
 Backup = Literal["before_reply", "after_reply"]

@@ -16,9 +16,9 @@ from jgroups_py.buckets.ends import Cep, ProxyId
 from jgroups_py.buckets.errors import Busy, Refused
 
 PROXIES_MAX: Final = 100_000
-"""Proxies of one manager."""
+"""The most proxies of one manager."""
 ATTRIBUTES_MAX: Final = 16
-"""Attributes of one proxy, besides the name of a static one."""
+"""The most attributes of one proxy, besides the name of a static one."""
 STATIC: Final = "static"
 """The attribute of static proxies that has their name."""
 

@@ -174,7 +174,7 @@ class Router:
     def _classified(
         self, request: Request, proxy_id: ProxyId | None, answered: Answered
     ) -> PendingRequest:
-        """Raises BadKey, Busy, NotSensible."""
+        """Classify a request. Raises BadKey, Busy, NotSensible."""
         self._check_room(request.body)
         try:
             found = self.classifier.classify(request)
@@ -196,7 +196,7 @@ class Router:
         return self._new(key, request.body, found.modifies, proxy_id, read_at, answered)
 
     def _check_room(self, body: bytes) -> None:
-        """Raises Busy."""
+        """Check that there is room for a request. Raises Busy."""
         if len(body) > BODY_MAX:
             raise Busy(f"BODY_MAX: a request is at most {BODY_MAX} bytes")
         if len(self._pending) >= self.settings.pending_max:

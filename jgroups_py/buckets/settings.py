@@ -24,11 +24,11 @@ class InstanceSettings:
     """The most modifications of a bucket that the slave has not acknowledged. 1: one after the other, as in the
     seed."""
     queue_max: int = 1_000
-    """Requests that wait in a locked bucket. Beyond it they are refused, counted ``queue_full``."""
+    """The most requests that wait in a locked bucket. Beyond it they are refused, counted ``queue_full``."""
     remembered_max: int = 4_096
-    """Answers of modifications that a copy remembers for repeated requests."""
+    """The most answers of modifications that a copy remembers for repeated requests."""
     pending_max: int = 10_000
-    """Unanswered requests of a router. Beyond it they are refused, counted ``pending_full``."""
+    """The most unanswered requests of a router. Beyond it they are refused, counted ``pending_full``."""
     request_timeout: float = 30.0
     """The time for which a router repeats a request."""
     repeat_after: float = 3.0
@@ -36,21 +36,22 @@ class InstanceSettings:
     detection_max: float = 10.0
     """A stack that may need longer to notice the loss of a member is refused (A2)."""
     outbox_bytes_max: int = 64_000_000
-    """Bytes that wait at one member for slow receivers. Beyond it new requests are refused there, counted
+    """The most bytes that wait at one member for slow receivers. Beyond it new requests are refused there, counted
     ``outbox_full``."""
     backoff: float = 0.02
     """A router waits a random time up to this after "moved", twice as long each time, up to ``backoff_max``."""
     backoff_max: float = 0.5
     transfers_max: int = 4
-    """Moves that leave one manager at the same time. Beyond it Move is refused, counted ``transfers_full``."""
+    """The most moves that leave one manager at the same time. Beyond it Move is refused, counted ``transfers_full``."""
     parcel_bytes: int = 64_000
     """Bytes of one message of a move, roughly."""
     parcel_entries: int = 50
     """Entries of one such message. Requests wait while a manager reads or writes it."""
     parcels_max: int = 2
-    """Parcels of a move on their way at the same time."""
+    """The most parcels of a move on their way at the same time."""
     tail_max: int = 10_000
-    """Changes of a bucket on their way to the destination of a move. Beyond it the move is given up, counted ``tail_full``."""
+    """The most changes of a bucket on their way to the destination of a move. Beyond it the move is given up, counted
+    ``tail_full``."""
     ask_timeout: float = 1.0
     """Time after which a silent index copy, or another one, is asked again."""
 

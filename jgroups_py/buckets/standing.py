@@ -13,7 +13,7 @@ from jgroups_py.buckets.rows import losses, misplaced
 from jgroups_py.values.shown import shown
 
 NAME_MAX: Final = 40
-"""Shown characters of a name."""
+"""The most characters of a name that are shown."""
 
 
 def standing_json(state: IndexState, members: Collection[str]) -> dict[str, Any]:

@@ -27,7 +27,7 @@ class InstanceStatistics:
         return {node.member for node in self.nodes} | set(self.missing)
 
     def of_instance(self) -> dict[str, int]:
-        """Return sums of all nodes, named ``KIND_COUNT``, and how many pairs there are, lack a backup and are lost."""
+        """Return sums of all nodes, named ``KIND_COUNT``, and the numbers of pairs: all, without a backup, lost."""
         found = {**_sums(self.nodes), **counts_of_pairs(self.rows, self.members)}
         return dict(sorted(found.items()))
 
@@ -59,7 +59,8 @@ class InstanceStatistics:
         }
 
     def samples(self, cluster: str) -> Iterator[Sample]:
-        """For ``jgroups_py.channel.metrics.page_of``: ``jgroups_buckets_manager_requests{component="m/n1",node="n1",...}``. Prometheus sums up nodes and the
+        """Yield samples for ``jgroups_py.channel.metrics.page_of``:
+        ``jgroups_buckets_manager_requests{component="m/n1",node="n1",...}``. Prometheus sums up nodes and the
         instance."""
         yield from samples_of(self.nodes, cluster)
         yield from samples_of_pairs(counts_of_pairs(self.rows, self.members), cluster)
@@ -80,7 +81,7 @@ def counts_of_pairs(rows: Mapping[int, BucketRow], members: Collection[str]) -> 
 
 
 def samples_of_pairs(pairs: Mapping[str, int], cluster: str, member: str = "") -> Iterator[Sample]:
-    """One sample for each result of ``counts_of_pairs``. ``member``: the one that has counted."""
+    """Yield one sample for each result of ``counts_of_pairs``. ``member``: the one that has counted."""
     for name, value in pairs.items():
         about = "pairs of buckets of the whole instance"
         yield Sample(cluster, member, metric_name("buckets", name), value, about)

@@ -24,7 +24,7 @@ from jgroups_py.buckets.messages import BucketRow, EntryChange, Kept, Move, Parc
 from jgroups_py.buckets.settings import InstanceSettings
 
 KEPT_MAX: Final = 200
-"""Remembered answers in one parcel."""
+"""The most remembered answers in one parcel."""
 Phase = Literal["copying", "draining", "holding", "deciding", "over"]
 
 

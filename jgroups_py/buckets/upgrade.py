@@ -26,7 +26,7 @@ from jgroups_py.buckets.messages import BucketRow
 from jgroups_py.buckets.node import BucketNode
 
 ATTEMPTS_MAX: Final = 5
-"""Attempts for a bucket that is locked or whose pair has changed meanwhile."""
+"""The most attempts for a bucket that is locked or whose pair has changed meanwhile."""
 AGAIN_AFTER: Final = 0.2
 """Seconds between two attempts."""
 

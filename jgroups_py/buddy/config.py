@@ -43,7 +43,7 @@ class BuddyConfig:
     event_timeout: float = 10.0
     """Events that nobody has acknowledged within this time are sent again."""
     removed_max: int = 100_000
-    """Removed nodes of one owner that are kept for a site. With more, the site is out of sync."""
+    """The most removed nodes of one owner that are kept for a site. With more, the site is out of sync."""
     arrivals_max: int = 10_000
     """The most waiting events from other sites. Further ones are dropped and will be sent again."""
     hints_max: int = 10_000

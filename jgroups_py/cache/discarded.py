@@ -16,9 +16,9 @@ from jgroups_py.cache.node import Node
 from jgroups_py.values.address import Address
 
 LISTED_MAX: Final = 1000
-"""Values listed; older ones are only counted."""
+"""The most values listed; older ones are only counted."""
 BYTES_MAX: Final = 16_000_000
-"""Bytes of attributes kept; the attributes of older values are dropped."""
+"""The most bytes of attributes kept; the attributes of older values are dropped."""
 
 
 @dataclass(frozen=True, slots=True)

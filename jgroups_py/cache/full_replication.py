@@ -54,13 +54,13 @@ from jgroups_py.values.view import MergeView, View
 
 _log = logging.getLogger("jgroups_py.cache")
 LOGGED_MAX = 10
-"""Paths that a merge logs; ``TreeCache.discarded`` has more."""
+"""The most paths that a merge logs; ``TreeCache.discarded`` has more."""
 LARGE = 16_000
 """Bytes of a batch whose nodes would make the garbage collector run."""
 PATIENCE = 1.0
 """Seconds for which the line ahead may stand still before a caller goes on without its turn."""
 OUTSTANDING_MAX = 1000
-"""Own proposals that some member has not applied; further calls wait."""
+"""The most own proposals that some member has not applied; further calls wait."""
 
 
 @dataclass

@@ -54,8 +54,8 @@ class BuddyReplicationConfig(ConfigBase):
     leave_timeout: Seconds = 30.0
     """The longest time for handing nodes over when the cache closes. Buddies adopt the rest."""
     unsent_removals_max: int = 100_000
-    """Removals of one owner kept for a site that has not acknowledged them. With more the site is out of sync, and all
-    nodes are compared when it can be reached."""
+    """The most removals of one owner kept for a site that has not acknowledged them. With more the site is out of sync,
+    and all nodes are compared when it can be reached."""
     tombstone_time: Seconds = 1200.0
     """The time for which a removed node is remembered after a member was lost; longer than RELAY's ``max_age``."""
 
@@ -178,7 +178,7 @@ class LoaderConfig(ConfigBase):
     preload: str = ""
     """Paths to load at the start, separated by commas."""
     store_behind_max: int = 10_000
-    """Replicated modes: changes that a failing store may lack before writes are refused."""
+    """The most changes that a failing store may lack before writes are refused, in replicated modes."""
     ignored: ClassVar[frozenset[str]] = frozenset(
         {"shared", "fetchpersistentstate", "ignoremodifications", "async"}
     )

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Final
 
 LINES_MAX: Final = 20
-"""Lines of one kind within ``SECONDS``."""
+"""The most lines of one kind within ``SECONDS``."""
 SECONDS: Final = 60.0
 
 

@@ -18,7 +18,7 @@ from jgroups_py.cache.nested import refuse_nested
 Place = tuple[bytes, int]
 """A member, and the number of its batch that lost a race."""
 LINE_MAX = 10_000
-"""Places in a line. Beyond that a loser of a race gets none, which is counted."""
+"""The most places in a line. Beyond that a loser of a race gets none, which is counted."""
 
 
 class Turn:

@@ -25,7 +25,7 @@ WRITE_EVERY: Final = 2.0
 LOOK_EVERY: Final = 0.2
 """Seconds between two looks at the view."""
 NAMES_MAX: Final = 1000
-"""Members whose names are written; all are counted."""
+"""The most members whose names are written; all are counted."""
 VARIABLE: Final = "JGROUPS_HEALTH_FILE"
 """Environment variable: the file of each channel that was not given one. ``{cluster}`` in it stands for the name of the
 cluster."""

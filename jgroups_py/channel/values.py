@@ -13,10 +13,11 @@ class ChannelLimits:
     """The most that a channel keeps, and how long it waits. Sizes are bytes, times seconds."""
 
     send_buffer_max: int = 1_000_000
-    """Payloads that were sent and not yet handed to the stack. A single larger payload is still taken."""
+    """The most bytes of payloads that were sent and not yet handed to the stack. A single larger payload is still
+    taken."""
     receive_buffer_max: int = 64_000_000
-    """Unread payloads that no flow control bounds (stacks without MFC and UFC, flag NO_FC). Beyond this the member
-    leaves with Expelled. Messages under flow control are bounded by their credits."""
+    """The most bytes of unread payloads that no flow control bounds (stacks without MFC and UFC, flag NO_FC). Beyond
+    this the member leaves with Expelled. Messages under flow control are bounded by their credits."""
     turn_bytes: int = 256_000
     """``send`` lets other tasks run after this many bytes. These are four packets: with two, a message of 1 KB costs a tenth more."""
     turn_messages: int = 2_000

@@ -7,7 +7,7 @@ A caller that has nothing else to do looks at the socket itself until its answer
     it does not come in time   the caller waits as always, and the next callers do not look: 1 of them, then 2, 4 ... ``PAUSE_MAX``
     between two looks          the processor is offered to others (``sched_yield``), perhaps to the called member
 
-Other tasks of this process do not run meanwhile. So it is bounded by ``DriverLimits.watch``.
+Other tasks of this process do not run meanwhile. So the look is bounded by ``DriverLimits.watch``.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ class AnswerWatch:
         self._left_out = 0
         self.heard: Readable | None = None
         self.ended = 0
-        """How often the awaited answer came in time."""
+        """Number of awaited answers that came in time."""
         self.in_vain = 0
-        """How often the awaited answer did not come in time."""
+        """Number of awaited answers that did not come in time."""
 
     def until(self, is_over: Callable[[], bool]) -> bool:
         """Look until ``is_over``, but not longer than the limit. Return whether it is over."""

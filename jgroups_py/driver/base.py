@@ -57,7 +57,7 @@ class DriverLimits:
     watch: float = 0.0003
     """The longest time in which a caller looks for its answer in its own step (answer_watch.py), while other tasks wait. 0: never."""
     tick: float = 0.25
-    """The driver looks at its own lateness at least this often."""
+    """The most seconds between two looks of the driver at its own lateness."""
     timer_slack: float = 0.001
     """Timers due within this time fire together."""
     lag_threshold: float = 0.5

@@ -24,7 +24,8 @@ class Faults(Interface):
         """Return the delay of bytes of a connection, or None if none pass now; then ask again later."""
 
     def sends(self, dest: Endpoint) -> bool:
-        """Return False if nothing may leave for there. Datagrams are lost then; bytes and connections wait."""
+        """Return whether anything may leave for ``dest``. If not, datagrams are lost, and bytes and connections
+        wait."""
 
     @property
     def vanished(self) -> bool:

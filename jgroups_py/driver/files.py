@@ -16,13 +16,13 @@ except ImportError:  # Windows, where sockets are no files
     resource = None  # type: ignore[assignment]
 
 KEPT_PART: Final = 16
-"""One in so many descriptors is kept for files that this process opens itself."""
+"""One descriptor in this number is kept for files that this process opens itself."""
 KEPT_LEAST: Final = 16
 """At least this many are kept."""
 
 
 def most() -> int | None:
-    """Return how many files this process may have open. None: there is no limit, or it is not known."""
+    """Return the number of files that this process may have open. None: there is no limit, or it is not known."""
     if resource is None:
         return None
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)

@@ -19,13 +19,13 @@ from jgroups_py.errors import ConfigError
 from jgroups_py.stack.ports import Bind
 
 HEAD_MAX: Final = 8_000
-"""Bytes of a request's head."""
+"""The most bytes of a request's head."""
 REQUEST_TIMEOUT: Final = 5.0
 """Seconds in which the head must be there."""
 ANSWER_TIMEOUT: Final = 30.0
 """Seconds in which the page must be made and taken."""
 CONNECTIONS_MAX: Final = 8
-"""Connections at the same time. Further ones are closed."""
+"""The most connections at the same time. Further ones are closed."""
 HTTP_CAUSES: Final[Mapping[str, str]] = {
     "malformed": "a request that is not HTTP, or too long",
     "too_many_connections": "more connections than there may be",

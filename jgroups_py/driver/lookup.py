@@ -24,5 +24,5 @@ def addresses_of(resolver: Resolver, out: Resolve) -> Resolved:
 
 
 def knows_none(host: str) -> Sequence[str]:
-    """Return a resolver that knows no names."""
+    """Return no address. This resolver knows no names."""
     raise OSError(-2, "Name or service not known")

@@ -16,7 +16,7 @@ from pathlib import Path
 from jgroups_py.stack.ports import Endpoint
 
 PLACES_MAX = 5
-"""Groups named."""
+"""The most groups that are named."""
 
 
 def hints(groups: Sequence[Endpoint], proc: Path = Path("/proc/net")) -> list[str]:

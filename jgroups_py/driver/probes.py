@@ -23,7 +23,7 @@ from jgroups_py.driver.refusal import refusal
 from jgroups_py.stack.ports import Bind, Endpoint, JoinGroup
 
 PORTS_MAX: Final = 1000
-"""Ports of one range that are tried."""
+"""The most ports of one range that are tried."""
 _TIME_ERROR: Final = 5  # adjtimex: the clock is not synchronised
 _TIMEX_BYTES: Final = 512  # more than struct timex has on any system
 
@@ -57,8 +57,8 @@ class Buffer:
 
 @dataclass(frozen=True, slots=True)
 class EchoProbe:
-    """The answer to the question whether a datagram to a multicast group came back. ``seconds``: after how long. ``problem``: why it could not be
-    sent."""
+    """The answer to the question whether a datagram to a multicast group came back. ``seconds``: the time until it
+    came. ``problem``: why it could not be sent."""
 
     size: int
     came: bool
@@ -161,7 +161,7 @@ async def multicast_echo(host: str, group: str, ttl: int, size: int, timeout: fl
 
 
 async def reachable(place: Endpoint, timeout: float) -> str:
-    """Connect to a host and port for a moment. Return why it cannot be, or an empty text."""
+    """Connect to a host and port for a moment. Return the reason if that fails, or an empty text."""
     try:
         with trio.fail_after(timeout):
             found = await trio.socket.getaddrinfo(*place, type=socket.SOCK_STREAM)

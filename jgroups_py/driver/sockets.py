@@ -50,8 +50,8 @@ from jgroups_py.stack.ports import (
 log = logging.getLogger("jgroups_py.driver")
 
 ASKED_IN_VAIN = 8
-"""After this many drains in a row of one datagram each, a socket is asked for a second one only every so many
-drains."""
+"""After this many drains in a row of one datagram each, a socket is asked for a second one only in every drain of this
+number."""
 
 
 class UdpSocket:
@@ -108,7 +108,7 @@ class SocketDriver(Driver):
         self._watch = AnswerWatch(self.limits.watch, self._take_watched)
         self.datagrams_in = 0
         self.reads_in_vain = 0
-        """How often a socket was asked for another datagram but had none."""
+        """Number of times that a socket was asked for another datagram but had none."""
         self.datagrams_out = 0
         self.datagrams_dropped = 0
         """Datagrams that the kernel did not take while ``datagram_queue_max`` bytes waited already."""
@@ -426,7 +426,7 @@ class SocketDriver(Driver):
         self.streams_reset += 1
 
     def ended(self, stream: TcpConnection) -> None:
-        """``stream`` is gone."""
+        """Note that ``stream`` is gone."""
         if self.streams.get(stream.handle) is stream:
             del self.streams[stream.handle]
         self.closing.pop(stream.handle, None)

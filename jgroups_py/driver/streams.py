@@ -56,7 +56,7 @@ class StreamDriver(Interface):
 
     @property
     def nursery(self) -> trio.Nursery:
-        """Tasks of connections run here."""
+        """The nursery in which tasks of connections run."""
 
     def take(self, inputs: Sequence[In]) -> None:
         """Hand inputs in, and run a turn."""
@@ -71,7 +71,7 @@ class StreamDriver(Interface):
         """Ask for a turn."""
 
     def heard(self, stream: TcpConnection) -> None:
-        """Bytes have come on ``stream``."""
+        """Note that bytes have come on ``stream``."""
 
     def accepted(self, sock: socket.socket, peer: Endpoint, bind: Bind) -> Handle | None:
         """Take a connection over that the listener of ``bind`` has accepted. None: the driver has closed it, because there are too many."""
@@ -80,13 +80,13 @@ class StreamDriver(Interface):
         """Note the buffers of a new connection, if its protocol asked for sizes."""
 
     def lingers(self, stream: TcpConnection) -> None:
-        """The protocol has closed the connection, and its last bytes are still under way."""
+        """Note that the protocol has closed the connection, and that its last bytes are still under way."""
 
     def overflowed(self, stream: TcpConnection) -> None:
         """Reset the connection, which has more unsent bytes than allowed."""
 
     def ended(self, stream: TcpConnection) -> None:
-        """The connection is gone."""
+        """Note that the connection is gone."""
 
 
 class TcpListener:

@@ -27,9 +27,9 @@ from jgroups_py.livebackup.ledger import Ledger
 from jgroups_py.livebackup.tickets import Counters, Record, Ticket, write_record
 
 OPERATIONS_MAX: Final = 100_000
-"""Unconfirmed operations that a backup holds. The live node slows down long before: see pace.py."""
+"""The most unconfirmed operations that a backup holds. The live node slows down long before: see pace.py."""
 RECORD_MAX: Final = 10_000
-"""Tickets of one operation."""
+"""The most tickets of one operation."""
 NUMBER_MAX: Final = 2**63 - 1
 
 

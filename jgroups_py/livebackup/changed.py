@@ -16,7 +16,7 @@ from jgroups_py.livebackup.applier import RECORD_MAX
 from jgroups_py.livebackup.tickets import Counters
 
 FORGOTTEN_MAX: Final = RECORD_MAX
-"""Objects forgotten with one operation, as many as one can remove."""
+"""The most objects forgotten with one operation, as many as one can remove."""
 
 
 class Changed:

@@ -17,8 +17,8 @@ import msgspec
 Rule = Literal["all", "quorum", "first"]
 RULES: Final[tuple[Rule, ...]] = ("all", "quorum", "first")
 COMING_MAX: Final = 100_000
-"""Operations noted for a member whose snapshot is on its way. Beyond this the member's lag counts only unanswered
-operations."""
+"""The most operations noted for a member whose snapshot is on its way. Beyond this the member's lag counts only
+unanswered operations."""
 B = TypeVar("B")
 
 

@@ -17,7 +17,7 @@ from typing import Any, Final, TypeVar
 import trio
 
 IDLE_MAX: Final = 100
-"""Tasks that are kept for later operations."""
+"""The most tasks that are kept for later operations."""
 V = TypeVar("V")
 Job = Callable[[], Coroutine[Any, Any, None]]
 

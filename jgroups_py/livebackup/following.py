@@ -20,7 +20,7 @@ from jgroups_py.values.address import Address
 _log = logging.getLogger("jgroups_py.livebackup")
 
 CONFIRMS_MAX: Final = 1_000
-"""Numbers in one Confirm."""
+"""The most numbers in one Confirm."""
 
 
 class Following:

@@ -27,9 +27,9 @@ from jgroups_py.values.address import Address
 PART_BYTES = 256_000
 """Bytes of a snapshot in one message, roughly."""
 STATE_MAX = MESSAGE_MAX - 2 * PART_BYTES
-"""Bytes of the state of one object in a snapshot."""
+"""The most bytes of the state of one object in a snapshot."""
 PART_REMOVED = 1_000
-"""Removed objects of a snapshot in one message."""
+"""The most removed objects of a snapshot in one message."""
 
 
 class _Answer:

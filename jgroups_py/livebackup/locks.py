@@ -27,7 +27,7 @@ class Locks:
         task of the term, before all jobs that wait."""
         self.may_begin, self.start = may_begin, start
         self.in_line = 0
-        """How many changes wait for an object."""
+        """Number of changes that wait for an object."""
 
 
 class ObjectLock:

@@ -8,9 +8,9 @@ from typing import Annotated, Any, Final
 import msgspec
 
 MESSAGE_MAX: Final = 64 * 1024 * 1024
-"""Bytes of one message."""
+"""The most bytes of one message."""
 ARGUMENTS_MAX: Final = MESSAGE_MAX // 2
-"""Bytes of the arguments of one operation. Its message has the objects that it changed, too."""
+"""The most bytes of the arguments of one operation. Its message has the objects that it changed, too."""
 NAME_MAX: Final = 1_000
 
 Number = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
@@ -171,7 +171,7 @@ def plain(value: Any) -> Any:
 
 
 def _encoded(value: Any) -> bytes:
-    """TypeError: no plain data."""
+    """Encode a value. TypeError: it is no plain data."""
     try:
         return encode(value)
     except NOT_PLAIN as error:

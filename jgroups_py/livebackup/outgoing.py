@@ -25,9 +25,9 @@ class Crowd(NamedTuple):
     """The operations of a live node."""
 
     open: int = 0
-    """How many are not answered. Some of these may wait to be sent."""
+    """Number of operations that are not answered. Some of these may wait to be sent."""
     in_line: int = 0
-    """How many wait for an object."""
+    """Number of operations that wait for an object."""
 
 
 class _Waiting(NamedTuple, Generic[A]):

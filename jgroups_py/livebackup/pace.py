@@ -65,7 +65,7 @@ class ObjectPace:
         """The shortest seconds from sending to the last confirmation. None: unknown."""
         self._held: dict[ObjectLock, None] = {}
         self.held = 0
-        """How often operations of an object began to be held back."""
+        """Number of times that operations of an object began to be held back."""
 
     def __len__(self) -> int:
         """Count the operations that are not known to be settled."""
@@ -115,7 +115,7 @@ class ObjectPace:
 
     @property
     def _patience(self) -> float:
-        """Return how old the oldest operation may be."""
+        """Return the largest age that the oldest operation may have."""
         return self._half + (self._shortest or 0.0)
 
     def backups_changed(self) -> None:

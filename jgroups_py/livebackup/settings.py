@@ -28,9 +28,9 @@ class LiveBackupSettings:
     mode: Mode = "parallel"
     """"one_at_a_time" is the reference (P1): each operation runs on the backup, then on the live node, then comes the next one."""
     lag_operations: int = 10_000
-    """Operations by which the slowest backup may lag. Beyond this new operations wait."""
+    """The most operations by which the slowest backup may lag. Beyond this new operations wait."""
     lag_bytes: int = 64_000_000
-    """Bytes of operations by which the slowest backup may lag."""
+    """The most bytes of operations by which the slowest backup may lag."""
     lag_seconds: float = 10.0
     """The greatest age of an operation that the slowest backup has not confirmed."""
     lag_aim: float = 0.05

@@ -17,9 +17,9 @@ from jgroups_py.livebackup.errors import LiveBackupError
 from jgroups_py.livebackup.messages import Op, Part, Whole
 
 TAIL_MAX: Final = OPERATIONS_MAX
-"""Operations that a joiner keeps while its snapshot comes. Beyond this it asks for another one."""
+"""The most operations that a joiner keeps while its snapshot comes. Beyond this it asks for another one."""
 OBJECTS_MAX: Final = 10_000_000
-"""Objects of one snapshot."""
+"""The most objects of one snapshot."""
 RETRY_SECONDS: Final = 5.0
 """Seconds between a snapshot that could not be taken and the next ask."""
 

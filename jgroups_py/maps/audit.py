@@ -38,7 +38,7 @@ START: Final = b"jgaudit\x01"
 FILE_MAX: Final = 64 * 1024**2
 FILES_MAX: Final = 16
 RECORD_MAX: Final = 64 * 1024**2
-"""Bytes of a record."""
+"""The most bytes of a record."""
 _HEAD: Final = Struct("<II")
 
 

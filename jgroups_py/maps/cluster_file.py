@@ -26,9 +26,9 @@ from jgroups_py.maps.stamp import WIDE_IDENTIFIER_MAX
 from jgroups_py.units import parse_bytes, parse_seconds
 
 FILE_MAX: Final = 1024 * 1024
-"""Bytes of a cluster file."""
+"""The most bytes of a cluster file."""
 NAMES_MAX: Final = 1000
-"""Maps of a file."""
+"""The most maps of a file."""
 NUMBER_MAX: Final = 10**15
 """The largest number of entries, and of bytes of a key or value."""
 _UNTAGGED: Final = ("tag:yaml.org,2002:map", "tag:yaml.org,2002:str")

@@ -22,9 +22,10 @@ Dots = dict[int, int]
 """Numbers by origin."""
 
 KEY_MAX: Final = 511
-"""Bytes of a key: LMDB's limit."""
+"""The most bytes of a key: LMDB's limit."""
 TIME_MAX: Final = 1 << 62
-"""Ticks (the year 2540). A later time is refused: a clock that adopted it could soon count no further."""
+"""The latest time in ticks (the year 2540). A later time is refused: a clock that adopted it could soon count no
+further."""
 NODE_SHIFT: Final = 48
 LIFE_MASK: Final = (1 << NODE_SHIFT) - 1
 
@@ -91,7 +92,7 @@ class MapEntry(msgspec.Struct, frozen=True, gc=False):
 
 
 def decode_entry(data: bytes) -> MapEntry:
-    """Raises DamagedEntry."""
+    """Decode an entry. Raises DamagedEntry."""
     try:
         time, node, flags, count = _HEAD.unpack_from(data)
         at = _HEAD.size

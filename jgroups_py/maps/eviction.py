@@ -22,11 +22,11 @@ FORGET: Final = "forget"
 REMOVE: Final = "remove"
 WAYS: Final = (FORGET, REMOVE)
 EVICTED_AT_ONCE: Final = 10_000
-"""Entries that one transaction evicts; the rest follows with the next one."""
+"""The most entries that one transaction evicts; the rest follows with the next one."""
 USE_INTERVAL: Final = 1.0
 """Seconds between two reports of a key's use by one process."""
 TOLD_MAX: Final = 10_000
-"""Keys whose last report a process remembers. Beyond that it forgets all and reports them again."""
+"""The most keys whose last report a process remembers. Beyond that it forgets all and reports them again."""
 EVICTION_SLOT: Final = 255
 """The slot in the stamps of evictions: no process has it."""
 
@@ -38,7 +38,7 @@ TIME: Final = Struct("<Q")
 
 @dataclass(frozen=True, slots=True)
 class MapLimits:
-    """0: no limit. ``max_live_bytes``: keys and values of present entries."""
+    """Limits of a map; 0: no limit. ``max_live_bytes``: keys and values of present entries."""
 
     max_entries: int = 0
     max_live_bytes: int = 0

@@ -25,7 +25,7 @@ class MapChange:
 
     key: Any
     value: Any
-    """None if it was removed."""
+    """None if the key was removed."""
     removed: bool
     host: int
     """Identifier of the host that made the change."""

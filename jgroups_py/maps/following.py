@@ -17,7 +17,7 @@ from jgroups_py.maps.shared import SharedFile
 from jgroups_py.maps.stamp import WIDE_IDENTIFIER_MAX, MapStamp
 
 CHANGES_AT_ONCE: Final = 1000
-"""Changes read under one lock, which bounds the wait of others."""
+"""The most changes read under one lock, which bounds the wait of others."""
 
 
 class Place(msgspec.Struct, frozen=True):

@@ -1,7 +1,7 @@
 """Frames: the messages on one TCP connection of a map, as bytes. No sockets.
 
     stream     "jgmaps", version u8, then frames
-    frame      length u32 big-endian, and so many bytes
+    frame      length u32 big-endian, and that number of bytes
     first      a Greeting, or an Inquiry (inquiry.py), or Away: the stream ends, for a reason
     others     messages of replicas (messages.py); empty ones say that the sender is alive
 
@@ -24,7 +24,7 @@ VERSION: Final = 1
 MAGIC: Final = b"jgmaps"
 START: Final = MAGIC + bytes([VERSION])
 GREETING_MAX: Final = 1024
-"""Bytes of the first frame."""
+"""The most bytes of the first frame."""
 RUN: Final = 16
 """Bytes of a ``run``."""
 ALIVE: Final = b"\0\0\0\0"

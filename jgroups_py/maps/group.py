@@ -85,9 +85,9 @@ class GroupSettings:
     remote_timeout: float = 10.0
     """After this silence the first member of another site counts as gone."""
     early_max: int = 64
-    """Links with members that are in no view yet."""
+    """The most links with members that are in no view yet."""
     remote_max: int = 64
-    """Links with first members of other sites."""
+    """The most links with first members of other sites."""
 
     def __post_init__(self) -> None:
         for name in ("hi_first", "hi_max", "announce_interval", "remote_timeout"):

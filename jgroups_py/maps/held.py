@@ -23,7 +23,7 @@ class HeldMessages:
         self._take = take
         self._links: dict[int, deque[tuple[bytes, bool]]] = {}
         self.size = 0
-        """Bytes."""
+        """The bytes of all held messages."""
 
     def __contains__(self, link: int) -> bool:
         return link in self._links

@@ -19,7 +19,7 @@ from jgroups_py.maps.entry import KEY_MAX
 from jgroups_py.maps.stamp import MapStamp
 
 SCAN_MAX: Final = 50_000
-"""Entries that one answer covers."""
+"""The most entries that one answer covers."""
 _Key = Annotated[bytes, msgspec.Meta(max_length=KEY_MAX)]
 
 

@@ -35,7 +35,7 @@ class _Held:
 
 
 class KeyLocks:
-    """``timeout``: how long a caller waits for a locked key."""
+    """``timeout``: the longest wait of a caller for a locked key, in seconds."""
 
     def __init__(self, file: Path, timeout: float) -> None:
         self._handle = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)

@@ -56,7 +56,7 @@ class MapStatistics:
     peers: Mapping[int, str]
     """Connected hosts, by identifier: their names."""
     lag: Mapping[int, int]
-    """By identifier, how many changes of this host the peer has not acknowledged."""
+    """By identifier, the number of changes of this host that the peer has not acknowledged."""
     held_bytes: int = 0
     """Bytes of other hosts' messages that wait for room in the inbox. Meanwhile they send no more than their
     windows."""
@@ -215,7 +215,7 @@ class LocalMap(Mapping[K, V], Generic[K, V]):
             self._file.write(key, None)
 
     def _removed(self, key: K, shown: Callable[[bytes], _T]) -> tuple[_T] | None:
-        """Remove a value and return what ``shown`` makes of it. If ``shown`` raises, the value stays."""
+        """Remove a value and return the result of ``shown``. If ``shown`` raises, the value stays."""
         raw = encoded(self._key, key, "key")
         file = self._file
 

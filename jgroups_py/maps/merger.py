@@ -39,9 +39,10 @@ from jgroups_py.maps.store import MapStore
 
 LOG: Final = logging.getLogger("jgroups_py.maps")
 RECORDS_MAX: Final = 20_000
-"""Records that one transaction merges."""
+"""The most records that one transaction merges."""
 BYTES_MAX: Final = 16 * 1024**2
-"""Bytes of those records; a larger one is merged alone. They are in memory twice until the transaction ends."""
+"""The most bytes of those records; a larger one is merged alone. They are in memory twice until the transaction
+ends."""
 RECORDS_A_SIGN: Final = 500
 """Records after which the merger shows waiting puts that it works."""
 PROBLEM_PAUSE: Final = 0.05

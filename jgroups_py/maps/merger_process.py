@@ -38,7 +38,7 @@ class _File(Merged):
 
 
 def main(text: str) -> None:
-    """``text``: JSON of ``folder``, ``lock`` (a descriptor that has the lock), and settings."""
+    """Run the process. ``text``: JSON of ``folder``, ``lock`` (a descriptor that has the lock), and settings."""
     options = json.loads(text)
     folder, lock = Path(options.pop("folder")), options.pop("lock")
     os.set_inheritable(lock, False)

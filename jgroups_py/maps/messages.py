@@ -8,12 +8,12 @@ import msgspec
 
 VERSION: Final = 3
 MESSAGE_MAX: Final = 16 * 1024 * 1024
-"""Bytes of one message."""
+"""The most bytes of one message."""
 
 VECTOR_MAX: Final = 65_536
-"""Pairs of a vector."""
+"""The most pairs of a vector."""
 SURVEY_NUMBERS: Final = 1000
-"""Numbers of one MapSurvey."""
+"""The most numbers of one MapSurvey."""
 
 Number = Annotated[int, msgspec.Meta(ge=0)]
 Pairs = Annotated[list[tuple[Number, Number]], msgspec.Meta(max_length=VECTOR_MAX)]

@@ -29,7 +29,8 @@ async def open_map(
     Args:
         path: the folder. A missing one is created for its owner alone.
         name: of the map, the same at all hosts; by default the folder's name.
-        key, value: how keys and values become bytes: bytes, str, int, "json", a msgspec Struct, a pair of functions (encode, decode) or a
+        key, value: the codecs of keys and values: bytes, str, int, "json", a msgspec Struct, a pair of functions
+        (encode, decode) or a
             Codec. A key has 1 to 511 bytes. Not given: as in the file; a new file has bytes.
         identifier: of this host, 1 to 127, the same in all its processes. A map that does not replicate needs none.
         listen, peers: HOST:PORT where this host listens, and those of other hosts, over TCP. Of two hosts one must dial the other; both may.
@@ -37,7 +38,7 @@ async def open_map(
         network: another connection to other hosts, or several. One process of a host replicates; the others wait for
             its end.
         replication: settings of the replication, ``Replication``.
-        rule: how two values of one key are joined; by default the last writer wins.
+        rule: joins two values of one key; by default the last writer wins.
         ttl: seconds after which a value expires, unless ``put`` gives others.
         durability: the failures that a put survives. "process" (default): the death of any process. "interval": also a
             loss of power, ``sync_interval`` (1 s) later. "sync": also a loss of power at once; each put waits for the
@@ -48,7 +49,8 @@ async def open_map(
             file.
         max_entries, max_live_bytes: the most entries, or bytes of keys and values; 0: no limit. Beyond them the least
             recently used entries leave, a moment after a put. The last value given by any process counts.
-        evict: how entries leave. "forget": as if they had never existed, for a map that does not replicate. "remove",
+        evict: the way in which entries leave. "forget": as if they had never existed, for a map that does not
+            replicate. "remove",
             the default with an identifier: as with ``del``, at all hosts.
         merger: "thread" or "process": the part that merges puts into the file when this process is the merger. With
             "process" no put waits for it.

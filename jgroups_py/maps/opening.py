@@ -37,9 +37,9 @@ class Replication:
     flush_interval: float = 0.01
     """The time for which changes are collected before they are sent."""
     max_bandwidth: float = 0.0
-    """Bytes a second to all peers together; 0: no limit."""
+    """The most bytes a second to all peers together; 0: no limit."""
     window: int = 1024 * 1024
-    """Bytes on the way to one peer that it has not acknowledged."""
+    """The most bytes on the way to one peer that it has not acknowledged."""
     tombstone_min_age: float = 0.0
     """The least seconds for which a removal is kept, even if all ``peers`` have it. A follower of changes that stops
     for longer misses removals."""
@@ -47,10 +47,10 @@ class Replication:
     """Seconds after which a removal is forgotten in any case. A host that was away longer learns the removed keys when
     it comes back."""
     max_skew: float = 10.0
-    """Seconds that a clock may be ahead before there is an alarm."""
+    """The most seconds that a clock may be ahead before there is an alarm."""
     max_ahead: float = 3600.0
-    """Seconds that a change of another host may be ahead of this host's clock. A change that is further ahead waits,
-    and so do all later ones of its host; both hosts log it."""
+    """The most seconds that a change of another host may be ahead of this host's clock. A change that is further ahead
+    waits, and so do all later ones of its host; both hosts log it."""
     origins_max: int = 4096
     """The most files of hosts whose changes are taken: hosts, and for each host its former files. The same at all
     hosts."""

@@ -487,7 +487,7 @@ class Replica:
         self._apply(changes, peer)
 
     def _apply(self, changes: OriginChanges, peer: _Link | None = None) -> bool:
-        """``peer``: the host that has sent them. Return whether any change was taken."""
+        """Apply changes. ``peer``: the host that has sent them. Return whether any change was taken."""
         origin, to = changes.origin, changes.to
         entries = self._admission.read(changes)
         if refusal := self._admission.take(origin, entries):

@@ -30,11 +30,11 @@ class ReplicaSettings:
     """Identifiers of all hosts. A tombstone is forgotten when all of them have it. Empty: unknown; then only
     ``tombstone_age`` ends a tombstone, because an unknown host may still have the value."""
     flush_interval: float = 0.01
-    """How long changes are collected before they are sent."""
+    """Seconds for which changes are collected before they are sent."""
     max_bandwidth: float = 0.0
-    """Bytes a second to all peers together; 0: no limit."""
+    """The most bytes a second to all peers together; 0: no limit."""
     window: int = 1024 * 1024
-    """Bytes on the way to one peer that it has not acknowledged."""
+    """The most bytes on the way to one peer that it has not acknowledged."""
     have_interval: float = 0.5
     """Seconds between two Haves while there are changes."""
     ack_delay: float = 0.0
@@ -47,19 +47,20 @@ class ReplicaSettings:
     """The least time for which a tombstone is kept, for readers of changes that stop for a while. ``tombstone_age``
     limits it."""
     compare_wait: float = 60.0
-    """A new peer that could not be compared for so long, because one of both is written all the time, gets a survey (surveys.py)."""
+    """A new peer that could not be compared for this many seconds, because one of both is written all the time, gets a
+    survey (surveys.py)."""
     max_skew: float = 10.0
-    """Seconds that a clock may be ahead before there is an alarm."""
+    """The most seconds that a clock may be ahead before there is an alarm."""
     max_ahead: float = 3600.0
-    """Seconds that a change of another host may be ahead of this host's clock. A change that is further ahead waits,
-    and so do later ones of its origin."""
+    """The most seconds that a change of another host may be ahead of this host's clock. A change that is further ahead
+    waits, and so do later ones of its origin."""
     identifier_max: int = IDENTIFIER_MAX
     """Changes of hosts with larger identifiers are not taken."""
     origins_max: int = 4096
-    """Origins of which changes are taken: hosts, and for each host the lives of its file."""
+    """The most origins of which changes are taken: hosts, and for each host the lives of its file."""
     peers_max: int = 126
     held_max: int = 64 * 1024 * 1024
-    """Bytes of all peers' messages that wait for room in the table. A link that sends more ends."""
+    """The most bytes of all peers' messages that wait for room in the table. A link that sends more ends."""
 
     def __post_init__(self) -> None:
         for name in ("flush_interval", "have_interval", "repair_wait", "tombstone_age"):

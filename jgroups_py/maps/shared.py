@@ -59,12 +59,12 @@ from jgroups_py.maps.sums import Contents
 from jgroups_py.maps.table import ChangedKey, Vector
 
 ITEMS_AT_ONCE: Final = 1000
-"""Keys that an iteration reads under one lock, which bounds the wait of others."""
+"""The most keys that an iteration reads under one lock, which bounds the wait of others."""
 SNAPSHOT_MAX: Final = 0.5
 """Seconds after which a snapshot of the file ends. LMDB uses no page again that a snapshot has, so the snapshot of a process that does nothing,
 or is stopped later, would let the file grow with each merge."""
 DROPPED_AT_ONCE: Final = 200
-"""Changes that one record drops; it fits into the smallest inbox."""
+"""The most changes that one record drops; it fits into the smallest inbox."""
 _OF_A_MERGER: Final = (
     *("max_bytes", "inbox_bytes", "durability", "sync_interval", "merge_interval"),
 )
@@ -103,7 +103,7 @@ class SharedFile:
             self._overlay.look()
             self._snapshot_due = time.monotonic() + SNAPSHOT_MAX
             self.problem: Exception | None = None
-            """Why this process cannot merge."""
+            """The reason why this process cannot merge."""
             self.closing = threading.Event()
             self._room = self._new_room()
             self._child: MergerChild | None = None

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 TICKS_PER_S: Final = 256_000_000
 SLOTS: Final = 256
-"""Processes of a host that write at the same time."""
+"""The most processes of a host that write at the same time."""
 IDENTIFIER_MAX: Final = 127
 WIDE_IDENTIFIER_MAX: Final = 65_535
 """The largest identifier with ``wide_identifiers``."""
@@ -61,7 +61,7 @@ class HybridClock:
         return time
 
     def observe(self, time: int) -> float:
-        """Observe a foreign time. Return how many seconds it is ahead of this host's wall clock."""
+        """Observe a foreign time. Return the seconds by which it is ahead of this host's wall clock."""
         if self._hybrid and time > self._last:
             self._last = time
         return (time - self.wall_time()) / TICKS_PER_S

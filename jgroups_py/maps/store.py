@@ -50,14 +50,16 @@ VERSION: Final = b"2"
 MAX_BYTES: Final = 16 * 1024**3
 """The default of ``max_bytes`` for a new file."""
 READERS_MAX: Final = 1024
-"""Read transactions of all processes. Those of killed processes are freed by the next one that opens the map."""
+"""The most read transactions of all processes. Those of killed processes are freed by the next one that opens the
+map."""
 LOCK_BYTES: Final = 64 * READERS_MAX + 128
 """The bytes that LMDB needs for its table of readers."""
 OPEN_WAIT: Final = 1.0
 """Seconds in which another process must end its transaction. One that does not was stopped."""
 NO_SPACE: Final = "there is no space left on the disk"
 TAIL_MAX: Final = 64 * 1024
-"""Bytes that may be missing at the end of a file: pages that a transaction took and gave back are not written."""
+"""The most bytes that may be missing at the end of a file: pages that a transaction took and gave back are not
+written."""
 
 
 class MapStore:

@@ -14,7 +14,7 @@ TURNS: Final = 5
 """A host that connects this many times within TURNS_WITHIN seconds, while it is connected, is refused."""
 TURNS_WITHIN: Final = 60.0
 NODES_MAX: Final = 126
-"""Identifiers that are watched at a time. Beyond it all are forgotten."""
+"""The most identifiers that are watched at a time. Beyond it all are forgotten."""
 
 
 class TakingTurns:

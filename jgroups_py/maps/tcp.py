@@ -120,7 +120,7 @@ class TcpPort:
                 connection.close()
 
     def network(self, name: str, peers: Iterable[str] = ()) -> TcpNetwork:
-        """Return a network for the map ``name`` at this port. ``peers``: HOST:PORT of each. ConfigError."""
+        """Return a network for the map ``name`` at this port. ``peers``: HOST:PORT of each. Raises ConfigError."""
         places = list(peers)
         for place in places:
             self.check_clear(place_from(place, "a peer")[0], f"a peer at {place}")
@@ -268,7 +268,7 @@ class TcpPort:
         return False
 
     async def _converse(self, connection: PeerConnection) -> str:
-        """Carry messages. Return why the connection has ended."""
+        """Carry messages. Return the reason for the connection's end."""
         if connection.dialled is not None:
             connection.say_first(Greeting(connection.dialled.map, self.node, self.run))
         limits = self.settings
@@ -293,7 +293,7 @@ class TcpPort:
     async def _answer(
         self, connection: PeerConnection, asks: Inquiry, frames: list[bytes] | None
     ) -> str:
-        """Answer a program that compares a map. Return why the connection has ended."""
+        """Answer a program that compares a map. Return the reason for the connection's end."""
         self._strangers.pop(connection, None)
         host = None if connection.dialled is not None else self._hosts.get(asks.map)
         side = None if host is None else host.compared
@@ -323,7 +323,8 @@ class TcpPort:
         return "it has ended the connection"
 
     def _on_first(self, connection: PeerConnection, first: Greeting | Away) -> str:
-        """Handle the other side's greeting. Return why there will be no link. Empty: there may be one."""
+        """Handle the other side's greeting. Return the reason for which there will be no link. Empty: there may be
+        one."""
         peer = connection.dialled
         if isinstance(first, Away):
             return f"it ends the connection: {_printable(first.reason)}"

@@ -27,7 +27,7 @@ class Encoded(NamedTuple):
 
 
 class Unreadable(Exception):
-    """A payload that cannot be read. Its sender is told if it waits."""
+    """A payload that cannot be read. If its sender waits, it gets a refusal."""
 
 
 class Form(Interface):

@@ -65,9 +65,9 @@ class RpcCounters:
     waits_pending: int = 0
     """Calls that waited because ``pending_max`` were under way."""
     waits_handlers: int = 0
-    """How often reading stopped at ``handlers_max``."""
+    """Number of times that reading stopped at ``handlers_max``."""
     waits_replies: int = 0
-    """How often reading stopped at ``reply_buffer_max``."""
+    """Number of times that reading stopped at ``reply_buffer_max``."""
 
 
 @dataclass(frozen=True, slots=True)

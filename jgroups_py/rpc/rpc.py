@@ -60,7 +60,7 @@ TURNED_AWAY_CAUSES = {
     "not_member": "a call of somebody who is not in the view and did not join soon after",
 }
 _STEPS_MAX = 4
-"""The number of calls, answered in the step that sent them, after which other tasks run. They may want to call, too."""
+"""Other tasks run after this many calls that were answered in the step that sent them: they may want to call, too."""
 _REPLY_KINDS = {CorrelatorType.RSP: OutcomeKind.VALUE, CorrelatorType.EXC_RSP: OutcomeKind.ERROR}
 
 
@@ -191,9 +191,9 @@ class Rpc:
 
             async for reply in rpc.call_all("add", 1, 2): ...
 
-        It gives one reply of each member, as they come; see replies.py. The call is sent when the first reply is asked
-        for. You may stop early; replies that come later are dropped. A call to the whole group is one multicast, a
-        call to ``dests`` is a message to each.
+        One reply comes from each member, in the order of arrival; see replies.py. The call is sent when the first reply
+        is asked for. You may stop early; replies that come later are dropped. A call to the whole group is one
+        multicast, a call to ``dests`` is a message to each.
         """
         check_method(method)
         return Replies(self, method, args, _addresses(dests), _addresses(exclude) or (), flags)
@@ -282,8 +282,8 @@ class Rpc:
                 return encoded
 
     async def _room(self, dest: Address | None, size: int) -> None:
-        """Wait for credit, and until fewer than ``pending_max`` calls are under way. Raise ``LocalProtocolError`` for a request that
-        no packet takes; to this member itself none is needed."""
+        """Wait for credit, and until fewer than ``pending_max`` calls are under way. Raise ``LocalProtocolError`` for a
+        request too large for a packet; a request to this member itself needs none."""
         most = self._outbox.size_max
         if most is not None and dest != self._channel.address:
             refuse_larger(size, most)

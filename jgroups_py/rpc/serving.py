@@ -5,8 +5,8 @@
     value, raised    return the OutgoingReply for the value or the error of an async method
 
 An error of a method is logged here with its traceback, at most once in ``LogLimit``'s interval for each method and
-class of exception. Its caller gets the exception's class and text. So does the caller of a method whose value no packet
-takes (``size_max``, stack/sizes.py).
+class of exception. Its caller gets the exception's class and text. So does the caller of a method whose value is too
+large for a packet (``size_max``, stack/sizes.py).
 
 Members of ours and Java members may be in one group. The type of the message tells the form of a request; the
 address of the caller tells the form of the reply.

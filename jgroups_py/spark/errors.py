@@ -17,7 +17,7 @@ _STATE: Final = re.compile(r"\s*SQLSTATE: \w+")
 _CLASS: Final = re.compile(r"^(?:[a-z]\w*\.)+(?=\w+:)")
 """The package of a Java class before its message."""
 LINE_MAX: Final = 300
-"""Letters of Spark's own words that are shown."""
+"""The most letters of Spark's own words that are shown."""
 _CAUSES_MAX: Final = 20
 _LOST: Final = frozenset(("NoMember", "UnknownSnapshot", "UnknownJob", "Behind"))
 """Errors after which another attempt can help: the member that kept data for a query is gone, or was started anew, or

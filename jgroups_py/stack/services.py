@@ -64,7 +64,7 @@ SERVICES: Final = {
 """The services that protocols of this package provide."""
 
 SHOWN_MAX: Final = 5
-"""Problems of a stack that one error lists; it counts the rest."""
+"""The most problems of a stack that one error lists; it counts the rest."""
 OWN_ID_MIN: Final = 1024
 """The least ``protocol_id`` of a user's protocol."""
 CHANNEL_NEEDS: Final = (TRANSPORT, VIEWS)

@@ -22,7 +22,7 @@ VALUES_MAX: Final = 40
 EXAMPLES: Final = 500
 """Triples that Hypothesis draws."""
 SHOWN_MAX: Final = 400
-"""Characters of a value in a message."""
+"""The most characters of a value in a message."""
 
 _LAWS: Final = {
     "total": "The rule must merge any two values of the map, and give bytes.",

@@ -23,7 +23,7 @@ from jgroups_py.buckets.messages import EntryChange
 from jgroups_py.buckets.plugin import Entry, Plugin, Request
 
 REACH_MAX: Final = 100_000
-"""Objects visited below one entry."""
+"""The most objects visited below one entry."""
 _PROXY: Final = ProxyId(Cep("check", "proxies"), 1)
 
 

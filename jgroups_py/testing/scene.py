@@ -29,7 +29,7 @@ FORGET_SECONDS: Final = 600.0
 LOOK_SECONDS: Final = 2.0
 """Seconds between two searches for entries of departed members."""
 KEPT_MAX: Final = 100_000
-"""Messages kept for each member; with more, the test should take them (``SimMember.take``)."""
+"""The most messages kept for each member; with more, the test should take them (``SimMember.take``)."""
 
 
 P = TypeVar("P", bound=Protocol)

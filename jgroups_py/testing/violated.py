@@ -10,7 +10,7 @@ from jgroups_py.testing.check.violation import Violated
 from jgroups_py.testing.explorer.stacks.schedule import Schedule
 
 STORY_LINES_MAX: Final = 30
-"""Shown lines of a run's story: the last ones before the violation."""
+"""The most shown lines of a run's story: the last ones before the violation."""
 
 
 class PropertyViolated(Violated):

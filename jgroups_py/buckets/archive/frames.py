@@ -29,11 +29,11 @@ FRAME: Final = struct.Struct(">II")
 FORMAT: Final = 1
 """Version of this format. A reader takes its own and earlier ones."""
 FRAME_MAX: Final = PACKET_MAX
-"""Bytes of a payload: one entry with all its pieces."""
+"""The most bytes of a payload: one entry with all its pieces."""
 RECORD_BEGINS: Final = b"\x94\xa5entry"
 """The first bytes of a Record's payload: a list of four, the tag."""
 POINTS_MAX: Final = 10_000
-"""Points of an End, at which a reader can begin."""
+"""The most points of an End, at which a reader can begin."""
 
 Text = Annotated[str, msgspec.Meta(max_length=200)]
 
@@ -112,7 +112,7 @@ def encode(value: Head | Record | End) -> bytes:
 
 
 def decode(payload: bytes) -> Head | Record | End:
-    """Raises BadFrame."""
+    """Decode a payload. Raises BadFrame."""
     try:
         value: Head | Record | End = _decoder.decode(payload)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

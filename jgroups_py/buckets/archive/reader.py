@@ -31,7 +31,8 @@ FOOTLESS: Final = (
     f"behind its end the footer of {FOOTER.size} bytes is damaged, or not the last thing"
 )
 SEARCH_MAX: Final = 1 << 20
-"""Bytes behind a damage that are searched for the next good record. Beyond them reading goes on at the next point."""
+"""The most bytes behind a damage that are searched for the next good record. Beyond them reading goes on at the next
+point."""
 
 
 class ArchiveReader:

@@ -59,11 +59,11 @@ class Partition:
     processes: int = 1
 
     def projected(self, size: int) -> float:
-        """Return the seconds for so many bytes at the rate of this run; infinite if nothing was read."""
+        """Return the seconds for ``size`` bytes at the rate of this run; infinite if nothing was read."""
         return size * self.seconds / self.total.size if self.total.size else float("inf")
 
     def within(self, seconds: float) -> int:
-        """Return the bytes for so many seconds at the rate of this run."""
+        """Return the bytes for this many seconds at the rate of this run."""
         return int(self.total.size * seconds / self.seconds) if self.seconds else 0
 
     def as_json(self) -> dict[str, Any]:

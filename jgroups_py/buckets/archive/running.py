@@ -24,11 +24,11 @@ from jgroups_py.buckets.node import BucketNode
 from jgroups_py.driver.unwrap import reraise
 
 PAGES_BYTES_MAX: Final = 64_000_000
-"""Bytes of the pages of all buckets together; each bucket has one in memory."""
+"""The most bytes of the pages of all buckets together; each bucket has one in memory."""
 PAGE_BYTES: Final = (1_000, 256_000)
 """The least and the most bytes of one page."""
 AT_ONCE: Final = 32
-"""Entries on their way into an instance."""
+"""The most entries on their way into an instance."""
 TOLD_EVERY: Final = 1_000
 
 
@@ -41,7 +41,7 @@ class _Cursor:
         self._after, self._more = "", True
 
     async def next(self) -> EntryChange | None:
-        """Raises Unavailable."""
+        """Return the next entry. Raises Unavailable."""
         while True:
             for change in self._page:
                 return change

@@ -34,7 +34,7 @@ from jgroups_py.buckets.deployment.model import Deployment
 from jgroups_py.buckets.digest import digest_of
 
 STRETCHES_MAX: Final = 1_000
-"""Stretches of one re-partition; each node has a file for each of them."""
+"""The most stretches of one re-partition; each node has a file for each of them."""
 _NAME: Final = re.compile(r"(?P<node>.+)\.(?P<number>[1-9][0-9]*)of(?P<of>[1-9][0-9]*)\.jgb")
 
 

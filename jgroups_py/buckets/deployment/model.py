@@ -12,9 +12,9 @@ from jgroups_py.config.yaml_reader import Place
 from jgroups_py.errors import ConfigError
 
 NODES_MAX: Final = 200
-"""Nodes of an instance."""
+"""The most nodes of an instance."""
 COMPONENTS_MAX: Final = 100
-"""Components of one kind on a node."""
+"""The most components of one kind on a node."""
 
 Separate = Literal["causes", "nodes"]
 
@@ -22,7 +22,7 @@ Separate = Literal["causes", "nodes"]
 @dataclass(frozen=True, kw_only=True)
 class DeployedNode:
     """A node. ``causes``: each fails all nodes that name it, such as a rack. ``buckets``: copies it can hold;
-    ``masters``: how many of these can be masters. The other numbers are components of each kind."""
+    ``masters``: the number of these that can be masters. The other numbers are components of each kind."""
 
     name: str
     causes: tuple[str, ...] = ()

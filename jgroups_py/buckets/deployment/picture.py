@@ -10,9 +10,9 @@ from jgroups_py.buckets.deployment.findings import findings
 from jgroups_py.buckets.deployment.model import Deployment
 
 BUCKETS_SHOWN: Final = 60
-"""Characters of a list of buckets. Longer lists are cut."""
+"""The most characters of a list of buckets. Longer lists are cut."""
 CAUSES_SHOWN: Final = 20
-"""Lines of the table of losses."""
+"""The most lines of the table of losses."""
 
 
 def as_json(deployment: Deployment, distribution: Distribution) -> dict[str, Any]:
@@ -83,8 +83,8 @@ def as_text(deployment: Deployment, distribution: Distribution) -> str:
 
 
 def _losses(deployment: Deployment, distribution: Distribution) -> list[Sequence[str]]:
-    """Return rows: a cause, the masters of each node after its loss (! beyond its capacity), and how many pairs then
-    lack a copy."""
+    """Return rows: a cause, the masters of each node after its loss (! beyond its capacity), and the number of pairs
+    that then lack a copy."""
     names = [node.name for node in deployment.nodes if node.managers]
     rows: list[Sequence[str]] = [("loss of", *names, "without backup")]
     pairs = distribution.pairs()

@@ -40,11 +40,11 @@ from jgroups_py.units import SIZE_FORM, parse_bytes, parse_seconds
 from jgroups_py.values.address import is_numeric_host
 
 FILE_MAX: Final = 4 * 1024 * 1024
-"""Bytes of a deployment file. 65,536 pinned buckets have about 1.5 MB."""
+"""The most bytes of a deployment file. 65,536 pinned buckets have about 1.5 MB."""
 NAME_MAX: Final = 100
-"""Characters of the name of an instance, a node or a cause."""
+"""The most characters of the name of an instance, a node or a cause."""
 CAUSES_MAX: Final = 10
-"""Causes of failure of a node."""
+"""The most causes of failure of a node."""
 SETTING_MAX: Final = 2**31 - 1
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")

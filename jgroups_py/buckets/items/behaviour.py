@@ -41,7 +41,7 @@ class ItemLimits:
     value_max: int = 1_048_576
     """The most bytes of a value, also after ``append``. memcached has the same default."""
     repeats_max: int = 4
-    """Changes that an item remembers, so that a repeated one is not made twice."""
+    """The most changes that an item remembers, so that a repeated one is not made twice."""
 
 
 DEFAULT_LIMITS: Final = ItemLimits()

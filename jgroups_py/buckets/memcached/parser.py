@@ -256,7 +256,7 @@ _WORDS_MAX: Final = {
     ServiceCommand.VERBOSITY: 1,
     ServiceCommand.FLUSH_ALL: 1,
 }
-"""Arguments of a service: numbers, of stats words."""
+"""The most arguments of a service: numbers, or words for stats."""
 _KEY_BYTES: Final = bytes(code for code in range(1, 256) if code not in b"\t\n\v\f\r ")
 _READERS: Final[
     dict[bytes, Callable[[CommandParser, bytes, list[bytes], float], Command | None]]

@@ -41,7 +41,7 @@ class PipelineLimits:
     """The most work that the server does at once for one client."""
 
     keys_at_once: int = 16
-    """Keys of one get that are asked for at the same time. An answer waits in memory for so many values."""
+    """The most keys of one get that are asked for at the same time. Their values are in memory together."""
     reply_bytes: int = 65_536
     """Answers to commands that came together leave together, as soon as they have this many bytes."""
 

@@ -26,7 +26,7 @@ T = TypeVar("T")
 T_ = TypeVar("T_", contravariant=True)
 F = TypeVar("F", bound=Callable[..., Any])
 KIND_MAX: Final = 100
-"""Characters of the name of a kind."""
+"""The most characters of the name of a kind."""
 _MARK: Final = "__bucket_modifies__"
 
 

@@ -16,7 +16,7 @@ TIMES: Final = ("detection", "takeover", "rto")
 """The figures that may be expected of live and backup; see judge/live_judge.py."""
 OBJECTS_MAX: Final = 10_000
 WIDTH_MAX: Final = 20
-"""Objects that one operation changes."""
+"""The most objects that one operation changes."""
 STEP_MAX: Final = 10.0
 
 

@@ -22,7 +22,7 @@ from jgroups_py.drill.report.subject import Grid, Headline, Subject
 from jgroups_py.drill.report.tables import KEYS_SHOWN_MAX, event_text, filled, seconds, show_sites
 
 ROWS_MAX = 200
-"""Findings, and changes of roles, on the page."""
+"""The most findings, and changes of roles, on the page."""
 
 
 def show(out: Console, title: str, verdict: LiveVerdict) -> None:

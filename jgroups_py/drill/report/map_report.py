@@ -23,7 +23,7 @@ from jgroups_py.drill.report.subject import Grid, Headline, Subject
 from jgroups_py.drill.report.tables import KEYS_SHOWN_MAX, event_text, filled, seconds, show_sites
 
 ROWS_MAX = 200
-"""Keys on the page."""
+"""The most keys on the page."""
 _COLUMNS = ("key", "puts", "lost", "found there", "differs", "went back at")
 
 

@@ -45,7 +45,7 @@ ORDER_SECONDS: Final = 0.005
 LAST_LOOK_SECONDS: Final = 15.0
 """The most seconds for reading all keys at the end, on an idle machine."""
 READS_MAX: Final = 64
-"""Keys that are read at the same time then."""
+"""The most keys that are read at the same time at the end."""
 
 
 OLD, NEW = 73, 81

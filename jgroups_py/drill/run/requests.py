@@ -16,7 +16,7 @@ from hashlib import blake2b
 from typing import NamedTuple
 
 HOMES_KEPT_MAX = 4
-"""Sets of members whose homes are remembered."""
+"""The most sets of members whose homes are remembered."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from typing import Any, Final, Generic, Protocol, TypeVar
 import trio
 
 UNDER_WAY_MAX: Final = 1000
-"""Unanswered requests of one member; further ones count as failed."""
+"""The most unanswered requests of one member; further ones count as failed."""
 
 L = TypeVar("L")
 R = TypeVar("R")

@@ -26,7 +26,7 @@ from jgroups_py.stack.machine import Machine
 from jgroups_py.values.native import slots
 
 DEPTH_MAX: Final = 24
-"""Steps from a root. Deeper objects are not entered, and counted in ``Tables.cut``."""
+"""The most steps from a root. Deeper objects are not entered, and counted in ``Tables.cut``."""
 
 _ATOMS: Final = (str, bytes, int, float, complex, bool, type(None), enum.Enum)
 _TABLES: Final = (dict, list, set, deque, array.array, bytearray)

@@ -1,10 +1,10 @@
 """Directories in memory: for tests, MemoryNetwork and the simulator.
 
 directories = MemoryDirectories()
-directories.files("/tmp/jgroups", "demo")["x.list"] = b"..."    what is in a folder
-directories.names["db"] = [("10.0.0.1", 0)]                     what the DNS says
-directories.pods = b'{"items": []}'                             what Kubernetes says
-directories.private["ring.keys"] = b"..."                       what is in a file with secrets
+directories.files("/tmp/jgroups", "demo")["x.list"] = b"..."    a file of a folder
+directories.names["db"] = [("10.0.0.1", 0)]                     names of the DNS
+directories.pods = b'{"items": []}'                             the answer of Kubernetes
+directories.private["ring.keys"] = b"..."                       a file with secrets
 directories.fails["folder"] = "Input/output error"              a kind of directory is out of order
 """
 
@@ -51,7 +51,7 @@ class MemoryDirectories:
         self.private: dict[str, bytes] = {}
         """Path -> contents of a file that holds secrets."""
         self.asked: dict[str, int] = {}
-        """Kind of a directory -> how often it was asked."""
+        """Number of requests, by kind of directory."""
         self._tables: sqlite3.Connection | None = None
 
     def files(self, location: str, cluster: str) -> dict[str, bytes]:

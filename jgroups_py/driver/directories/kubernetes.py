@@ -14,7 +14,7 @@ from jgroups_py.stack.directories import ListPods
 
 NAMESPACE_FILE: Final = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 TOKEN_MAX: Final = 65_536
-"""Bytes of a token file that are read."""
+"""The most bytes of a token file that are read."""
 REFUSED: Final = {
     401: "the token or certificate is not accepted",
     403: "the service account must be allowed to get and list pods in namespace {namespace} (Role, RoleBinding)",

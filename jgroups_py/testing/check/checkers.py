@@ -29,7 +29,7 @@ from jgroups_py.values.batch import Batch
 from jgroups_py.values.view import View
 
 PROBLEMS_MAX = 50
-"""Problems kept of one run; those after the first rarely add anything."""
+"""The most problems kept of one run; those after the first rarely add anything."""
 
 
 class Checker:

@@ -22,7 +22,7 @@ from jgroups_py.testing.explorer.shrink import RUNS_MAX, Pass, shrink
 
 C = TypeVar("C")
 LENGTH_MAX: Final = 10_000_000
-"""Characters of a case's file."""
+"""The most characters of a case's file."""
 
 
 @dataclass(slots=True)

@@ -14,7 +14,7 @@ from typing import Any, Final, Generic, TypeVar
 import msgspec
 
 RUNS_MAX: Final = 150
-"""Runs that shrinking one case may take."""
+"""The most runs that shrinking one case may take."""
 SECONDS_MAX: Final = 60.0
 """Real time after which no further run is begun."""
 

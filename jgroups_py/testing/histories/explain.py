@@ -18,7 +18,7 @@ SHOWN_MAX: Final = 40
 WIDTH: Final = 36
 """Characters of the time line itself."""
 TRIES_MAX: Final = 200
-"""Searches to leave reads out."""
+"""The most searches to leave reads out."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,7 +46,7 @@ ATTEMPTS_MAX: Final = 20
 MEMORY: Final = Path("/dev/shm")
 """Where files cost no wait for a disk, on Linux."""
 PAGES_MAX: Final = 60
-"""Questions for one page."""
+"""The most questions for one page."""
 
 
 class _Interrupted(Exception):

@@ -44,8 +44,8 @@ from jgroups_py.testing.explorer.bytes.work import (
 WEDGED_FACTOR: Final = 3
 """A process that has used this multiple of ``hang_cpu`` on one input is ended."""
 RSS_GROWTH_MAX: Final = 60_000_000
-"""Bytes by which a process may have grown at the end, compared with when it was warm. A process that keeps 100 bytes of
-each input exceeds it within 600,000 inputs."""
+"""The most bytes by which a process may have grown at the end, compared with when it was warm. A process that keeps 100
+bytes of each input exceeds it within 600,000 inputs."""
 WARM: Final = 0.25
 """A process is warm when this part of the run is over."""
 WARM_INPUTS: Final = 20
@@ -53,9 +53,9 @@ WARM_INPUTS: Final = 20
 FIRST: Final = 60
 """Inputs of a target's first chunk in a run by time, for each unit of its weight; the next has twice as many."""
 DEATHS_MAX: Final = 20
-"""Processes that may die before the run is given up."""
+"""The most processes that may die before the run is given up."""
 FINDINGS_MAX: Final = 20
-"""Findings of one target, after which it is left alone."""
+"""The most findings of one target, after which it is left alone."""
 _LOOK: Final = 1.0  # seconds between looks at the processes
 
 _BOARD: Final = struct.Struct("!QI")  # inputs so far, bytes of this one

@@ -14,7 +14,7 @@ from jgroups_py.errors import RemoteProtocolError
 from jgroups_py.wire.primitives import DEFAULT_VERSION, Buffer, Reader
 
 SPOTS_MAX: Final = 400
-"""Spots kept of one input; a long one repeats itself."""
+"""The most spots kept of one input; a long one repeats itself."""
 
 _WORD: Final = re.compile(rb"[A-Za-z0-9_.]+|\s+|[^A-Za-z0-9_.\s]")
 

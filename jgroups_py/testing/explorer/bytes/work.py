@@ -16,9 +16,9 @@ from jgroups_py.testing.explorer.bytes.cover import Edges
 from jgroups_py.testing.explorer.bytes.guard import Guard
 
 CORPUS_MAX: Final = 300
-"""Inputs kept for a target, seeds included; beyond, one of those that were found first goes."""
+"""The most inputs kept for a target, seeds included; beyond, one of those that were found first goes."""
 FINDINGS_MAX: Final = 5
-"""Findings of a chunk; a broken decoder would fill the disk."""
+"""The most findings of a chunk; a broken decoder would fill the disk."""
 TRACED_EVERY: Final = 20
 """One input in this number is traced (cover.py)."""
 
