@@ -204,7 +204,7 @@ class Retried:
     def __init__(self, cache: TreeCache, retries: int, options: CallOptions) -> None:
         self._cache = cache
         self._attempts = partial(cache._value.attempts, retries, options_of(options))
-        self._attempts()  # it raises CacheRefused now, not when it runs
+        self._attempts()  # a wrong option raises CacheRefused now, not when the batch runs
 
     def __call__(
         self, function: Callable[Concatenate[CacheBatch, P], Awaitable[R]]

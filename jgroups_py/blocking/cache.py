@@ -521,7 +521,7 @@ class Retried:
         self._cache = cache
         self._timeout = timeout
         self._attempts = partial(cache._value.attempts, retries, options_of(options))
-        self._attempts()  # it raises CacheRefused now, not when it runs
+        self._attempts()  # a wrong option raises CacheRefused now, not when the batch runs
 
     def __call__(self, function: Callable[Concatenate[CacheBatch, P], R]) -> Callable[P, R]:
         """Return a function that runs as a retried batch each time it is called."""

@@ -42,7 +42,7 @@ class Handle(Generic[T]):
         threads end with ChannelClosed or CacheClosed.
 
         Raises:
-            TimeoutError: it goes on closing in the background.
+            TimeoutError: closing goes on in the background.
             Others: what the async API raises at the end of its block.
         """
         first, self._closed = not self._closed, True

@@ -44,7 +44,7 @@ class Copy:
                 self.unacknowledged.popleft()
 
     def lock(self) -> bool:
-        """Lock the copy for a move. False: it is locked already (LockBucket)."""
+        """Lock the copy for a move. False: the copy is locked already (LockBucket)."""
         if self.locked:
             return False
         self.locked = True

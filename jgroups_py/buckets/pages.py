@@ -60,7 +60,7 @@ class Pages:
 
 
 Paged = Callable[[Entries | None], None]
-"""Called once with the answer. None: it did not come in time."""
+"""Called once with the answer. None: no answer came in time."""
 
 
 class Pager:

@@ -310,7 +310,7 @@ class Router:
             pending.answered(answer.replies)
 
     def _on_moved(self, frm: Cep, pending: PendingRequest) -> None:
-        if frm != pending.target:  # it was sent elsewhere meanwhile
+        if frm != pending.target:  # the request was sent elsewhere meanwhile
             self.counts["late_answers"] += 1
             return
         self.counts["moved"] += 1

@@ -101,7 +101,7 @@ class Arrivals:
     def arrived(self, site: str, event: SiteEvent) -> None:
         """Take an event for this member. A member that is leaving creates no nodes; another one should."""
         if self._calls.inner >= self._config.arrivals_max:
-            self._out.count("events_dropped")  # it will be sent again
+            self._out.count("events_dropped")  # the event will be sent again
             return
         paths = tuple(sent.path for sent in event.changes)
         membership, nodes = self._membership, self._ownership.nodes

@@ -98,7 +98,7 @@ class Buddies:
         raised = False
         try:
             told = self._locator.get_buddies([self._told(m) for m in turned])
-            answer = list(islice(told, 2 * BUDDIES_MAX))  # it might never end
+            answer = list(islice(told, 2 * BUDDIES_MAX))  # the answer might never end
         except Exception as error:  # a user's locator may raise anything
             what = f"the locator raised {said(error)}; next in line it is"
             self._out.complain("locator_raised", what)

@@ -45,7 +45,7 @@ class Values:
         self._limit = limit
 
     def encode(self, value: Any) -> bytes:
-        """Encode one value. CacheRefused: it cannot be stored."""
+        """Encode one value. CacheRefused: the value cannot be stored."""
         return encoded(self.codec, value, self._limit)
 
     def encode_all(self, attributes: Mapping[str, Any]) -> dict[str, bytes]:

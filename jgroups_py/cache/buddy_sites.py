@@ -156,7 +156,7 @@ class CacheSites:
         self._relay.post(site, encode_site(message))
 
     def take(self, item: FromRelay) -> None:
-        """Hand an item from RELAY to the machine. RemoteProtocolError: it is no message, and nothing was done."""
+        """Hand an item from RELAY to the machine. RemoteProtocolError: the item is no message, and nothing was done."""
         machine, now = self.machine, trio.current_time()
         match item:
             case SiteLink(site, up):

@@ -168,7 +168,7 @@ class Evictor:
             )
 
     async def evict(self, path: Fqn) -> bool:
-        """Evict one node now. False: it is not in memory, or busy.
+        """Evict one node now. False: the node is not in memory, or busy.
 
         Raises:
             CacheRefused: the node is a backup.

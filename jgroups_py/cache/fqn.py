@@ -147,7 +147,7 @@ AnyPath = str | Iterable[str]
 
 
 def as_fqn(path: AnyPath) -> Fqn:
-    """Return an Fqn for a caller's path. CacheRefused: it is no path."""
+    """Return an Fqn for a caller's path. CacheRefused: the value is no path."""
     if isinstance(path, Fqn):
         return path
     if isinstance(path, str):

@@ -132,7 +132,7 @@ class FullReplication(MemberReplication):
         if asked.refused:
             raise BatchConflict(asked.refused)
         if turn is not None:
-            turn.number = 0  # it has no place any more
+            turn.number = 0  # the turn has no place in the line any more
         call.changes = asked.changes
 
     async def come_up(self, turn: Turn) -> None:
@@ -176,7 +176,8 @@ class FullReplication(MemberReplication):
             self._wake.set()
 
     async def propose(self, modifications: Sequence[Modification]) -> None:
-        """Propose a batch that depends on nothing and belongs to no call. ReplicationError: it may have happened."""
+        """Propose a batch that depends on nothing and belongs to no call. ReplicationError: the batch may have taken
+        effect."""
         async with self._room:
             body = body_bytes(modifications)
             asked = await self._agreed(body, self._sync, Body(tuple(modifications), ()))

@@ -57,7 +57,7 @@ def node_bytes(node: Node) -> bytes:
 
 
 def node_from_bytes(data: bytes) -> Node:
-    """Decode ``node_bytes``. ValueError: it is something else."""
+    """Decode ``node_bytes``. ValueError: the bytes are something else."""
     try:
         attributes = _decode(data)
     except (msgspec.MsgspecError, TypeError) as error:
@@ -71,7 +71,7 @@ def key_size(key: str) -> int:
 
 
 def checked_key(key: object) -> str:
-    """Return the name of an attribute as given. CacheRefused: it cannot be one."""
+    """Return the name of an attribute as given. CacheRefused: the key cannot be such a name."""
     if not isinstance(key, str):
         raise CacheRefused(f"the name of an attribute is a text, got {type(key).__name__}")
     try:

@@ -39,7 +39,7 @@ DEFAULT = Options()
 
 
 def options_of(given: CallOptions) -> Options:
-    """Make the options of a call. CacheRefused: they contradict each other or do not exist."""
+    """Make the options of a call. CacheRefused: options contradict each other or do not exist."""
     if not given:
         return DEFAULT
     try:

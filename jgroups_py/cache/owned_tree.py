@@ -50,7 +50,7 @@ class Touched:
 
 
 def shown(entry: Entry | None, written: Node | None = None) -> Node | None:
-    """Return the node of an entry, as its owner has it. None: it is removed, granted to somebody else, or not in
+    """Return the node of an entry, as its owner has it. None: the node is removed, granted to somebody else, or not in
     memory. ``written``: returned itself if its attributes are equal."""
     if entry is None or entry.removed or entry.passive or entry.to is not None:
         return None
@@ -66,10 +66,10 @@ class Outside(Protocol):
         """Can the node leave memory?"""
 
     def put(self, path: Fqn) -> bool:
-        """Let the node leave memory. False: it must stay."""
+        """Let the node leave memory. False: the node must stay."""
 
     def take(self, path: Fqn, node: Node) -> bool:
-        """Take a node that comes back. False: it was not in the store only."""
+        """Take a node that comes back. False: the node was not in the store only."""
 
 
 class OwnedTree(Container):

@@ -153,7 +153,7 @@ class PassiveNodes:
                 break
             now = own.get(path)
             if now is None or not now.passive or now.stamp != entry.stamp:
-                continue  # it changed meanwhile, and is looked at again
+                continue  # the node changed meanwhile, and is looked at again
             if node is None:  # the others need not wait for it
                 problem = StoreError(f"there is no row of {Fqn(path)}, which was passivated")
             else:

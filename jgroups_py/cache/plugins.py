@@ -48,7 +48,7 @@ def check_store(config: StoreConfig) -> str | None:
 
 
 def make_store(config: StoreConfig) -> Store:
-    """Make the store, not yet open. ConfigError: it is no class, or does not take the properties."""
+    """Make the store, not yet open. ConfigError: the name is no class, or the class does not take the properties."""
     properties = config.properties
     if config.store_class == "SqliteStore":
         unknown = [name for name in properties if name not in ("location", "durable")]

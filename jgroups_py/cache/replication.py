@@ -77,7 +77,7 @@ class MemberReplication(ABC):
         ``call.changes`` then has the actual changes, also if others were first.
 
         Raises:
-            ReplicationError: it may have happened.
+            ReplicationError: the changes may have taken effect.
         """
 
     def position(self) -> Mapping[str, int] | None:

@@ -83,7 +83,7 @@ class Retried:
     """
 
     def __init__(self, attempts: Callable[[], Attempts]) -> None:
-        attempts().close()  # CacheRefused now, not when it runs
+        attempts().close()  # a wrong option raises CacheRefused now, not when the batch runs
         self._attempts = attempts
 
     def __call__(

@@ -221,7 +221,7 @@ class Keeper:
             moved[path] = None
 
     async def catch_up(self, container: Container, locks: PathLocks) -> None:
-        """Write the changes that a failing store missed, busy paths left out. StoreError: it still fails."""
+        """Write the changes that a failing store missed, busy paths left out. StoreError: the store still fails."""
         for paths in _chunks([*self._ghosts, *self._late]):
             held = [(p, locks.try_acquire((Scope(p, write=True),))) for p in paths]
             try:

@@ -129,7 +129,7 @@ class RegionConfig(ConfigBase):
 
     @property
     def root(self) -> Fqn:
-        """Return the path. ConfigError: it is none."""
+        """Return the path. ConfigError: ``name`` is no path."""
         if self.name in ("/_default_", "/"):
             return ROOT
         try:
@@ -230,6 +230,6 @@ class CacheSettings(ConfigBase):
 
     @property
     def buddies(self) -> BuddyReplicationConfig | None:
-        """Return the settings of buddy replication. None: it is off."""
+        """Return the settings of buddy replication. None: buddy replication is off."""
         config = self.buddy_replication_config
         return config if config is not None and config.buddy_replication_enabled else None

@@ -200,7 +200,7 @@ class _Picture(StorePicture):
         try:
             db.execute("PRAGMA query_only = ON")
             db.execute("BEGIN")
-            db.execute("SELECT 1 FROM node LIMIT 1").fetchone()  # it begins here
+            db.execute("SELECT 1 FROM node LIMIT 1").fetchone()  # the transaction begins here
         except BaseException:
             db.close()
             raise

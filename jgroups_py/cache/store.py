@@ -21,7 +21,7 @@ Row = tuple[Fqn, Node | None]
 
 
 async def asked(call: Callable[..., Awaitable[R]], *args: Any, **options: Any) -> R:
-    """Await a call of a store. StoreError: it failed, with whatever exception."""
+    """Await a call of a store. StoreError: the call failed, with whatever exception."""
     try:
         return await call(*args, **options)
     except StoreError:
@@ -31,7 +31,7 @@ async def asked(call: Callable[..., Awaitable[R]], *args: Any, **options: Any) -
 
 
 def checked_rows(rows: Any, what: str) -> list[tuple[Fqn, Node]]:
-    """Check the rows that a store returned. StoreError: they are no rows."""
+    """Check the rows that a store returned. StoreError: the values are no rows."""
     try:
         found = [(path, node) for path, node in rows]
     except Exception as error:
@@ -64,7 +64,7 @@ class Store(ABC):
 
     @abstractmethod
     async def open(self) -> None:
-        """Open the store. StoreError: it cannot be used, and nothing was opened."""
+        """Open the store. StoreError: the store cannot be used, and nothing was opened."""
 
     @abstractmethod
     async def aclose(self) -> None:

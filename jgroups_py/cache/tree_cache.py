@@ -364,7 +364,7 @@ class TreeCache:
         Raises:
             CacheRefused: as ``CacheBatch.put_encoded``; nothing was done.
             CacheClosed: the cache is closed.
-            ReplicationError: it may have happened.
+            ReplicationError: the write may have happened.
         """
         return await self._bulk.write(rows, replace=replace)
 
@@ -372,7 +372,7 @@ class TreeCache:
         """Take one node out of memory, into the store if there is one. False: it is not in memory, or busy.
 
         Raises:
-            CacheRefused: it is a backup; or other members rely on this copy and there is no store to keep it.
+            CacheRefused: the node is a backup; or other members rely on this copy and there is no store to keep it.
             StoreError: the node could not be saved, and stays in memory.
         """
         fqn = as_fqn(path)

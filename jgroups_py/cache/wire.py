@@ -78,7 +78,7 @@ def said_bytes(said: Said) -> bytes:
 
 
 def said_from(data: bytes) -> Said:
-    """Decode a message. RemoteProtocolError: it is none."""
+    """Decode a message. RemoteProtocolError: the bytes are no message."""
     try:
         said: Said = _said.decode(data)
         return said
@@ -109,11 +109,11 @@ def body_bytes(
 
 
 def body_from(data: bytes) -> Body:
-    """Decode a ``Body``. RemoteProtocolError: it is none; all members refuse the same bytes."""
+    """Decode a ``Body``. RemoteProtocolError: the bytes are no ``Body``; all members refuse the same ones."""
     try:
         body = _body.decode(data)
         modifications: list[Modification] = []
-        names: set[str] = set()  # that were checked: nodes of a batch have the same ones
+        names: set[str] = set()  # checked names: nodes of a batch have the same ones
         for said, path in zip(
             body.modifications, all_of([said.path for said in body.modifications]), strict=True
         ):
@@ -157,7 +157,7 @@ def state_bytes(applied: dict[bytes, int], container: Container) -> bytes:
 
 
 def state_from(data: bytes) -> tuple[dict[bytes, int], dict[Fqn, Node]]:
-    """Decode a joiner's state. RemoteProtocolError: it is none."""
+    """Decode a joiner's state. RemoteProtocolError: the bytes are no state."""
     try:
         state = _state.decode(data)
         return state.applied, {Fqn(path): Node(attributes) for path, attributes in state.nodes}

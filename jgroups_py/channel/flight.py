@@ -66,7 +66,7 @@ Event = tuple[float, str, str, Mapping[str, Any]]
 
 
 def flight_file_of(given: str | Path | None, cluster: str, name: str) -> Path | None:
-    """Return the file for a channel; None: it has none."""
+    """Return the file for a channel. None: the channel has no file."""
     text = os.environ.get(VARIABLE) if given is None else os.fspath(given)
     if not text:
         return None

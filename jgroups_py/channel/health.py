@@ -32,7 +32,7 @@ cluster."""
 
 
 def health_file_of(given: str | Path | None, cluster: str) -> Path | None:
-    """Return the file for a channel of ``cluster``; None: it has none."""
+    """Return the file for a channel of ``cluster``. None: the channel has no file."""
     text = os.environ.get(VARIABLE) if given is None else os.fspath(given)
     if not text:
         return None

@@ -151,10 +151,10 @@ def _client() -> Any:
 
 
 def metrics_of(given: int | str | None) -> int | str | None:
-    """Return the port for a channel; None: it has none.
+    """Return the port for a channel. None: the channel has no port.
 
     Raises:
-        TypeError: it is neither a number nor a text.
+        TypeError: ``given`` is neither a number nor a text.
     """
     if given is None:
         return os.environ.get(VARIABLE) or None

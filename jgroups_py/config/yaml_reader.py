@@ -22,7 +22,7 @@ Place = tuple[int, int]
 
 
 def read_bounded(path: str | os.PathLike[str], bytes_max: int) -> MarkupSource:
-    """Return the content of a file. ConfigError: it cannot be read, or has more bytes than ``bytes_max``."""
+    """Return the content of a file. ConfigError: the file cannot be read, or has more bytes than ``bytes_max``."""
     name = os.fspath(path)
     try:
         with open(name, "rb") as file:
@@ -47,7 +47,7 @@ class YamlReader:
         self.places: dict[str, Place] = {}
 
     def root(self) -> yaml.Node:
-        """Return the document. ConfigError: it is no YAML, or empty."""
+        """Return the document. ConfigError: the text is no YAML, or empty."""
         root = compose_yaml(self.source, self.language)
         if root is None:
             raise ConfigError("the file is empty", file=self.source.name)

@@ -28,7 +28,7 @@ class Readable(Interface):
     """A socket or a connection that can be looked at without waiting."""
 
     def look(self) -> Sequence[In] | None:
-        """Return the inputs that have come, maybe none. None: it cannot be looked at any more."""
+        """Return the inputs that have come, maybe none. None: the socket or connection has ended."""
 
 
 def _offer_nothing() -> None:

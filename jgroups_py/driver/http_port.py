@@ -103,7 +103,7 @@ class HttpPort:
             try:
                 cause = await self._answered(stream)
             except (trio.BrokenResourceError, OSError):
-                return  # it hung up
+                return  # the client hung up
             finally:
                 self._open -= 1
         if cause:
@@ -137,7 +137,7 @@ async def _head_of(stream: trio.SocketStream) -> bytes:
     while b"\r\n\r\n" not in head and b"\n\n" not in head and len(head) <= HEAD_MAX:
         piece = await stream.receive_some(4096)
         if not piece:
-            return head or b"?"  # it hung up in the middle
+            return head or b"?"  # the client hung up in the middle
         head += piece
     return head
 

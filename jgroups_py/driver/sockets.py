@@ -265,7 +265,7 @@ class SocketDriver(Driver):
         recvfrom, most = sock.recvfrom, self.limits.datagrams_per_drain
         several = False  # the last drain brought more than one
         alone = 0  # so many drains in a row brought one, and then the socket had no more
-        while sock.fileno() >= 0:  # it may be closed before we first run
+        while sock.fileno() >= 0:  # the socket may be closed before we first run
             try:
                 await trio.lowlevel.wait_readable(sock)
             except trio.ClosedResourceError:
@@ -392,7 +392,7 @@ class SocketDriver(Driver):
     # --- connections
 
     def accepted(self, sock: socket.socket, peer: Endpoint, bind: Bind) -> Handle | None:
-        """Take a connection over that the listener of ``bind`` has accepted. None: it was closed, because ``connections_max`` are open."""
+        """Take a connection over that the listener of ``bind`` has accepted. None: the connection was closed, because ``connections_max`` are open."""
         if len(self.streams) + len(self.closing) >= self.limits.connections_max:
             self.connections_refused += 1
             sock.close()

@@ -3,7 +3,7 @@
     tokens          each TOKENS_EVERY seconds, if the file has changed
     certificates    each CERTIFICATES_EVERY seconds; new connections use new ones
 
-If a file cannot be used, the former tokens or certificates stay in use, and one log line says so.
+If a file cannot be used, the former tokens or certificates stay in use, and one log line reports it.
 """
 
 from __future__ import annotations

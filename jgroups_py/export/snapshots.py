@@ -70,7 +70,7 @@ class Snapshots:
         if kept is not None:
             try:
                 await kept.frozen.aclose()
-            except StoreError as error:  # it is closed here, and the port serves others
+            except StoreError as error:  # the snapshot is closed here, and the port serves others
                 _log.warning("closing a snapshot: %s", error)
 
     async def expire(self, now: float) -> None:

@@ -53,7 +53,7 @@ def checked_tokens(given: str | Sequence[ExportToken]) -> tuple[ExportToken, ...
     """Return the argument of ``open_export`` as tokens.
 
     Raises:
-        ConfigError: there is none, there are too many, one comes twice or could be guessed.
+        ConfigError: there is no token, there are too many, or a token comes twice or could be guessed.
     """
     tokens = (ExportToken(given),) if isinstance(given, str) else tuple(given)
     if not 0 < len(tokens) <= TOKENS_MAX:

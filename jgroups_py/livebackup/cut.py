@@ -43,7 +43,7 @@ class Copies:
                 del self._before[key]
 
     def oldest(self, key: str) -> Mapping[str, Any] | None:
-        """Return the attributes of the object in the cut. None: they are the present ones."""
+        """Return the attributes of the object in the cut. None: the present attributes are those of the cut."""
         before = self._before.get(key)
         return before[0][1] if before else None
 

@@ -90,7 +90,8 @@ class Arrival:
             raise BadSnapshot(f"more than {self._objects_max} objects came")
 
     def whole(self, whole: Whole) -> ArrivedSnapshot | None:
-        """Take the end of a snapshot and return it. None: it answers an older ask. BadSnapshot: parts are missing."""
+        """Take the end of a snapshot and return it. None: the snapshot answers an older ask. BadSnapshot: parts are
+        missing."""
         if whole.snapshot != self._ask:
             return None
         found = ArrivedSnapshot(self._objects, self._removed, not whole.since)

@@ -21,7 +21,7 @@ V = TypeVar("V")
 class AsyncMap(LocalMap[K, V], Generic[K, V]):
     """See ``LocalMap``. Reads and writes do not wait and need no ``await``. Only with a full inbox a put stops the
     loop, at most for ``full_timeout``. A call that reads and then writes may wait for another such call on the same
-    key. MapBusy: it waited for ``lock_timeout``; nothing was changed."""
+    key. MapBusy: the call has waited for ``lock_timeout``; nothing was changed."""
 
     @staticmethod
     @abstractmethod

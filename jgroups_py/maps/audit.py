@@ -181,7 +181,8 @@ def read_audit(folder: str | os.PathLike[str]) -> Iterator[AuditRecord]:
     """Yield all records of a folder, the oldest first.
 
     Raises:
-        MapFileError: there are none, or a file is no audit file. The incomplete record of a killed writer is skipped.
+        MapFileError: there are no files, or a file is no audit file. The incomplete record of a killed writer is
+            skipped.
     """
     files = files_of(Path(folder))
     if not files:

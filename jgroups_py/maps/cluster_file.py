@@ -86,7 +86,7 @@ class ClusterConfig:
 
 
 def load_cluster(file: str | os.PathLike[str]) -> ClusterConfig:
-    """Read a cluster file. ConfigError: it cannot be read, or has an error, with line, key and value."""
+    """Read a cluster file. ConfigError: the file cannot be read, or has an error, with line, key and value."""
     return _ClusterReader(read_bounded(file, FILE_MAX)).cluster()
 
 

@@ -30,7 +30,7 @@ class Codec(Generic[T]):
     encode: Callable[[T], bytes]
     decode: Callable[[bytes], T]
     kind: Any = None
-    """The msgspec Struct of this codec. None: it is no codec of a Struct."""
+    """The msgspec Struct of this codec. None: this is no codec of a Struct."""
 
 
 def _bytes(value: bytes) -> bytes:
@@ -105,7 +105,7 @@ AnyCodec = Codec[Any] | str | type[Any] | tuple[Callable[[Any], bytes], Callable
 
 
 def codec_of(given: AnyCodec, what: str = "codec") -> Codec[Any]:
-    """Return the codec for an option. MapError: it is none; the text lists what is accepted."""
+    """Return the codec for an option. MapError: the option is no codec; the text lists the accepted ones."""
     if isinstance(given, Codec):
         return given
     if isinstance(given, str) and given in CODECS:
@@ -126,7 +126,7 @@ def codec_of(given: AnyCodec, what: str = "codec") -> Codec[Any]:
 
 
 def encoded(codec: Codec[Any], value: object, what: str) -> bytes:
-    """Encode a key or value. MapTypeError: it cannot be stored. The text gives the reason but not the value."""
+    """Encode a key or value. MapTypeError: the value cannot be stored. The text gives the reason but not the value."""
     try:
         data = codec.encode(value)
     except Exception as error:

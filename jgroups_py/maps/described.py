@@ -51,7 +51,7 @@ def open_described(folder: str | os.PathLike[str]) -> Iterator[DescribedMap]:
     """Open the existing map of a folder for as long as the block lasts.
 
     Raises:
-        ConfigError: there is no map. MapFileError: it cannot be opened, or has a rule of its program's own.
+        ConfigError: there is no map. MapFileError: the map cannot be opened, or has a rule of its program's own.
     """
     if not (Path(folder) / "data.mdb").exists():
         raise ConfigError("there is no map in this folder", file=str(folder))

@@ -61,7 +61,7 @@ class MapLimits:
 
 
 def limits_of(data: bytes | None) -> MapLimits:
-    """Read limits. ``data``: the fact of a file; None: it has none."""
+    """Read limits. ``data``: the fact of a file; None: the file has no limits."""
     if data is None:
         return MapLimits()
     entries, size, way = _LIMITS.unpack(data)

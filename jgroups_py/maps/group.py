@@ -62,7 +62,7 @@ def sealed(envelope: Envelope) -> bytes:
 
 
 def opened(data: bytes) -> Envelope | None:
-    """Return the envelope of a message. None: it is no message of maps. Raises BadEnvelope."""
+    """Return the envelope of a message. None: the bytes are no message of maps. Raises BadEnvelope."""
     if not data.startswith(MAGIC):
         return None
     try:

@@ -65,7 +65,7 @@ class InboxFile:
         self._reserved = 0
 
     def reserve(self, end: int) -> None:
-        """Reserve disk space for the first ``end`` bytes. MapFull: there is none."""
+        """Reserve disk space for the first ``end`` bytes. MapFull: the disk has no space."""
         if end <= self._reserved:
             return
         end = min(self.size, -(-end // RESERVED_AT_ONCE) * RESERVED_AT_ONCE)
@@ -150,7 +150,7 @@ class InboxFiles:
                 file.close()
 
     def take(self) -> int:
-        """Take a free slot for this process, until its ring is closed. MapFileError: there is none."""
+        """Take a free slot for this process, until its ring is closed. MapFileError: no slot is free."""
         for slot in range(SLOTS):
             file = self._opened(slot)
             if file.lock():

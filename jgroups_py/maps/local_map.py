@@ -193,13 +193,14 @@ class LocalMap(Mapping[K, V], Generic[K, V]):
             raise KeyError(key)
 
     def remove(self, key: K) -> V | None:
-        """Remove a key and return its value. None: it had none, and nothing was changed. MapError: the codec cannot read the value,
-        so it is still there; ``del m[key]`` removes it unread."""
+        """Remove a key and return its value. None: the key had no value, and nothing was changed. MapError: the codec
+        cannot read the value, so it is still there; ``del m[key]`` removes it unread."""
         found = self._removed(key, self._decoded)
         return None if found is None else found[0]
 
     def pop(self, key: K, *default: Any) -> Any:
-        """Remove a key and return its value, or ``default``. KeyError: it had none, and there is no default. MapError: as ``remove``."""
+        """Remove a key and return its value, or ``default``. KeyError: the key had no value, and there is no default.
+        MapError: as ``remove``."""
         if len(default) > 1:
             raise TypeError(f"pop takes a key and one default, got {1 + len(default)} arguments")
         found = self._removed(key, self._decoded)

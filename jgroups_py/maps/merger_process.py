@@ -45,7 +45,7 @@ def main(text: str) -> None:
     file = _File(folder, FileSettings(**options))
 
     def watch() -> None:
-        while os.read(0, 1):  # it ends with the parent process
+        while os.read(0, 1):  # the pipe ends with the parent process
             pass
         file.closing.set()
 

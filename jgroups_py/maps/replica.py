@@ -370,7 +370,7 @@ class Replica:
         self._watch_clock(node, have.clock)
         self._compare_with_clock(peer, have.clock)
         vector = told = self._taken_of(peer, have.vector)
-        if shared:  # it may be older than the last Have to us alone
+        if shared:  # this Have may be older than the last one to us alone
             vector = vector | {o: n for o, n in peer.has.items() if n > vector.get(o, 0)}
         lacks = not peer.heard and self._surveys.lacks(vector)
         if lacks or have.lacking:

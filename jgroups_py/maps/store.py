@@ -161,8 +161,8 @@ class MapStore:
         self.entries_db = self._entries
 
     def make_writable(self) -> None:
-        """Open the file for writing, if another process was stopped while it wrote when this one opened it. MapFileError: it
-        still is."""
+        """Open the file for writing, if another process was stopped while it wrote when this one opened it.
+        MapFileError: the other process is still stopped."""
         if self._writable:
             return
         if not self._write_lock.take(OPEN_WAIT):
@@ -213,8 +213,8 @@ class MapStore:
         defaults: Mapping[str, str],
         max_bytes: int | None,
     ) -> int:
-        """Check the settings, and return the largest size of the file. MapFileError: they differ, or something is to be written and the file is open for
-        reading only."""
+        """Check the settings, and return the largest size of the file. MapFileError: settings differ, or something is
+        to be written and the file is open for reading only."""
         version = txn.get(b"version", db=self._facts)
         known = NUMBER.unpack(txn.get(b"max_bytes", default=bytes(8), db=self._facts))[0]
         size = max(known, max_bytes or (0 if known else MAX_BYTES))

@@ -60,7 +60,7 @@ class TcpPort:
         self.settings = settings
         self.run = secrets.token_bytes(RUN)
         self.address: tuple[str, int] | None = None
-        """The address at which it listens. None: it does not listen."""
+        """The address at which the port listens. None: the port does not listen."""
         self.counters: Counter[str] = Counter()
         """``links``, ``dials``, ``messages_received``, ``bytes_sent``, ``bytes_received``, ``answers`` (to inquiries), and those of TCP_CAUSES that have happened."""
         self.dialled: list[Dialled] = []

@@ -10,7 +10,7 @@ from jgroups_py.errors import ConfigError
 
 
 async def connect(host: str, port: int) -> trio.abc.Stream:
-    """Connect. OSError: it failed."""
+    """Connect. OSError: no connection was made."""
     stream = await trio.open_tcp_stream(host, port)
     if stream.socket.getsockname() == stream.socket.getpeername():
         await trio.aclose_forcefully(stream)

@@ -18,7 +18,8 @@ from jgroups_py.maps.sums import counted
 
 
 def upgrade(folder: Path, txn: Any, dbs: Databases) -> None:
-    """Bring a file of version 1 up to date, in the transaction that writes its new version. MapFileError: it is in use."""
+    """Bring a file of version 1 up to date, in the transaction that writes its new version. MapFileError: the file is
+    in use."""
     if any(map(_is_locked, (folder / "merger", *folder.glob("inbox.*")))):
         raise MapFileError(
             f"{folder} is of version 1 and open in another process: end all processes that have it open, and open it once"

@@ -24,7 +24,7 @@ _WANTED: Final = 1
 
 
 class WriteLock:
-    """Opens or creates the file. OSError: it cannot."""
+    """Opens or creates the file. OSError: that failed."""
 
     def __init__(self, file: Path) -> None:
         self._handle = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)

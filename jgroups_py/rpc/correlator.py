@@ -134,7 +134,7 @@ class Correlator:
         type: int,
         length: int,
     ) -> None:
-        """Take replies with numbers from ``first`` on, ``length`` bytes together."""
+        """Take replies with numbers from ``first`` on. ``length``: their bytes together."""
         peer = self._peers.get(src)
         for number, payload in enumerate(payloads, first):
             if number >= GROUP_IDS:
@@ -183,7 +183,8 @@ class Correlator:
             for pending in list(peer.calls.values()):
                 self._answered(pending, member)
                 pending.add(CallOutcome(member, OutcomeKind.SUSPECTED))
-            self._floor = max(self._floor, peer.next)  # it may come back with the same address
+            # The member may come back with the same address.
+            self._floor = max(self._floor, peer.next)
             del self._peers[member]
         for pending in list(self._groups.values()):
             for member in [m for m in pending.waiting if m not in present]:

@@ -34,7 +34,7 @@ class JGroupsDataSource(DataSource):
 
     @property
     def _map(self) -> maps.MapSourceOptions | None:
-        """The options of a kind that is read from a folder. None: it is read at a port."""
+        """The options of a kind that is read from a folder. None: the kind is read at a port."""
         given = dict(self.options)
         if given.get("kind") != maps.KIND:
             return None

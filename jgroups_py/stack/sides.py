@@ -98,7 +98,7 @@ class StackSide(Interface):
 
     @property
     def doorway(self) -> DoorwaySide | None:
-        """Return the place of its door. None: it has no door."""
+        """Return the place of the stack's door. None: there is no door."""
 
     def install(self, door: Any) -> None: ...
 

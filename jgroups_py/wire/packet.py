@@ -342,7 +342,7 @@ def encode_packets(
 
 
 def _sizes(batch: Batch) -> list[int] | None:
-    """Return the sizes of the payloads. None: they are not bytes, or one of them is null."""
+    """Return the sizes of the payloads. None: a payload is not bytes, or is null."""
     if batch.type != MessageType.BYTES:
         return None
     try:

@@ -50,7 +50,7 @@ def make_version(major: int, minor: int, micro: int = 0) -> int:
 
 
 def parse_version(text: str) -> int:
-    """Return ``"5.5"`` or ``"5.5.6"`` as a number. ValueError: it is not a version."""
+    """Return ``"5.5"`` or ``"5.5.6"`` as a number. ValueError: the text is not a version."""
     parts = text.strip().split(".")
     if not 2 <= len(parts) <= 3 or not all(part.isdecimal() for part in parts):
         raise ValueError(f"not a version: {text!r} (5.5 or 5.5.6 would be)")

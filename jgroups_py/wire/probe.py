@@ -175,7 +175,8 @@ def decode_answer(data: bytes) -> ProbeAnswer:
 
 
 def decode_map(text: str) -> dict[str, str] | None:
-    """Return ``{a=1, b=x, y}`` as a dict. None: it has another form. A value may hold commas; a name has no blank."""
+    """Return ``{a=1, b=x, y}`` as a dict. None: the text has another form. A value may hold commas; a name has no
+    blank."""
     if not (text.startswith("{") and text.endswith("}")):
         return None
     found: dict[str, str] = {}

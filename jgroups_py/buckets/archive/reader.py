@@ -100,7 +100,7 @@ class ArchiveReader:
         return head
 
     def end(self) -> End:
-        """Read counts and points from the file's end. BadArchive: it has none, or it is damaged."""
+        """Read counts and points from the file's end. BadArchive: the file has no end, or a damaged one."""
         at, end = self._end()
         assert at
         return end

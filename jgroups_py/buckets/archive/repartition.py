@@ -105,7 +105,7 @@ def repartition(
         digest: of the new classifier.
 
     Raises:
-        BadArchive: one of them is damaged, or a file cannot be written. No file of the folder has changed.
+        BadArchive: an archive is damaged, or a file cannot be written. No file of the folder has changed.
         ConfigError: the deployment has no distribution.
     """
     distribution = distribute(deployment)
@@ -119,8 +119,8 @@ def repartition(
 
 
 def check_projection(files: Iterable[str], size: int) -> None:
-    """Check that these archives can tell the time for ``size`` bytes. ConfigError: they have too few bytes. BadArchive:
-    one has no end."""
+    """Check that these archives can tell the time for ``size`` bytes. ConfigError: the archives have too few bytes.
+    BadArchive: one has no end."""
     there = 0
     for file in files:
         with ArchiveReader(file) as reader:

@@ -59,7 +59,7 @@ async def export_instance(
     """Write all entries to an archive, through any member, and return its end.
 
     Raises:
-        BadArchive: it cannot be written. The old file is as it was.
+        BadArchive: the archive cannot be written. The old file is as it was.
         Unavailable, BucketsClosed: not all buckets can be read. The old file is as it was.
     """
     application = _application(node)

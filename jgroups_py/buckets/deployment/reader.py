@@ -58,8 +58,8 @@ _NODE_KEYS: Final = ("fails_with", "buckets", "masters", "components", "address"
 
 
 def load_deployment(file: str | os.PathLike[str]) -> Deployment:
-    """Read and check a deployment file. ConfigError: it cannot be read, or it has a mistake (with file, line, key and
-    value)."""
+    """Read and check a deployment file. ConfigError: the file cannot be read, or has a mistake (with file, line, key
+    and value)."""
     return _read(read_bounded(file, FILE_MAX))
 
 

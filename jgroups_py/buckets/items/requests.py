@@ -143,7 +143,7 @@ def written(value: Stamped | Outcome) -> bytes:
 
 
 def request_from(data: bytes) -> Stamped:
-    """Return the request in ``data``. RemoteProtocolError: there is none."""
+    """Return the request in ``data``. RemoteProtocolError: the bytes are no request."""
     try:
         return _request.decode(data)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
@@ -151,7 +151,7 @@ def request_from(data: bytes) -> Stamped:
 
 
 def outcome_from(data: bytes) -> Outcome:
-    """Return the outcome in ``data``. RemoteProtocolError: there is none."""
+    """Return the outcome in ``data``. RemoteProtocolError: the bytes are no outcome."""
     try:
         return _outcome.decode(data)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:

@@ -424,7 +424,7 @@ def _check_restart(event: PlannedEvent, target: Selector, site: _Site) -> None:
     elif target.what in site.gone:
         del site.gone[target.what]
     elif site.hidden:
-        site.hidden -= 1  # it may be one of those; if not, the run reports it
+        site.hidden -= 1  # the target may be one of those; if not, the run reports it
     else:
         where = "nobody crashed or left" if target.is_role else "it neither crashed nor left"
         raise _impossible(event, f"{target} is there: {where} before")

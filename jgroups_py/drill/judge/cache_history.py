@@ -28,7 +28,7 @@ class HistoryWrite:
     """Its writer learned that certainly nothing was changed."""
     removed: bool = False
     looked: float | None = None
-    """The time when it reported the value that it replaces. None: it did not."""
+    """The time when the writer reported the value that it replaces. None: there was no report."""
     over: Version | None = None
     """The value that it replaces, if it looked."""
 

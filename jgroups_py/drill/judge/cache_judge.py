@@ -244,7 +244,7 @@ def _add(
             history.writes[version] = HistoryWrite(record.t, removed=bool(detail.get("removed")))
         case "acked":
             assert version is not None
-            if detail.get("nothing"):  # it is no change, but it is a read
+            if detail.get("nothing"):  # the write is no change, but counts as a read
                 began = history.writes.pop(version).began
                 reads = history.reads.setdefault(site, [])
                 reads.append(Read(record.t, began, who, None, False))

@@ -45,7 +45,7 @@ class Put:
 
 
 class Step(NamedTuple):
-    """A host had this value from ``t`` on. None: it had none."""
+    """A host had this value from ``t`` on. None: the host had no value."""
 
     t: float
     version: Version | None
@@ -151,7 +151,7 @@ def _add(key: KeyHistory, record: DrillRecord, detail: dict[str, Any]) -> None:
             key.puts[version] = Put(who, version[2], record.t, bool(detail.get("removed")))
         case "acked":
             assert version is not None
-            if detail.get("nothing"):  # it changed nothing, but it is a read
+            if detail.get("nothing"):  # the put changed nothing, but counts as a read
                 del key.puts[version]
                 key.reads.setdefault(who.place, []).append(Read(record.t, None))
             else:

@@ -68,7 +68,7 @@ class MapKey:
     """The last of those puts."""
     diverged: bool = False
     stale: list[str] = field(default_factory=list)
-    """Hosts, once for each time."""
+    """Hosts with stale reads, once for each read."""
 
     @property
     def bad(self) -> bool:
@@ -249,7 +249,7 @@ def _healings(
         t = fault.t
         if fault.event == "restart":
             assert fault.who is not None
-            if fault.who not in histories.began:  # it never opened its map
+            if fault.who not in histories.began:  # that host never opened its map
                 found.append(Measured(t, fault.event, fault.who, fault.who.site, None))
                 continue
             t = histories.began[fault.who]

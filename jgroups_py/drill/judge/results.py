@@ -20,7 +20,7 @@ class Verdicts(Protocol):
 def said(
     workload: str, verdict: Verdicts, *, name: str, mode: str, seed: int, **_times: Any
 ) -> dict[str, Any]:
-    """Return the beginning: the run, and whether expectations hold."""
+    """Return the beginning of the object: the run, and whether expectations hold."""
     return {
         "name": name,
         "mode": mode,

@@ -121,7 +121,7 @@ class Lives:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """A duration from a fault on. ``seconds`` None: it did not end, or was not measured."""
+    """A duration from a fault on. ``seconds`` None: the duration did not end, or was not measured."""
 
     t: float
     event: str

@@ -66,7 +66,7 @@ class CacheDrillMember(DrillMember):
             self.tell("protected", protected=detail["protected"] and linked)
 
     async def obey(self, command: dict[str, Any]) -> None:
-        if self.user is None:  # it is still joining
+        if self.user is None:  # the member is still joining
             self.tell("looked")
             return
         match command["do"]:

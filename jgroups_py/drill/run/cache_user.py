@@ -104,7 +104,7 @@ class CacheUser(User[Load, DrillRequest]):
             )
 
     async def _look_and_write(self, key: int, seqno: int, value: list[Any] | None) -> bool:
-        """Read, log and write. False: it removed a missing node."""
+        """Read, log and write. False: the write removed a missing node."""
         path = _path(key)
         async with self._cache.batch() as batch:
             replaced = _whose(await batch.get(path, "v"))

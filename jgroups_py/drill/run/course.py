@@ -252,7 +252,7 @@ class Lasting(Hit, Protocol):
     """A member of a course on trio."""
 
     gone: bool
-    """True: it ended by a fault or left."""
+    """True: the member ended by a fault or left."""
     paused: bool
 
 

@@ -49,7 +49,7 @@ class PortFaults:
         self._vanished = True
 
     def datagram(self, source: Endpoint) -> Sequence[float]:
-        """Return the delay of each copy of a datagram. Empty: it is lost."""
+        """Return the delay of each copy of a datagram. Empty: the datagram is lost."""
         figures = self._of(source[1])
         if not self.sends(source) or self._happens(figures.loss):
             return ()

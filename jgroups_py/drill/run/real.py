@@ -96,7 +96,7 @@ class Process:
     """Addresses (hex), coordinator first."""
     bridge: tuple[str, ...] = ()
     gone: bool = False
-    """True: it ended by a fault or left."""
+    """True: the member ended by a fault or left."""
     vanished: bool = False
     paused: bool = False
     ended: trio.Event = field(default_factory=trio.Event)

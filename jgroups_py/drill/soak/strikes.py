@@ -17,7 +17,7 @@ class SparingCourse(Course[M]):
         try:
             await self._fire(event)
         except DrillError:
-            self.result.count("nobody there")  # it is absent already
+            self.result.count("nobody there")  # the target is absent already
         else:
             self.result.count(event.fault)
 

@@ -72,7 +72,7 @@ class Bounds:
         messages = self._checker.messages
         for (sender, multicast), amount in held.items():
             if messages.were_apart(sender, member.address):
-                continue  # it did not wait for us meanwhile
+                continue  # the sender did not wait for us meanwhile
             limit = self._credits(member, multicast)
             # A message larger than all credits goes alone.
             allowed = max(limit, largest[sender, multicast])

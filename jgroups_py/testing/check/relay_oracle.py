@@ -483,7 +483,7 @@ class RelayOracle:
         if other.apart and not self._caught_up(other):
             return
         if other.member.leaving and not self._is_in_view(other):
-            return  # it does not know yet that it is out
+            return  # the member does not know yet that it is out
         self._fail(
             "I2",
             watched,

@@ -140,7 +140,7 @@ class Network:
         return found
 
     def datagram_delays(self, source: str, dest: str) -> tuple[float, ...]:
-        """Return the delays of a datagram's copies in seconds. Empty: it is lost."""
+        """Return the delays of a datagram's copies in seconds. Empty: the datagram is lost."""
         link = self.settings(source, dest)
         if not (link.jitter or link.loss or link.duplicate or link.reorder):
             return (link.latency,)

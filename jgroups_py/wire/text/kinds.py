@@ -341,8 +341,8 @@ _GMS_PAYLOADS: Final = {
 
 
 def payload_kind(message: m.WireMessage) -> str | None:
-    """Return the kind of a message's payload by its headers. None: they do not tell it, or it is encrypted, compressed
-    or a fragment."""
+    """Return the kind of a message's payload by its headers. None: the headers do not tell it, or the payload is
+    encrypted, compressed or a fragment."""
     headers = [header for _, header in message.headers]
     transformed = (h.EncryptHeader, h.CompressHeader, h.FragHeader, h.Frag3Header)
     if message.type != MessageType.BYTES or message.payload is None:

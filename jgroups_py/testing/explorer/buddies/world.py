@@ -130,7 +130,7 @@ class BuddyWorld:
     # --- steps
 
     def step(self, step: Step) -> bool:
-        """Take one step. False: it could not be taken. Raises Violated."""
+        """Take one step. False: the step could not be taken. Raises Violated."""
         if self.attentive:
             self.look_whether_protected()
         done: bool = getattr(self, f"_do_{step[0]}")(*step[1:])

@@ -78,7 +78,7 @@ class CallHistory:
         what: Call,
         action: Action,
     ) -> RecordedCall | None:
-        """Record a call of ``action``, which returns the result. None: it certainly did not happen."""
+        """Record a call of ``action``, which returns the result. None: the call certainly did not happen."""
         entry = RecordedCall(caller, member, what, self.now(), self.note(member))
         self.entries.append(entry)
         try:

@@ -132,7 +132,7 @@ class StageMember:
     cache: TreeCache | None = None
     journey: Journey | None = None
     gone: bool = False
-    """True: it was killed or expelled, or has left."""
+    """True: the member was killed or expelled, or has left."""
     ended: bool = False
     paused: bool = False
     wants: int = 0

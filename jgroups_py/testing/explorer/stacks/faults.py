@@ -37,8 +37,8 @@ _MOMENT: Final = Step(at=0, do="pause", who=("*.any",), seconds=1.0)
 
 
 def apply(scene: Scene, step: Step, trigger: Member | None = None) -> bool:
-    """Carry out ``step`` now; False: it found no member. A step with a time of its own that finds too few members stops
-    one for a moment instead."""
+    """Carry out ``step`` now. False: the step found no member. A step with a time of its own that finds too few members
+    stops one for a moment instead."""
     if _DO[step.do](scene, step, trigger):
         return True
     return step.after is None and _pause(scene, _MOMENT, trigger)

@@ -92,7 +92,7 @@ class Healer:
                 member.read_again()
         for member in scene.cast.newest():
             if member.alive and member.leaving:
-                member.resume()  # it goes on leaving: no later step would wake it up
+                member.resume()  # a leaving member goes on: no later step would wake it up
 
     def _refill(self) -> list[Member]:
         """Start the first two members of each wholly fallen site again, but not leaving ones unless all are leaving."""
