@@ -6,6 +6,7 @@ flow control has blocked keeps its runs, and tasks that send to it wait.
 
 from __future__ import annotations
 
+import builtins
 import operator
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -131,10 +132,30 @@ class Outbox:
         type: int = MessageType.BYTES,
         beyond: int = 0,
     ) -> bool:
-        """Put a payload of ``size`` bytes under a header of a block above the channel.
+        """Put a payload of ``size`` bytes under a header of a block above the channel, as ``put_run``."""
+        each = size if builtins.type(payload) is bytes else -1
+        return self.put_run(
+            [payload], size, to, protocol_id, header, flags=flags, type=type, beyond=beyond, each=each
+        )
+
+    def put_run(
+        self,
+        payloads: Sequence[Any],
+        size: int,
+        to: Address | None,
+        protocol_id: int,
+        header: Header,
+        *,
+        flags: int = 0,
+        type: int = MessageType.BYTES,
+        beyond: int = 0,
+        each: int = -1,
+    ) -> bool:
+        """Put payloads of ``size`` bytes together under headers of a block above the channel; ``header`` is the first. Return False
+        if there is no room now, and put none.
 
         Payloads whose headers continue each other become one run. ``beyond`` more bytes than the limit are taken, also
-        when the destination is blocked."""
+        when the destination is blocked. ``each`` as ``size_of_each`` in Batch."""
         if self.buffered + size > self._limits.send_buffer_max + beyond and self.buffered:
             room = False
         else:
@@ -154,12 +175,35 @@ class Outbox:
             or not run.headers[protocol_id].is_followed_by(header, len(run.payloads))
         ):
             run = self._run_for(to, flags, True, {protocol_id: header}, type)
+        run.add(payloads, size, each)
+        self.buffered += size
+        self.turn_messages += len(payloads)
+        self.turn_bytes += size
+        return True
+
+    def put_next(self, run: OutboxRun, payload: bytes) -> bool:
+        """Append a payload to ``run``, whose header continues those of ``run``. Return False if ``run`` is not the one that was used
+        last, or there is no room now."""
+        size = len(payload)
+        if (
+            run is not self._run
+            or (self.blocked and self._run_to in self.blocked)
+            or self.buffered + size > self._limits.send_buffer_max
+        ):
+            return False
+        if size != run.each:
+            run.each = -1
         run.payloads.append(payload)
         run.size += size
         self.buffered += size
         self.turn_messages += 1
         self.turn_bytes += size
         return True
+
+    @property
+    def last_run(self) -> OutboxRun | None:
+        """The run that was used last, for ``put_next``; None if it was handed down."""
+        return self._run
 
     def alone(
         self,

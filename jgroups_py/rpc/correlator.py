@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from enum import IntEnum
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 from jgroups_py.rpc.limits import RpcCounters, RpcLimits
@@ -45,6 +46,10 @@ class CallOutcome(NamedTuple):
     payload: Any = None
     type: int = 0
     size: int = 0
+
+
+_outcome: Callable[[tuple[Any, ...]], CallOutcome] = partial(tuple.__new__, CallOutcome)
+"""Makes an outcome of all its fields, without a call of a function."""
 
 
 class PendingCall:
@@ -75,7 +80,7 @@ class PendingCall:
             wake()
 
 
-class _CalledMember:
+class CalledMember:
     """Calls to one member."""
 
     __slots__ = ("calls", "next")
@@ -91,7 +96,7 @@ class Correlator:
     def __init__(self, limits: RpcLimits, counters: RpcCounters) -> None:
         self._limits = limits
         self._counters = counters
-        self._peers: dict[Address, _CalledMember] = {}
+        self._peers: dict[Address, CalledMember] = {}
         self._groups: dict[int, PendingCall] = {}
         self._next_group = GROUP_IDS
         self._floor = (
@@ -109,12 +114,21 @@ class Correlator:
         """Start a call to one member, which is in the view."""
         peer = self._peers.get(dest)
         if peer is None:
-            peer = self._peers[dest] = _CalledMember(self._floor)
-        pending = PendingCall(peer.next, {dest: None})
-        peer.calls[peer.next] = pending
-        peer.next += 1
+            peer = self._peers[dest] = CalledMember(self._floor)
+        return self.call_next(peer, dest)
+
+    def call_next(self, peer: CalledMember, dest: Address) -> PendingCall:
+        """Start a call to ``dest``, which is ``peer``."""
+        number = peer.next
+        pending = PendingCall(number, {dest: None})
+        peer.calls[number] = pending
+        peer.next = number + 1
         self.pending += 1
         return pending
+
+    def called(self, dest: Address) -> CalledMember | None:
+        """Return the calls to ``dest``, if it was called in this view."""
+        return self._peers.get(dest)
 
     def call_many(self, dests: Iterable[Address]) -> PendingCall:
         """Start a call to members of the view."""
@@ -136,6 +150,9 @@ class Correlator:
     ) -> None:
         """Take replies with numbers from ``first`` on. ``length``: their bytes together."""
         peer = self._peers.get(src)
+        calls = {} if peer is None else peer.calls
+        size = length // (len(payloads) or 1)
+        most = self._limits.replies_max
         for number, payload in enumerate(payloads, first):
             if number >= GROUP_IDS:
                 pending = self._groups.get(number)
@@ -147,18 +164,22 @@ class Correlator:
                     # It is a view into a packet, which may wait here for long.
                     payload = bytes(payload)
             else:
-                pending = None if peer is None else peer.calls.get(number)
+                pending = calls.pop(number, None)
                 if pending is None:
                     self._counters.late += 1
                     continue
-                self._answered(pending, src)
-            size = length // len(payloads)
-            if self.held and self.held + size > self._limits.replies_max:
+                pending.waiting.clear()
+                self.pending -= 1
+            if self.held and self.held + size > most:
                 self._counters.lost += 1
                 pending.add(CallOutcome(src, OutcomeKind.LOST))
-            else:
-                self.held += size
-                pending.add(CallOutcome(src, kind, payload, type, size))
+                continue
+            self.held += size
+            # As ``PendingCall.add``: in a run of replies the calls of functions are what takes the time.
+            pending.outcomes.append(_outcome((src, kind, payload, type, size)))
+            wake, pending.wake = pending.wake, None
+            if wake is not None:
+                wake()
 
     def take(self, pending: PendingCall) -> CallOutcome | None:
         """Return the next outcome of a call, or None if there is none now."""

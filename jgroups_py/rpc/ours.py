@@ -63,9 +63,19 @@ class OurForm:
         self._errors = msgspec.msgpack.Decoder(tuple[bool, str, str])
 
     def write_request(self, method: str, args: Sequence[Any]) -> Encoded:
-        head = self._heads.get(method) or self._head(method)
-        payload = head + self._write("the arguments", args)
+        payload = self.request(method, args)
         return Encoded(payload, len(payload), 0, MessageType.BYTES)
+
+    def request(self, method: str, args: Sequence[Any]) -> bytes:
+        """Return the payload of a request. It raises as ``write_request``."""
+        head = self._heads.get(method) or self._head(method)
+        try:
+            data = self._encode(args)
+        except Exception as error:
+            raise _cannot_be_encoded("the arguments", error) from error
+        if type(data) is not bytes:
+            data = _bytes_of("the arguments", data)
+        return head + data
 
     def _head(self, method: str) -> bytes:
         name = method.encode()
@@ -75,17 +85,6 @@ class OurForm:
             self._heads.clear()
         head = self._heads[method] = bytes([len(name)]) + name
         return head
-
-    def _write(self, what: str, value: Any) -> bytes:
-        try:
-            data = self._encode(value)
-        except Exception as error:
-            problem = f"{what} cannot be encoded: {text_of(error)}"
-            raise LocalProtocolError(problem) from error
-        if not isinstance(data, bytes):
-            kind = type(data).__name__
-            raise LocalProtocolError(f"the codec made {kind} of {what}, not bytes")
-        return data
 
     def read_request(self, payload: Any) -> tuple[str, Sequence[Any]]:
         if not payload:
@@ -114,8 +113,16 @@ class OurForm:
         return name
 
     def write_value(self, value: Any) -> Encoded:
-        payload = self._write("the value", value)
+        payload = self.value(value)
         return Encoded(payload, len(payload), 0, MessageType.BYTES)
+
+    def value(self, value: Any) -> bytes:
+        """Return the payload of a reply with a value. It raises as ``write_value``."""
+        try:
+            data = self._encode(value)
+        except Exception as error:
+            raise _cannot_be_encoded("the value", error) from error
+        return data if type(data) is bytes else _bytes_of("the value", data)
 
     def read_value(self, payload: Any) -> Any:
         try:
@@ -133,3 +140,14 @@ class OurForm:
         except (msgspec.MsgspecError, ValueError, RecursionError, TypeError) as error:
             raise Unreadable(f"the error: {error}") from error
         return Refused(text, member) if refused else RemoteError(type, text, member)
+
+
+def _cannot_be_encoded(what: str, error: Exception) -> LocalProtocolError:
+    return LocalProtocolError(f"{what} cannot be encoded: {text_of(error)}")
+
+
+def _bytes_of(what: str, data: object) -> bytes:
+    if not isinstance(data, bytes):
+        kind = type(data).__name__
+        raise LocalProtocolError(f"the codec made {kind} of {what}, not bytes")
+    return data

@@ -44,7 +44,7 @@ from jgroups_py.rpc.limits import RpcCounters, RpcLimits, RpcStatistics
 from jgroups_py.rpc.methods import Method
 from jgroups_py.rpc.ours import Codec, OurForm
 from jgroups_py.rpc.replies import Answer, Raised, Reply
-from jgroups_py.rpc.serving import ID, ServedCall, Server, is_ours
+from jgroups_py.rpc.serving import ID, OutgoingValues, ServedCall, Server, is_ours
 from jgroups_py.rpc.serving import OutgoingReply as Sending
 from jgroups_py.stack.log_limit import LogLimit
 from jgroups_py.stack.sizes import refuse_larger
@@ -83,8 +83,9 @@ class Rpc:
         self._in_order = in_order
         self._counters = RpcCounters()
         self._correlator = Correlator(limits, self._counters)
+        self._ours = OurForm(codec)
         self._forms: dict[int, Form] = {
-            MessageType.BYTES: OurForm(codec),
+            MessageType.BYTES: self._ours,
             MessageType.OBJECT: JavaForm(),
         }
         self._server = Server(
@@ -587,28 +588,72 @@ class Rpc:
     def _serve_without_waiting(self, batches: list[Batch]) -> None:
         alone = len(batches) == 1 == len(batches[0].payloads)
         for batch in batches:
-            for one in self._server.read(batch):
+            for one in self._server.serve(batch):
+                if type(one) is OutgoingValues:
+                    self._answer(one, alone)
+                    continue
+                assert not isinstance(one, OutgoingValues)
                 reply = self._reply_to(one)
-                if alone and reply is not None and self._reply_alone(reply):
-                    return
-                if reply is not None and (self._owed or not self._put_reply(reply)):
-                    if not self._owed:
-                        self._nursery.start_soon(self._send_owed)
-                    self._owed.append(reply)
+                if reply is None:
+                    continue
+                dest, header, encoded, flags = reply
+                payload, size, _, type_ = encoded
+                if not (alone and self._send_reply_now(payload, size, dest, header, flags, type_)):
+                    self._put_or_owe(reply)
 
-    def _reply_alone(self, reply: Sending) -> bool:
-        """Give the only reply of a step to the stack, if nothing stands before it. Else return False."""
+    def _answer(self, values: OutgoingValues, alone: bool) -> None:
+        """Send values, ``alone`` if it is the only reply of a step."""
+        dest, header, payloads, flags = values
+        if alone:
+            payload = payloads[0]
+            if self._send_reply_now(payload, len(payload), dest, header, flags, MessageType.BYTES):
+                return
+        if self._owed or not self._put_values(values):
+            for reply in values.one_by_one():
+                self._put_or_owe(reply)
+
+    def _put_or_owe(self, reply: Sending) -> None:
+        if self._owed or not self._put_reply(reply):
+            if not self._owed:
+                self._nursery.start_soon(self._send_owed)
+            self._owed.append(reply)
+
+    def _send_reply_now(
+        self,
+        payload: Any,
+        size: int,
+        dest: Address,
+        header: CorrelatorHeader,
+        flags: int,
+        type: int,
+    ) -> bool:
+        """Give a reply to the stack, if nothing stands before it. Else return False."""
         stack = self._channel.stack
         if stack.closed:
             return False
-        encoded = reply.encoded
-        batch = self._outbox.alone(
-            encoded.payload, encoded.size, reply.dest, ID, reply.header, reply.flags, encoded.type
-        )
+        batch = self._outbox.alone(payload, size, dest, ID, header, flags, type)
         if batch is None:
             return False
         stack.send(batch)
         return True
+
+    def _put_values(self, values: OutgoingValues) -> bool:
+        """Put a run of replies, as ``_put_reply``."""
+        sizes = list(map(len, values.payloads))
+        each = sizes[0] if sizes.count(sizes[0]) == len(sizes) else -1
+        try:
+            return self._outbox.put_run(
+                values.payloads,
+                sum(sizes),
+                values.dest,
+                ID,
+                values.header,
+                flags=values.flags,
+                beyond=self._limits.reply_buffer_max,
+                each=each,
+            )
+        except JGroupsError:
+            return True  # the channel has ended: no caller can be answered
 
     async def _send_owed(self) -> None:
         """Send the replies to arrived calls that found no room. Until then calls wait in the stream."""

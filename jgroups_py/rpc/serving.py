@@ -1,6 +1,7 @@
 """Server: turns arriving requests into calls, and their results into replies. No I/O, no tasks.
 
     read(batch)      returns for each request a ServedCall, or the OutgoingReply that refuses it
+    serve(batch)     calls methods that are not async as well; values that follow each other are one OutgoingValues
     run(call)        calls a method that is not async; returns the OutgoingReply, or None where no answer is wanted
     value, raised    return the OutgoingReply for the value or the error of an async method
 
@@ -22,6 +23,7 @@ from typing import Any, Final, NamedTuple
 from jgroups_py.rpc.form import Encoded, Form, Unreadable
 from jgroups_py.rpc.limits import RpcCounters
 from jgroups_py.rpc.methods import Method
+from jgroups_py.rpc.ours import OurForm
 from jgroups_py.stack.log_limit import LogLimit
 from jgroups_py.stack.raised import loggable, plain, said, text_of
 from jgroups_py.stack.sizes import refuse_larger
@@ -49,6 +51,21 @@ class OutgoingReply(NamedTuple):
     header: CorrelatorHeader
     encoded: Encoded
     flags: int
+
+
+class OutgoingValues(NamedTuple):
+    """Replies with values in our form to one caller, whose numbers follow each other. ``header`` is that of the first."""
+
+    dest: Address
+    header: CorrelatorHeader
+    payloads: list[bytes]
+    flags: int
+
+    def one_by_one(self) -> Iterator[OutgoingReply]:
+        """Return them as single replies."""
+        for index, payload in enumerate(self.payloads):
+            encoded = Encoded(payload, len(payload), 0, MessageType.BYTES)
+            yield OutgoingReply(self.dest, self.header.at(index), encoded, self.flags)
 
 
 @dataclass(slots=True)
@@ -86,6 +103,8 @@ class Server:
     ) -> None:
         self._methods = methods
         self._forms = forms
+        ours = forms.get(MessageType.BYTES)
+        self._ours = ours if isinstance(ours, OurForm) else None
         self._local = local
         self._counters = counters
         self._trace = trace
@@ -125,6 +144,56 @@ class Server:
             if number:
                 yield self._refusal(src, number, flags, f"there is no method {name!r}")
 
+    def serve(self, batch: Batch) -> Iterator[OutgoingValues | ServedCall | OutgoingReply]:
+        """Like ``read``, but call methods that are not async, if the requests are in our form and wait for answers.
+
+        In a run of requests the calls of functions are what takes the time. So this is one loop.
+        """
+        header, src = batch.headers[ID], batch.src
+        assert isinstance(header, CorrelatorHeader) and src is not None
+        first, ours = header.request_id, self._ours
+        in_our_form = batch.type == MessageType.BYTES and is_ours(src)
+        if not (ours and first and in_our_form and type(header) is CorrelatorHeader):
+            yield from self.read(batch)
+            return
+        read, write = ours.read_request, ours.value
+        methods, counters = self._methods, self._counters
+        most = None if src == self._local else self._size_max
+        flags = batch.flags & _REPLY_FLAGS
+        values: list[bytes] = []
+        for index, payload in enumerate(batch.payloads):
+            reply: OutgoingReply | None
+            try:
+                name, args = read(payload)
+            except Unreadable:
+                method = None
+            else:
+                method = methods.get(name)
+            if method is not None and not method.is_async:
+                counters.requests += 1
+                try:
+                    if method.with_caller:
+                        value = write(method.function(src, *args))
+                    else:
+                        value = write(method.function(*args))
+                    if most is not None:
+                        refuse_larger(len(value), most)
+                except Exception as error:  # also of a codec of the user
+                    one = ServedCall(name, method, args, src, first + index, flags)
+                    reply = self.raised(one, error)
+                else:
+                    values.append(value)
+                    continue
+            if values:
+                yield self._run_of(src, first + index - len(values), values, flags)
+                values = []
+            if method is None or method.is_async:
+                yield from self.read(batch.slice(index, index + 1))
+            elif reply is not None:
+                yield reply
+        if values:
+            yield self._run_of(src, first + len(batch) - len(values), values, flags)
+
     def refuse(self, batch: Batch, why: str) -> Iterator[OutgoingReply]:
         """Refuse all requests of a batch unread."""
         header, src = batch.headers[ID], batch.src
@@ -153,6 +222,9 @@ class Server:
             return self.raised(invocation, error)
         header = CorrelatorHeader(CorrelatorType.RSP, invocation.id)
         return OutgoingReply(invocation.caller, header, encoded, invocation.flags | encoded.flags)
+
+    def _run_of(self, dest: Address, number: int, values: list[bytes], flags: int) -> OutgoingValues:
+        return OutgoingValues(dest, CorrelatorHeader(CorrelatorType.RSP, number), values, flags)
 
     def raised(self, invocation: ServedCall, error: Exception) -> OutgoingReply | None:
         self._counters.raised += 1
