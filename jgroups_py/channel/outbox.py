@@ -135,7 +135,15 @@ class Outbox:
         """Put a payload of ``size`` bytes under a header of a block above the channel, as ``put_run``."""
         each = size if builtins.type(payload) is bytes else -1
         return self.put_run(
-            [payload], size, to, protocol_id, header, flags=flags, type=type, beyond=beyond, each=each
+            [payload],
+            size,
+            to,
+            protocol_id,
+            header,
+            flags=flags,
+            type=type,
+            beyond=beyond,
+            each=each,
         )
 
     def put_run(

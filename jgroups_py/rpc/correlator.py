@@ -126,9 +126,9 @@ class Correlator:
         self.pending += 1
         return pending
 
-    def called(self, dest: Address) -> CalledMember | None:
-        """Return the calls to ``dest``, if it was called in this view."""
-        return self._peers.get(dest)
+    def called(self, dest: Address) -> CalledMember:
+        """Return the calls to ``dest``, which was called in this view."""
+        return self._peers[dest]
 
     def call_many(self, dests: Iterable[Address]) -> PendingCall:
         """Start a call to members of the view."""

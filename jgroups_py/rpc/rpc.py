@@ -19,12 +19,13 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextvars import Context
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import trio
 
 from jgroups_py.channel.channel import BatchItem, Channel, Item
 from jgroups_py.channel.given import check_member, check_method
+from jgroups_py.channel.outbox import OutboxRun
 from jgroups_py.errors import (
     CallError,
     JGroupsError,
@@ -35,7 +36,13 @@ from jgroups_py.errors import (
 )
 from jgroups_py.rpc import other_sites
 from jgroups_py.rpc.arrived import ArrivedCalls
-from jgroups_py.rpc.correlator import CallOutcome, Correlator, OutcomeKind, PendingCall
+from jgroups_py.rpc.correlator import (
+    CalledMember,
+    CallOutcome,
+    Correlator,
+    OutcomeKind,
+    PendingCall,
+)
 from jgroups_py.rpc.early import EarlyCalls
 from jgroups_py.rpc.form import Encoded, Form, Unreadable
 from jgroups_py.rpc.items import Items
@@ -48,7 +55,7 @@ from jgroups_py.rpc.serving import ID, OutgoingValues, ServedCall, Server, is_ou
 from jgroups_py.rpc.serving import OutgoingReply as Sending
 from jgroups_py.stack.log_limit import LogLimit
 from jgroups_py.stack.sizes import refuse_larger
-from jgroups_py.values.address import Address
+from jgroups_py.values.address import UUID, Address
 from jgroups_py.values.batch import Batch
 from jgroups_py.values.message import Flag, MessageType
 from jgroups_py.values.view import View
@@ -59,9 +66,19 @@ _log = logging.getLogger("jgroups_py.rpc")
 TURNED_AWAY_CAUSES = {
     "not_member": "a call of somebody who is not in the view and did not join soon after",
 }
+_BYTES = int(MessageType.BYTES)
 _STEPS_MAX = 4
 """Other tasks run after this many calls that were answered in the step that sent them: they may want to call, too."""
 _REPLY_KINDS = {CorrelatorType.RSP: OutcomeKind.VALUE, CorrelatorType.EXC_RSP: OutcomeKind.ERROR}
+
+
+class _OpenRun(NamedTuple):
+    """Calls to one member that leave at the end of this turn, as ``run``. ``first`` is the number of the first one in it."""
+
+    dest: Address
+    called: CalledMember
+    run: OutboxRun
+    first: int
 
 
 class Rpc:
@@ -108,6 +125,8 @@ class Rpc:
         self._handlers = 0
         self._waiting = 0  # tasks that wait for outcomes, or were woken and have not run since
         self._one_by_one = False  # no other task waited when the last one began and ended
+        self._open_run: _OpenRun | None = None
+        self._held_back = 0  # tasks that wait for pending_max
         self._in_one_step = 0
         """Calls that were answered in the step that sent them, since other tasks could run."""
         self._arrived = ArrivedCalls(channel.stack.machine, self._serve_arrived)
@@ -153,32 +172,77 @@ class Rpc:
             Suspected, ReplyLost: the method may have run.
             ChannelClosed, Expelled, LocalProtocolError, TypeError: nothing was sent.
         """
-        check_member(dest)
-        check_method(method)
-        encoded = self._form_for(dest).write_request(method, args)
-        await self._room(dest, encoded.size)
-        if dest not in self._channel.view:
-            name = self._channel.name_of(dest)
-            raise Unreachable(f"{name} is not in the view", dest)
-        pending = self._correlator.call_one(dest)
-        header = CorrelatorHeader(CorrelatorType.REQ, pending.id)
+        pending = None
+        if self._waiting and not flags:
+            pending = self._join(dest, method, args)
         try:
-            if flags or not self._send_alone(dest, header, encoded):
-                self._send_now(lambda: self._send(dest, header, encoded, flags))
-            elif self._channel.driver.watch(pending.is_answered):
-                self._in_one_step += 1
+            if pending is None:
+                pending = await self._begin(dest, method, args, flags)
             self._counters.calls += 1
             outcome = await self._outcome(pending)
         finally:
-            if pending.waiting:
+            if pending is not None and pending.waiting:
                 self._forget(pending)
-        self._admit()
+        if self._held_back:
+            self._admit()
+        if outcome.kind is OutcomeKind.VALUE and outcome.type == _BYTES:
+            try:
+                return self._ours.read_value(outcome.payload)
+            except Unreadable:
+                pass  # ``_read`` says so
         result = self._read(outcome)
         if isinstance(result, Answer):
             return result.value
         if isinstance(result, Raised):
             raise result.error
         raise result
+
+    def _join(self, dest: Address, method: str, args: tuple[Any, ...]) -> PendingCall | None:
+        """Put a call behind others to the same member that leave at the end of this turn. Return None if it cannot be such a call.
+
+        Of calls that begin in one turn only the first takes the way of ``_begin``. This one has no header of its own.
+        """
+        open = self._open_run
+        if open is None or dest != open.dest or type(dest) is not UUID or type(method) is not str:
+            return None
+        correlator, run = self._correlator, open.run
+        called = open.called
+        if correlator.is_full or called.next - open.first != len(run.payloads):
+            return None
+        payload = self._ours.request(method, args)
+        most = self._outbox.size_max
+        if (most is not None and len(payload) > most) or not self._outbox.put_next(run, payload):
+            return None
+        return correlator.call_next(called, dest)
+
+    async def _begin(
+        self, dest: Address, method: str, args: tuple[Any, ...], flags: int
+    ) -> PendingCall:
+        """Send a call when there is room for it."""
+        check_member(dest)
+        check_method(method)
+        form = self._form_for(dest)
+        encoded = form.write_request(method, args)
+        await self._room(dest, encoded.size)
+        if dest not in self._channel.view:
+            name = self._channel.name_of(dest)
+            raise Unreachable(f"{name} is not in the view", dest)
+        correlator = self._correlator
+        pending = correlator.call_one(dest)
+        header = CorrelatorHeader(CorrelatorType.REQ, pending.id)
+        try:
+            if flags or not self._send_alone(dest, header, encoded):
+                self._send_now(lambda: self._send(dest, header, encoded, flags))
+                run = self._outbox.last_run
+                if form is self._ours and run is not None and not flags:
+                    first = pending.id - len(run.payloads) + 1
+                    self._open_run = _OpenRun(dest, correlator.called(dest), run, first)
+            elif self._channel.driver.watch(pending.is_answered):
+                self._in_one_step += 1
+        except BaseException:
+            self._forget(pending)
+            raise
+        return pending
 
     def call_all(
         self,
@@ -290,9 +354,13 @@ class Rpc:
             refuse_larger(size, most)
         while self._correlator.is_full and self._error is None:
             self._counters.waits_pending += 1
-            await self._wait_warned(
-                self._callers, f"{self._limits.pending_max} calls are under way"
-            )
+            self._held_back += 1
+            try:
+                await self._wait_warned(
+                    self._callers, f"{self._limits.pending_max} calls are under way"
+                )
+            finally:
+                self._held_back -= 1
         while self._error is None and not self._outbox.has_room(dest, size):
             await self._outbox.wait(dest, size)
         if self._error is not None:
@@ -404,14 +472,13 @@ class Rpc:
 
     async def _outcome(self, pending: PendingCall) -> CallOutcome:
         """Wait for and return the next outcome of a call. Only one task may wait for a call."""
-        outcome = self._correlator.take(pending)
         others = self._waiting
         self._waiting += 1
         try:
-            if self._in_one_step >= _STEPS_MAX and outcome is not None:
+            if self._in_one_step >= _STEPS_MAX and pending.outcomes:
                 self._in_one_step = 0
                 await trio.lowlevel.checkpoint()
-            while outcome is None:
+            while not pending.outcomes:
                 pending.wake = partial(trio.lowlevel.reschedule, trio.lowlevel.current_task())
 
                 def abort(_: object) -> trio.lowlevel.Abort:
@@ -419,10 +486,11 @@ class Rpc:
                     return trio.lowlevel.Abort.SUCCEEDED
 
                 await trio.lowlevel.wait_task_rescheduled(abort)
-                outcome = self._correlator.take(pending)
+            outcome = self._correlator.take(pending)
         finally:
             self._waiting -= 1
             self._one_by_one = not (others or self._waiting)
+        assert outcome is not None
         return outcome
 
     def _read(self, outcome: CallOutcome) -> Reply:
@@ -737,11 +805,13 @@ class Rpc:
         return True
 
     def view_changed(self, view: View) -> None:
+        self._open_run = None
         self._correlator.view_changed(view.members)
         self._admit()
 
     def excluded(self, gone: tuple[Address, ...]) -> None:
         """Give up the answers of members that are gone: they may have dropped them with the connection."""
+        self._open_run = None
         left = tuple(m for m in self._channel.view if m not in gone)
         self._correlator.view_changed(left)
         self._admit()

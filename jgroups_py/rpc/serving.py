@@ -223,7 +223,9 @@ class Server:
         header = CorrelatorHeader(CorrelatorType.RSP, invocation.id)
         return OutgoingReply(invocation.caller, header, encoded, invocation.flags | encoded.flags)
 
-    def _run_of(self, dest: Address, number: int, values: list[bytes], flags: int) -> OutgoingValues:
+    def _run_of(
+        self, dest: Address, number: int, values: list[bytes], flags: int
+    ) -> OutgoingValues:
         return OutgoingValues(dest, CorrelatorHeader(CorrelatorType.RSP, number), values, flags)
 
     def raised(self, invocation: ServedCall, error: Exception) -> OutgoingReply | None:

@@ -19,7 +19,7 @@ from jgroups_py.rpc.java import JavaForm
 from jgroups_py.rpc.limits import RpcCounters, RpcLimits
 from jgroups_py.rpc.methods import methods_of
 from jgroups_py.rpc.ours import Msgpack, OurForm
-from jgroups_py.rpc.serving import ID, OutgoingReply, Server
+from jgroups_py.rpc.serving import ID, OutgoingReply, OutgoingValues, ServedCall, Server
 from jgroups_py.stack.log_limit import LogLimit
 from jgroups_py.testing.sim import LinkSettings, Member, World
 from jgroups_py.values.batch import Batch
@@ -84,11 +84,10 @@ class Peer:
                 batch.src, kind, header.request_id, batch.payloads, batch.type, batch.length
             )
             return
-        for one in self.server.read(batch):
-            assert not isinstance(one, OutgoingReply), "nothing here is refused"
-            reply = self.server.run(one)
-            assert reply is not None
-            self.member.world.at(self.member.world.now, self.answer, reply)
+        for one in self.server.serve(batch):
+            assert not isinstance(one, ServedCall), "all methods are plain"
+            for reply in one.one_by_one() if isinstance(one, OutgoingValues) else (one,):
+                self.member.world.at(self.member.world.now, self.answer, reply)
 
     def answer(self, reply: OutgoingReply) -> None:
         payload = reply.encoded.payload
