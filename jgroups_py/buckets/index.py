@@ -4,6 +4,8 @@
     propose     the new state goes to all of them; a copy waits until the lease of a manager that is replaced is over
     unlock      when all have the state, it is decided, and only now do copies show it
 
+A move has its update prepared, so that only a part of "propose" is left for the time of its lock (reservation.py).
+
 A copy that finds a newer proposal while it locks begins from there: the update of a lost initiator is either finished
 or void.
 
@@ -18,7 +20,6 @@ from dataclasses import dataclass, field
 
 from jgroups_py.buckets.ends import Cep
 from jgroups_py.buckets.errors import BucketError, Busy, Refused, Unavailable
-from jgroups_py.buckets.manager import index_copies
 from jgroups_py.buckets.messages import (
     EMPTY,
     BucketRow,
@@ -34,13 +35,17 @@ from jgroups_py.buckets.messages import (
     Pong,
     Propose,
     Proposed,
+    Redeem,
+    Reserve,
+    Reserved,
     Rows,
     SetLocation,
     Told,
     Txn,
     Unlock,
 )
-from jgroups_py.buckets.port import Port
+from jgroups_py.buckets.port import Port, index_copies
+from jgroups_py.buckets.reservation import KeptState, Reservation, Reservations
 from jgroups_py.buckets.rows import losses, misplaced, without
 from jgroups_py.buckets.settings import InstanceSettings
 
@@ -62,11 +67,14 @@ Ended = Callable[[IndexState | None, BucketError | None], None]
 
 @dataclass
 class Update:
-    """An update that this copy has begun."""
+    """An update that this copy has begun. ``reservation``: the move that it is for. ``kept``: copies keep the state until the
+    move redeems it."""
 
     txn: Txn
     changes: list[tuple[Compute, Ended]]
     began: float
+    reservation: Reservation | None = None
+    kept: bool = False
     asked: set[Cep] = field(default_factory=set)
     answers: dict[Cep, LockAnswer] = field(default_factory=dict)
     refused: bool = False
@@ -96,6 +104,8 @@ class IndexCopy:
         self.on_rows: list[Callable[[], None]] = []
         self._update: Update | None = None
         self._changes: list[tuple[Compute, Ended]] = []
+        self._reservations = Reservations()
+        self._kept: KeptState | None = None
         self._number = self._refusals = 0
         self._granted: dict[Cep, float] = {}
         self._granted_floor = port.now + settings.lease
@@ -149,6 +159,10 @@ class IndexCopy:
                 self._on_unlock(message)
             case SetLocation():
                 self._on_set(frm, message)
+            case Reserve():
+                self._on_reserve(frm, message)
+            case Redeem():
+                self._on_redeem(frm, message)
             case Ping():
                 self._on_ping(frm, message)
             case Follow():
@@ -183,6 +197,11 @@ class IndexCopy:
         of this copy begins anew, or its last result is repeated. The first copy then always makes an update, because
         its state may be old without a sign."""
         self._followers = {c: None for c in self._followers if c.member in self.port.members}
+        update = self._update
+        if update is not None and update.reservation is not None and update.state is not None:
+            away = not update.reservation.parties() <= set(self.port.members)
+            if merged or away or self._needs_settling() or self._some_away(update):
+                self._end_reservation(update)
         if merged:
             if self._update is not None:
                 self._release(self._update, again=True)
@@ -277,6 +296,9 @@ class IndexCopy:
         registered = [cep for cep in self.state.copies.values() if cep.member in self.port.members]
         return {*registered, *index_copies(self.port, self.settings)}
 
+    def _some_away(self, update: Update) -> bool:
+        return any(cep.member not in self.port.members for cep in update.asked)
+
     def _registered(self, state: IndexState) -> int:
         """Count the copies of the quorum."""
         members = self.port.members
@@ -290,11 +312,17 @@ class IndexCopy:
             return
         if not self.leads:  # the settling was noted while this copy led
             self._changes = [c for c in self._changes if c[0] != self._settling]
-        if not self._changes:
-            return
+        reservation = None
+        if self._changes:
+            changes, self._changes = self._changes, []
+        else:
+            reservation = self._reservations.next(self.port.members)
+            if reservation is None:
+                return
+            changes = [self._change_of(reservation)]
         self._number += 1
-        changes, self._changes = self._changes, []
-        update = self._update = Update((self.port.cep, self._number), changes, self.port.now)
+        txn = (self.port.cep, self._number)
+        update = self._update = Update(txn, changes, self.port.now, reservation)
         update.asked = self._targets()
         for cep in sorted(update.asked):
             self.port.post(cep, Lock(update.txn, self.state.version))
@@ -323,7 +351,11 @@ class IndexCopy:
         members = self.port.members
         if update.state is not None:
             update.waits_for = {cep for cep in update.waits_for if cep.member in members}
-            if not update.waits_for:
+            if update.waits_for:
+                return
+            if update.kept:
+                self._tell_reserved(update, update.reservation)
+            else:
                 self._decide(update)
             return
         update.asked = {cep for cep in update.asked if cep.member in members}
@@ -348,6 +380,10 @@ class IndexCopy:
             problem = Unavailable(f"{have} index copies are there, {quorum} are needed")
             self._release(update, problem=problem)
             return
+        if update.reservation is not None and not self._can_reserve(update, base):
+            # First an earlier update is finished, without waiting for anybody.
+            self._put_back(update)
+            update.changes, update.reservation = [], None
         state = self._computed(update, base)
         if state is base and base.version == self.state.version and self._all_have(update, base):
             self._release(update, decided=base)
@@ -357,8 +393,16 @@ class IndexCopy:
             state = IndexState(base.version + 1, base.rows, base.copies, base.managers, exempted)
         update.state = state
         update.waits_for = set(update.asked)
+        update.kept = update.reservation is not None
+        manager = update.reservation.manager if update.reservation is not None else None
         for cep in sorted(update.asked):
-            self.port.post(cep, Propose(update.txn, self._for(update, cep, state)))
+            self.port.post(cep, Propose(update.txn, self._for(update, cep, state), manager))
+
+    def _can_reserve(self, update: Update, base: IndexState) -> bool:
+        """Is everything decided, and everybody there that the reservation needs?"""
+        assert update.reservation is not None
+        decided = base.version == self.state.version and self._all_have(update, base)
+        return decided and update.reservation.parties() <= set(self.port.members)
 
     def _computed(self, update: Update, base: IndexState) -> IndexState:
         """Apply all changes of the update as one new version."""
@@ -428,11 +472,7 @@ class IndexCopy:
     ) -> None:
         """Unlock the copies, with a decision or after a refusal."""
         self._update = None
-        version = decided.version if decided is not None else 0
-        self._last = Unlock(update.txn, version)
-        for cep in sorted(update.asked):
-            if decided is not None or cep not in update.answers or update.answers[cep].granted:
-                self.port.post(cep, self._last)
+        self._unlock_all(update, decided.version if decided is not None else 0)
         if decided is not None:
             self._refusals = 0
             changed = [r for b, r in decided.rows.items() if r != update.before.rows.get(b)]
@@ -441,13 +481,25 @@ class IndexCopy:
             for ended, refusal in update.ended:
                 ended(None if refusal else decided, refusal)
         elif again:
-            self._changes[:0] = update.changes
+            self._put_back(update)
             self.port.after(self._pause(update), self._begin)
             return
         else:
             for _, ended in update.changes:
                 ended(None, problem)
         self.port.after(0.0, self._begin)
+
+    def _unlock_all(self, update: Update, version: int) -> None:
+        self._last = Unlock(update.txn, version)
+        for cep in sorted(update.asked):
+            if version or cep not in update.answers or update.answers[cep].granted:
+                self.port.post(cep, self._last)
+
+    def _put_back(self, update: Update) -> None:
+        if update.reservation is not None:
+            self._reservations.put_back(update.reservation)
+        else:
+            self._changes[:0] = update.changes
 
     def _pause(self, update: Update) -> float:
         """Return a random pause before the next attempt. It grows with the duration of this attempt: with slow messages
@@ -484,6 +536,62 @@ class IndexCopy:
             if theirs:
                 self.port.post(cep, Placed(theirs))
 
+    # --- updates that wait for a move
+
+    def _on_reserve(self, manager: Cep, asked: Reserve) -> None:
+        reservation = Reservation(manager, asked.ask, asked.row)
+        if len(self._reservations) >= CHANGES_MAX:
+            self.counts["changes_full"] += 1
+            self._change_of(reservation)[1](None, Busy(f"CHANGES_MAX: {CHANGES_MAX} moves wait"))
+            return
+        self._reservations.add(reservation)
+        self._begin()
+
+    def _change_of(self, reservation: Reservation) -> tuple[Compute, Ended]:
+        """Return the change that a move asks for, as if it had asked without reservation."""
+        row = reservation.row
+
+        def ended(state: IndexState | None, problem: BucketError | None) -> None:
+            self._tell(reservation.manager, reservation.ask, row.bucket, state, problem)
+
+        return (lambda state: self._with_row(state, row)), ended
+
+    def _tell_reserved(self, update: Update, reservation: Reservation | None) -> None:
+        """All copies keep the state: now the manager locks its bucket and redeems it."""
+        assert reservation is not None
+        self.counts["reserved"] += 1
+        update.kept = False
+        update.waits_for = set(update.asked)
+        copies = sorted(update.asked)
+        self.port.post(reservation.manager, Reserved(reservation.ask, update.txn, copies))
+        self.port.after(self.settings.ask_timeout, lambda: self._end_reservation(update))
+
+    def _end_reservation(self, update: Update) -> None:
+        """Go on without the move, which asks for its row again."""
+        reservation = update.reservation
+        if self._update is not update or reservation is None:
+            return
+        self.counts["reservations_over"] += 1
+        self._update = None
+        self._unlock_all(update, 0)
+        self.port.post(reservation.manager, Reserved(reservation.ask, update.txn, []))
+        self.port.after(0.0, self._begin)
+
+    def _on_redeem(self, manager: Cep, redeem: Redeem) -> None:
+        update, kept = self._update, self._kept
+        if not redeem.wanted:
+            if update is not None and update.txn == redeem.txn and update.reservation is not None:
+                if update.reservation.manager == manager:
+                    self._end_reservation(update)
+            return
+        if kept is None or not (
+            kept.txn == redeem.txn == self.locked_by and kept.manager == manager
+        ):
+            self.counts["late_redeems"] += 1
+            return
+        self._kept, self.proposed = None, kept.state
+        self.port.post(redeem.txn[0], Proposed(redeem.txn, kept.state.version))
+
     # --- the updates of all copies
 
     def _on_lock(self, frm: Cep, lock: Lock) -> None:
@@ -519,9 +627,13 @@ class IndexCopy:
         if not state.whole:
             rows = {**self.state.rows, **state.rows}
             state = IndexState(state.version, rows, state.copies, state.managers, state.exempted)
+        txn, version = propose.txn, state.version
+        if propose.reserved_for is not None:
+            self._kept = KeptState(txn, propose.reserved_for, state)
+            self.port.post(frm, Proposed(txn, version))
+            return
         self.proposed = state
         self._refused_leases.update(state.exempted)
-        txn, version = propose.txn, state.version
 
         def agree() -> None:
             if self.locked_by == txn:
@@ -591,11 +703,22 @@ class IndexCopy:
         bucket = asked.row.bucket
 
         def ended(state: IndexState | None, problem: BucketError | None) -> None:
-            final = problem is None or isinstance(problem, Refused)
-            row = (state or self.state).rows.get(bucket) if final else None
-            self.port.post(frm, Told(asked.ask, state is not None, str(problem or ""), row))
+            self._tell(frm, asked.ask, bucket, state, problem)
 
         self.set_bucket_location(asked.row, ended)
+
+    def _tell(
+        self,
+        manager: Cep,
+        ask: int,
+        bucket: int,
+        state: IndexState | None,
+        problem: BucketError | None,
+    ) -> None:
+        """Tell a manager how its question ended. Without a row it asks again."""
+        final = problem is None or isinstance(problem, Refused)
+        row = (state or self.state).rows.get(bucket) if final else None
+        self.port.post(manager, Told(ask, state is not None, str(problem or ""), row))
 
     def _with_row(self, state: IndexState, row: BucketRow) -> IndexState:
         now = state.rows.get(row.bucket)

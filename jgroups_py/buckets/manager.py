@@ -10,6 +10,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Mapping
 
+from jgroups_py.buckets.asking import Asking
 from jgroups_py.buckets.bucket import Bucket, Done
 from jgroups_py.buckets.copy import Copy
 from jgroups_py.buckets.ends import Cep, ProxyId
@@ -37,9 +38,9 @@ from jgroups_py.buckets.messages import (
     Parcel,
     Placed,
     Pong,
+    Reserved,
     Save,
     Saved,
-    SetLocation,
     Status,
     Taken,
     Told,
@@ -47,7 +48,7 @@ from jgroups_py.buckets.messages import (
 )
 from jgroups_py.buckets.pages import Pages
 from jgroups_py.buckets.plugin import EntryBehaviourProvider, Request
-from jgroups_py.buckets.port import Port
+from jgroups_py.buckets.port import Port, index_copies
 from jgroups_py.buckets.settings import InstanceSettings
 from jgroups_py.buckets.transfer import Transfer
 
@@ -61,9 +62,6 @@ BLOCKED_TOLD = 10.0
 FINDABLE_MAX = 100_000
 """The most proxies with attributes that a manager knows. Beyond it they are counted ``findable_full`` and cannot be
 found."""
-
-FIRST_ASKED = 5
-"""The number of times that a move asks one index copy, once in each ``ask_timeout``, before it asks another one."""
 
 
 class IncomingCopy:
@@ -103,7 +101,7 @@ class BucketManager:
         self._told_blocked = -math.inf
         self._pages = Pages(self.counts)
         self._transfers = 0
-        self._asks: dict[int, tuple[Copy, Transfer]] = {}
+        self._asking = Asking(port, settings)
         self._unsaved: dict[int, Copy] = {}
         self._findable: dict[Cep, list[tuple[ProxyId, Mapping[str, str]]]] = {}
 
@@ -153,6 +151,8 @@ class BucketManager:
                 self._on_taken(frm, message)
             case Drop():
                 self._on_drop(frm, message)
+            case Reserved():
+                self._on_reserved(frm, message)
             case Told():
                 self._on_told(message)
             case Hold():
@@ -178,10 +178,12 @@ class BucketManager:
             transfer = copy.transfer
             if transfer is None:
                 continue
+            if transfer.asked is not None and transfer.asked.member not in members:
+                transfer.reserved = None
+                self._asking.ask(copy, transfer)
             if transfer.phase == "deciding":
-                if transfer.asked is not None and transfer.asked.member not in members:
-                    self._ask_index(copy, transfer)
-            elif transfer.move.to.member not in members:
+                continue
+            if transfer.move.to.member not in members:
                 self._give_up(copy, transfer, "the destination is lost")
             elif merged:
                 self._give_up(copy, transfer, "messages of the move may be lost")
@@ -275,7 +277,7 @@ class BucketManager:
                 # Without a slave, waiting changes cannot be confirmed. With a new slave, no change waits.
                 self.port.post(router, answer)
             else:
-                self._answer(router, answer.id, "moved")
+                self._answer_moved(copy, router, answer.id)
         copy.answers.clear()
         self._go_on(copy)
         if row.role_of(self.cep) is None:
@@ -296,7 +298,7 @@ class BucketManager:
     def _serve(self, copy: Copy, router: Cep, forward: Forward) -> None:
         role = copy.row.role_of(self.cep)
         if role is None or (role != "master" and (forward.modifies or copy.held)):
-            self._answer(router, forward.id, "moved")
+            self._answer_moved(copy, router, forward.id)
         elif copy.locked or (forward.modifies and copy.outstanding >= self.settings.pipeline_max):
             copy.counts["found_locked"] += 1
             if len(copy.queue) >= self.settings.queue_max:
@@ -308,7 +310,7 @@ class BucketManager:
             not self.lease.holds()
         ):
             self.counts["without_lease"] += 1
-            self._answer(router, forward.id, "moved")
+            self._answer_moved(copy, router, forward.id)
         else:
             self._work(copy, router, forward)
 
@@ -428,6 +430,10 @@ class BucketManager:
     ) -> None:
         self.port.post(router, Answer(request_id, status, text, []))
 
+    def _answer_moved(self, copy: Copy, router: Cep, request_id: tuple[str, int]) -> None:
+        """Let the router look up again, or go by this copy's row if that is newer than its index."""
+        self.port.post(router, Answer(request_id, "moved", "", [], copy.row))
+
     def _go_on(self, copy: Copy) -> None:
         """Go on with requests that waited for the lock or for the slave."""
         while copy.queue and not copy.locked and copy.outstanding < self.settings.pipeline_max:
@@ -506,14 +512,16 @@ class BucketManager:
         if copy is not None and (copy.row.epoch, copy.row.master) == (hold.epoch, master):
             copy.held = hold.held
         if hold.held:
-            self.port.post(master, Held(hold.bucket, hold.epoch))
+            self.port.post(master, Held(hold.bucket, hold.epoch, hold.transfer))
 
     def _on_held(self, slave: Cep, held: Held) -> None:
         copy = self.copies.get(held.bucket)
         if copy is None or copy.transfer is None or copy.row.slave != slave:
             return
-        if copy.transfer.phase == "holding" and copy.row.epoch == held.epoch:
-            self._decide(copy, copy.transfer)
+        transfer = copy.transfer
+        if (transfer.number, copy.row.epoch) == (held.transfer, held.epoch):
+            transfer.held = True
+            self._advance(copy, transfer)
 
     # --- moves: source
 
@@ -552,7 +560,7 @@ class BucketManager:
 
     def _unlock(self, copy: Copy, transfer: Transfer) -> None:
         transfer.phase, copy.transfer = "over", None
-        self._asks = {n: a for n, a in self._asks.items() if a[1] is not transfer}
+        self._asking.forget(transfer)
         if transfer.began_lock is not None:
             took = self.port.now - transfer.began_lock
             self.locks.add(LOCKS, took)
@@ -571,61 +579,60 @@ class BucketManager:
                 return
             if not transfer.copied:
                 return
-            self._lock(copy, transfer)
-            transfer.phase = "draining"
+            transfer.phase = "ending"
             self.port.post(transfer.move.to, transfer.end())
-        if transfer.phase == "draining" and not copy.outstanding and not transfer.on_the_way:
             old = copy.row.slave
             if transfer.move.role == "slave" and old is not None:
-                transfer.phase = "holding"
-                self.port.post(old, Hold(copy.bucket.id, copy.row.epoch, True))
-            else:
-                self._decide(copy, transfer)
+                transfer.holding, transfer.held = old, False
+                self.port.post(old, Hold(copy.bucket.id, copy.row.epoch, True, transfer.number))
+        if transfer.phase == "ending" and transfer.ended and transfer.held:
+            transfer.phase = "reserving"
+            self._asking.ask(copy, transfer)
+        if transfer.phase == "draining" and not copy.outstanding and not transfer.on_the_way:
+            self._decide(copy, transfer)
+
+    def _on_reserved(self, index: Cep, reserved: Reserved) -> None:
+        """The index is prepared, so now a lock is short. Or the reservation is over: then ask again."""
+        asked = self._asking.find(reserved.ask)
+        if asked is None:
+            if reserved.copies:  # the move was given up
+                self._asking.give_up(reserved)
+            return
+        if index != reserved.txn[0]:
+            self.counts["unexpected"] += 1
+            return
+        copy, transfer = asked
+        transfer.reserved = reserved if reserved.copies else None
+        if transfer.reserved is None:
+            self._asking.ask(copy, transfer)
+        elif transfer.phase == "reserving":
+            transfer.phase = "draining"
+            self._lock(copy, transfer)
+            self._advance(copy, transfer)
+        elif transfer.phase == "deciding":
+            self._asking.redeem(transfer, reserved)
 
     def _decide(self, copy: Copy, transfer: Transfer) -> None:
         transfer.phase = "deciding"
-        self._ask_index(copy, transfer)
-
-    def _ask_index(self, copy: Copy, transfer: Transfer) -> None:
-        """Ask an index copy until there is an answer. Asking twice does no harm.
-
-        All managers ask the first copy: it joins their questions in one update, while simultaneous updates of several
-        copies refuse each other's locks. Another copy would need the same locks, so it is asked only after
-        ``FIRST_ASKED`` questions. A copy in this process comes last: a process that buckets leave may soon be stopped,
-        and its decision would be known only after its loss.
-        """
-        if transfer.phase != "deciding":
-            return
-        number = self.port.random.getrandbits(62)
-        self._asks = {n: a for n, a in self._asks.items() if a[1] is not transfer}
-        self._asks[number] = (copy, transfer)
-        found = index_copies(self.port, self.settings)
-        indices = sorted(found, key=lambda index: index.member == self.cep.member)
-        transfer.asked = None
-        if indices:
-            index = transfer.asked = indices[transfer.silent // FIRST_ASKED % len(indices)]
-            self.port.post(index, SetLocation(number, transfer.wanted()))
-        self.port.after(self.settings.ask_timeout, lambda: self._ask_again(number))
-
-    def _ask_again(self, number: int) -> None:
-        asked = self._asks.get(number)
-        if asked is not None:
-            _, transfer = asked
-            transfer.silent += 1
-            self._ask_index(*asked)
+        if transfer.reserved is not None:
+            self._asking.redeem(transfer, transfer.reserved)
+        else:
+            self._asking.ask(copy, transfer)
 
     def _on_told(self, told: Told) -> None:
-        asked = self._asks.get(told.ask)
+        asked = self._asking.find(told.ask)
         if asked is None:
             return
         copy, transfer = asked
         if told.row is not None:
             self._on_row(told.row)
-        if transfer.phase == "deciding" and not told.ok:
-            if told.row is not None and told.row.epoch == transfer.row.epoch:
+        if not told.ok and told.row is not None and told.row.epoch == transfer.row.epoch:
+            if transfer.phase == "deciding":
                 # An index copy that was asked earlier may still decide the move. So ask for the old row in a new epoch.
                 transfer.rolls_back = True
-                self._ask_index(copy, transfer)
+                self._asking.ask(copy, transfer)
+            elif transfer.phase != "over":
+                self._give_up(copy, transfer, told.text)
             # Without a row the index has no majority at present. The timer asks again.
 
     def _finish(self, copy: Copy, transfer: Transfer, row: BucketRow) -> None:
@@ -637,13 +644,15 @@ class BucketManager:
                 self.port.post(cep, Placed([row]))
 
     def _give_up(self, copy: Copy, transfer: Transfer, why: str) -> None:
-        was = transfer.phase
         self._unlock(copy, transfer)
+        if transfer.reserved is not None:
+            self._asking.give_up(transfer.reserved)
         self.counts["moves_given_up"] += 1
         move = transfer.move
         self.port.post(move.to, Drop(copy.bucket.id, transfer.number))
-        if was in ("holding", "deciding") and move.role == "slave" and copy.row.slave is not None:
-            self.port.post(copy.row.slave, Hold(copy.bucket.id, copy.row.epoch, False))
+        if transfer.holding is not None and transfer.holding == copy.row.slave:
+            go_on = Hold(copy.bucket.id, copy.row.epoch, False, transfer.number)
+            self.port.post(transfer.holding, go_on)
         self.port.post(transfer.asker, Told(move.ask, False, why))
         self._go_on(copy)
 
@@ -655,7 +664,7 @@ class BucketManager:
         elif transfer.phase == "deciding":
             transfer.rolls_back = True
             self.port.post(asker, Told(cancel.ask, True, "the index decides"))
-            self._ask_index(copy, transfer)
+            self._asking.ask(copy, transfer)
         else:
             self._give_up(copy, transfer, "cancelled")
             self.port.post(asker, Told(cancel.ask, True, ""))
@@ -720,14 +729,3 @@ class BucketManager:
         coming = self.incoming.get(drop.bucket)
         if coming is not None and (coming.source, coming.transfer) == (source, drop.transfer):
             del self.incoming[drop.bucket]
-
-
-def index_copies(port: Port, settings: InstanceSettings) -> list[Cep]:
-    """Return the index copies of the static set whose members are in the view."""
-    return [
-        Cep(member, info.name)
-        for member in port.members
-        if (hello := port.hellos.get(member)) is not None
-        for info in hello.parts
-        if info.kind == "index" and info.name in settings.index_copies
-    ]

@@ -107,12 +107,14 @@ class Forward(msgspec.Struct, frozen=True, tag="fwd", array_like=True, forbid_un
 
 
 class Answer(msgspec.Struct, frozen=True, tag="ans", array_like=True, forbid_unknown_fields=True):
-    """Manager to router. ``moved``: not done here; look up again."""
+    """Manager to router. ``moved``: not done here; look up again. ``row``: with "moved", where the pair is now, if the manager
+    knows it."""
 
     id: RequestId
     status: Status
     text: Text
     replies: Replies
+    row: BucketRow | None = None
 
 
 class Deliver(msgspec.Struct, frozen=True, tag="dlv", array_like=True, forbid_unknown_fields=True):
@@ -157,16 +159,19 @@ class Fenced(msgspec.Struct, frozen=True, tag="fen", array_like=True, forbid_unk
 
 
 class Hold(msgspec.Struct, frozen=True, tag="hld", array_like=True, forbid_unknown_fields=True):
-    """Master to a slave that is about to be replaced: stop answering reads of this bucket, or go on."""
+    """Master to a slave that is about to be replaced: stop answering reads of this bucket, or go on. ``transfer``: the
+    move for which it is."""
 
     bucket: BucketId
     epoch: Number
     held: bool
+    transfer: Number
 
 
 class Held(msgspec.Struct, frozen=True, tag="hed", array_like=True, forbid_unknown_fields=True):
     bucket: BucketId
     epoch: Number
+    transfer: Number
 
 
 # --- moves
@@ -302,10 +307,12 @@ class LockAnswer(
 
 
 class Propose(msgspec.Struct, frozen=True, tag="pro", array_like=True, forbid_unknown_fields=True):
-    """AdoptBucketLocation, Register, DeRegister and Initialize in one message."""
+    """AdoptBucketLocation, Register, DeRegister and Initialize in one message. ``reserved_for``: keep the state, but it
+    is no proposal before this manager redeems it."""
 
     txn: Txn
     state: IndexState
+    reserved_for: Cep | None = None
 
 
 class Proposed(msgspec.Struct, frozen=True, tag="prd", array_like=True, forbid_unknown_fields=True):
@@ -327,6 +334,30 @@ class SetLocation(
 
     ask: Number
     row: BucketRow
+
+
+class Reserve(msgspec.Struct, frozen=True, tag="rsv", array_like=True, forbid_unknown_fields=True):
+    """Manager to index copy: a move will ask for this row. Lock the copies and let them keep the row, so that a message
+    to each copy decides it."""
+
+    ask: Number
+    row: BucketRow
+
+
+class Reserved(msgspec.Struct, frozen=True, tag="rsd", array_like=True, forbid_unknown_fields=True):
+    """Index copy to manager: these copies are locked and keep the row. Without copies: the reservation is over."""
+
+    ask: Number
+    txn: Txn
+    copies: Annotated[list[Cep], msgspec.Meta(max_length=1_000)]
+
+
+class Redeem(msgspec.Struct, frozen=True, tag="rdm", array_like=True, forbid_unknown_fields=True):
+    """Manager to each index copy: the reserved row is a proposal from now on. Not ``wanted``, to the initiator: the move
+    is given up."""
+
+    txn: Txn
+    wanted: bool
 
 
 class Placed(msgspec.Struct, frozen=True, tag="pla", array_like=True, forbid_unknown_fields=True):
@@ -394,7 +425,7 @@ class Statistics(
 
 Message = (
     Hello | Forward | Answer | Deliver | Findable | Save | Saved | Fenced | Hold | Held | Move | Cancel | Told | Parcel | Taken | Drop
-    | AskStatistics | Statistics | AskEntries | Entries | Follow | Rows | Lock | LockAnswer | Propose | Proposed | Unlock | SetLocation | Placed | Ping | Pong
+    | AskStatistics | Statistics | AskEntries | Entries | Follow | Rows | Lock | LockAnswer | Propose | Proposed | Unlock | SetLocation | Reserve | Reserved | Redeem | Placed | Ping | Pong
 )  # fmt: skip
 
 

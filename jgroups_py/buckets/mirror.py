@@ -12,9 +12,8 @@ from collections import Counter
 from collections.abc import Callable
 
 from jgroups_py.buckets.ends import Cep
-from jgroups_py.buckets.manager import index_copies
 from jgroups_py.buckets.messages import EMPTY, BucketRow, Follow, IndexState, Message, Rows
-from jgroups_py.buckets.port import Port
+from jgroups_py.buckets.port import Port, index_copies
 from jgroups_py.buckets.settings import InstanceSettings
 
 

@@ -23,7 +23,6 @@ from jgroups_py.buckets.errors import (
     Unavailable,
 )
 from jgroups_py.buckets.machine import BucketMachine
-from jgroups_py.buckets.manager import index_copies
 from jgroups_py.buckets.messages import (
     BucketRow,
     Entries,
@@ -35,6 +34,7 @@ from jgroups_py.buckets.messages import (
     RequestId,
 )
 from jgroups_py.buckets.plugin import Plugin, Request
+from jgroups_py.buckets.port import index_copies
 from jgroups_py.buckets.posts import Posts
 from jgroups_py.buckets.proxies import ProxyManager
 from jgroups_py.buckets.router import Router

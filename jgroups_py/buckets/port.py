@@ -8,6 +8,7 @@ from typing import Protocol
 
 from jgroups_py.buckets.ends import Cep
 from jgroups_py.buckets.messages import BucketRow, Hello, IndexState, Message
+from jgroups_py.buckets.settings import InstanceSettings
 
 
 class Port(Protocol):
@@ -50,3 +51,14 @@ class Index(Protocol):
     def state(self) -> IndexState: ...
 
     def get_bucket_location(self, bucket: int) -> BucketRow | None: ...
+
+
+def index_copies(port: Port, settings: InstanceSettings) -> list[Cep]:
+    """Return the index copies of the static set whose members are in the view."""
+    return [
+        Cep(member, info.name)
+        for member in port.members
+        if (hello := port.hellos.get(member)) is not None
+        for info in hello.parts
+        if info.kind == "index" and info.name in settings.index_copies
+    ]

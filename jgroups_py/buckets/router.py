@@ -1,7 +1,8 @@
 """Router: classifies requests, finds their bucket, forwards, repeats; conducts moves.
 
 Source: 4.3.4, 4.4.2, 4.4.3, 4.4.8, 4.5.2.3. Differs: a request that finds the bucket locked waits there; only "moved" makes the router look up again:
-at once if its index has a newer row, else when the rows change, at the latest after a random time.
+at once if its index or the answer has a newer row, else when the rows change, at the latest after a random time. A read that a slave does not
+answer goes to the master at once.
 """
 
 from __future__ import annotations
@@ -235,9 +236,10 @@ class Router:
             answered,
         )
 
-    def _dispatch(self, pending: PendingRequest) -> None:
-        """Look up the bucket and forward the request. Without a receiver wait for the next change of rows or view."""
-        row = self.index.get_bucket_location(pending.bucket)
+    def _dispatch(self, pending: PendingRequest, told: BucketRow | None = None) -> None:
+        """Look up the bucket, unless the row was ``told``, and forward the request. Without a receiver wait for the next
+        change of rows or view."""
+        row = told or self.index.get_bucket_location(pending.bucket)
         if row is None:
             return
         target = row.master
@@ -271,7 +273,9 @@ class Router:
             row = self.index.get_bucket_location(pending.bucket)
             target = pending.target
             lost = target is None or target.member not in self.port.members
-            if row is not None and (lost or target is None or row.role_of(target) is None):
+            if row is None or row.epoch < pending.epoch:  # it was told a newer one
+                continue
+            if lost or target is None or row.role_of(target) is None:
                 self._dispatch(pending)
 
     def on_view(self, merged: bool = False) -> None:
@@ -292,7 +296,7 @@ class Router:
             self.counts["late_answers"] += 1
             return
         if answer.status == "moved":
-            self._on_moved(frm, pending)
+            self._on_moved(frm, pending, answer.row)
         elif answer.status == "busy":
             self._end(pending, Busy(answer.text))
         elif answer.status == "failed":
@@ -309,13 +313,20 @@ class Router:
             del self._pending[pending.id]
             pending.answered(answer.replies)
 
-    def _on_moved(self, frm: Cep, pending: PendingRequest) -> None:
+    def _on_moved(self, frm: Cep, pending: PendingRequest, told: BucketRow | None) -> None:
         if frm != pending.target:  # the request was sent elsewhere meanwhile
             self.counts["late_answers"] += 1
             return
         self.counts["moved"] += 1
         row = self.index.get_bucket_location(pending.bucket)
         if row is not None and row.epoch > pending.epoch:
+            self._dispatch(pending)
+            return
+        if told is not None and told.bucket == pending.bucket and told.epoch > pending.epoch:
+            self._dispatch(pending, told)
+            return
+        if pending.read_at == "slave" and row is not None and frm == row.slave:
+            pending.read_at = "master"  # this slave is about to be replaced, or lacks its lease
             self._dispatch(pending)
             return
         longest = min(

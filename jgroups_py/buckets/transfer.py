@@ -1,14 +1,15 @@
 """Transfer: one copy of a bucket goes to another manager while the bucket works on.
 
     copying    parcels of entries; each change since the beginning follows as a parcel of its own (the tail)
-    draining   the bucket is locked; slave and destination acknowledge what is on its way
-    holding    a slave that is replaced answers no more reads
-    deciding   the index is asked for the new row, under the condition that the epoch is the one of the beginning
+    ending     the destination compares the number of entries; a slave that is replaced answers no more reads
+    reserving  the index prepares the new row, under the condition that the epoch is the one of the beginning
+    draining   the bucket is locked; slave and destination acknowledge what is on its way, mostly nothing
+    deciding   the index copies were told to take the row
     over       the transfer has ended
 
-With ``lock_first`` the bucket is locked from the beginning (the seed's way). Until "deciding" a cancelled transfer ends
-at once. After that the index decides: the questions to move and to roll back have the same condition, so exactly one
-succeeds.
+The lock lasts from "draining" on: what can be done before it is done before it. With ``lock_first`` the bucket is locked from the
+beginning (the seed's way). Until "deciding" a cancelled transfer ends at once. After that the index decides: the questions to
+move and to roll back have the same condition, so exactly one succeeds.
 
 Source: 4.4.3, 4.4.8. Differs: the seed locks the bucket while it is copied.
 """
@@ -20,12 +21,12 @@ from typing import Final, Literal
 
 from jgroups_py.buckets.bucket import Bucket
 from jgroups_py.buckets.ends import Cep
-from jgroups_py.buckets.messages import BucketRow, EntryChange, Kept, Move, Parcel
+from jgroups_py.buckets.messages import BucketRow, EntryChange, Kept, Move, Parcel, Reserved
 from jgroups_py.buckets.settings import InstanceSettings
 
 KEPT_MAX: Final = 200
 """The most remembered answers in one parcel."""
-Phase = Literal["copying", "draining", "holding", "deciding", "over"]
+Phase = Literal["copying", "ending", "reserving", "draining", "deciding", "over"]
 
 
 class Transfer:
@@ -49,8 +50,17 @@ class Transfer:
         self.rolls_back = False
         self.asked: Cep | None = None
         """The index copy that was asked last."""
+        self.reserved: Reserved | None = None
+        """What the index copies keep for this move."""
         self.silent = 0
         """Questions to the index without an answer in time."""
+        self.again_at = 0.0
+        """When the index is asked again."""
+        self.holding: Cep | None = None
+        """The slave that was told to answer no more reads."""
+        self.held = True
+        """Has it answered?"""
+        self._ends: int | None = None
         self._settings = settings
         self._changes: Iterator[EntryChange] | None = bucket.serialise(
             move.version, iter(bucket.all_keys())
@@ -65,6 +75,11 @@ class Transfer:
     def copied(self) -> bool:
         """Were all entries sent and all parcels taken?"""
         return self._changes is None and not self._kept and not self.on_the_way
+
+    @property
+    def ended(self) -> bool:
+        """Has the destination every entry of the time of ``end``?"""
+        return self._ends is not None and self.taken > self._ends
 
     def wanted(self) -> BucketRow:
         """Return the row after the move. After a roll-back it is the old row in a new epoch, so that no earlier
@@ -111,7 +126,9 @@ class Transfer:
         return self._parcel(list(whole), [kept])
 
     def end(self) -> Parcel:
-        """Make the last parcel. It has the number of entries, which the destination checks."""
+        """Make the parcel after the last entry. It has the number of entries, which the destination checks; changes may
+        follow."""
+        self._ends = self.sent
         return self._parcel([], [], last=len(self.bucket))
 
     def _parcel(

@@ -28,8 +28,8 @@ from jgroups_py.buckets import BucketNode, bucket_of, digest_of
 from jgroups_py.buckets.administration import carry_out, open_administrator
 from jgroups_py.buckets.deployment import Deployment, load_deployment
 from jgroups_py.buckets.errors import BucketError
-from jgroups_py.buckets.manager import index_copies
 from jgroups_py.buckets.orders import recreation
+from jgroups_py.buckets.port import index_copies
 from jgroups_py.tools.commands.mperf_ports import free_block
 
 OLD, NEW = 73, 81

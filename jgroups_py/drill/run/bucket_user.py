@@ -30,10 +30,10 @@ from jgroups_py.buckets import (
 )
 from jgroups_py.buckets.ends import Cep
 from jgroups_py.buckets.errors import BucketsClosed
-from jgroups_py.buckets.manager import index_copies
 from jgroups_py.buckets.messages import BucketRow
 from jgroups_py.buckets.node import BucketNode
 from jgroups_py.buckets.plugin import NOT_SENSIBLE
+from jgroups_py.buckets.port import index_copies
 from jgroups_py.buckets.upgrade import move_all
 from jgroups_py.drill.file.bucket_keys import BucketWorkload
 from jgroups_py.drill.run.user import Log, User

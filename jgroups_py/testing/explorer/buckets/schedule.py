@@ -41,6 +41,8 @@ KEYS = tuple(f"key-{n}" for n in range(10))
 ANSWER_MAX = 30.0
 """The most seconds for a request (A20)."""
 SECONDS = 40.0
+MOVE_SECONDS: Final = 0.04
+"""A move takes about as long here, so faults and requests in this time meet each of its steps."""
 FILLED: Final = 8.0
 """Seconds of requests before a re-partition begins."""
 KIND: Final = "buckets"
@@ -296,7 +298,7 @@ class Stage:
         self.run.moves += 1
         self.burst(row.bucket)
         if self.random.random() < 0.2:
-            self.world.at(self.random.uniform(0.0, 0.015), self.lose)
+            self.world.at(self.random.uniform(0.0, MOVE_SECONDS), self.lose)
         lock_first = self.random.random() < 0.2
         if self.random.random() < 0.5 or row.slave is None:
             self.operate(
@@ -307,7 +309,7 @@ class Stage:
                 "migrate_slave_bucket", row.slave, to, bucket=row.bucket, lock_first=lock_first
             )
         if self.random.random() < 0.3:
-            delay = self.random.uniform(0.0, 0.02)
+            delay = self.random.uniform(0.0, MOVE_SECONDS)
             self.world.at(delay, lambda: self.operate("cancel", row.bucket))
 
     def burst(self, bucket: int) -> None:
@@ -317,7 +319,7 @@ class Stage:
             self.bursts += 1
             token = f"b{self.bursts}" if self.random.random() < 0.8 else ""
             name, key = self.random.choice(NODES[:3]), self.random.choice(self.keys[bucket])
-            at = self.random.uniform(0.0, 0.02)
+            at = self.random.uniform(0.0, MOVE_SECONDS)
             self.world.at(at, lambda n=name, k=key, t=token: self.ask(n, k, t))  # type: ignore[misc]
 
     def manager(self, name: str) -> Cep | None:
