@@ -10,7 +10,6 @@ import math
 from collections import Counter
 from collections.abc import Callable, Mapping
 
-from jgroups_py.buckets.asking import Asking
 from jgroups_py.buckets.bucket import Bucket, Done
 from jgroups_py.buckets.copy import Copy
 from jgroups_py.buckets.ends import Cep, ProxyId
@@ -49,6 +48,7 @@ from jgroups_py.buckets.messages import (
 from jgroups_py.buckets.pages import Pages
 from jgroups_py.buckets.plugin import EntryBehaviourProvider, Request
 from jgroups_py.buckets.port import Port, index_copies
+from jgroups_py.buckets.questions import MoveQuestions
 from jgroups_py.buckets.settings import InstanceSettings
 from jgroups_py.buckets.transfer import Transfer
 
@@ -101,7 +101,7 @@ class BucketManager:
         self._told_blocked = -math.inf
         self._pages = Pages(self.counts)
         self._transfers = 0
-        self._asking = Asking(port, settings)
+        self._questions = MoveQuestions(port, settings)
         self._unsaved: dict[int, Copy] = {}
         self._findable: dict[Cep, list[tuple[ProxyId, Mapping[str, str]]]] = {}
 
@@ -180,7 +180,7 @@ class BucketManager:
                 continue
             if transfer.asked is not None and transfer.asked.member not in members:
                 transfer.reserved = None
-                self._asking.ask(copy, transfer)
+                self._questions.ask(copy, transfer)
             if transfer.phase == "deciding":
                 continue
             if transfer.move.to.member not in members:
@@ -560,7 +560,7 @@ class BucketManager:
 
     def _unlock(self, copy: Copy, transfer: Transfer) -> None:
         transfer.phase, copy.transfer = "over", None
-        self._asking.forget(transfer)
+        self._questions.forget(transfer)
         if transfer.began_lock is not None:
             took = self.port.now - transfer.began_lock
             self.locks.add(LOCKS, took)
@@ -587,16 +587,16 @@ class BucketManager:
                 self.port.post(old, Hold(copy.bucket.id, copy.row.epoch, True, transfer.number))
         if transfer.phase == "ending" and transfer.ended and transfer.held:
             transfer.phase = "reserving"
-            self._asking.ask(copy, transfer)
+            self._questions.ask(copy, transfer)
         if transfer.phase == "draining" and not copy.outstanding and not transfer.on_the_way:
             self._decide(copy, transfer)
 
     def _on_reserved(self, index: Cep, reserved: Reserved) -> None:
         """The index is prepared, so now a lock is short. Or the reservation is over: then ask again."""
-        asked = self._asking.find(reserved.ask)
+        asked = self._questions.find(reserved.ask)
         if asked is None:
             if reserved.copies:  # the move was given up
-                self._asking.give_up(reserved)
+                self._questions.give_up(reserved)
             return
         if index != reserved.txn[0]:
             self.counts["unexpected"] += 1
@@ -604,23 +604,23 @@ class BucketManager:
         copy, transfer = asked
         transfer.reserved = reserved if reserved.copies else None
         if transfer.reserved is None:
-            self._asking.ask(copy, transfer)
+            self._questions.ask(copy, transfer)
         elif transfer.phase == "reserving":
             transfer.phase = "draining"
             self._lock(copy, transfer)
             self._advance(copy, transfer)
         elif transfer.phase == "deciding":
-            self._asking.redeem(transfer, reserved)
+            self._questions.redeem(transfer, reserved)
 
     def _decide(self, copy: Copy, transfer: Transfer) -> None:
         transfer.phase = "deciding"
         if transfer.reserved is not None:
-            self._asking.redeem(transfer, transfer.reserved)
+            self._questions.redeem(transfer, transfer.reserved)
         else:
-            self._asking.ask(copy, transfer)
+            self._questions.ask(copy, transfer)
 
     def _on_told(self, told: Told) -> None:
-        asked = self._asking.find(told.ask)
+        asked = self._questions.find(told.ask)
         if asked is None:
             return
         copy, transfer = asked
@@ -630,7 +630,7 @@ class BucketManager:
             if transfer.phase == "deciding":
                 # An index copy that was asked earlier may still decide the move. So ask for the old row in a new epoch.
                 transfer.rolls_back = True
-                self._asking.ask(copy, transfer)
+                self._questions.ask(copy, transfer)
             elif transfer.phase != "over":
                 self._give_up(copy, transfer, told.text)
             # Without a row the index has no majority at present. The timer asks again.
@@ -646,7 +646,7 @@ class BucketManager:
     def _give_up(self, copy: Copy, transfer: Transfer, why: str) -> None:
         self._unlock(copy, transfer)
         if transfer.reserved is not None:
-            self._asking.give_up(transfer.reserved)
+            self._questions.give_up(transfer.reserved)
         self.counts["moves_given_up"] += 1
         move = transfer.move
         self.port.post(move.to, Drop(copy.bucket.id, transfer.number))
@@ -664,7 +664,7 @@ class BucketManager:
         elif transfer.phase == "deciding":
             transfer.rolls_back = True
             self.port.post(asker, Told(cancel.ask, True, "the index decides"))
-            self._asking.ask(copy, transfer)
+            self._questions.ask(copy, transfer)
         else:
             self._give_up(copy, transfer, "cancelled")
             self.port.post(asker, Told(cancel.ask, True, ""))

@@ -22,7 +22,7 @@ from jgroups_py.buckets.messages import BucketRow, IndexState, Txn
 
 @dataclass
 class Reservation:
-    """What one move asks for."""
+    """A move and the row that it asks for."""
 
     manager: Cep
     ask: int

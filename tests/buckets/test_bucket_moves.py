@@ -9,7 +9,6 @@ import pytest
 from seed_instance import MASTERS, PLACEMENT, Instance, key_in, seed_settings
 
 from jgroups_py.buckets import Cep, Request
-from jgroups_py.buckets.asking import FIRST_ASKED
 from jgroups_py.buckets.bucket import Bucket
 from jgroups_py.buckets.errors import BucketError
 from jgroups_py.buckets.machine import BucketMachine
@@ -25,6 +24,7 @@ from jgroups_py.buckets.messages import (
     Reserve,
     Save,
 )
+from jgroups_py.buckets.questions import FIRST_ASKED
 from jgroups_py.buckets.transfer import Transfer
 from jgroups_py.testing.explorer.buckets.ledger import NEW, OLD, LedgerProvider, ledger
 from jgroups_py.testing.explorer.buckets.world import BucketWorld, full_member

@@ -1,4 +1,4 @@
-"""Asking: the questions of a manager's moves to the index, repeated until there is an answer.
+"""MoveQuestions: the questions of a manager's moves to the index, repeated until there is an answer.
 
     Reserve        before the bucket is locked: prepare the new row at all copies, so that one message decides it later
     Redeem         the bucket is locked and everything has arrived: decide the prepared row
@@ -22,7 +22,7 @@ FIRST_ASKED = 5
 """The number of times that a move asks one index copy, once in each ``ask_timeout``, before it asks another one."""
 
 
-class Asking:
+class MoveQuestions:
     """Asking twice does no harm: a row is changed only from the epoch before it."""
 
     def __init__(self, port: Port, settings: InstanceSettings) -> None:
