@@ -255,11 +255,12 @@ def test_a_read_that_a_slave_refuses_goes_to_the_master_at_once() -> None:
         read_at = "slave"
 
     made = instance(plugin=Plugin(AtSlave(73), LedgerClassifier()), backoff=5.0, backoff_max=5.0)
-    moves = begin(made, "slave", "n3")
+    for name in NAMES:
+        made.index(name)._on_reserve = lambda frm, asked: None  # type: ignore[method-assign]
+    begin(made, "slave", "n3")
     slave = made.manager("n3").copies[3]
     assert made.world.run(1.0, lambda: bool(slave.held))
     began = made.world.now
     assert made.ask("n1", KEY, "?") == "before"
     assert made.world.now - began < 12 * MS
     assert made.router("n1").counts["moved"] == 1
-    assert made.world.run(1.0, lambda: bool(moves)) and isinstance(moves[0], BucketRow)

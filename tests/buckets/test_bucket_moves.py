@@ -6,6 +6,7 @@ import gc
 from typing import Any
 
 import pytest
+from moving import Moving
 from seed_instance import MASTERS, PLACEMENT, Instance, key_in, seed_settings
 
 from jgroups_py.buckets import Cep, Request
@@ -34,25 +35,17 @@ KEY = key_in(4)
 
 
 @pytest.mark.seed("A51", "A62")
-@pytest.mark.parametrize("seed", range(1, 7))
-def test_a_move_is_decided_after_the_slave_has_every_change(seed: int) -> None:
-    """The index decides in 10 ms, and the last change takes 50 to the slave. It would come to a slave that is in the next epoch already. Chance, the
-    seed, says which index copy decides."""
-    instance = Instance(seed)
-    instance.ask("n3", KEY, "+before")
-    instance.world.slow["n2.1", "n3.1"] = 0.05
-    changes: list[Any] = []
-    instance.world.request("n1.1", Request(b"+change", KEY), changes.append)
-    instance.world.run(0.0035)  # the master has it
-    moves: list[Any] = []
-    n1, n2 = instance.cep("n1"), instance.cep("n2")
-    instance.router("n2").migrate_master_bucket(n2, n1, moves.append, bucket=3)
-    instance.world.flush("n2.1")
-    assert instance.world.run(5.0, lambda: bool(moves and changes))
-    instance.world.run(0.2)
-    assert moves[0].master == n1 and changes[0][0][1] == b"1"
-    copies = [instance.manager(n).copies[3].bucket.state() for n in ("n1", "n3")]
-    assert copies[0] == copies[1] == {KEY: ({"": b"before change"}, 73)}
+@pytest.mark.parametrize("late", ["slave", "there"])
+def test_a_move_is_decided_after_slave_and_destination_have_every_change(late: str) -> None:
+    """The index decides in 3 ms, and the last change takes 60 to one of them. It would come after its time."""
+    moving = Moving("master")
+    assert moving.world.run(1.0, lambda: moving.phase == "reserving")
+    moving.world.slow["source.1", f"{late}.1"] = 0.06
+    moving.change()
+    assert moving.world.run(1.0, lambda: bool(moving.moves and moving.answers))
+    moving.world.run(0.2)
+    moving.judge()
+    assert moving.answers[0][1][0][1] == b"0"
 
 
 @pytest.mark.seed("A62")
@@ -200,7 +193,8 @@ def _heard(handle: Any, asked: list[str], name: str) -> Any:
 
 
 @pytest.mark.seed("A52")
-def test_a_move_asks_another_index_copy_as_soon_as_the_one_it_asked_is_lost() -> None:
+@pytest.mark.parametrize("phase", ["reserving", "deciding"])
+def test_a_move_asks_another_index_copy_as_soon_as_the_one_it_asked_is_lost(phase: str) -> None:
     """The bucket is locked until there is an answer. The index copy that was asked is alone on its node."""
     settings = seed_settings(index_copies=("i/x", "i/n1", "i/n2"), ask_timeout=60.0)
     world = BucketWorld(settings, seed=1)
@@ -217,7 +211,7 @@ def test_a_move_asks_another_index_copy_as_soon_as_the_one_it_asked_is_lost() ->
     copy = manager.copies[3]
 
     def asked() -> bool:
-        return copy.transfer is not None and copy.transfer.phase == "deciding"
+        return copy.transfer is not None and copy.transfer.phase == phase
 
     assert world.run(1.0, asked)
     world.kill("x.1")
