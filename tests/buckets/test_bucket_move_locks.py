@@ -14,7 +14,8 @@ from seed_instance import Instance, key_in
 from jgroups_py.buckets import Request
 from jgroups_py.buckets.errors import BucketError
 from jgroups_py.buckets.messages import BucketRow, Held, IndexState, Redeem, decode
-from jgroups_py.testing.explorer.buckets.ledger import LedgerClassifier, LedgerProvider, Plugin
+from jgroups_py.buckets.plugin import Plugin
+from jgroups_py.testing.explorer.buckets.ledger import LedgerClassifier, LedgerProvider
 
 KEY = key_in(4)
 """Of bucket 3, whose master is on node 2 and whose slave is on node 3."""
@@ -256,7 +257,7 @@ def test_a_read_that_a_slave_refuses_goes_to_the_master_at_once() -> None:
 
     made = instance(plugin=Plugin(AtSlave(73), LedgerClassifier()), backoff=5.0, backoff_max=5.0)
     for name in NAMES:
-        made.index(name)._on_reserve = lambda frm, asked: None  # type: ignore[method-assign]
+        made.index(name)._on_reserve = lambda manager, asked: None  # type: ignore[method-assign]
     begin(made, "slave", "n3")
     slave = made.manager("n3").copies[3]
     assert made.world.run(1.0, lambda: bool(slave.held))
