@@ -49,7 +49,7 @@ class BucketNode(Handle[AsyncNode]):
 
     @property
     def state(self) -> IndexState:
-        """Return what the index has decided, as far as this member knows."""
+        """Return the decided state of the index, as far as this member knows it."""
         return self._value.state
 
     def objects(self, cls: type[T], *, read_at: ReadAt | None = None) -> Objects[T]:

@@ -223,7 +223,7 @@ class Retried:
         *args: P.args,
         **kwargs: P.kwargs,
     ) -> R:
-        """Run ``await function(batch, ...)`` until its batch takes effect. Return what it returned."""
+        """Run ``await function(batch, ...)`` until its batch takes effect. Return its result."""
         cache, attempts = self._cache, self._attempts()
         try:
             while True:

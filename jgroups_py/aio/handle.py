@@ -112,7 +112,7 @@ class Handle(Generic[T]):
         tasks end with ChannelClosed or CacheClosed. A cancelled call closes the block first.
 
         Raises:
-            Others: what the async API raises at the end of its block.
+            Others: errors of the async API at the end of its block.
         """
         block = self._opened
         first, self._closed = not self._closed, True

@@ -66,7 +66,7 @@ class OpenBlock(Generic[T]):
     # --- from any thread
 
     def open(self, timeout: float | None) -> None:
-        """Open the block. Raise what opening raises. After TimeoutError nothing is left behind."""
+        """Open the block. Raise the errors of opening. After TimeoutError nothing is left behind."""
         limit = checked_timeout(timeout)
         self.begin()
         try:

@@ -47,7 +47,7 @@ class BucketNode(Handle[AsyncNode]):
 
     @property
     def state(self) -> IndexState:
-        """Return what the index has decided, as far as this member knows."""
+        """Return the decided state of the index, as far as this member knows it."""
         return self._value.state
 
     def wait_ready(self, timeout: float | None = None) -> None:
@@ -55,7 +55,7 @@ class BucketNode(Handle[AsyncNode]):
         self._call(self._value.wait_ready, timeout=timeout)
 
     def request(self, request: Request, timeout: float | None = None) -> list[bytes]:
-        """Let an entry work on a request, and return what it has replied."""
+        """Let an entry work on a request, and return its replies."""
         found: list[bytes] = self._call(self._value.request, request, timeout=timeout)
         return found
 

@@ -535,7 +535,7 @@ class Retried:
     def run(
         self, function: Callable[Concatenate[CacheBatch, P], R], *args: P.args, **kwargs: P.kwargs
     ) -> R:
-        """Run ``function(batch, ...)`` until its batch takes effect. Return what it returned."""
+        """Run ``function(batch, ...)`` until its batch takes effect. Return its result."""
         cache, attempts = self._cache, self._attempts()
         try:
             while True:

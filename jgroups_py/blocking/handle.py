@@ -43,7 +43,7 @@ class Handle(Generic[T]):
 
         Raises:
             TimeoutError: closing goes on in the background.
-            Others: what the async API raises at the end of its block.
+            Others: errors of the async API at the end of its block.
         """
         first, self._closed = not self._closed, True
         self._block.close(timeout)

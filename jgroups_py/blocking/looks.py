@@ -10,7 +10,7 @@ from jgroups_py.values.view import View
 
 
 class ChannelLooks:
-    """Reads what never changes in place, so that no thread is crossed."""
+    """Reads only parts that never change in place, so that no thread is crossed."""
 
     @property
     @abstractmethod

@@ -114,7 +114,7 @@ class RequestWork:
 
 
 def _check_data(key: str, data: bytes) -> bytes:
-    """Return what can be saved of an entry. Raises BadPlugin."""
+    """Return the bytes of an entry as they are saved. Raises BadPlugin."""
     if not isinstance(data, bytes) or len(data) > BODY_MAX:
         raise BadPlugin(f"entry {key!r}: at most {BODY_MAX} bytes can be saved")
     return data

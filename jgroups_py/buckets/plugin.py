@@ -174,7 +174,7 @@ class EntryBehaviourProvider(ABC):
         """Create a blank entry (CreateEntry)."""
 
     def name_of(self, request: Request) -> str:
-        """Return what this request does, for a warning that it took too long."""
+        """Return a name for the effect of this request, for a warning that it took too long."""
         return f"a request of {self.application}"
 
 

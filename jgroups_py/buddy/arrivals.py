@@ -143,7 +143,7 @@ class Arrivals:
         waiting = {name for name, _ in node.unsent} if node is not None else set()
         up, boxes = self._known.up, self._outboxes
         others = [o for o in boxes if o != site and (o in waiting or site not in up)]
-        # A site built anew lacks what its predecessor sent and what arrived here after the marking.
+        # A site built anew lacks events that its predecessor sent and that arrived here after the marking.
         if site in boxes and Walk(site, "bootstrap") in self._known.walks:
             others.append(site)
         return others

@@ -1,4 +1,4 @@
-"""The owner's side of a buddy group: who holds copies, who shall hold them, and the push to new holders.
+"""The owner's side of a buddy group: the present and the wanted holders of copies, and the push to new holders.
 
 Make before break: a holder is dismissed only when all wanted holders are complete. The push reads the live nodes, chunk
 by chunk, and uses the stream that carries the log. A copy taken early and sent late would overwrite newer log entries.

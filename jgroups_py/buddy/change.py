@@ -1,4 +1,4 @@
-"""A new view, at its coordinator: it collects what every member reports, and decides (decide.py).
+"""A new view, at its coordinator: it collects the reports of all members, and decides (decide.py).
 
 A member reports its backups of dead owners and its nodes in hand-over. After a merge the coordinator also waits until
 the holders of every member have the changes of the merge.

@@ -179,7 +179,7 @@ class BuddyMachine:
         self._end_step()
 
     def cancel(self, call: int, now: float) -> None:
-        """End a call early. ``Completed`` says whether it may have been done."""
+        """End a call early. ``Completed`` reports whether the call may have been done."""
         self.membership.now = now
         self.calls.cancel(call)
         self._end_step()
@@ -226,7 +226,7 @@ class BuddyMachine:
         return self.buddies.push()
 
     def leave(self, now: float) -> None:
-        """Begin to leave. The event ``may_leave`` says when nothing is lost by going."""
+        """Begin to leave. The event ``may_leave`` comes when nothing is lost by going."""
         self.membership.now = now
         if not self.leaving.begun:
             self.leaving.begin()
@@ -326,8 +326,9 @@ class BuddyMachine:
 
     def missing(self, site: str, *, backups: bool = False) -> dict[Path, int]:
         """Return the nodes whose events ``site`` has not acknowledged, with the event's number. Includes nodes being
-        handed over and unadopted backups of dead owners. All members together give what ``site`` misses if this site is
-        lost. ``backups``: include those of living owners; holders learn late of acknowledgements."""
+        handed over and unadopted backups of dead owners. The results of all members together are the nodes that
+        ``site`` misses if this site is lost. ``backups``: include those of living owners; holders learn late of
+        acknowledgements."""
         kept = self.backups.of.items()
         copies = [b.nodes for owner, b in kept if backups or owner not in self.members]
         return {

@@ -19,7 +19,7 @@ class ViewNews(NamedTuple):
     """The changes that a new view brought."""
 
     before: tuple[Address, ...]
-    """The members of the view before it."""
+    """The members of the previous view."""
     strangers: list[Address]
     """Members that joined, or that come from the other side of a merge."""
     crashed: bool

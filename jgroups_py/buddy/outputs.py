@@ -32,7 +32,8 @@ class SendMessage(msgspec.Struct, frozen=True):
 
 
 class SendSite(msgspec.Struct, frozen=True):
-    """A message of this relay to the relay of a site, in order. The machine sends again what a broken link loses."""
+    """A message of this relay to the relay of a site, in order. The machine repeats messages that a broken link
+    loses."""
 
     site: str
     message: AnySiteMessage

@@ -1,7 +1,7 @@
 """Ownership: the nodes that this member owns, and every change of them.
 
-No other part writes a node or an epoch. A method is one transition of one or more nodes: it refuses what must not be,
-numbers the nodes for other sites, and appends the entry to the log.
+No other part writes a node or an epoch. A method is one transition of one or more nodes: it refuses forbidden
+transitions, numbers the nodes for other sites, and appends the entry to the log.
 
     absent  --write, take_over, accept, bury, settle-->  owned
     owned   --write, accept, tell, mark_unsent-->        owned, with a new value or new numbers

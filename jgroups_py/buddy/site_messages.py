@@ -85,7 +85,7 @@ SurveyKind = Literal["mark", "left", "sums", "list", "compare"]
 
 
 class Survey(msgspec.Struct, frozen=True, array_like=True):
-    """Every member answers it at its place in the order of claims, so no node is on its way past it. ``mark``: mark
+    """Every member answers at the survey's place in the order of claims, so no moving node is missed. ``mark``: mark
     everything as unsent. ``left``: count the marked nodes that are still unsent. ``sums``: a sum for each bucket.
     ``list``: the nodes of some buckets. ``compare``: mark the nodes that are older or missing there."""
 

@@ -54,8 +54,8 @@ TICK = 1.0
 
 
 class BuddyManager:
-    """See the module. ``source``: the cache file. ``changed()``: the machine has made a step. ``told(completed)``: a call has
-    ended. ``ended_by(error)``: the channel has ended. ``discarded(value)``: a merge has dropped a value.
+    """See the module. ``source``: the cache file. ``changed()``: the machine has made a step. ``told(completed)``: a
+    call has ended. ``ended_by(error)``: the channel has ended. ``discarded(value)``: a merge has dropped a value.
     ``needed(paths)``: the machine needs the values of passive nodes; ``activate`` answers. ``keeping(path)``: does a
     call here still need the node?"""
 

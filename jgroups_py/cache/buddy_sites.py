@@ -102,8 +102,8 @@ class CacheSites:
 
     def unsent(self, site: str, *, backups: bool = False) -> Mapping[Fqn, int]:
         """Return the nodes whose value or removal ``site`` has not acknowledged, with the event's number. Includes
-        nodes being handed over and unadopted nodes of departed members. The lists of all members together name what
-        ``site`` lacks if this site is lost now. See "Across sites" in design/buddy-replication.md.
+        nodes being handed over and unadopted nodes of departed members. The lists of all members together name the
+        nodes that ``site`` lacks if this site is lost now. See "Across sites" in design/buddy-replication.md.
 
         Args:
             backups: include nodes that are kept here for other members. They stand in for a crashed member that is

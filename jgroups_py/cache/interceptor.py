@@ -3,10 +3,10 @@
     alone           to all          with buddies
     Invocation      Invocation      Invocation      closed? statistics, room in memory
     Locking         Locking         Locking         everything the call touches, at once
-    Loading                         Loading         what is not in memory comes from the store
-    Gravitating     Gravitating                     what this member does not have comes from the others
-    Computing       Computing                       the body runs: reads, and what is to change
-                                    Owning          what this member does not own comes from its owner; the body runs
+    Loading                         Loading         nodes that are not in memory come from the store
+    Gravitating     Gravitating                     nodes that this member lacks come from the others
+    Computing       Computing                       the body runs: it reads, and returns modifications
+                                    Owning          nodes of other owners come from these; the body runs
                                                     when it owns everything, and the change takes effect
     StoringFirst                                    the store gets the change: it has the only other copy
     Replicating                                     the change takes effect

@@ -27,7 +27,7 @@ KEEP_VIEWS = 1000
 (jgroups_py.export) names all origins, so a joiner has to know them. Each costs some 100 bytes in memory, and some 100
 in a state."""
 EARLY_MAX = 10_000
-"""The most messages of views that this member has not installed yet. With more it is left behind."""
+"""The most messages of views that this member has not installed yet. With more of them this member is left behind."""
 
 
 class Propose(msgspec.Struct, frozen=True, tag="p", array_like=True):

@@ -348,7 +348,7 @@ class TreeCache:
         which runs again when it lost a race; see ``Retried``.
 
         Raises, at the end of the block:
-            BatchConflict: somebody changed what the batch had read; nothing was changed.
+            BatchConflict: another call changed what the batch had read; nothing was changed.
         """
         refuse_function(given)
         checked = options_of(options)

@@ -569,7 +569,7 @@ class Channel:
     def turn_away(
         self, by: str, cause: str, source: Source = None, *, causes: Mapping[str, str] = {}
     ) -> None:
-        """Count and tell that ``by``, a block on top of this channel, refused something. ``by`` and ``cause`` are
+        """Count and report that ``by``, a block on top of this channel, refused something. ``by`` and ``cause`` are
         constants of the program. ``causes`` maps all causes of that block to a sentence each (doorkeeper.py)."""
         doorkeeper = self._doorkeepers.get(by)
         if doorkeeper is None:

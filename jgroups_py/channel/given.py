@@ -68,7 +68,7 @@ def check_paths(**values: object) -> None:
 
 
 def check_function(what: str, value: object, kind: str) -> None:
-    """Check that ``value`` is None or can be called. ``kind`` says in words what it should be."""
+    """Check that ``value`` is None or can be called. ``kind`` describes the accepted values in words."""
     if not (value is None or callable(value)):
         raise TypeError(f"{what} is {kind}, got {_of_kind(value)}")
 

@@ -30,7 +30,7 @@ class ChannelLimits:
     leave_timeout: float = 5.0
     """The longest time that leaving the block may take."""
     warn_after: float = 5.0
-    """A ``send`` that waits longer than this logs for whom it waits."""
+    """A ``send`` that waits longer than this logs the members that it waits for."""
     hold_senders_max: float = 120.0
     """The longest time that senders may wait for credit while this member's application takes nothing. After that the
     member leaves with Expelled, so that the others go on. ``math.inf`` means for ever. The limit does not count when

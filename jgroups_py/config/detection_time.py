@@ -48,7 +48,7 @@ class WorstCase:
 def detection(stack: Built, latency: float = 0.0) -> WorstCase:
     """Return the time until no survivor has the member in its view.
 
-    ``stack`` is what ``config.build`` returns. ``latency``: seconds for one way between two hosts, the slowest one.
+    ``stack`` is the result of ``config.build``. ``latency``: seconds for one way between two hosts, the slowest one.
     """
     settings = _settings(stack)
     verify = settings.get("VERIFY_SUSPECT2")

@@ -110,8 +110,8 @@ class ConfigBase:
     """JGroups attributes that are accepted and have no effect. ``thread_pool.*`` is a pattern. Those of base classes count,
     too."""
     refused: ClassVar[dict[str, str]] = {}
-    """JGroups attributes that are refused, because users would wrongly rely on them: name in a file -> what to write
-    instead. Those of base classes count, too."""
+    """JGroups attributes that are refused, because users would wrongly rely on them: name in a file -> the setting to
+    write instead. Those of base classes count, too."""
     aliases: ClassVar[dict[str, str]] = {}
     """Other names of attributes: name in a file -> field. Those of base classes count, too."""
 
@@ -440,7 +440,7 @@ def _blamed(protocol: ProtocolConfig, problem: str) -> Attribute | None:
 def _missing(
     protocol: ProtocolConfig, config_class: type[ConfigBase], values: Mapping[str, Any]
 ) -> str | None:
-    """Return which fields a Config without defaults still needs, and which variable would have given them."""
+    """Return the required fields that are missing, and the variable that would have given them."""
     needed = [
         field.name
         for field in fields(config_class)

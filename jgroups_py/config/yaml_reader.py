@@ -37,7 +37,8 @@ def read_bounded(path: str | os.PathLike[str], bytes_max: int) -> MarkupSource:
 class YamlReader:
     """``where``: the key as people write it, ``nodes.n1.buckets``. ``places`` remembers where each key stands.
 
-    Nothing is built from tags, and no text becomes a number by itself: ``on``, ``1e3`` and ``0777`` stay what was written.
+    Nothing is built from tags, and no text becomes a number by itself: ``on``, ``1e3`` and ``0777`` stay as they are
+    written.
     """
 
     language = MarkupLoader

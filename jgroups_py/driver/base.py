@@ -1,8 +1,8 @@
 """The base of every trio driver: turns, one timer wait, lateness.
 
-A turn lets the owners hand down what they collected (``before_flush``), takes the machine's outputs, executes them, and
-hands in what they caused. A turn runs when sockets were drained, when a timer fired, and after ``wake``. Everything that
-was sent since the last turn leaves together.
+A turn lets the owners hand down their collected messages (``before_flush``), takes the machine's outputs, executes
+them, and hands in the results. A turn runs when sockets were drained, when a timer fired, and after ``wake``.
+All messages since the last turn leave together.
 """
 
 from __future__ import annotations
@@ -185,13 +185,13 @@ class Driver:
             self.fail(error)
 
     def watch(self, is_over: Callable[[], bool]) -> bool:
-        """Take what arrives, in this step of a task, until ``is_over`` or for ``limits.watch`` seconds. Return whether it is over. A
-        driver that cannot do so returns False at once."""
+        """Take arriving inputs, in this step of a task, until ``is_over`` or for ``limits.watch`` seconds. Return
+        whether it is over. A driver that cannot do so returns False at once."""
         return False
 
     async def stop(self) -> None:
-        """Send what is left, wait for it (for ``linger`` at most), then for the answers of directories (for ``directory_linger`` at most),
-        and end ``run``."""
+        """Send the rest, wait for its end (for ``linger`` at most), then for the answers of directories (for
+        ``directory_linger`` at most), and end ``run``."""
         self.guarded(self.turn)
         if self._failure is None:
             with trio.move_on_after(self.limits.linger):

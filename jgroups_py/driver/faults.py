@@ -1,8 +1,8 @@
 """Faults in a member's own driver, for drills with real processes.
 
 A driver with ``faults`` asks them for every datagram and every read. Loss, delay and the like happen on receipt. A
-partition and a vanished host also stop what is sent (on a connection only the side that opened it knows the other's
-port, so it holds both ways).
+partition and a vanished host also stop sending (on a connection only the side that opened it knows the other's port, so
+it holds both ways).
 """
 
 from __future__ import annotations

@@ -123,7 +123,7 @@ def resolve_bind_addr(text: str, known: Callable[[], Iterable[Interface]] | None
 
 
 def _is_any(word: str) -> bool:
-    """Is it 0.0.0.0 or ::? Others could not reach us there."""
+    """Is the address 0.0.0.0 or ::? Others could not reach us there."""
     return is_numeric_host(word) and ipaddress.ip_address(word.partition("%")[0]).is_unspecified
 
 

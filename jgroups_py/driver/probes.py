@@ -1,6 +1,6 @@
 """Tries the network and the clock of this machine, for ``jgroups-py doctor``.
 
-Each function opens what it needs, closes it, and returns facts. None judges them. Failures of the system are part of the
+Each function opens and closes its sockets, and returns facts. None judges them. Failures of the system are part of the
 facts, so no function raises an OSError.
 """
 

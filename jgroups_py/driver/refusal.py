@@ -1,4 +1,4 @@
-"""Describes why the system refused to open a socket, and what would help."""
+"""Describes why the system refused to open a socket, with a remedy."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 Sockets are drained without awaiting per datagram: one wait until readable, then non-blocking reads
 of fresh bytes until nothing is left or it is another socket's turn, one ``handle``, one turn.
-Sending is tried at once; only what the kernel does not take waits, in bounded queues.
+Sending is tried at once; only bytes that the kernel does not take wait, in bounded queues.
 """
 
 from __future__ import annotations

@@ -297,7 +297,7 @@ class TcpConnection:
     # --- writing
 
     def write(self, data: bytes) -> None:
-        """Send now what the kernel takes, and keep the rest."""
+        """Send as much as the kernel takes now, and keep the rest."""
         if not data or self._gone or self._closing:
             return
         driver, rest = self.driver, data

@@ -454,7 +454,8 @@ class PortClient:
             await self._stream.send_all(written(message, body))
 
     async def complain(self, problem: PortProblem) -> None:
-        """Send the last message. First read what the client has still sent; otherwise it would never see this message."""
+        """Send the last message. First read the client's last bytes; otherwise the client would never see this
+        message."""
         try:
             await self.send(problem)
             if self._stream is self._socket:

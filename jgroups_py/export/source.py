@@ -157,4 +157,4 @@ class Source(ABC):
 
 
 Progressed = Callable[[int], None]
-"""A function that is told how many more rows are written."""
+"""A function that gets the number of further rows that are written."""

@@ -5,7 +5,8 @@ time, and executes the results of ``take``.
     HI both ways      a link is up. Each side has a number for it, and a message with other numbers belongs to an earlier link
     own changes       leave once, for all (ALL)
     all else          goes to one member (DATA)
-    several sites     RELAY carries multicasts only. The first member of each view announces itself, two of them have a link, and what they say to
+    several sites     RELAY carries multicasts only. The first member of each view announces itself, two of them have a
+    link, and their messages to
       (``sites``)     each other is multicast with the receiver's address; everybody takes what is sent to all, also from other sites
     no answer         a member is greeted again, ever less often: it may not serve the map yet
 

@@ -36,7 +36,8 @@ class Hello(msgspec.Struct, frozen=True, tag="h", array_like=True, forbid_unknow
 
 
 class Have(msgspec.Struct, frozen=True, tag="v", array_like=True, forbid_unknown_fields=True):
-    """The sender's changes: pairs of origin and number. ``clock``: its time, in ticks. ``sum``: over what is in its map (sums.py).
+    """The sender's changes: pairs of origin and number. ``clock``: its time, in ticks. ``sum``: over the contents of
+    its map (sums.py).
     ``lacking``: removals were forgotten that a host may lack."""
 
     vector: Pairs

@@ -11,7 +11,7 @@ _FLOCK: Final = Struct("hhqqi4x")
 
 
 def set_range(handle: int, kind: int, place: int) -> bool:
-    """Lock (``F_WRLCK``, ``F_RDLCK``) or free (``F_UNLCK``) one byte. False: somebody else has it."""
+    """Lock (``F_WRLCK``, ``F_RDLCK``) or free (``F_UNLCK``) one byte. False: somebody else has the lock."""
     try:
         fcntl.fcntl(handle, fcntl.F_OFD_SETLK, _request(kind, place))
     except (BlockingIOError, PermissionError):

@@ -374,7 +374,7 @@ class Replica:
             vector = vector | {o: n for o, n in peer.has.items() if n > vector.get(o, 0)}
         lacks = not peer.heard and self._surveys.lacks(vector)
         if lacks or have.lacking:
-            self._surveys.note_lacking()  # before the peer can get what hides that
+            self._surveys.note_lacking()  # before the peer can get changes that hide it
         first, peer.heard = not peer.heard, True
         mine = self._table.vector()
         own = self.settings.origin

@@ -323,7 +323,7 @@ class MapStore:
             return list(islice(cursor, most))
 
     def beyond(self, after: bytes, many: int) -> bytes | None:
-        """Return the key at place ``many`` above ``after``. None: there are not so many."""
+        """Return the key at place ``many`` above ``after``. None: there are fewer keys."""
         with self._read.cursor(db=self._entries) as cursor:
             if not (cursor.set_range(after + b"\0") if after else cursor.first()):
                 return None
@@ -440,7 +440,7 @@ def _remove_half_made(folder: Path) -> None:
 
 
 def _reserve(file: Path, size: int) -> None:
-    """Reserve disk space for so much of the file as LMDB may use. OSError: the disk has too little."""
+    """Reserve disk space for the part of the file that LMDB may use. OSError: the disk has too little."""
     handle = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         reserve(handle, size)

@@ -1,4 +1,4 @@
-"""MapSurveys: how hosts become equal again when one of them has values whose removal another one has forgotten.
+"""MapSurveys: makes hosts equal again when one of them has values whose removal another one has forgotten.
 
     a survey               lists the changes of an origin that are still in the sender's map. The receiver drops all others of that origin: the
                            sender has seen them, so it has replaced or removed them
@@ -103,7 +103,8 @@ class MapSurveys:
             self._table.note_lacking()
 
     def compare(self, link: int, have: Have, now: float) -> MapDifference | None:
-        """Compare a peer's map with this one, if both have the same changes. None: they do not differ, as far as that can be said now."""
+        """Compare a peer's map with this one, if both have the same changes. None: as far as is known now, the maps do
+        not differ."""
         peer = self._peers[link]
         if have.sum is None or peer.goal is not None or now < peer.again:
             return None

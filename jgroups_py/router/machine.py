@@ -9,7 +9,7 @@
 
 Source:  JGroups GossipRouter.java; WIRE.md section 9.2.
 Differs: it forwards no messages (for TUNNEL), so it does not report the end of a connection (SUSPECT).
-         It has no answer to a request for all groups. A connection takes back only what it has registered. A member
+         It has no answer to a request for all groups. A connection takes back only its own registrations. A member
          that is registered stays, unless the same host registers it anew.
 Limits:  all fields of Config that begin with ``max_``; requests beyond them are refused and counted. A connection that does not register
          within register_timeout is disconnected.

@@ -5,7 +5,7 @@
     error     ObjectWrapperSerializable(a serialized Throwable), flag SERIALIZED
 
 Python values become Java values: None null, bool Boolean, int Integer or Long (by size), float Double, str
-String, bytes byte[]; addresses and views stay what they are. Java's other numbers arrive as int or float, a char as
+String, bytes byte[]; addresses and views stay as they are. Java's other numbers arrive as int or float, a char as
 str, a Java-serialized object as JavaObject, unread. ``Arg`` gives a value another Java type.
 
 Java finds a method by its exact parameter types. Without ``Arg`` they are those of the primitives

@@ -1,7 +1,7 @@
 """Session ids, and the cookie values that carry them: ``<id>`` or ``<id>.<route>``.
 
-An id is 256 random bits. Its node is named by its hash. So a person who can list a cache (an operator, by a backup or a
-log) cannot take over a session. The route is the name of the member that has the session: load balancers send the next
+An id is 256 random bits. Its node is named by its hash. So an operator who sees the keys of a cache, in a backup or a
+log, cannot take over a session. The route is the name of the member that has the session: load balancers send the next
 request there (``jvmRoute``, "sticky route").
 """
 

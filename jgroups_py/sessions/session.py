@@ -39,7 +39,7 @@ class SessionChanges:
 class Session(MutableMapping[str, Any]):
     """A session, made by ``SessionStore.load``, for one thread or task. It is saved with the response.
 
-    Names are texts that do not begin with "@"; values are what the cache's codec takes (by default None,
+    Names are texts that do not begin with "@"; values are of the types that the cache's codec takes (by default None,
     bool, int, float, str, bytes, lists, dicts, datetimes). A visitor gets a session, and a cookie, when
     the first attribute is set.
     """

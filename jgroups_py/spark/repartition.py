@@ -32,7 +32,7 @@ def repartition(
 
     Args:
         folder: gets NODE.1of4.jgb and so on of each node with a bucket manager; None: only count.
-        tasks: the default is what Spark runs at once.
+        tasks: the default is the number that Spark runs at once.
 
     Raises:
         BadArchive, ConfigError: as ``repartition_in_stretches``. No file of the folder has changed.

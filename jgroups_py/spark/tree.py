@@ -150,7 +150,7 @@ class Decoding:
         try:
             return self._columns_at_once(found["data"])
         except (msgspec.MsgspecError, pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
-            return self._columns_one_by_one(found)  # its error says what does not fit, and where
+            return self._columns_one_by_one(found)  # its error names the value and its place
 
     def _columns_at_once(self, data: Any) -> dict[str, Any]:
         """Return all rows as one list, each column as one list: a call of the decoder for each."""

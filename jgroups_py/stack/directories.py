@@ -120,7 +120,7 @@ class Database:
 
     @property
     def shown(self) -> str:
-        """The URL without what may be secret in it."""
+        """The URL without its parts that may be secret."""
         return shown_url(self.url)
 
 

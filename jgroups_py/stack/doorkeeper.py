@@ -4,8 +4,8 @@ A protocol says ``self.turn_away("replayed", source=...)``. Parts that are no pr
 Doorkeeper of their own. For each cause:
 
     the first time                 one log line and one TurnedAway, at once
-    again within INTERVAL counted only at the end of the interval one line and one event with the number of what was
-    only counted
+    again within INTERVAL counted only at the end of the interval one line and one event with the number of those that
+    were only counted
 
 So a flood of a million packets costs a million additions, and one line in ten seconds.
 """

@@ -23,7 +23,7 @@ itself needs an answer (``Consult``), it opens its port as usual, through its ow
 
 A door for streams (SEAL, TLS) lets a connection in when its peer has proved itself, not before:
 
-    Accepted(listener, handle, peer)    call ``hold(handle)``: what comes from the connection goes to the door, and no
+    Accepted(listener, handle, peer)    call ``hold(handle)``: inputs of the connection go to the door, and no
                                         protocol knows it. Keep the item.
     Received(handle, data)              feed the handshake. Answer with ``outside(Write(handle, ...))``.
     the peer has proved itself          ``inside(the Accepted)``: its listener's protocol adopts the handle. Then
@@ -68,7 +68,7 @@ class Door:
     def __init__(self) -> None:
         self._way: Doorway
 
-    # --- what a door decides
+    # --- for a door to override
 
     def outgoing(self, item: Out) -> None:
         """Take an ``item`` that a protocol put out."""
@@ -78,7 +78,7 @@ class Door:
         """Take an ``item`` of the driver, for a handle of this stack or one that the door holds."""
         self.inside(item)
 
-    # --- what a door may use
+    # --- for a door to use
 
     def outside(self, item: Out) -> None:
         """Give ``item`` to the driver."""
@@ -109,7 +109,7 @@ class Doorway:
         self._held: dict[Handle, None] = {}
         door._way = self
 
-    # --- what the stack and its protocols call
+    # --- calls of the stack and its protocols
 
     def open(self, item: Bind | JoinGroup | Connect | Resolve | Consult) -> None:
         """``Protocol.open_port``: the handle is in the stack's table already."""
@@ -131,7 +131,7 @@ class Doorway:
         self._held.clear()
         return held
 
-    # --- what the machine calls
+    # --- calls of the machine
 
     def on_input(self, item: In) -> None:
         """Hand an input to the door."""
@@ -143,7 +143,7 @@ class Doorway:
         for protocol in entered:
             protocol.check()
 
-    # --- what the door calls
+    # --- calls of the door
 
     def inside(self, item: In) -> None:
         handle = item.listener if type(item) is Accepted else item.handle

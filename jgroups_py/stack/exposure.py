@@ -5,9 +5,9 @@ A protocol answers two questions from its settings alone, before anything is ope
     port_uses(config, place)   the ports that it listens on, and those that it connects or sends to
     protects(config)           traffic that it encrypts wherever it travels, and how: {MESSAGES: "AES-GCM"}
 
-``exposed`` refuses a stack whose messages leave this machine in clear by accident. A carrier that encrypts what passes
-its own sockets (TLS) says so in ``PortUse.sealed``. ``jgroups-py validate`` prints the answers as a list for a firewall
-and as a table of traffic in clear.
+``exposed`` refuses a stack whose messages leave this machine in clear by accident. A carrier that encrypts the traffic
+of its own sockets (TLS) reports it in ``PortUse.sealed``. ``jgroups-py validate`` prints the answers as a list for a
+firewall and as a table of traffic in clear.
 """
 
 from __future__ import annotations

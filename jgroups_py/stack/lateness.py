@@ -1,8 +1,8 @@
 """Lateness: a process measures how late it is itself, so that it does not blame others.
 
 The driver tells a machine when it wanted to run the machine and when it did (``Machine.woke``). Lateness beyond
-``threshold`` is a lag: the process was stopped, or its loop was blocked, and what others sent waits in
-the kernel or was lost there. For that time no other member can be blamed:
+``threshold`` is a lag: the process was stopped, or its loop was blocked, and packets of others wait in the kernel or
+were lost there. For that time no other member can be blamed:
 
     timers                       are put off by as much; time stood still
     Lag down every stack         for deadlines that protocols keep in tables

@@ -146,7 +146,7 @@ class Machine:
         self.unrouted = 0
         """Inputs for handles that were gone already."""
 
-    # --- what the driver calls
+    # --- calls of the driver
 
     def handle(self, inputs: Iterable[In], now: float) -> None:
         """Take inputs, in order."""
@@ -229,7 +229,7 @@ class Machine:
         """Check the invariants that a step may have broken. Here these are all. The simulator's machine knows which."""
         self.check()
 
-    # --- what stacks and protocols call
+    # --- calls of stacks and protocols
 
     def enter(self, now: float | None = None) -> None:
         """Begin a step: every call from outside is one."""
@@ -304,7 +304,7 @@ class Machine:
         ]
         for _, _, timer, _ in gone:
             timer.cancel()
-        # In place: a timer that fires now may be what closes the stack.
+        # In place: a timer that fires now may close the stack.
         self._timers[:] = [entry for entry in self._timers if entry[2].deadline is not None]
         heapq.heapify(self._timers)
 

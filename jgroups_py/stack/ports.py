@@ -44,7 +44,7 @@ class Bind:
 
 @dataclass(frozen=True, slots=True)
 class JoinGroup:
-    """Open a UDP socket that receives what is sent to ``group`` on ``interface``. Datagrams that our own
+    """Open a UDP socket that receives packets to ``group`` on ``interface``. Datagrams that our own
     socket ``without`` sends there may be left out (a saving, not a promise)."""
 
     handle: Handle
@@ -90,7 +90,7 @@ class Connect:
 @light
 @dataclass(frozen=True, slots=True)
 class Write:
-    """Send bytes on a connection. The driver keeps what the peer does not take; see Writable."""
+    """Send bytes on a connection. The driver keeps bytes that the peer does not take; see Writable."""
 
     handle: Handle
     data: bytes

@@ -126,7 +126,7 @@ class Protocol:
         self.pass_event_up: Callable[[Event], None]
         self.pass_event_down: Callable[[Event], None]
 
-    # --- handlers: override what you need
+    # --- handlers to override
 
     def start(self) -> None:
         """Make timers and tables: the stack is complete."""
@@ -183,7 +183,7 @@ class Protocol:
         overhead, not payload alone."""
         return {}
 
-    # --- what a protocol may use
+    # --- for a protocol to use
 
     @property
     def now(self) -> float:

@@ -1,6 +1,6 @@
 """Exceptions of users' own code, as text: for logs, and for members on other machines.
 
-The table of callbacks says who calls what, and what an exception does there: design/callbacks.md.
+design/callbacks.md has a table of all callbacks: their callers, and the effect of an exception.
 """
 
 from __future__ import annotations

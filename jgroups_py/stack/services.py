@@ -1,6 +1,6 @@
 """The needs of protocols of a stack, and whether a stack can work at all.
 
-A protocol names what it provides and what it needs, below and above it, as class attributes
+A protocol names the services that it provides, and those that it needs below and above it, as class attributes
 (``provides``, ``needs_below``, ``needs_above``, ``wants_below``, ``wants_above`` of Protocol). A
 need that nobody meets makes a stack that cannot work: ``build_whole`` refuses it. A want that nobody
 meets is a warning. ``open_channel`` and ``jgroups-py validate`` ask here; ``config.build``, ``Stack``,
@@ -9,7 +9,7 @@ meets is a warning. ``open_channel`` and ``jgroups-py validate`` ask here; ``con
 A protocol of a user's own that takes the place of one of ours says so: ``provides = (VIEWS,)``.
 
 Source:  JGroups Protocol.requiredUpServices, requiredDownServices, providedDownServices.
-Differs: JGroups names event types; here they are services, and each says what fails without it.
+Differs: JGroups names event types; here they are services, each with the effect of its absence.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ FRAGMENTATION: Final = "fragmentation"
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """``by``: the protocols of ours that provide it. ``without``: what happens in a stack that lacks it."""
+    """``by``: the protocols of ours that provide it. ``without``: the effect on a stack that lacks the service."""
 
     by: str
     without: str

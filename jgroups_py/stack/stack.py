@@ -102,7 +102,7 @@ class Stack:
     def _notify(self, event: Event) -> None:
         self.owner.notify(event)
 
-    # --- what the owner calls; each call is one step of the machine
+    # --- calls of the owner; each is one step of the machine
 
     def connect(self, cluster: str, *, with_state: bool = False) -> None:
         """Start joining ``cluster``. The first ViewChange reports success."""

@@ -2,7 +2,7 @@
 
     RunStore         Runs by first seqno, kept for retransmission, or until the gap before them closes.
     ReceiveWindow    Puts the runs of one sender in order, and hands every message out once.
-    GapClock         Says when to ask for what is missing: once soon, then at growing intervals.
+    GapClock         Times the requests for missing messages: once soon, then at growing intervals.
 
 A run is a ``Batch``; message ``i`` of a run that starts at ``first`` has seqno ``first + i``. Runs that come in order
 are neither stored nor cut: one comparison each. Runs are sliced where they overlap.
@@ -60,7 +60,7 @@ class RunStore:
 
     @property
     def first(self) -> int:
-        """Return the lowest stored seqno. There must be one."""
+        """Return the lowest stored seqno. The store must not be empty."""
         return self.firsts[0]
 
     @property
@@ -238,7 +238,7 @@ class ReceiveWindow:
         return self.delivered + self.pending.count < self.known
 
     def add(self, first: int, run: Batch) -> list[tuple[int, Batch]]:
-        """Take a run in and return its new parts. ``next`` hands out what is in order.
+        """Take a run in and return its new parts. ``next`` hands out messages in order.
 
         The caller hands out new out-of-band messages at once, if they are ``fresh``. They are marked here.
         """
@@ -359,7 +359,7 @@ class ReceiveWindow:
 
 
 class GapClock:
-    """Says when to ask for missing messages of one sender. Each is asked for once, ``delay`` after the gap was
+    """Times the requests for missing messages of one sender. Each is asked for once, ``delay`` after the gap was
     seen. Then all missing ones are asked for after ``interval``, which doubles with each vain request. After an answer
     that stops, the clock asks again sooner: the rest of the answer was lost as well.
 

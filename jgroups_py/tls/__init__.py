@@ -3,7 +3,7 @@
 May import: ssl, cryptography, errors, values.
 Imported by: stack, protocols.security, driver, export.
 
-    settings     which files, which versions of TLS, who must prove who they are
+    settings     the files, the versions of TLS, the demands on the other side
     files        reads files within limits. It has the error of this room
     credentials  the result: contexts of ssl, names, dates
     loading      reads the files. It is called by drivers and by checks of a stack file, and not by protocols: it reads files

@@ -94,7 +94,7 @@ class TlsSession:
         return self._out.read()
 
     def encrypt(self, data: bytes) -> bytes:
-        """Return the bytes to send for plain bytes. The session must be established."""
+        """Encrypt plain bytes. Return the bytes to send. The session must be established."""
         assert self.established, "nothing is encrypted before the handshake is done"
         if not data:
             return b""

@@ -1,4 +1,4 @@
-"""Addresses: a UUID says who a member is, an IpAddress where it can be reached.
+"""Addresses: a UUID identifies a member, an IpAddress is the place where it can be reached.
 
 An address *is* the bytes that identify it: a subclass of ``bytes``, so hashing and comparing run in C. Two UUIDs are
 equal when their 128 bits are equal, whatever the subclass (JGroups' rule). A SiteUUID also compares its site.

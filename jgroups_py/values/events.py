@@ -399,7 +399,7 @@ class Disconnect(Event):
 
 @dataclass(frozen=True, slots=True)
 class Disconnected(Event):
-    """The group was told, or the time for that is over. The owner closes the stack."""
+    """The group knows of the leave, or the time for that is over. The owner closes the stack."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -412,8 +412,8 @@ class WentOn(Event):
 
 @dataclass(frozen=True, slots=True)
 class Withhold(Event):
-    """Others went on without us and would drop our multicasts. Keep what the application sends until the next ViewChange, then
-    send it."""
+    """Others went on without us and would drop our multicasts. Keep the application's messages until the next
+    ViewChange, then send them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -540,7 +540,8 @@ class HeldSenders(Query):
 
 @dataclass(frozen=True, slots=True)
 class Around:
-    """Multicast ``groups`` that a protocol listens to. ``strangers`` says in words what it heard there from other groups."""
+    """Multicast ``groups`` that a protocol listens to. ``strangers`` describes in words the traffic of other groups
+    that it heard there."""
 
     groups: tuple[tuple[str, int], ...] = ()
     strangers: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""Views and digests: who is in the group, and how far each sender's messages have come.
+"""Views and digests: the members of the group, and the progress of each sender's messages.
 
 Source: WIRE.md section 4; JGroups ViewId, View, MergeView, DeltaView, Digest.
 """
@@ -95,7 +95,7 @@ class MergeView(View):
 
 @dataclass(frozen=True, slots=True)
 class DeltaView:
-    """A view told by its difference to the view ``reference``."""
+    """A view in the form of its difference to the view ``reference``."""
 
     view_id: ViewId
     reference: ViewId

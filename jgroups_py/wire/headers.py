@@ -489,7 +489,7 @@ class EncryptHeader(Header):
 
 @dataclass(frozen=True, slots=True)
 class DhHeader(Header):
-    """DH_KEY_EXCHANGE; the last two in SECRET_KEY_RSP only."""
+    """DH_KEY_EXCHANGE. The last two fields are in SECRET_KEY_RSP only."""
 
     magic_id: ClassVar[int] = 92
     type: DhType

@@ -1,6 +1,6 @@
 """Headers of users: a frozen dataclass with a magic id of its own goes over the wire, field after field.
 
-The type of a field says how it is written. A member in Java that has the same header uses what stands in brackets:
+The type of a field says how it is written. A member in Java that has the same header uses the methods in brackets:
 
     int             8 bytes (writeLong); the number of ``sequence`` is compressed (Bits.writeLongCompressed)
     float           8 bytes (writeDouble)

@@ -762,7 +762,7 @@ def encode_frame(packet: bytes) -> bytes:
 
 
 def encode_handshake(version: int, listening: IpAddress) -> bytes:
-    """Return the first bytes of the connecting side: who it is and which version it speaks."""
+    """Return the first bytes of the connecting side: its address and its version."""
     body = Writer(version)
     body.ip_body(listening)
     writer = Writer(version)

@@ -11,8 +11,8 @@ so none of their bytes is digested. So all authenticators of one passcode have t
 one can make others. design/look-inside.md has the consequences.
 
 Source:  JGroups DiagnosticsHandler.java, Probe.java, Util.createDigest.
-Differs: a Java server takes a byte 10 within the authenticator for the end of a TCP request. ``authenticator`` has none
-         in t1 and q1, and ``ProbeInput`` takes those of others by their length.
+Differs: a Java server takes a byte 10 within the authenticator for the end of a TCP request. ``authenticator`` makes
+         none with a byte 10 in t1 and q1, and ``ProbeInput`` takes those of others by their length.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ ROLES = ("coordinator", "relay", "standby", "newest", "any")
 """Selectors that are not names; no member may have such a name."""
 
 COMPONENTS = ("manager", "master", "slave", "target", "index", "router", "proxy", "node")
-"""Selectors of bucket stores, by what a member has; a member of one cannot be called one of these."""
+"""Selectors of bucket stores, by a member's components. No member of a bucket store can have such a name."""
 FALLEN = "fallen"
 """The member to restart there: the absent one, or any one of them."""
 

@@ -27,7 +27,7 @@ from jgroups_py.drill.judge.verdict import Verdict
 INTERRUPTIONS = ("crash", "vanish", "pause", "leave", "partition", "fail_site")
 """Faults after which a recovery is measured."""
 GROWTH_SECONDS = 1.0
-"""A buffer must grow for so long without a pause, before a rate is taken from it."""
+"""A buffer must grow for this many seconds without a pause, before a rate is taken from it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -244,7 +244,7 @@ class _Seen:
         return min(later, key=lambda one: one.acked, default=None)
 
 
-# --- what is wrong
+# --- violations
 
 
 def _findings(seen: _Seen) -> list[LiveFinding]:

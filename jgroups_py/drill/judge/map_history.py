@@ -185,7 +185,7 @@ def version_of(owned: Sequence[Any]) -> Version:
 
 
 def text_of(version: Version | None) -> str | None:
-    """``NYC.A#1/17``."""
+    """Return ``NYC.A#1/17``."""
     return None if version is None else f"{version[0]}.{version[1]}/{version[2]}"
 
 

@@ -6,8 +6,8 @@ ask here.
                                     not those who died, left, were expelled, are paused, or cut off from the origin
     failure       failures          a site fails when ``fail_site`` says so, or its last living member falls; it may
                                     fail again
-    reign         reigns            without a primary every site relays to every other; ``promote`` ends what the
-                                    former primary must do, and the new one's messages count from ``grace`` after it
+    reign         reigns            without a primary every site relays to every other; ``promote`` ends the duties of
+                                    the former primary, and the new one's messages count from ``grace`` after it
     not relayed   Rules.fate        sent where nothing is relayed: counted, and lost or unrelayed as any other unless
                                     the drill says ``relay: primary only``; nothing is held against a site within
                                     ``grace`` after a promotion
@@ -266,8 +266,8 @@ class Rules:
     def _common_after(
         self, who: Who, other: Who, epoch: int, index: Mapping[tuple[str, tuple[str, ...]], int]
     ) -> int | None:
-        """Return the next common view after ``epoch``, as an index of who's views, or the last of both. ``None``: they
-        need not agree."""
+        """Return the next common view after ``epoch``, as an index of the views of ``who``, or the last of both.
+        ``None``: the two need not agree."""
         mine, theirs = self.lives.views[who], self.lives.views[other]
         for view in theirs[epoch + 1 :]:
             if not all(name in view.members for name in (who.origin, other.origin)):
@@ -422,7 +422,7 @@ def unhealed(faults: Sequence[Fault]) -> list[list[list[str]]]:
 
 
 def cut_off(walls: Sequence[Sequence[Sequence[str]]], who: Who, sites: Sequence[str]) -> bool:
-    """Does an unhealed partition separate it from a member of ``sites``?"""
+    """Does an unhealed partition separate ``who`` from a member of ``sites``?"""
     return any(
         who.place in side
         and any(

@@ -165,7 +165,7 @@ class Chart:
     """The scale, by default made from the values."""
     form: Callable[[float], str] = "{:,.6g}".format
     band: tuple[float, float, float] | None = None
-    """The accepted range: from which x on, between which values."""
+    """The accepted range: the first x, the lowest and the highest value."""
 
 
 def standalone(charts: Sequence[Chart], note: str = "") -> str:

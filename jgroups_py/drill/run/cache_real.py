@@ -12,7 +12,7 @@ from jgroups_py.drill.run.real import AskedDrill, Process, run_drill
 from jgroups_py.drill.run.runner import Progress, RunLog
 
 LAST_WORDS_SECONDS = 0.5
-"""Seconds for a member before its kill, to name what other sites have not acknowledged."""
+"""Seconds for a member before its kill, to name the keys that other sites have not acknowledged."""
 
 
 def run_cache_real(plan: DrillPlan, progress: Progress) -> RunLog:

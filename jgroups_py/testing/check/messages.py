@@ -93,8 +93,8 @@ class Messages:
         self.delivered = 0
         self.of_site: dict[Address, str] = {}
         self.parted: dict[tuple[Address, Address], None] = {}
-        """(member, other): the first had a view without the second after one with it, or they were in different groups
-        that merged. Older credits may then be given twice."""
+        """(member, other): ``member`` had a view with ``other`` and then one without it, or both were in different
+        groups that merged. Older credits may then be given twice."""
 
     def watch(self, member: Member) -> None:
         self.named.watch(member)

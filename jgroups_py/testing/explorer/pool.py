@@ -76,7 +76,7 @@ def _on_processes(
 
 
 def _end(pool: ProcessPoolExecutor) -> None:
-    """End the processes: what they do now is awaited for ``END_SECONDS``.
+    """End the processes. Their present work is awaited for ``END_SECONDS``.
 
     A process that is killed while it sends a result leaves half of it in the pipe. The pool waits for the other half as
     long as anybody could write it: other processes, which wait for their turn to write, and this one.

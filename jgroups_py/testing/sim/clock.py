@@ -15,7 +15,7 @@ Action = Callable[..., None]
 
 
 class Clock:
-    """Instants are rounded up to ``grid`` seconds, so that what happens together is found together
+    """Instants are rounded up to ``grid`` seconds, so that simultaneous actions are found together
     (each distinct instant costs a heap operation)."""
 
     def __init__(self, grid: float = 0.0001) -> None:

@@ -41,7 +41,7 @@ RULE = "----"
 
 
 def run_story(text: str, file: str | None = None) -> str:
-    """Return the output of a story's commands (what should stand below its line of dashes)."""
+    """Return the output of a story's commands (the text below its line of dashes)."""
     teller = _Teller()
     commands = text.split(f"\n{RULE}", 1)[0]
     for number, line in enumerate(commands.splitlines(), 1):

@@ -1,7 +1,7 @@
 """Reads every named kind of byte string as JSON fields and writes it again.
 
-``decode(kind, data)`` and ``encode(kind, fields)`` are what the command line offers; leftover bytes
-are an error. ``interpret`` reads a message's payload with the help of its headers.
+``decode(kind, data)`` and ``encode(kind, fields)`` serve the command line; leftover bytes are an error. ``interpret``
+reads a message's payload with the help of its headers.
 
 Source: WIRE.md section 16.
 """

@@ -73,7 +73,7 @@ def rehearse(
     """Play all events, each on an instance of its own: the loss of each cause and the way back; an upgrade.
 
     Args:
-        detection: seconds until a loss is noticed, at most; ``jgroups-py validate`` says it for a stack.
+        detection: seconds until a loss is noticed, at most; ``jgroups-py validate`` prints them for a stack.
     """
     for cause in deployment.causes:
         yield from _loss(RehearsalStage(deployment, seed, detection), cause)

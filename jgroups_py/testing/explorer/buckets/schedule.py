@@ -1,6 +1,7 @@
 """Random schedules of a bucket store in virtual time: clients at all nodes, kills, cuts, moves, recreations, cancelled moves; and their judge.
 
-A node is killed or cut off only while every pair has its backup, so nothing that was answered may be lost. What must hold at the end:
+A node is killed or cut off only while every pair has its backup, so nothing that was answered may be lost. These
+properties must hold at the end:
 
 - each answered token is in its entry once, at the place that was answered;
 - no token is there twice, despite repeated requests;

@@ -1,9 +1,9 @@
 """Buddy replication on whole simulated clusters: its machine on the real stack, with faults from a seed.
 
-Where ``jgroups_py.testing.explorer.buddies.explore`` makes every message a step and promises the machine what a group promises,
-here GMS, NAKACK2, UNICAST3 and the rest have to keep that promise. Judged are the same invariants: never two
-owners in one view (after each step), no acknowledged write lost by crashes that must do no harm, what
-merges drop is listed, all backups equal at rest, every call ends.
+In ``jgroups_py.testing.explorer.buddies.explore`` every message is a step, and the explorer keeps the promises of a
+group to the machine. Here GMS, NAKACK2, UNICAST3 and the rest have to keep them. The same invariants are judged: never
+two owners in one view (after each step), no acknowledged write lost by crashes that must do no harm, values that merges
+drop are listed, all backups equal at rest, every call ends.
 """
 
 from __future__ import annotations

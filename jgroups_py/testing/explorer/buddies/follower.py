@@ -5,7 +5,7 @@ its nodes has adopted this entry (as all journals report). A promised value must
 end the highest stamp of each path must be the node's.
 
 Nobody copies the log of a dead owner: when all members that had it are gone, it cannot be read any more, and the
-follower is told so (``trimmed``). A merge undoes a removal that was purged on one side of a partition while the other
+follower notes that (``trimmed``). A merge undoes a removal that was purged on one side of a partition while the other
 side still has the node. That is no write, so no member reports it.
 """
 

@@ -69,7 +69,7 @@ SETTLE: Final = 120.0
 _HOSTILE_HOST: Final = "10.9.9.9"
 _HOSTILE_PORT: Final = 55555
 _PAYLOAD: Final = struct.Struct("!16sBQ")
-"""The beginning that ``Checker.payload`` makes: the sender's address, what kind of message it is, a number."""
+"""The beginning that ``Checker.payload`` makes: the sender's address, the kind of message, a number."""
 
 Op = tuple[Any, ...]
 """

@@ -61,7 +61,7 @@ class _Draw:
     def schedule(self, back_end: Any, *, sessions: bool = False) -> CacheSchedule:
         pick, chance = self.random.choice, self.random
         members = self.members()
-        # The remaining one of two would wait for the other one for good, even if that one was killed.
+        # Of two members the remaining one would wait for the other for good, even for a killed one.
         majority = back_end == "buddy" and len(members) > 2 and pick((False, True))
         late: tuple[str, ...] = ()
         if back_end != "local" and not self.calm and len(members) > 2 and chance.random() < 0.3:

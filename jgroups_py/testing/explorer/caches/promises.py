@@ -5,7 +5,7 @@ design/linearizability.md has the reasons; each rule is here once.
     all         an operation with a result is exact: it has its place between its call and its return
     replicated  an operation that did not wait (a read, an update or move that found nothing) read from the
                 member's own copy: exact for that copy (``Operation.copy``)
-    replicated  what was begun and done on a line of views that did not go on is gone with it. An operation that was begun
+    replicated  calls begun and done on a line of views that did not go on are gone with it. An operation that was begun
                 before or not acknowledged may have happened. A read there is not judged, nor one at a member that the
                 others went on without
     replicated, a read at a member that was lost in that view is not judged if it may have seen a change

@@ -218,7 +218,7 @@ class Healer:
 
     @property
     def _lossy(self) -> bool:
-        """May RELAY's buffers drop messages? No later message then shows the gap of the last one."""
+        """May RELAY's buffers drop messages? Then the gap of a last message may have no later message that shows it."""
         attributes = self.scene.schedule.attributes
         return "RELAY.max_age" in attributes or "RELAY.overflow" in attributes
 
