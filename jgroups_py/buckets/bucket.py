@@ -218,7 +218,7 @@ class Bucket:
         if not work.pieces:
             return None
         if not work.whole and had is not None and had[1] != version:
-            # Pieces in this version do not fit a whole in an earlier one.
+            # Pieces in this version do not fit a whole in an earlier version.
             return _whole_in(key, entry, version)
         self._check_size(key, None if work.whole else had, work.pieces)
         return EntryChange(key, work.pieces, work.whole, version)

@@ -7,8 +7,8 @@ from typing import Final
 from jgroups_py.buckets.messages import TEXT_MAX
 
 PLUGIN_ERRORS: Final = (Exception, SystemExit)
-"""SystemExit is one of them. Otherwise a request that ended its master's node would be repeated at the slave, and end
-that node."""
+"""The errors include SystemExit. Otherwise a request that ended its master's node would be repeated at the slave, and
+end that node."""
 
 
 def text_of(error: BaseException, most: int = TEXT_MAX) -> str:

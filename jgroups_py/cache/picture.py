@@ -16,7 +16,7 @@ class CachePicture:
     """``nodes``: those in memory. ``left``: those that left memory while the rows were taken. Both outrank rows of
     their paths.
     ``stored``: the store's rows; the holder of the picture closes it. ``gone``: removed nodes whose rows do not count.
-    ``only``: with buddies, the rows that are values of this member's nodes; each of them must exist."""
+    ``only``: with buddies, the rows that are values of this member's nodes. Each of these rows must exist."""
 
     nodes: Mapping[Fqn, Node]
     stored: StorePicture | None = None

@@ -1,7 +1,7 @@
 """A batch that runs again when it lost a race.
 
-It takes a function, because the block of a ``with`` cannot run twice. A block left by ``return`` before a conflict
-shows would report a write that never happened.
+It takes a function, because the block of a ``with`` cannot run twice. A block that ends with ``return`` before a
+conflict shows would report a write that never happened.
 
 Batches that read the same nodes queue. At one member they queue by the first node that each reads. A caller that lost a
 race waits for a turn before it runs again. The turn holds at all members, for everything that it read and wrote: first

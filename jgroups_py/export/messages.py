@@ -320,7 +320,7 @@ def lengths(data: bytes, greeting: bool = False) -> tuple[int, int]:
 
 
 def request_from(data: bytes) -> Request:
-    """Return a request. Raise ExportError if the bytes are not one."""
+    """Return a request. Raise ExportError if the bytes are no request."""
     try:
         return _requests.decode(data)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
@@ -328,7 +328,7 @@ def request_from(data: bytes) -> Request:
 
 
 def hello_from(data: bytes) -> ClientHello:
-    """Return a hello. Raise ExportError if the bytes are not one."""
+    """Return a hello. Raise ExportError if the bytes are no hello."""
     try:
         return _hello.decode(data)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
@@ -336,7 +336,7 @@ def hello_from(data: bytes) -> ClientHello:
 
 
 def answer_from(data: bytes) -> Answer:
-    """Return an answer. Raise ExportError if the bytes are not one."""
+    """Return an answer. Raise ExportError if the bytes are no answer."""
     try:
         return _answers.decode(data)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:

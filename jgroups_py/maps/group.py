@@ -26,7 +26,7 @@ import msgspec
 from jgroups_py.values.address import Address
 
 MAGIC: Final = b"jgmaps\x01"
-"""Each message of maps on a channel begins so. The last byte is the version."""
+"""The first bytes of each message of maps on a channel. The last byte is the version."""
 Number = Annotated[int, msgspec.Meta(ge=0, lt=1 << 32)]
 
 

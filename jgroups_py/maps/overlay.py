@@ -120,7 +120,7 @@ class Overlay:
         """Note an own record up to ``end``, which need not be read."""
         self._read_to[slot] = end
         if self.mark:
-            # It lacks the writes of others since the last look, so the next look sees them.
+            # The mark lacks the writes of others since the last look, so the next look sees them.
             self.mark = self._control.marked(self.mark, slot, end)
 
     def _catch_up(self) -> None:

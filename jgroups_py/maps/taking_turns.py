@@ -22,7 +22,8 @@ class TakingTurns:
         self._times: dict[int, deque[float]] = {}
 
     def displaced(self, node: int, now: float) -> bool:
-        """Note that a new link of ``node`` would displace one. Return whether that happens too often for one host."""
+        """Note that a new link of ``node`` would displace the present one. Return whether that happens too often for
+        one host."""
         if node not in self._times and len(self._times) >= NODES_MAX:
             self._times.clear()
         times = self._times.setdefault(node, deque(maxlen=TURNS))

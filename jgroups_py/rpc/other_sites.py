@@ -21,7 +21,7 @@ from jgroups_py.values.message import MessageType
 from jgroups_py.wire.headers import CorrelatorHeader, CorrelatorType
 
 MAGIC: Final = b"\xc1RPC\x01"
-"""The first bytes of such a cast. No text and no msgpack begins so."""
+"""The first bytes of such a cast. No text and no msgpack begins with them."""
 REQUEST: Final[Headers] = {ID: CorrelatorHeader(CorrelatorType.REQ, 0)}
 SITE_MAX: Final = 255
 """The most bytes of a site's name."""

@@ -70,7 +70,7 @@ class DemoMember:
 
 
 class DemoTraffic(threading.Thread):
-    """Put visits at random users, through any present member, and note acknowledged ones."""
+    """Puts visits at random users, through any present member, and notes acknowledged ones."""
 
     def __init__(self, places: str, token: str) -> None:
         super().__init__(daemon=True)

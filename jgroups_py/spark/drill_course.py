@@ -15,7 +15,7 @@ from jgroups_py.drill.judge.rules import DOWN, Fault, Lives, Rules, ViewSeen, Wh
 ENDS: Final = (*DOWN, "leave")
 FAULTS: Final = (*ENDS, "pause", "resume", "restart", "partition", "heal", "promote", "fail_site")
 SMALL: Final = (*sorted(FAULTS), "view", "join")
-"""Events that the course is made of."""
+"""The events of a course."""
 
 
 class RecordedEvent(NamedTuple):

@@ -134,7 +134,7 @@ def rows_option(values: Mapping[str, str]) -> Literal["state", "changes"]:
 
 
 def offset_from(text: str) -> Offset:
-    """Return an offset from JSON. Raise ConfigError if it is not one."""
+    """Return an offset from JSON. Raise ConfigError if the text is no offset."""
     try:
         return msgspec.json.decode(text, type=Offset)
     except msgspec.MsgspecError as error:

@@ -155,7 +155,8 @@ class Protocol:
         return None
 
     def on_input(self, item: In) -> None:
-        """Take an input of a handle that was opened with ``open_port``, or accepted on one."""
+        """Take an input of a handle that was opened with ``open_port``, or of a connection accepted on such a
+        handle."""
         raise AssertionError(f"{self.name} opened a port but does not handle {item}")
 
     def check(self) -> None:

@@ -108,7 +108,7 @@ def examine(stack: StackConfig, built: Sequence[tuple[type[Any], Any]]) -> Findi
 def build_whole(
     stack: StackConfig, ignored: list[Ignored] | None = None
 ) -> list[tuple[type[Any], Any]]:
-    """``config.build`` of a stack that a channel can be opened on.
+    """Do as ``config.build`` for a stack that a channel will use.
 
     Raises:
         ConfigError: as ``build``; or protocols are missing or in the wrong place (the text has the place of the first).

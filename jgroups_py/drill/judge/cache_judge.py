@@ -69,7 +69,7 @@ class KeyFate:
     diverged: tuple[str, ...] = ()
     """Sites with another value."""
     discarded: int = 0
-    """Acknowledged writes that would be lost, had a merge not listed them."""
+    """Acknowledged writes that would count as lost if no merge had listed them."""
 
     @property
     def doubly_owned(self) -> bool:

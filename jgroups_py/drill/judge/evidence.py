@@ -90,7 +90,7 @@ _ASKED = (*_FAULTS, "unsent")
 
 
 def who_of(record: DrillRecord) -> Who:
-    """Return the member that a record is of."""
+    """Return the member of a record."""
     return Who(str(record.site), str(record.member), record.incarnation)
 
 

@@ -2,7 +2,7 @@
 
 An entry is a list. A request adds ``[origin, number]`` to it, and its client gets the place and the item before it, as
 in drills of live and backup (live_user.py). A repeated addition therefore shows. The first member of the view is also
-the administrator: it recreates missing copies and moves copies if ``moves`` says so.
+the administrator: it recreates missing copies, and moves copies at the rate of ``moves``.
 """
 
 from __future__ import annotations

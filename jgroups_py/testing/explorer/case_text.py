@@ -32,7 +32,7 @@ def read_as(kind: type[C], text: str, file: str, what: str = "a schedule") -> C:
 
 
 def _found(text: str, error: Exception) -> str:
-    """Return the value at the place that ``error`` speaks of."""
+    """Return the value at the place that ``error`` names."""
     place = re.search(r" - at `\$(.+)`$", str(error))
     if place is None:
         return ""

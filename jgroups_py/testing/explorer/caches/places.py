@@ -118,9 +118,9 @@ class Places:
     def _left_at(
         self, member: bytes, later: Sequence[View], had: dict[View, float]
     ) -> float | None:
-        """Return the time when others first had one of the ``later`` views that lacks ``member``. None: there is none,
-        or ``member`` had one of those before it by then. A view that reached it later still did not end its old one in
-        time."""
+        """Return the time when others first had one of the ``later`` views that lacks ``member``. None: there is no
+        such view, or ``member`` had an earlier one of them by then. A view that reached the member even later did not
+        end its old view in time."""
         went_on = math.inf
         for view in later:
             if member not in view[1]:
