@@ -76,7 +76,7 @@ class AsyncioHome:
             raise
         assert task is not None
         if task.cancelled():
-            # It was not cancelled here. asyncio's own cancellation must not get into trio.
+            # The task was not cancelled from here. asyncio's own cancellation must not get into trio.
             raise LocalProtocolError(f"{function!r} was cancelled in its asyncio loop")
         return task.result()
 

@@ -28,10 +28,10 @@ class Handle(Generic[T]):
         inside: Handle[Any] | None = None,
     ) -> None:
         self._what = what
-        self._closed = True  # nothing is to be closed before it is open
+        self._closed = True  # nothing has to be closed before the block is open
         checked_timeout(timeout)
         warn_of_a_loop(what)
-        self._inside = inside  # must not be lost before this handle
+        self._inside = inside  # kept as long as this handle
         outer: OpenBlock[Any] | None = None if inside is None else inside._block
         self._block: OpenBlock[T] = OpenBlock(opener, closed, outer)
         self._block.open(timeout)

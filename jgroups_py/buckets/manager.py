@@ -196,7 +196,7 @@ class BucketManager:
     # --- rows
 
     def _on_row(self, row: BucketRow) -> None:
-        """Take a decided row. One that is older than the copy's is ignored."""
+        """Take a decided row. A row older than that of the copy is ignored."""
         if row.bucket >= self.settings.buckets:
             self.counts["bad_rows"] += 1
             return

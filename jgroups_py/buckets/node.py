@@ -346,7 +346,7 @@ class BucketNode:
         machine, channel = self._machine, self._channel
         yield from samples_of([machine.statistics()], channel.cluster, channel.name)
         seen = self.state.version, machine.members
-        if self._pairs[0] != seen:  # thousands of rows, and a page each few seconds
+        if self._pairs[0] != seen:  # counting thousands of rows for each page would cost too much
             self._pairs = seen, counts_of_pairs(self.state.rows, machine.members)
         yield from samples_of_pairs(self._pairs[1], channel.cluster, channel.name)
 

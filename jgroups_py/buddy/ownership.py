@@ -212,7 +212,7 @@ class Ownership:
         old = node.stamp
         site = max(site_epoch, old.site)
         epoch = node.epoch
-        if epoch < old.epoch and site == old.site:  # of a site that counts its own views
+        if epoch < old.epoch and site == old.site:  # the stamp of a site that counts its own views
             epoch = old.epoch if old.owner == me else (old.epoch[0], old.epoch[1] + 1)
         stamp = Stamp(site, epoch, old.version + 1, me)
         lineage = node.lineage

@@ -220,7 +220,7 @@ class BuddyManager:
                 raise
             where = error.where or "buddyLocatorProperties"
             raise ConfigError(error.problem, file=self._source, where=where) from error
-        except Exception as error:  # a locator of the user's
+        except Exception as error:  # a user's locator may raise anything
             raise ConfigError(
                 f"init() raised {said(error)} (it is given buddyLocatorProperties, texts by name)",
                 file=self._source,

@@ -75,7 +75,7 @@ class MemoryTree(Container):
 
     def __init__(self) -> None:
         self._nodes: dict[Fqn, Node] = {}
-        self._names: dict[Fqn, dict[str, None]] = {}  # only paths with something below
+        self._names: dict[Fqn, dict[str, None]] = {}  # only paths with nodes below
         self._size = 0
 
     def get(self, path: Fqn) -> Node | None:
@@ -137,7 +137,7 @@ class MemoryTree(Container):
                 known = bool(names)
                 names[child.name] = None
                 if known:
-                    break  # then the parents have it, too
+                    break  # then the parents have their names, too
                 child = parent
 
     def _remove(self, path: Fqn) -> None:

@@ -156,7 +156,7 @@ class Keeper:
                     self._ghosts.pop(change.path, None)
                     self._late[change.path] = None
                     self._unsaved.add(change.path)
-                    self._rows.add(change.path)  # there may be an old one
+                    self._rows.add(change.path)  # there may be an old row
         else:
             self._note([change for change in changes if change.path not in moved])
         finally:

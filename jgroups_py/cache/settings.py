@@ -4,8 +4,8 @@ A field ``buddy_pool_name`` is ``buddyPoolName`` in a file, whatever the case. s
 has meanings, defaults and checks.
 
 Source: JBoss Cache 1.4 documentation, "Buddy Replication", "Configuration"; the design note.
-Differs: zone, partition, leaveTimeout, unsentRemovalsMax, tombstoneTime, maxBytes, maxValueSize, maxCallNodes and StoreBehindMax are ours; REPL modes and
-         LOCAL only, no INVALIDATION modes.
+Differs: zone, partition, leaveTimeout, unsentRemovalsMax, tombstoneTime, maxBytes, maxValueSize, maxCallNodes and
+         StoreBehindMax are ours; there are REPL modes and LOCAL, but no INVALIDATION modes.
 """
 
 from __future__ import annotations

@@ -324,9 +324,8 @@ class StoringLast(Interceptor):
         self._replication = replication
 
     async def handle(self, call: CacheCall) -> None:
-        with trio.CancelScope(
-            shield=True
-        ):  # the change has taken effect, and the store must get it
+        # The change has taken effect, and the store must get it.
+        with trio.CancelScope(shield=True):
             await self._keeper.after(self._still_here(call))
         await self.next.handle(call)
 

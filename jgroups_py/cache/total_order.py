@@ -81,7 +81,7 @@ class TotalOrder:
         self._reached: dict[Member, int] = {}  # member -> own proposals applied there
         self._absent: dict[Member, int] = {}
         self._sequenced: dict[Member, int] = {}
-        self._early: list[tuple[Member, Said]] = []  # of views to come
+        self._early: list[tuple[Member, Said]] = []  # messages of later views
 
     @property
     def coordinator(self) -> Member:

@@ -106,9 +106,8 @@ def parse_xml(source: MarkupSource, *, texts: bool = False) -> MarkupNode:
     try:
         parser.Parse(content, True)
     except expat.ExpatError as error:
-        at = (
-            parser.ErrorByteIndex
-        )  # at the comment in a tag, or after the beginning of one in another
+        # There may be a comment here in a tag, or the beginning of one in another comment.
+        at = parser.ErrorByteIndex
         comment = content.startswith(b"<!--", at) or content.endswith(b"<!--", 0, at)
         raise _not_well_formed(error, source, open_nodes, comment) from None
     return top[0]

@@ -372,7 +372,7 @@ def _field_types(config_class: type[ConfigBase]) -> dict[str, Any]:
     return known
 
 
-_FIELD_TYPES: Final[dict[type[ConfigBase], dict[str, Any]]] = {}  # one entry a class
+_FIELD_TYPES: Final[dict[type[ConfigBase], dict[str, Any]]] = {}  # one entry for each class
 
 
 def field_types(config_class: type[ConfigBase]) -> Mapping[str, Any]:

@@ -102,7 +102,7 @@ class Driver:
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Run until ``stop`` or until it is cancelled. Then close everything that it opened."""
-        self.clock = trio.lowlevel.current_clock().current_time  # two calls less each time
+        self.clock = trio.lowlevel.current_clock().current_time  # saves two calls each time
         self.machine.now = self.clock()
         try:
             async with trio.open_nursery() as nursery:
@@ -122,9 +122,8 @@ class Driver:
     def wake(self) -> None:
         """Ask for a turn soon. Any number of calls before the turn make one turn."""
         self._woken = True
-        if (
-            self._parked is not None and not self._in_turn
-        ):  # otherwise it is looked at when that ends
+        # Within a turn, the end of the turn looks at ``_woken``.
+        if self._parked is not None and not self._in_turn:
             task, self._parked = self._parked, None
             trio.lowlevel.reschedule(task)
 
@@ -222,7 +221,7 @@ class Driver:
                 if outgoing:
                     self.execute(outgoing)
                 if not self._inputs:
-                    break  # no input could cause more
+                    break  # without inputs there are no further outputs
                 inputs, self._inputs = self._inputs, []
                 machine.handle(inputs, self.clock())
             else:
@@ -316,7 +315,7 @@ class Driver:
             self._timer_scope = None
             now = self.clock()
             if not self._notice(now):
-                machine.woke(now, self._due, now)  # lateness in good times, too
+                machine.woke(now, self._due, now)  # lateness counts in good times, too
             self._fired = now
             self.advance(now)
             self._due = now + limits.tick

@@ -17,9 +17,8 @@ _told: list[str] = []
 
 
 def _in_asyncio() -> bool:
-    asyncio = sys.modules.get(
-        "asyncio"
-    )  # not imported for this: a program without the import has no such loop
+    # The module is not imported for this: a program without the import has no such loop.
+    asyncio = sys.modules.get("asyncio")
     return asyncio is not None and asyncio._get_running_loop() is not None
 
 

@@ -236,7 +236,7 @@ class SocketDriver(Driver):
 
     def _close(self, handle: Handle, abort: bool) -> None:
         if self.faults is not None and self.faults.vanished:
-            return  # the peers must not hear of it
+            return  # a vanished host sends no close
         udp = self.sockets.pop(handle, None)
         if udp is not None:
             udp.close()
@@ -272,7 +272,7 @@ class SocketDriver(Driver):
                 return
             while True:
                 inputs: list[In] = []
-                # One that comes alone is answered before the socket is asked for more.
+                # A datagram that comes alone is answered before the socket is asked for more.
                 count = most if several else 1
                 try:
                     for _ in range(count):
@@ -438,7 +438,7 @@ class SocketDriver(Driver):
     # --- the end
 
     async def drained(self) -> None:
-        # It looks a few times, once in a driver's life. That is not worth an event of its own.
+        # This loop looks a few times, once in a driver's life. That is not worth an event of its own.
         while self.closing or any(udp.queue for udp in self.sockets.values()):  # noqa: ASYNC110
             await trio.sleep(0.002)
 

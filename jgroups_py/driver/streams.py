@@ -378,7 +378,7 @@ class TcpConnection:
         was_closing = self._closing
         self._finish()
         if not was_closing:
-            # It is not handed in at once: we may be in the middle of a turn.
+            # The event is not handed in at once: we may be in the middle of a turn.
             self.driver.happened(Closed(self.handle, True))
             self.driver.wake()
 

@@ -161,7 +161,7 @@ class OwnerLogs:
         self._holding = holding
         self._limits = limits
         self._of: dict[Address, OwnerLog] = {}
-        self._order: deque[OwnerLog] = deque()  # whose entry is the oldest, the next, ...
+        self._order: deque[OwnerLog] = deque()  # a log for each entry, the oldest entry first
         self._size = 0
         self._changes = 0
         self.trimmed = 0

@@ -414,7 +414,7 @@ class ExportPort:
             with trio.move_on_after(TELL_EVERY) as told:
                 await changed.wait()
             if not told.cancelled_caught:
-                await trio.sleep(0.01)  # not one message for each batch
+                await trio.sleep(0.01)  # saves a message for each batch
         if job.problem is not None:
             await client.send(_problem(job.problem))
         else:

@@ -83,8 +83,8 @@ class MapAdmission:
         return entries
 
     def take(self, origin: int, entries: Entries) -> str:
-        """Remember the origins of changes. Return why changes are not taken, as ``refusal`` does; then none of their
-        origins is remembered."""
+        """Remember the origins of changes. Return the reason for a refusal, as ``refusal`` does. Origins of refused
+        changes are not remembered."""
         known = self.known
         new = {} if origin in known else {origin: None}
         for _, entry in entries:

@@ -112,7 +112,7 @@ class Readings:
         self._told: dict[bytes, float] = {}
 
     def is_due(self, key: bytes, now: float) -> bool:
-        """Is a report of the key's use due? If so it counts as made. ``now``: seconds."""
+        """Is a report of the key's use due? A due report counts as made. ``now``: seconds."""
         last = self._told.get(key)
         if last is not None and now - last < USE_INTERVAL:
             return False

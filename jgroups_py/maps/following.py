@@ -31,7 +31,7 @@ class Place(msgspec.Struct, frozen=True):
 
 def place_now(file: SharedFile) -> Place:
     """Return the place after everything that is merged."""
-    forgotten = _texts(file.forgotten)  # first, so that none is after the place
+    forgotten = _texts(file.forgotten)  # read first, so that no removal is after the place
     return Place(_texts(file.vector()), forgotten)
 
 

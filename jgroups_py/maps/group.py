@@ -288,9 +288,8 @@ class GroupLinks:
 
     def _on_hi(self, source: Address, peer: _Peer, hi: Envelope, now: float) -> None:
         known = hi.yours == peer.mine
-        if (
-            hi.mine != peer.yours
-        ):  # The peer has begun a link. Our number stays. Otherwise both would change theirs for ever.
+        # The peer has begun a link. Our number stays. Otherwise both would change theirs for ever.
+        if hi.mine != peer.yours:
             self._take_down(source, peer)
             peer.yours = hi.mine
         if not known or peer.told != (peer.mine, peer.yours):

@@ -37,8 +37,7 @@ def _close_copy(one: object) -> None:
     while isinstance(one, trio.SSLStream):
         one = one.transport_stream
     if isinstance(one, trio.SocketStream | trio.SocketListener):
-        descriptor = (
-            one.socket.detach()
-        )  # otherwise the object's end would close the next file with the same number
+        # Otherwise the object's end would close the next file with the same number.
+        descriptor = one.socket.detach()
         if descriptor >= 0:
             os.close(descriptor)

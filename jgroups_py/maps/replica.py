@@ -613,7 +613,7 @@ class Replica:
             peer.hello.node,
             f"{gone} changes that {_shown(peer.hello)} has replaced or removed while it was away, and forgotten, are dropped here",
         )
-        for other in self._links.values():  # these may have got them from here meanwhile
+        for other in self._links.values():  # these peers may have got changes from here meanwhile
             if other is not peer and other.heard:
                 self._begin_survey(other)
 

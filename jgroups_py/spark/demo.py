@@ -108,7 +108,7 @@ class DemoTraffic(threading.Thread):
                 with connect(self._places, self._token) as client:
                     _put(client, sizes, body, len(keys))
                 return
-            except JGroupsError as error:  # the member is gone: the same again, at another one
+            except JGroupsError as error:  # the member is gone: repeat the write at another one
                 if time.monotonic() > end:
                     self.problem = f"a write failed for {START_TIMEOUT:g} s: {error}"
                     self._end.set()
@@ -174,7 +174,7 @@ def _show(
     traffic.start()
     taken = snapshot(spark, here, str(folder / "picture"), schema="path string, visits bigint")
     place = taken.offset
-    assert place is not None  # every member has all of it
+    assert place is not None  # every member has all nodes
     _say(f"a snapshot under traffic: {taken.rows} nodes, at {place.origins}")
     table = str(folder / "changes")
 
@@ -226,7 +226,7 @@ def _check(
     if changes.select("origin", "number", "path").distinct().count() != rows:
         problems.append("a change was told twice")
     state = {r.path: r.visits for r in spark.read.parquet(str(folder / "picture")).collect()}
-    for row in changes.orderBy("visits").collect():  # rises with each write
+    for row in changes.orderBy("visits").collect():  # the number rises with each write
         state[row.path] = row.visits
     reader = spark.read.format("jgroups").options(**here).schema("path string, visits bigint")
     if {row.path: row.visits for row in reader.load().collect()} != state:

@@ -58,7 +58,8 @@ def explore(
         raise ConfigError("no seeds given")
     parsed = [plan.parse_setting(text) for text in settings]
     loaded = loader.load(drill)
-    stacks.check(plan.build(loaded, seeds[0], parsed))  # wrong with every seed: said once
+    # A mistake shows with every seed: report it once.
+    stacks.check(plan.build(loaded, seeds[0], parsed))
     tasks = max(spark.sparkContext.defaultParallelism, -(-len(seeds) // SEEDS_EACH))
     numbers = spark.range(seeds.start, seeds.stop, seeds.step, min(tasks, len(seeds)))
     # Written or kept first: counting and sorting must not run the drills again.

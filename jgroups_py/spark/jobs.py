@@ -148,7 +148,7 @@ def snapshot(
         try:
             reader = spark.read.format("jgroups").options(**cluster, snapshot=str(kept))
             frame = (reader.schema(schema) if schema else reader).load()
-            mode = "overwrite" if number else "error"  # the folder of the attempt before
+            mode = "overwrite" if number else "error"  # the folder of the previous attempt
             frame.write.format(format).mode(mode).save(target)
         finally:
             close_all(kept.pictures, options.token)

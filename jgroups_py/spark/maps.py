@@ -124,9 +124,8 @@ class _MapReader:
             told = _told(described.file, partition)
             while some := list(islice(told, BATCH_ROWS)):
                 yield make(described, some)
-            if isinstance(
-                partition, NumberRange
-            ):  # removals that were forgotten meanwhile were not read
+            # Removals that were forgotten meanwhile were not read.
+            if isinstance(partition, NumberRange):
                 _check(described.file, partition.start)
 
     def _ranges(self, start: Place, end: Place) -> Sequence[InputPartition]:

@@ -123,9 +123,8 @@ class StateReader(DataSourceReader):
         self._options = options
         self._schema = schema
         self._under: tuple[str, ...] = (options.path,)
-        kind_of(options.kind).state_decoder(
-            schema
-        )  # a schema that does not fit is reported at once
+        # A schema that does not fit is reported at once.
+        kind_of(options.kind).state_decoder(schema)
 
     def partitions(self) -> Sequence[InputPartition]:
         options = self._options

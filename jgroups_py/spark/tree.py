@@ -127,7 +127,7 @@ class Decoding:
                 parts.append(next(given))
             array = pa.Array.from_buffers(type, rows, parts)
             try:
-                array.validate(full=True)  # each row's offset, and that texts are UTF-8
+                array.validate(full=True)  # checks each row's offset, and that texts are UTF-8
             except pa.ArrowInvalid as error:
                 raise ExportError(f"column {name} of a frame: {error}") from None
             found[KEY if name == "key" else name] = array

@@ -299,7 +299,7 @@ class SimCluster:
             try:
                 return bool(problems) or condition()
             except Exception as error:
-                self._own = error  # the test's, not a protocol's
+                self._own = error  # the error is the test's, not a protocol's
                 raise
 
         self._step(lambda: self.world.run_until(done, limit=limit))

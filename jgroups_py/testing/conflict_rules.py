@@ -67,11 +67,12 @@ def check_rule(
         ValueError: no values, or more than VALUES_MAX.
     """
     laws = _Laws(rule, decode)
+    # The law of the fewest values comes first, so that the example is small.
     checks: tuple[Callable[..., None], ...] = (
         laws.of_one,
         laws.of_two,
         laws.of_three,
-    )  # so that the example is a small one
+    )
     if hasattr(values, "filter") and hasattr(values, "map"):
         from jgroups_py.testing.needs import given, settings, st
 

@@ -220,7 +220,7 @@ class KitScene(Scene):
 
     def _after_step(self, host: Host) -> None:
         handle = self.by_host.get(host)
-        if handle is not None:  # otherwise it is being started
+        if handle is not None:  # otherwise the member is being started
             for judge in self._step_judges:
                 self.judge(judge, judge.after_step, self.cluster, handle)
 

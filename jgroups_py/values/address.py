@@ -163,7 +163,7 @@ class IpAddress(Address):
         for start in range(0, 16, 4):
             word = 0
             for byte in packed[start : start + 4]:
-                signed = byte - 256 if byte > 127 else byte  # as Java's bytes are
+                signed = byte - 256 if byte > 127 else byte  # signed, like Java's bytes
                 word = (word << 8) + signed
             total += word
         return ((total + (1 << 31)) % (1 << 32) - (1 << 31), self.port, packed)

@@ -44,7 +44,7 @@ Survivors agree (RELAY.md). Before a view without `departed` goes out, its coord
 sends ``Freeze`` down. NAKACK2 takes nothing more from the departed and hands out no more messages. ``GetDigest`` tells
 how far NAKACK2 is. The coordinator answers with the goal of each sender and a member that has it: GMS sends ``Fetch``
 down, NAKACK2 asks the holders and sends ``Fetched`` up when it has everything. ``ViewChange`` ends the round; ``Thaw``
-and ``Release`` take it back.
+and ``Release`` cancel the round.
 """
 
 from __future__ import annotations

@@ -578,7 +578,7 @@ def _follow(
     """Take the messages that continue the run of ``message`` (which began at ``start``) as far as
     their bytes can be predicted. Return how many."""
     pos, size = r.pos, len(message.payload)
-    at = pos - size - 4 - start  # of the length, within a message
+    at = pos - size - 4 - start  # the place of the length within a message
     head = bytearray(data[start : start + at + 4])
     spots = _spots(r.marks or [], message, start, head)
     if spots is None:

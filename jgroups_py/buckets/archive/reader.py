@@ -174,7 +174,7 @@ class ArchiveReader:
         if self._in is None:
             raise BadArchive(self.file, "it is closed")
         try:
-            if at != self._at:  # to seek empties the buffer
+            if at != self._at:  # a seek empties the buffer
                 self._in.seek(at)
             data = self._in.read(length)
         except OSError as error:

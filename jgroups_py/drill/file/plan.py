@@ -378,7 +378,7 @@ class _Site:
     def __init__(self, members: Sequence[str]) -> None:
         self.gone: dict[str, None] = {}  # certainly not there
         self.members = members
-        self.hidden = 0  # fell by a role, so the names are unknown
+        self.hidden = 0  # members that fell by a role, so their names are unknown
 
     @property
     def there(self) -> int:

@@ -323,7 +323,7 @@ class Rules:
     def _detection(
         self, victim: Who, t: float, survivors: Sequence[Who]
     ) -> tuple[float | None, bool]:
-        """Return the seconds until the last survivor's view lacked it, and whether that was required."""
+        """Return the seconds until the last survivor's view lacked the victim, and whether that was required."""
         took: list[float] = []
         fell: list[float] = []
         for who in survivors:

@@ -74,7 +74,7 @@ class FaultyNetwork(MemoryNetwork):
         elif self.cut(src, dst):
             self._held.append((src, dst, item))
         else:
-            # Never before earlier items between these two.
+            # An item never overtakes an earlier one between these two.
             at = now + delay + (RESEND_SECONDS if lost else 0.0)
             at = self._streams[src, dst] = max(at, self._streams.get((src, dst), 0.0))
             self._push(at, dst, item)

@@ -219,7 +219,7 @@ class RealDrill(TrioCourse[Process]):
                 stdout=subprocess.PIPE,
                 stderr=errors,
                 env={**os.environ, "IP_MULTICAST_IF": HOST},
-                start_new_session=True,  # only the runner gets an interrupt, and ends them
+                start_new_session=True,  # only the runner gets an interrupt, and ends the members
             )
         member = Process(site, name, incarnation, process, log, stderr)
         self._everybody.append(member)
@@ -317,7 +317,7 @@ class RealDrill(TrioCourse[Process]):
                 member.bridge = tuple(told["members"])
                 self._bridge_records.append((told["t"], member, told["id"], told["members"]))
             case "vanished":
-                # It has logged this itself; its later actions do not count.
+                # The member has logged this itself; its later actions do not count.
                 if member.process.poll() is None:
                     os.kill(member.process.pid, signal.SIGSTOP)
             case "ended":
@@ -468,7 +468,7 @@ class RealDrill(TrioCourse[Process]):
     async def _restart(self, site: str, name: str) -> None:
         former = self._members[site, name]
         if former.vanished and former.process.returncode is None:
-            os.kill(former.process.pid, signal.SIGKILL)  # its ports are needed
+            os.kill(former.process.pid, signal.SIGKILL)  # frees the ports
         await former.ended.wait()
         self.progress.say(self.now, f"restart {site}.{name}")
         member = await self._spawn(site, name, former.incarnation + 1)

@@ -68,7 +68,7 @@ class Requests:
             # Sticky: a key at home here. Astray without such keys: any key is another's.
             key = chance.choice(mine) if mine else chance.randrange(load.keys)
             return DrillRequest(key, read, bool(mine))
-        if len(mine) == load.keys:  # nobody else has any
+        if len(mine) == load.keys:  # no other member has keys
             return DrillRequest(chance.choice(mine), read, True)
         if not mine:
             return DrillRequest(chance.randrange(load.keys), read, False)

@@ -39,7 +39,7 @@ BEHIND_RUN, BEHIND_FACTOR = 10, 10
 control can therefore still stop it in time."""
 INSIDE_LATENCY, BETWEEN_LATENCY = 0.0002, 0.04
 """The default latencies."""
-TCP_PORT, BRIDGE_PORT = 7800, 8000  # FD_SOCK2 listens 100 above each
+TCP_PORT, BRIDGE_PORT = 7800, 8000  # FD_SOCK2 listens 100 ports above each
 
 
 class BrokenInvariant(DrillError):

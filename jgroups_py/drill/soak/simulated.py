@@ -143,7 +143,7 @@ class LongSimulation(SparingCourse[Member], Simulation):
                     member.host.machine.check()
                 if member.alive and any(isinstance(e, Failed | Expel) for e in member.events):
                     self.result.count("expelled")
-                    member.crash()  # as a process whose channel has ended
+                    member.crash()  # like a process whose channel has ended
                     self._later(self.now + 1.0, self._bring_back, member.site)
 
     # --- faults

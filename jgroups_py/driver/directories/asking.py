@@ -66,5 +66,5 @@ def answer_of(directory: Directory, out: Consult) -> Consulted:
     except OSError as error:
         place = f"{error.filename}: " if error.filename else ""
         return Consulted(out.handle, None, f"{place}{error.strerror or type(error).__name__}")
-    except Exception as error:  # its text may hold anything: a password, too
+    except Exception as error:  # the error's text may hold anything, a password, too
         return Consulted(out.handle, None, f"unexpected {type(error).__name__}")

@@ -53,7 +53,9 @@ class Desk:
             found = await self._answer(row[0])
             row.popleft()
             if not row:
-                del self._waiting[kind]  # before it is handed in, because that may ask again
+                del self._waiting[
+                    kind
+                ]  # before the answer is handed in, because that may ask again
             self._take([found])
             if kind not in self._waiting or self._waiting[kind] is not row:
                 return

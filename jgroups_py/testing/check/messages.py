@@ -203,7 +203,7 @@ class Messages:
             for part in run.payloads if run.number and run.dest is None else ():
                 whole: Any = part
                 if isinstance(part, memoryview):
-                    whole = part.obj  # a fragment is a part of it
+                    whole = part.obj  # the whole message, if the part is a fragment
                 if whole is not None and bytes(whole[:16]) == bytes(member.address):
                     _, kind, number = _HEADER.unpack_from(whole)
                     if kind == MULTICAST:
@@ -318,7 +318,7 @@ class Messages:
         contents = msgspec.msgpack.decode(state, type=_STATE)
         named = {UUID(raw) for raw, *_ in contents} | {member.address}
         for key in [key for key in seen.tracks if key[1] != UNICAST and key[0] not in named]:
-            del seen.tracks[key]  # no message of that sender is in it
+            del seen.tracks[key]  # the state has no message of that sender
         for raw, number, apart, oob in contents:
             track = seen.track(UUID(raw), MULTICAST)
             early = seen.track(UUID(raw), OOB).seen

@@ -229,7 +229,7 @@ class RelayOracle:
             return
         watched.blind = watched.blind or watched.relay.joining.blind
         if first and (watched.relay.is_relay or watched.site.disturbed):
-            # Nobody told it and its site begins anew; or its informant may be behind.
+            # Nobody told the member, and its site begins anew; or its informant may be behind.
             watched.apart = True
         taken: dict[bytes, int] = {}
         for item in watched.stream:
@@ -274,7 +274,8 @@ class RelayOracle:
             back = (watched.site.name, origin.watched.raw) in self._forgot
             return Track(0, not back or origin.first_at > watched.since)
         if origin.watched is watched:
-            return Track(0, origin.first_at >= watched.since)  # otherwise a state may contain it
+            # A state may contain messages of an older origin.
+            return Track(0, origin.first_at >= watched.since)
         return Track(0, watched.view is not None and origin.first_at > watched.since)
 
     def _take_one(
@@ -373,7 +374,7 @@ class RelayOracle:
         else:  # their messages may still come, unless it has a later view now
             beyond = [w for w in beyond if w.view is not None and w.view.id <= view.id]
         if beyond:
-            site.disturbed = site.split = True  # its group is beside theirs
+            site.disturbed = site.split = True  # the member's group is beside theirs
             for other in here:
                 other.apart = True
         if old is None:

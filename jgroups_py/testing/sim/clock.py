@@ -29,7 +29,7 @@ class Clock:
 
     def at(self, when: float, action: Action, *args: Any) -> None:
         """Run ``action(*args)`` at ``when`` (not before now)."""
-        # Rounded up, but a multiple of the grid stays where it is in spite of float division.
+        # ``when`` is rounded up, but a multiple of the grid stays, in spite of float division.
         tick = math.ceil(max(when, self.now) / self.grid - 1e-6)
         actions = self._actions.get(tick)
         if actions is None:

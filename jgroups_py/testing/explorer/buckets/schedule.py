@@ -140,9 +140,8 @@ class Stage:
         contents: Mapping[int, list[EntryChange]] | None = None,
     ) -> None:
         self.random = _chance(case.seed)
-        _drawn(
-            self.random
-        )  # later values are drawn after it, even when parts were taken out of the case
+        # This draw keeps later ones the same, even when parts were taken out of the case.
+        _drawn(self.random)
         self.blips = case.blips
         self.buckets, self.contents = buckets, contents or {}
         self.final: dict[str, Asked] = {}

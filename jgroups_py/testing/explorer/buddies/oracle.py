@@ -68,7 +68,7 @@ class Oracle:
         found = EMPTY if node is None else self.history[(path, node.stamp)]
         purged = self.purged.get(path, EMPTY)
         if node is not None and node.removed:
-            found -= purged  # the owner died while purging: it stays removed, which is all right
+            found -= purged  # the owner died while purging: the node stays removed
         if self.values:
             missing = must - found - purged
             if missing:

@@ -272,7 +272,7 @@ class WorldSites:
             if any(e.kind == "bootstrap_complete" and e.detail == NAMES[0] for _, e in events):
                 del self.fresh[at]
             elif all(_BOOTSTRAP in m.known.walks for m in self.world(at).machines.values()):
-                self.fresh[at] = True  # from now on it must not be forgotten
+                self.fresh[at] = True  # from now on the event must not be forgotten
         for at, world in self.both:
             for machine in world.machines.values():
                 if machine.known.out_of_sync:
@@ -290,7 +290,7 @@ class WorldSites:
                 raise Violated("I8", f"{path} at {machine.me!r} is older than was acknowledged")
             for other in others:
                 if node.came or any(site == NAMES[other] for site, _ in node.unsent):
-                    continue  # if it came from elsewhere, it is up to that site
+                    continue  # a value from elsewhere is up to that site
                 there = self.held[other].get(path)
                 if there is not None and there >= node.stamp:
                     continue

@@ -35,8 +35,8 @@ HEADROOM: Final = 1_500_000_000
 
 HANG: Final = "hang"
 MEMORY: Final = "memory"
-"""Checks that have no place. Others are named by the error and its lines, so that two inputs with the same fault fail
-the same check."""
+"""The name of a check without a place in the code. Others are named by the error and its lines, so that two inputs with
+the same fault fail the same check."""
 
 _ROOT: Final = str(Path(jgroups_py.__file__).parent)
 
@@ -128,7 +128,7 @@ def _place(error: BaseException) -> str:
     """Return the innermost lines of ours, innermost first."""
     frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename.startswith(_ROOT)]
     if isinstance(error, Hang):
-        frames = [f for f in frames if f.name != "_tick"][2:5]  # where exactly is chance
+        frames = [f for f in frames if f.name != "_tick"][2:5]  # the exact place is chance
     elif isinstance(error, RecursionError):
         frames = frames[:4]
     inner = [f"{f.filename[len(_ROOT) + 1 :]}:{f.lineno}" for f in frames[-2:]]

@@ -309,9 +309,8 @@ class _Siege:
         if rng.random() < 0.1:
             return mutated(cluster)
         data = self.mutator.mutate((one, _map(one)), (other, _map(other)))
-        return (
-            b"\x29\x46" + data[2:] if rng.random() < 0.8 else data
-        )  # our version, or dropped at once
+        # With our version: another one is dropped at once.
+        return b"\x29\x46" + data[2:] if rng.random() < 0.8 else data
 
 
 class _Stop(Exception):

@@ -42,7 +42,7 @@ _VERSIONS: Final = (DEFAULT_VERSION, make_version(5, 3), make_version(5, 4), mak
 class FuzzTarget:
     """One decoder. ``run`` raises one of ``errors``, or returns; anything else is a finding.
 
-    ``read`` maps its inputs (spots.py), None: they are text, or nothing is known of them. ``weight`` is its
+    ``read`` maps its inputs (spots.py). None: inputs are text, or nothing is known of them. ``weight`` is its
     share of the inputs.
     """
 

@@ -359,9 +359,8 @@ class CacheStage:
         network = self._network.of(name, prepare)
         member = StageMember(name, number, network)
         self._members[name] = member
-        with trio.move_on_after(
-            START_SECONDS
-        ):  # a member that is stopped while it joins never reports it
+        # A member that is stopped while it joins never reports it.
+        with trio.move_on_after(START_SECONDS):
             await self._nursery.start(self._try_to_live, member)
         return member
 

@@ -94,7 +94,7 @@ def _measured(
     there: Callable[[], bool],
 ) -> dict[str, float]:
     put(puts)
-    run(SETTLE_SECONDS)  # vectors have their length
+    run(SETTLE_SECONDS)  # then vectors have their final length
     before = count()
     run(IDLE_SECONDS)
     after = count()

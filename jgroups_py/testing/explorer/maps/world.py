@@ -212,9 +212,8 @@ class MapWorld:
             if not host.up:
                 host.start()
         self.connect_all()
-        if (
-            self.settings.get("max_ahead", FAR) < FAR
-        ):  # changes that were too far ahead are not any more
+        # Changes that were too far ahead have come near.
+        if self.settings.get("max_ahead", FAR) < FAR:
             self.run(2.0)
             self.now += FAR
         self.run(seconds)

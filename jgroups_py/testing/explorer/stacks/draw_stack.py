@@ -112,9 +112,8 @@ def draw_relay_settings(
     for name, values in rare.items():
         if rng.random() < 0.2:
             settings[name] = pick(values)
-    if (
-        len(sites) > 1
-    ):  # a site alone keeps everything for the first other one: it would only fill up
+    # A site alone keeps everything for the first other one: it would only fill up.
+    if len(sites) > 1:
         settings |= _overflow(rng, credits)
     if "RELAY.max_age" in settings:
         # A message that is dropped before STABLE knows of it would never be relayed.

@@ -286,7 +286,8 @@ class Healer:
         core = self.core()
         # A deaf member that can send goes on announcing itself.
         here = [*core, *(self.rest if self.spec.rest == "deaf" else ())]
-        core.sort(key=lambda m: m is not self._remembers)  # the last finder first
+        # The member with the last finding comes first.
+        core.sort(key=lambda m: m is not self._remembers)
         for member in core:
             found = next(leftovers(member, self.scene.checker.members, here), None)
             if found is not None:

@@ -156,7 +156,7 @@ class _Player:
                 waiting.remove(one)
                 world = self.scene.world
                 member = world.members.get(f"{site}/{name}")
-                # Not before the handler that is running has returned.
+                # The step runs when the handler that is running has returned.
                 world.at(world.now + after.delay, partial(self._do, one.step, member))
 
 

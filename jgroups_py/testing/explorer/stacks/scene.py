@@ -20,7 +20,7 @@ from jgroups_py.values.events import Expel, Failed, StateFailed, StateReceived
 from jgroups_py.values.message import Flag
 
 CLUSTER: Final = "explore"
-TCP_PORT, BRIDGE_PORT = 7800, 8000  # FD_SOCK2 listens 100 above each
+TCP_PORT, BRIDGE_PORT = 7800, 8000  # FD_SOCK2 listens 100 ports above each
 STATE_SECONDS: Final = 10.0
 """The longest time for a provider."""
 
@@ -164,7 +164,7 @@ class Scene:
 
     def _on_record(self, _at: float, member: Member, what: str, _more: dict[str, Any]) -> None:
         if what in ("failed", "expel"):
-            # After the handler that is running.
+            # This runs after the handler that is running.
             self.world.at(self.world.now, self._give_up, member)
 
     def _is_fetching(self, member: Member) -> bool:
