@@ -25,7 +25,7 @@ def say(**what: Any) -> None:
 
 
 async def lines_of(stream: trio.abc.ReceiveStream) -> AsyncGenerator[bytes, None]:
-    """Lines without their ends."""
+    """Yield lines without their ends."""
     buffer = b""
     async for data in stream:
         *lines, buffer = (buffer + data).split(b"\n")
@@ -35,7 +35,7 @@ async def lines_of(stream: trio.abc.ReceiveStream) -> AsyncGenerator[bytes, None
 
 @asynccontextmanager
 async def heard_lines() -> AsyncIterator[AsyncIterator[bytes]]:
-    """The parent's lines. They end when the parent closes this process's standard input: it is to leave then."""
+    """Give the parent's lines. They end when the parent closes this process's standard input, so that it leaves."""
     async with trio.lowlevel.FdStream(os.dup(0)) as stream:
         yield lines_of(stream)
 
@@ -60,7 +60,7 @@ async def forward_lines(
 
 def run_child(main: Callable[[*Arguments], Awaitable[object]], *arguments: *Arguments) -> None:
     """Run a member's process. An error ends it with exit code 2, and its last line on standard error tells the error."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent hears it and tells us
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent gets the signal and tells us
     try:
         trio.run(main, *arguments)
     except JGroupsError as error:

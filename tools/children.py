@@ -46,16 +46,16 @@ class Child:
         try:
             await self.stdin.send_all(json.dumps(what).encode() + b"\n")
         except trio.BrokenResourceError:
-            pass  # it has died: the next read says so
+            pass  # the child has died; the next read reports it
 
     async def hear(self, event: str) -> dict[str, Any]:
-        """The child's next line about ``event``. Raises ``ChildError`` when it has died."""
+        """Return the child's next line about ``event``. Raise ``ChildError`` if the child has died."""
         async for line in self.lines:
             told: dict[str, Any] = json.loads(line)
             if told["event"] == event:
                 return told
         await self.process.wait()
-        await trio.sleep(0.05)  # its standard error is being read
+        await trio.sleep(0.05)  # time for the task that reads standard error
         raise self.ended()
 
     def ended(self) -> ChildError:
@@ -74,7 +74,7 @@ class Child:
 
 
 async def start_process(module: str, argument: Any) -> trio.Process:
-    """A child that runs ``module`` with ``argument`` as JSON."""
+    """Start a child that runs ``module`` with ``argument`` as JSON."""
     return await trio.lowlevel.open_process(
         [sys.executable, "-m", module, json.dumps(argument)],
         stdin=subprocess.PIPE,
@@ -98,9 +98,9 @@ async def ready_children(
 
     Args:
         start: starts the process of the child with this number.
-        seconds: how long the children have until all are ready.
-        missing: the thing that is missing when they are late, for the error.
-        lead: seconds between the first child and the second. Others join faster if a member is there.
+        seconds: the time in which all children must be ready.
+        missing: the name for the missing part in the error of late children.
+        lead: seconds between the first child and the second. The others join faster if a member is present.
         patience: seconds that children have to leave on an idle machine; then they are killed, with a warning.
         joined: hears how many children are ready.
 
@@ -143,5 +143,5 @@ async def end_all(children: Sequence[Child], patience: float) -> None:
             )
             child.process.kill()
             await child.process.wait()
-        with contextlib.suppress(RuntimeError):  # a task that still reads it ends with it
+        with contextlib.suppress(RuntimeError):  # a task that still reads from the child ends, too
             await child.lines.aclose()

@@ -94,7 +94,7 @@ def _show_version(ctx: click.Context) -> None:
     cls=Commands,
     name="jgroups-py",
     commands_at=COMMANDS,
-    hidden_at=dev_group.COMMANDS,  # they stood here before there was ``dev``
+    hidden_at=dev_group.COMMANDS,  # their names from the time before ``dev``
     epilog=examples("jgroups-py chat --cluster demo", "jgroups-py drill nyc-sfo"),
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
@@ -149,7 +149,7 @@ def run(args: Sequence[str]) -> int:
     except (PipeClosed, BrokenPipeError):
         os.dup2(
             os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno()
-        )  # nobody reads what would be flushed
+        )  # a flush would have no reader
         return BROKEN_PIPE
     except Exception as error:
         if verbose:
@@ -174,7 +174,7 @@ def _leaves(error: BaseException) -> Iterator[BaseException]:
 
 
 def _lines(error: BaseException) -> Iterator[str]:
-    """Yield one line for each error in a group. An error that is not of this library is named by its class."""
+    """Yield one line for each error in a group. An error from outside this library is named by its class."""
     if isinstance(error, BaseExceptionGroup):
         for inner in error.exceptions:
             yield from _lines(inner)

@@ -21,7 +21,7 @@ TIME_FORM: Final = "a time with its unit, such as 500ms, 5s, 2m, 1h"
 class Time(click.ParamType[float]):
     """A time with its unit, converted to seconds. It is more than 0, at least ``least`` and at most ``most``.
 
-    A bare number is refused: in a stack file it would be milliseconds, elsewhere people mean seconds."""
+    A bare number is refused: in a stack file it is milliseconds, but elsewhere people mean seconds."""
 
     name = "TIME"
 

@@ -12,7 +12,7 @@ import click
 
 
 class OutFile(click.ParamType[str]):
-    """A file that is written when all is done: tried before anything begins. ``-``: standard output."""
+    """A file that is written at the end, and whose name is tried before the command begins. ``-``: standard output."""
 
     name = "OUT"
 
@@ -45,7 +45,7 @@ def show(json_out: str | None, json_text: Callable[[], str], text: Callable[[], 
 
 
 def _problem(name: str) -> str | None:
-    """Return why this cannot be written. The trial leaves no file behind."""
+    """Return the reason why this cannot be written. The trial leaves no file behind."""
     if name == "-":
         return None
     if not name:

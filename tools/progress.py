@@ -16,7 +16,7 @@ def status_line(name: str, *, every: float | None = None) -> Iterator[Callable[[
     """Show the latest text on standard error, in place of the previous one.
 
     Args:
-        every: without a terminal a text is printed as a line if the last one is at least so many seconds old; None: none is.
+        every: seconds between two printed lines where there is no terminal. None: no lines there.
     """
     if every is not None and not sys.stderr.isatty():
         yield _Lines(name, every).show
@@ -65,7 +65,7 @@ def seeds_bar(name: str, total: int | None) -> Iterator[tuple[Console, Callable[
 
 
 def _progress(*columns: ProgressColumn) -> Progress:
-    """Return a progress that no thread draws, because commands fork."""
+    """Return a progress display without a drawing thread, because commands fork."""
     watched = sys.stderr.isatty()
     return Progress(
         *columns,

@@ -1,4 +1,4 @@
-"""Running an asynchronous command until it ends or is asked to: SIGINT and SIGTERM cancel it.
+"""Runs an asynchronous command. SIGINT and SIGTERM cancel it.
 
 Cancelled code leaves its ``async with open_channel(...)`` blocks, so the member says goodbye to its
 group. A second signal does not wait for that.
@@ -13,7 +13,7 @@ import trio
 
 
 def run_command(command: Callable[[], Awaitable[int | None]]) -> int:
-    """Run to the end. The exit code is the command's, or 128 + the number of the signal."""
+    """Run the command to its end. Return its exit code, or 128 + the number of the signal."""
 
     async def guarded() -> int:
         result = 0

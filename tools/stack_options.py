@@ -1,4 +1,4 @@
-"""Options that commands with a stack have in common."""
+"""Options of all commands with a stack."""
 
 from __future__ import annotations
 

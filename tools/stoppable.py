@@ -45,16 +45,16 @@ def stoppable(stop: Callable[[], None]) -> Callable[[Callable[P, R]], Callable[P
             asked.clear()
             thread = threading.Thread(target=work, daemon=True, name="jgroups-py-command")
             try:
-                thread.start()  # a signal may come while it waits for the thread to begin
-                # Not join: interrupted, it takes a thread that runs for one that has ended (Python 3.11).
+                thread.start()  # a signal may come while this waits for the thread to begin
+                # Not join: when interrupted, it takes a running thread for an ended one (Python 3.11).
                 while not ended.wait(LOOK_EVERY):
                     pass
             except KeyboardInterrupt:
                 asked.set()
                 end = time.monotonic() + END_SECONDS
                 while not ended.is_set() and time.monotonic() < end:
-                    with suppress(Exception):  # what it stops may have ended just now
-                        stop()  # again: or it may only just begin
+                    with suppress(Exception):  # the work may have ended just now
+                        stop()  # again: the work may only just begin
                     ended.wait(STOP_EVERY)
                 raise
             if errors:

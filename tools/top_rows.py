@@ -1,4 +1,4 @@
-"""Rows of ``jgroups-py top``: two looks at a member and the seconds between them become one row.
+"""Rows of ``jgroups-py top``: a row is made of two looks at a member and the seconds between them.
 
 Anybody may answer. A missing number is None, and texts are cut and cleaned where they are shown.
 """
@@ -77,7 +77,7 @@ class TopRow:
 
 
 def look_of(heard: Heard, at: float) -> Look | None:
-    """Return what a member answered; None if the answer is not that of a member."""
+    """Return the answer of a member; None if it is not that of a member."""
     member, cluster = identity_of(heard.answer.head)
     if not member:
         return None
@@ -101,7 +101,7 @@ def row_of(before: Look | None, now: Look) -> TopRow:
         old = None if before is None else before.number(name, *protocols)
         if new is None or old is None or before is None or now.at <= before.at:
             return None
-        # a smaller number than before: another member has the name now
+        # a smaller number than before means that another member has the name now
         return (new - old) / (now.at - before.at) if new >= old else None
 
     reliable = ("NAKACK", "UNICAST")

@@ -17,19 +17,19 @@ def test_a_ring_is_made_added_to_and_rotated(
     file = str(tmp_path / "ring.keys")
     assert run(["keys", "new", file]) == 0
     first = read_ring(file).writer
-    assert capsys.readouterr().out == f"{file} is made with key {first.id.hex()}, which writes\n"
+    assert capsys.readouterr().out == f"{file} is made with key {first.id.hex()}, which encrypts\n"
     assert Path(file).stat().st_mode & 0o777 == 0o600
 
     assert run(["keys", "new", file]) == 0
     ring = read_ring(file)
     assert ring.writer == first and len(ring.keys) == 2
-    assert f"new key {ring.keys[1].id.hex()}, which reads only" in capsys.readouterr().out
+    assert f"new key {ring.keys[1].id.hex()}, which only decrypts" in capsys.readouterr().out
 
     assert run(["keys", "rotate", file]) == 0
     assert read_ring(file).keys == (ring.keys[1], first)
     assert run(["keys", "new", file]) == run(["keys", "rotate", file]) == 0
     assert first not in read_ring(file).keys
-    assert f"key {first.id.hex()} is dropped and reads nothing" in capsys.readouterr().out
+    assert f"key {first.id.hex()} is dropped and decrypts no packet" in capsys.readouterr().out
 
 
 def test_show_tells_ids_ages_and_which_key_writes_and_no_key(

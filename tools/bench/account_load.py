@@ -1,7 +1,8 @@
 """Accounts as objects of a bucket store, in two versions, and requests to them while their buckets move.
 
-Half of the requests are for objects of one bucket: the one that moves, or, while nothing moves, one that changes every ``TURN_SECONDS``. So the cost of a move for its own
-bucket stands beside the times of requests to other buckets at the same time, on the same machine.
+Half of the requests are for objects of one bucket: the moving one, or, while none moves, another one every
+``TURN_SECONDS``. So requests to the moving bucket can be compared with requests to other buckets at the same time, on
+the same machine.
 """
 
 from __future__ import annotations
@@ -86,8 +87,9 @@ def key_of(number: int) -> str:
 
 
 class AccountLoad:
-    """Requests at fixed times, half of them changes. ``took``: phase -> seconds of each request, also as ``PHASE moving`` and ``PHASE beside``: whether its bucket was
-    moving meanwhile. ``failed``: the same names, and errors -> requests that ended so. ``paid``: what was answered. ``unknown``: changes with an unknown outcome."""
+    """Requests at fixed times, half of them changes. ``took``: phase -> seconds of each request, also as ``PHASE
+    moving`` and ``PHASE beside``: whether its bucket was moving meanwhile. ``failed``: the same names, and errors ->
+    requests that ended so. ``paid``: what was answered. ``unknown``: changes with an unknown outcome."""
 
     def __init__(
         self, client: BucketNode, entries: int, rate: float, chance: random.Random, buckets: int
@@ -111,7 +113,7 @@ class AccountLoad:
         self._turn = -1.0
         self._moving: int | None = None
         self._moved_until: dict[int, float] = {}
-        """Bucket -> when its last move ended."""
+        """Bucket -> time when its last move ended."""
         self.answered = self.moves = self.read = 0
         """Requests, moves, and objects that ``lost`` has looked at."""
 
@@ -181,7 +183,7 @@ class AccountLoad:
         return bucket == self._moving or self._moved_until.get(bucket, -1.0) >= since
 
     def phases(self) -> dict[str, dict[str, float]]:
-        """Percentiles of each kind of phase, and how many requests were slow or failed."""
+        """Return percentiles of each kind of phase, and the numbers of slow and failed requests."""
         found = {}
         for name, took in self.took.items():
             if took or name in PHASES:
@@ -193,7 +195,8 @@ class AccountLoad:
         return found
 
     async def lost(self) -> int:
-        """Objects whose balance cannot be: less than what was answered, more than what was asked, or which are not there. Reads the saved entries of all buckets."""
+        """Return the number of objects that are missing, or whose balance is below the answered or above the requested
+        changes. Read the saved entries of all buckets."""
         kind = kind_of(NEW, NewAccount)
         right = 0
         for bucket, numbers in enumerate(self._numbers):
@@ -218,7 +221,8 @@ def _rows(phase: str) -> Sequence[str]:
 
 
 def moves_text(phases: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """The cost of moves: for each phase with moves, requests beyond 15 ms whose bucket moved meanwhile, beside others of the same time."""
+    """Return, for each phase with moves, the number of requests beyond 15 ms to the moving bucket, and of those to
+    other buckets."""
     lines = []
     for phase in dict.fromkeys(PHASES):
         _, moving, beside = (phases.get(name) for name in _rows(phase))

@@ -1,8 +1,8 @@
 """The cost of a call through ``jgroups_py.blocking`` beside an empty ``trio.from_thread.run``.
 
-Run as ``python -m jgroups_py.tools.bench.blocking``. The kinds take turns, in rounds, so that what else
-the machine does meets all of them; of each the median, and its ratio to the first line. A local tree
-cache and a channel that is alone in its group, so that nothing but threads is waited for.
+Run as ``python -m jgroups_py.tools.bench.blocking``. The kinds take turns, in rounds, so that other work of the machine
+slows all of them. Printed are the median of each kind, and its ratio to the first line. The tree cache is local and the
+channel is alone in its group, so calls wait for threads only.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ async def _nothing() -> None:
 def kinds(
     cache: blocking.TreeCache, channel: blocking.Channel
 ) -> dict[str, tuple[int, Callable[[], Any]]]:
-    """Name -> (how many things one call does, the call)."""
+    """Return name -> (number of things that one call does, the call)."""
     token = cache._look(trio.lowlevel.current_trio_token)
     inner = cache._value
     paths = [f"/n/{number}" for number in range(BULK)]
@@ -48,7 +48,7 @@ def kinds(
     def send_bulk() -> None:
         channel.send_many(payloads)
         left = BULK
-        while left:  # what came back to the sender itself: else its credit ends
+        while left:  # read what came back to the sender, else its credit ends
             left -= len([m for m in channel.receive_many() if hasattr(m, "payload")])
 
     return {

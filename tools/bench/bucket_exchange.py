@@ -1,4 +1,5 @@
-"""A million live objects whose software is exchanged, forth and back, by real processes while clients work: what do they notice, and is anything lost?
+"""The effect on clients of an exchange of software: the software of a million live objects is exchanged, forth and
+back, by real processes. It also counts lost objects.
 
     python -m jgroups_py.tools.bench.bucket_exchange --entries 1000000 --rate 500
 
@@ -10,14 +11,17 @@ times, whether earlier ones have ended or not, and each is measured from its tim
     quiet
     down     they move back
 
-Half of the requests are for the bucket that moves (account_load.py). Printed for each kind of phase: milliseconds at the median, p99, p99.9 and the longest; p99.9 with moves in
-relation to quiet; what requests to the bucket that moved took, beside those to others at the same time; for how long moves locked their buckets, which is the part of a request's time that a
-move can cost; bytes of each process and its longest full garbage collection. In the end it reads the saved entries of all buckets: each object must have its answered changes.
+Half of the requests are for the bucket that moves (account_load.py). Printed for each kind of phase: milliseconds at
+the median, p99, p99.9 and the longest; p99.9 with moves in relation to quiet; the times of requests to the moving
+bucket beside those to others; the times for which moves locked their buckets, which is what a move can add to a
+request; bytes of each process and its longest full garbage collection. In the end it reads the saved entries of all
+buckets: each object must have its answered changes.
 
-Progress is written to standard error, without a terminal every 10 s. With ``--json`` the file is written after each phase, so earlier figures outlive a run that fails.
-A million objects take three minutes on two idle cores.
+Progress is written to standard error, every 10 s if it is no terminal. With ``--json`` the file is written after each
+phase, so earlier figures outlive a run that fails. A million objects take three minutes on two idle cores.
 
-Ends with 0: nothing is lost; 1: something is; 2: wrong usage, or processes that ended; 3: the time limit ended it; 130: it was interrupted. In the last three cases losses are unknown.
+Exit 0: no object lacks a change; 1: one does; 2: wrong usage, or processes that ended; 3: the time limit ended it; 130:
+it was interrupted. In the last three cases losses are unknown.
 """
 
 from __future__ import annotations
@@ -75,7 +79,7 @@ LIMIT_SECONDS: Final = 7_200.0
 TOLD_EVERY: Final = 10.0
 """Seconds between two lines of progress where there is no terminal."""
 ATTEMPTS_MAX: Final = 3
-"""Times that the moves of one node are ordered, until none is refused."""
+"""The most times that the moves of one node are ordered, until none is refused."""
 LOOK_SECONDS: Final = 0.5
 """Seconds between two looks at the progress."""
 
@@ -205,7 +209,7 @@ class Exchange:
 
     @property
     def doing(self) -> str:
-        """Its present step and progress."""
+        """Return its present step and progress."""
         load = self._load
         if load is None:
             return self._doing
@@ -303,7 +307,7 @@ class Exchange:
         write_json(self._given.json, self.result)
 
     def ended(self, why: str) -> None:
-        """Keep why it was not finished."""
+        """Keep the reason why it was not finished."""
         self.result["ended"] = why
         self._write()
 
@@ -331,7 +335,7 @@ def text(result: dict[str, Any]) -> str:
 
 
 def locks_text(result: Mapping[str, Any]) -> list[str]:
-    """A line about the locks of all moves, if there were any."""
+    """Return a line about the locks of all moves, if there were any."""
     counts: Counter[str] = Counter()
     for found in result["locks"].values():
         counts.update(found)
@@ -365,7 +369,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def played(exchange: Exchange, limit: float) -> int:
-    """Run it, and return how the command ends."""
+    """Run the exchange, and return the exit code of the command."""
     try:
         trio.run(exchange.run)
     except* trio.TooSlowError:

@@ -64,7 +64,7 @@ async def measure(entries: int, rate: float, seconds: float, rounds: int) -> dic
         load = AccountLoad(client, entries, rate, random.Random(1), BUCKETS)
         await load.fill()
         gc.collect()
-        gc.freeze()  # a full collection in the middle of a phase would be taken for a move's pause
+        gc.freeze()  # a full collection in the middle of a phase would look like a move's pause
         moved = 0
         for phase in PHASES * rounds:
             over = trio.Event()

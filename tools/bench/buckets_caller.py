@@ -25,7 +25,7 @@ import trio
 from jgroups_py.tools.bench.latencies import figures
 
 WAIT_MS: Final = 1_000
-"""Redis: how long a SET waits for the replica."""
+"""Redis: milliseconds for which a SET waits for the replica."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class Memcached:
 
 
 class Redis:
-    """As above. SET and WAIT 1 leave together."""
+    """Redis requests and their whole answers. SET and WAIT 1 leave together."""
 
     def __init__(self, plan: CallPlan) -> None:
         self._value = b"x" * plan.size
@@ -106,7 +106,8 @@ PROTOCOLS: Final[dict[str, Callable[[CallPlan], Memcached | Redis]]] = {
 
 
 def waited_seconds(pid: int) -> float:
-    """Return the seconds in which threads of a process were ready to run and had no core, so far (Linux). 0 where nobody knows."""
+    """Return the seconds so far in which threads of a process were ready to run and had no core (Linux). 0 on other
+    systems."""
     found = 0
     try:
         for file in Path(f"/proc/{pid}/task").glob("*/schedstat"):

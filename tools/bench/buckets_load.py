@@ -7,12 +7,13 @@
 second (buckets_caller.py). Peers take turns, ``--rounds`` times, so other work of the machine slows all of them.
 
 Printed for each peer: requests a second, milliseconds of reads and changes at the median, p99, p99.9, and for a request the microseconds that all server processes used a core (CPU us) and
-waited for one (wait us). ``client us`` is the same wait of the client process, and ``late p99`` the milliseconds until the client noticed that a request was due: both are in the times
-of requests and are not the server's.
+waited for one (wait us). ``client us`` is the same wait of the client process, and ``late p99`` the milliseconds until
+the client noticed that a request was due: both are part of the times of requests, but the client's, not the server's.
 
 **How it grows with nodes** (``--nodes``, A16): each number of nodes has its line with requests a second, seconds of CPU time of all servers for 1,000 requests, and the efficiency: requests for a
-CPU second, in relation to the first number. So the figure does not depend on the cores of this machine, as long as they are not full. ``buckets:1`` is what two nodes are after the loss of one: it
-keeps one copy and sends nothing to a slave, so its requests are cheaper than those of 2.
+CPU second, in relation to the first number. So the figure does not depend on the cores of this machine, as long as they
+are not full. ``buckets:1`` is a store of two nodes after the loss of one: it keeps one copy and sends nothing to a
+slave, so its requests are cheaper than those of 2.
 
 memcached keeps one copy and promises nothing; Redis with WAIT 1 answers a change when the replica has it, as the bucket store does.
 """
@@ -167,7 +168,7 @@ def _run(*words: str) -> subprocess.Popen[str]:
 
 
 def _answers(port: int, line: bytes, holds: Callable[[bytes], bool]) -> None:
-    """Ask until the answer is as it should be. Raises SystemExit."""
+    """Ask until the answer begins as expected. Raises SystemExit if it never does."""
     until = time.monotonic() + START_SECONDS
     while time.monotonic() < until:
         try:
@@ -182,7 +183,7 @@ def _answers(port: int, line: bytes, holds: Callable[[bytes], bool]) -> None:
 
 
 def measured(servers: Servers, rate: float, seconds: float) -> dict[str, Any]:
-    """Load servers for some seconds. ``rate``: of all client processes together."""
+    """Load servers for some seconds. ``rate``: requests a second of all client processes together."""
     callers = max(1, round(rate / A_CALLER))
     plans = [
         {
@@ -225,7 +226,7 @@ def measured(servers: Servers, rate: float, seconds: float) -> dict[str, Any]:
 def rows(
     peers: Sequence[str], rate: float, seconds: float, rounds: int, say: Callable[[str], None]
 ) -> dict[str, list[dict[str, Any]]]:
-    """Peer -> what each round has shown."""
+    """Return peer -> figures of each round."""
     found: dict[str, list[dict[str, Any]]] = {peer: [] for peer in peers}
     for number in range(1, rounds + 1):
         for peer in peers:
@@ -238,7 +239,7 @@ def rows(
 
 
 def text(found: dict[str, list[dict[str, Any]]]) -> str:
-    """Return a line for each round; percentiles of several client processes are those of the slowest one."""
+    """Return a line for each round. With several client processes a percentile is that of the slowest one."""
     heads = "".join(f"{f'{kind} p{p:g}':>15}" for kind in ("reads", "changes") for p in PERCENTILES)
     own = f"{'CPU us':>9}{'wait us':>9}{'client us':>11}{'late p99':>10}"
     lines = [f"{'peer':12}{'a second':>10}{own}{heads}"]

@@ -27,7 +27,7 @@ PEER_SECONDS = 300.0
 
 
 def median_of(runs: list[list[dict[str, Any]]]) -> list[dict[str, Any]]:
-    """The medians of the same figure in all runs, with the rates of each."""
+    """Return the median of each figure over all runs, with the rate of each run."""
     found = []
     for same in zip(*runs, strict=True):
         first = same[0]

@@ -1,9 +1,8 @@
 """``python -m jgroups_py.tools.bench.cache_cost``: the cost of buddy replication, by size of cluster.
 
 Simulated clusters with the real protocols (cache_cost.py). For each number of members and of buddies:
-messages, packets and bytes of a write, a creation, a gravitation; memory as a part of (b + 1) X; and for
-the first size what low stickiness costs. Deterministic but for the order of tasks: figures of two runs
-differ by heartbeats only.
+messages, packets and bytes of a write, a creation, a gravitation; memory as a part of (b + 1) X; and for the first size
+the cost of low stickiness. Only the order of tasks is not deterministic: figures of two runs differ by heartbeats only.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from jgroups_py.tools.bench.ended import end_with
 
 
 async def one(members: int, buddies: int, arguments: argparse.Namespace) -> dict[str, Any]:
-    """The figures of one cluster."""
+    """Measure one cluster and return its figures."""
     async with cache_cost.cluster(members, buddies) as cluster:
         memory = await cache_cost.memory(cluster, arguments.keys)
         costs = await cache_cost.operations(cluster, arguments.count, arguments.size)
@@ -67,7 +66,7 @@ async def sticky(members: int, stickiness: float, arguments: argparse.Namespace)
 
 
 def plot(clusters: Sequence[dict[str, Any]], stickiness: Sequence[dict[str, Any]]) -> str:
-    """Three charts: messages of an operation, memory of a member, cost of going astray."""
+    """Return three charts: messages of an operation, memory of a member, cost of requests at a wrong member."""
     buddies = sorted({run["buddies"] for run in clusters})
 
     def line(b: int, value: Any) -> list[tuple[float, float]]:

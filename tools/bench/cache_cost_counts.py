@@ -23,12 +23,12 @@ from jgroups_py.stack.machine import Machine
 from jgroups_py.stack.ports import Out, SendTo, Write
 
 RATE = 100.0
-"""Operations a second, of virtual time: each travels alone."""
+"""Operations a second of virtual time: few enough that each travels alone."""
 WINDOW = 8.0
-"""Seconds in which operations are counted, and before that silence: as long as between two
-heartbeats of a member, so that both have as many."""
+"""Seconds in which operations are counted, and before them the same time of silence. It is the time between two
+heartbeats of a member, so that both windows have as many."""
 REST = 2.0
-"""Seconds left in a window after the last operation, for acknowledgements that are collected."""
+"""Seconds left in a window after the last operation, for acknowledgements that are sent together."""
 PROTECTED_SECONDS = 60.0
 
 
@@ -89,7 +89,7 @@ class Memory:
 
 @dataclass
 class CountedCluster:
-    """Caches on one network, in the order of their joining."""
+    """The caches on one network, in the order in which they joined."""
 
     buddies: int
     network: CountingNetwork
@@ -117,7 +117,7 @@ class CountedCluster:
         if self._silence is None:
             await trio.sleep(
                 WINDOW
-            )  # until nobody speaks of who has joined, or of what came before
+            )  # until no message about joins or about earlier operations is on its way
             self._silence = await self._window(0, operation)
         before = self.sent()
         packets, size = await self._window(count, operation)
@@ -149,7 +149,7 @@ class CountedCluster:
 
 @asynccontextmanager
 async def cluster(members: int, buddies: int) -> AsyncIterator[CountedCluster]:
-    """A settled cluster for as long as the block lasts."""
+    """Run a settled cluster for as long as the block lasts."""
     config = CacheSettings(
         cache_mode="REPL_SYNC",
         stack="udp.xml",
@@ -180,8 +180,8 @@ async def cluster(members: int, buddies: int) -> AsyncIterator[CountedCluster]:
 async def operations(
     found: CountedCluster, count: int, size: int, kinds: int = 4
 ) -> dict[str, Cost]:
-    """The cost of each kind of operation. The members in the middle do them, not the coordinator.
-    ``kinds``: so many of them."""
+    """Return the cost of each kind of operation. The members in the middle do them, not the coordinator. ``kinds``: the
+    number of kinds."""
     at = len(found.caches) // 2
     owner, other = found.caches[at], found.caches[at + 1]
     value = bytes(size)

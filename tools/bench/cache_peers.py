@@ -1,4 +1,4 @@
-"""The same measurement with other stores for Python programs: Redis with a replica, PySyncObj.
+"""The measurement of cache_perf.py with other stores for Python programs: Redis with a replica, PySyncObj.
 
     python -m jgroups_py.tools.bench.cache_peers redis|pysyncobj PLAN    prints the figures as JSON
 
@@ -115,7 +115,7 @@ def _window(
 
 @contextmanager
 def _servers() -> Iterator[int]:
-    """A server and its replica; the server's port."""
+    """Run a server and its replica; yield the server's port."""
     first = free_block(2)
     with TemporaryDirectory(prefix="bench-redis-") as folder:
         started = []
@@ -187,7 +187,7 @@ def _pysyncobj_node(ports: list[int], number: int) -> tuple[Any, Any]:
 
 
 def pysyncobj_node(ports: list[int], number: int, plan: CachePerfPlan) -> None:
-    """One of three processes; the leader measures, prints and all end with standard input."""
+    """Run one of three processes. The leader measures and prints. All end with their standard input."""
     node, values = _pysyncobj_node(ports, number)
     _until(node.isReady, "no leader")
     if node._isLeader():

@@ -1,7 +1,7 @@
 """Puts and gets a second of a cache with one buddy: three members, each a process of its own.
 
-The member in the middle is asked by one task or by several; the others keep its copies, and their own
-share of the ring. A put returns when the buddy has it. Lines of JSON go both ways, as in rpcperf.
+One or several tasks ask the member in the middle; the others keep its copies, and their own share of the ring. A put
+returns when the buddy has it. Lines of JSON go both ways, as in rpcperf.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class CachePerfPlan:
     callers: tuple[int, ...] = (1, 8)
     seconds: float = 1.5
     stack: str = "tcp.xml"
-    """A file, for members: with ports of this run."""
+    """A shipped stack; for members a file with the ports of this run."""
 
     @property
     def warm_up(self) -> float:

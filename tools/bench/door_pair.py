@@ -1,8 +1,8 @@
-"""``python -m jgroups_py.tools.bench.door_pair``: the cost of a door, steadier and with its limit beside it.
+"""``python -m jgroups_py.tools.bench.door_pair``: the CPU time of a door, beside the least possible.
 
-Two members in this process send each other the same number of messages behind each door. The figure is the CPU time of the
-process for a message, so it does not depend on how much of a second the machine gives. The doors take turns, and a
-ratio is the median of those of the turns.
+Two members in this process send each other the same number of messages behind each door. The figure is the CPU time of
+the process for a message, so other work of the machine changes it little. The doors take turns, and a ratio is the
+median of the turns.
 
 The limit is one call of the cipher for each packet on each side, and nothing else: measured here on packets as large as those
 that were sent, which are not in the processor's cache.
@@ -31,7 +31,7 @@ from jgroups_py.tools.commands.mperf_ports import private_attributes
 
 NAMES: Final = ("M1", "M2")
 _COLD: Final = 64
-"""Packets of the limit, each another one: more than caches hold."""
+"""Different packets that are encrypted in turn: more than the processor's caches hold."""
 
 
 async def turn(file: str, cluster: str, messages: int, size: int) -> tuple[float, float]:
@@ -44,7 +44,9 @@ async def turn(file: str, cluster: str, messages: int, size: int) -> tuple[float
     ):
         for channel in (a, b):
             await channel.wait_members(NAMES)
-        await _exchange(a, b, max(1, messages // 5), size)  # what is compiled or found once
+        await _exchange(
+            a, b, max(1, messages // 5), size
+        )  # for one-time costs, such as compiled patterns
         packets = _packets(a, b)
         began = time.process_time()
         await _exchange(a, b, messages, size)
@@ -59,7 +61,7 @@ async def _exchange(a: Channel, b: Channel, messages: int, size: int) -> None:
             await channel.send(payload)
 
     async def read(channel: Channel) -> None:
-        left = 2 * messages  # its own come back to it
+        left = 2 * messages  # a sender gets its own messages, too
         async for item in channel:
             left -= isinstance(item, Message)
             if not left:

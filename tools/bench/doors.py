@@ -4,11 +4,11 @@ Two members in processes of their own on this machine. For each stack, size and 
 
     messages   both send multicasts as fast as they can (mperf): a rate, and the CPU time that both processes
                spend on a message
-    calls      one calls the other, one call after the other (rpcperf): the median latency, that of one call in a
-               hundred, and the caller's CPU time
+    calls      one calls the other, one call after the other (rpcperf): latency at the median and at p99,
+               and the caller's CPU time
 
 The doors take turns in each run, so that other work of the machine slows all of them. A ratio is the median of the
-ratios of the runs, each to ``none`` in the same run. CPU time is steadier than a rate on a machine that does more.
+ratios of the runs, each to ``none`` in the same run. CPU time is steadier than a rate on a machine with other work.
 """
 
 from __future__ import annotations

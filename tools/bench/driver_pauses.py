@@ -2,10 +2,10 @@
 
     python -m jgroups_py.tools.bench.driver_pauses
 
-A group of two: one member in the driver's process (``jgroups_py.blocking``), one in a process of its own. A
-task in each loop wants to run every 10 ms; printed is by how much it was late at worst, phase by phase,
-while the driver imports and starts Spark, collects rows, and collects garbage. At the end: who was
-suspected. Other work of the machine slows both.
+A group of two: one member in the driver's process (``jgroups_py.blocking``), one in a process of its own. A task in
+each loop is to run every 10 ms. Printed is its worst lateness, phase by phase, while the driver imports and starts
+Spark, collects rows, and collects garbage. At the end the suspected members are printed. Other work of the machine
+slows both.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Probe:
 
 
 def child(stack: str, cluster: str) -> None:
-    """The other member: a number for each line on standard input, then its view."""
+    """Be the other member: print a number for each line of standard input, then the view."""
     with blocking.open_channel(stack, cluster=cluster, name=CHILD) as channel:
         probe = Probe(channel)
         print("ready", flush=True)
@@ -87,7 +87,7 @@ def phases(rows: int) -> dict[str, Callable[[dict[str, Any]], None]]:
 
     def garbage(kept: dict[str, Any]) -> None:
         for row in kept["rows"]:
-            row.__dict__["itself"] = row  # cycles: only the collector ends them
+            row.__dict__["itself"] = row  # cycles, which only the garbage collector frees
         del kept["rows"]
         gc.collect()
 

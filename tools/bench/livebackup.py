@@ -1,4 +1,5 @@
-"""The gain of the parallel backup over one operation at a time, by the number of independent objects, and the cost of the order.
+"""The gain of the parallel backup over one operation at a time, by the number of independent objects, and the CPU time
+of the order.
 
     python -m jgroups_py.tools.bench.livebackup --operations 400 --objects 1,2,8,64
     python -m jgroups_py.tools.bench.livebackup --operations 100 --cpu 5
@@ -10,19 +11,21 @@ processors from it. Printed for each number of objects, operations a second:
 
     one at a time   the reference (P1)
     parallel        with the backup that confirms
-    limit           the critical path: the changes of the busiest object one after the other, once more for the last one on the backup;
-                    with --cpu also what the processors can do, as both sides compute
-    share           of the limit, and of the limit with waits as they are: as many plain tasks as objects waited just before, in the same process,
-                    and that was how long their waits took (ms)
+    limit           the critical path: the changes of the busiest object one after the other, once more for the last one
+                    on the backup; with --cpu also the rate that the processors allow, as both sides compute
+    share           of the limit, and of the limit with real waits: just before, as many plain tasks as objects waited
+                    in the same process, and their mean wait (ms) counts
     live alone      parallel, without a backup; cost: the share of its rate that replication takes
-    lag             milliseconds that the backup was behind while the live node was saturated: half of the time less than p50, nearly always less than p99
+    lag             milliseconds that the backup was behind while the live node was saturated, at p50 and p99
     cpu             microseconds of processor time that an operation takes in the live node, alone and with a backup. This hardly depends on what else
                     the machine does
-    busy            the share of the time for which the live node's one interpreter works, with a backup (operations a second times cpu). Near 1 it is
-                    the limit, and not the critical path
-    of both         the share of the lower one of both limits: critical path, and what one interpreter can do (1 second / cpu)
-    bare            the same load with bare tasks and locks (``livebackup_bare.py``), alone and with a backup: what the interpreter allows. Their
-                    operations a second, their processor time, and the share of them that ours reach. Waits only
+    busy            the share of the time for which the live node's one interpreter works, with a backup (operations a
+                    second times cpu). Near 1 the interpreter is the limit, and not the critical path
+    of both         the share of the lower one of two limits: the critical path, and the rate of one interpreter
+                    (1 second / cpu)
+    bare            the same load with bare tasks and locks (``livebackup_bare.py``), alone and with a backup: the limit of the
+                    interpreter. Operations a second, their processor time, and the share of them that ours reach.
+                    Waits only
 
 At the end: the cost of the order itself for one operation (``Applier``), without nodes.
 """
@@ -125,8 +128,8 @@ class Load:
 
 
 class Rate(NamedTuple):
-    """Operations a second; how far the backup was behind, in seconds; processor time of an operation in the live node's process, in seconds;
-    how long a change's wait takes there when nothing else is done."""
+    """Operations a second; seconds that the backup was behind; seconds of processor time of an operation in the live
+    node's process; seconds that a change's wait takes there without other work."""
 
     rate: float
     cpu: float
@@ -200,7 +203,12 @@ async def run_load(live: LiveBackupNode, load: Load) -> Rate:
 
 
 async def rate_of_processes(mode: Any, load: Load, *, backup: bool, realtime: bool = False) -> Rate:
+<<<<<<< HEAD
     """The same with a process for each node."""
+=======
+    """Measure as ``rate`` does, with a process for each node."""
+    attributes = private_attributes(load_stack(STACK), 2)
+>>>>>>> 05772cbd (Tools: docstrings, comments and help texts that had to be read twice; keys of SEAL encrypt and decrypt)
     given = {
         "mode": mode,
         "attributes": {} if mode == BARE else private_attributes(load_stack(STACK), 2),
@@ -232,7 +240,7 @@ async def _read(process: trio.Process) -> bytes:
 
 @asynccontextmanager
 async def _process(given: dict[str, Any]) -> AsyncIterator[trio.Process]:
-    """A node, until the end of the block or until it has run its load."""
+    """Run a node until the end of the block or of its load."""
     command = [sys.executable, "-m", "jgroups_py.tools.bench.livebackup_node", json.dumps(given)]
     process = await trio.lowlevel.open_process(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE
@@ -246,7 +254,8 @@ async def _process(given: dict[str, Any]) -> AsyncIterator[trio.Process]:
 
 
 def limit(load: Load, processors: int) -> float:
-    """Operations a second when only the order of each object's changes counts, and the processors if changes compute."""
+    """Return the operations a second if only the order of each object's changes limits them, and the processors if
+    changes compute."""
     path = max(-(-load.operations // load.objects), -(-load.operations // CLIENTS) * 2) + 1
     seconds = max(load.seconds, 1e-6)
     found = load.operations / (path * seconds)
@@ -254,7 +263,7 @@ def limit(load: Load, processors: int) -> float:
 
 
 def order_cost(operations: int, objects: int) -> float:
-    """Microseconds of the backup's order for one operation with two changes."""
+    """Return the microseconds of the backup's order for one operation with two changes."""
     numbers = dict.fromkeys((f"o{n}" for n in range(objects)), 0)
     records = []
     for n in range(operations):

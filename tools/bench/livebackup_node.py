@@ -28,7 +28,7 @@ from jgroups_py.tools.bench.livebackup import (
 from jgroups_py.tools.bench.livebackup_bare import HOST, back_up_bare, run_bare
 
 LIFETIME = 300.0
-"""Seconds; for the case that the bench is gone."""
+"""Seconds after which a node ends if the bench has not ended it."""
 
 
 async def main() -> None:

@@ -3,10 +3,11 @@
     python -m jgroups_py.tools.bench.maps                          all stores, 1 and 4 processes, 100 and 1,000 bytes
     python -m jgroups_py.tools.bench.maps --stores map,redis --seconds 2 --json build/bench/maps.json
 
-Each process puts for ``--seconds``, then gets. Stores take turns. After that another process that puts is stopped (SIGSTOP) at some moment, ``--stops`` times: how
-long do puts of the first one take, and how often does none return at all?
+Each process puts for ``--seconds``, then gets. Stores take turns. After that a second process is stopped (SIGSTOP)
+while it puts, ``--stops`` times. The times of the first one's puts are printed, and the number of stops during which
+none returned.
 
-Then a map of two hosts: how long do puts of one take while the other is stopped, or was killed?
+Then a map of two hosts: the times of one host's puts while the other is stopped, or after it was killed.
 
 No store but map-sync and redis-sync writes to the disk before a put returns. maps_stores.py sets up each of them. A store that is not installed is named and left out.
 """
@@ -88,7 +89,7 @@ def _numbers(text: str) -> list[int]:
 
 
 def measured(store: str, processes: int, plan: StorePlan) -> dict[str, Any]:
-    """Rates of all processes together, and how long calls took."""
+    """Return the rate of all processes together, and the times of calls."""
     with tempfile.TemporaryDirectory() as name, STORES[store].server(Path(name), processes) as at:
         workers = [
             MeasuringWorker(store, at, number, plan, Path(name)) for number in range(processes)
@@ -111,11 +112,12 @@ def measured(store: str, processes: int, plan: StorePlan) -> dict[str, Any]:
 
 
 def stopped(store: str, plan: StorePlan, stops: int) -> dict[str, Any]:
-    """Return how long puts take when another process was stopped while it put, and how often none returned."""
+    """Return the times of puts while another process is stopped in a put, and the number of stops during which none
+    returned."""
     took, blocked = array("d"), 0
     for _ in range(stops):
         with tempfile.TemporaryDirectory() as name, STORES[store].server(Path(name), 3) as at:
-            # The third one does nothing: PySyncObj needs two of three.
+            # The third process does nothing; PySyncObj needs two of three.
             workers = [MeasuringWorker(store, at, number, plan, Path(name)) for number in range(3)]
             other, worker, _ = workers
             try:
@@ -127,7 +129,7 @@ def stopped(store: str, plan: StorePlan, stops: int) -> dict[str, Any]:
                 worker.say("put")
                 try:
                     took += worker.took("put", plan.seconds + BLOCKED_AFTER)
-                except (TimeoutError, RuntimeError):  # it waits, or has given up
+                except (TimeoutError, RuntimeError):  # it still waits, or gave up
                     blocked += 1
             finally:
                 os.kill(other.process.pid, signal.SIGKILL)
@@ -139,7 +141,7 @@ def stopped(store: str, plan: StorePlan, stops: int) -> dict[str, Any]:
 def beside_peer(
     store: str, plan: StorePlan, state: str, what: signal.Signals | None
 ) -> dict[str, Any]:
-    """Return how long puts of a host take while its only peer is in a given state."""
+    """Return the times of a host's puts while its only peer is in a given state."""
     with tempfile.TemporaryDirectory() as name, HOSTS[store].server(Path(name), 2) as at:
         workers = [MeasuringWorker(store, at, number, plan, Path(name)) for number in range(2)]
         worker, peer = workers
@@ -182,7 +184,7 @@ class MeasuringWorker:
             raise RuntimeError(f"a process of the bench said {line!r}, not {word}")
 
     def took(self, kind: str, timeout: float = START_TIMEOUT) -> array[float]:
-        """Seconds of each call. TimeoutError: it does not answer."""
+        """Return the seconds of each call. TimeoutError: the process does not answer."""
         self.hears(f"{kind} done", timeout)
         found = array("d")
         found.frombytes(self._file.read_bytes())
@@ -202,7 +204,7 @@ def _line(pipe: IO[str], timeout: float) -> str:
 
 
 def quantiles(took: Sequence[float]) -> dict[str, float]:
-    """Microseconds; nothing, if nothing was measured."""
+    """Return microseconds at some percentiles; an empty dictionary if nothing was measured."""
     ordered = sorted(took)
     if not ordered:
         return {}

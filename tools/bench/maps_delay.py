@@ -3,8 +3,9 @@ interface.
 
     python -m jgroups_py.tools.bench.maps_delay --puts 2000 --json build/maps/delay.json
 
-A value is the time at which its put began, by the clock that all processes of a machine share. A reader does nothing but get it, so with fewer cores than
-the three processes here the system's turns are measured. ``flush_interval`` is the map's wait before it sends.
+A value is the time at which its put began, by the clock that all processes of a machine share. A reader gets it again
+and again, so with fewer than three cores the figures measure the scheduler. ``flush_interval`` is the map's wait before
+it sends.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ PLACES: Final = ("another process", "another host")
 
 
 def read(m: Any, puts: int) -> list[float]:
-    """Seconds from the begin of each put to the get that saw it. A put that a later one has overtaken is not among them."""
+    """Return the seconds from the begin of each put to the get that saw it. Puts that were overtaken by later ones are
+    left out."""
     seen, took = 0, []
     until = time.monotonic() + GIVE_UP_SECONDS + puts * PUT_INTERVAL
     while seen < puts and time.monotonic() < until:
@@ -46,7 +48,7 @@ def read(m: Any, puts: int) -> list[float]:
 
 
 def serve(argument: dict[str, Any]) -> None:
-    """The process of a reader."""
+    """Run the process of a reader."""
     from jgroups_py import blocking
 
     options = argument["options"]
@@ -58,7 +60,7 @@ def serve(argument: dict[str, Any]) -> None:
 
 
 async def measure(place: str, puts: int, flush_interval: float) -> dict[str, Any]:
-    """Microseconds."""
+    """Return the delays in microseconds."""
     from jgroups_py.maps import Replication, open_map
 
     first = free_block(2)

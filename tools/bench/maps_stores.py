@@ -35,7 +35,7 @@ START_SECONDS: Final = 20.0
 EXTRA: Final = "pip install 'jgroups_py[bench]'"
 
 Calls = tuple[Callable[[str, bytes], object], Callable[[str], object]]
-"""put and get."""
+"""The functions put and get of a store."""
 
 
 @dataclass(frozen=True)
@@ -45,12 +45,12 @@ class StorePlan:
 
 
 class BenchStore:
-    """``server`` gives what ``opened`` needs, in JSON; ``opened`` runs in each process."""
+    """``server`` gives the arguments of ``opened`` as JSON; ``opened`` runs in each process."""
 
     modules: tuple[str, ...] = ()
 
     def is_full(self, error: Exception) -> bool:
-        """Return whether a put was refused for lack of room. What was measured before counts."""
+        """Return whether a put was refused for lack of room. Earlier figures count."""
         return False
 
     def missing(self) -> str | None:
@@ -190,7 +190,7 @@ class OfPysyncobj(BenchStore):
     def server(self, folder: Path, processes: int) -> Iterator[Any]:
         from jgroups_py.tools.commands.mperf_ports import free_block
 
-        # PySyncObj does not get the first port, which the guard of the block has at another address.
+        # PySyncObj does not get the first port: the block's guard has it at another address.
         first = free_block(processes + 1) + 1
         yield [f"127.0.0.1:{first + number}" for number in range(processes)]
 
@@ -239,7 +239,7 @@ STORES: Final[dict[str, BenchStore]] = {
 
 
 def until(condition: Callable[[], object]) -> None:
-    """Wait for it. TimeoutError after START_SECONDS."""
+    """Wait until ``condition`` is true. TimeoutError after START_SECONDS."""
     end = time.monotonic() + START_SECONDS
     while not condition():
         if time.monotonic() > end:
@@ -252,7 +252,7 @@ def times(
     call: Callable[[str], object],
     is_full: Callable[[Exception], bool] = lambda error: False,
 ) -> array[float]:
-    """Return how long each call took, in seconds. It ends early at an error that ``is_full``."""
+    """Return the seconds of each call. It ends early at an error that ``is_full``."""
     took = array("d")
     clock, append = time.perf_counter, took.append
     keys = [f"k{number}" for number in range(KEYS)]
@@ -272,7 +272,8 @@ def times(
 
 
 def measure(store: str, at: Any, number: int, plan: StorePlan, file: Path) -> None:
-    """Obeys standard input: ``put`` and ``get`` write their times to ``file``; ``on`` puts until this process is stopped."""
+    """Obey standard input: ``put`` and ``get`` write the times of calls to ``file``; ``on`` puts until this process is
+    stopped."""
     value = bytes(plan.size)
     measured = {**STORES, **HOSTS}[store]
     with measured.opened(at, number) as (put, get):

@@ -4,7 +4,8 @@
     python -m jgroups_py.tools.bench.maps_stress --rate 10000 --seconds 60 --json build/maps/stress.json
 
 Each host is a process of its own with a map of its own; they talk over TCP on the loopback interface. In each second the writer puts to one half of the keys, in
-turn. So the other half is quiet, and must be the same at all hosts, in all keys, values and stamps, before that second ends. It prints the time until then.
+turn. So the other half is quiet, and must be equal at all hosts, in all keys, values and stamps, before that second
+ends. The time until then is printed.
 
 The rate is an aim; the reached rate is printed, too. Exit 0: all checks held; 1: a host was not equal in time.
 """
@@ -45,16 +46,16 @@ END_SECONDS: Final = 15.0
 
 
 class StressHost:
-    """The work of the process of a host."""
+    """The work of a host's process."""
 
     def __init__(self, m: Any) -> None:
         self._map = m
         self._written = 0
 
     def write(self, half: int, rate: float, begin: float, until: float) -> int:
-        """Put to one half of the keys until a time of this machine's clock. How many puts.
+        """Put to one half of the keys until a time of this machine's clock. Return the number of puts.
 
-        What is due is counted from ``begin``, when the run began, so what was late is made good. Each burst has the puts that are due before the next one.
+        The number of due puts is counted from ``begin``, when the run began, so late puts are made up for. Each burst has the puts that are due before the next one.
         """
         begun, m = self._written, self._map
         while (now := time.monotonic()) < until:
@@ -74,7 +75,7 @@ class StressHost:
         return found.hexdigest()
 
     def wait_equal(self, half: int, digest: str, until: float) -> float | None:
-        """Return the time when the half was as it must be, by this machine's clock. None: it was not in time."""
+        """Return the time when the half became equal to ``digest``, by this machine's clock. None: it was too late."""
         while self.digest(half) != digest:
             if time.monotonic() > until:
                 return None
@@ -115,7 +116,7 @@ def serve(argument: dict[str, Any]) -> None:
 
 
 async def measure(rate: float, seconds: int) -> dict[str, Any]:
-    """Counts of puts and checks, and seconds from the end of a half's writing until all replicas had it."""
+    """Return counts of puts and checks, and seconds from the last write of a half until all replicas had it."""
     first = free_block(HOSTS)
     places = [f"127.0.0.1:{first + number}" for number in range(HOSTS)]
     with tempfile.TemporaryDirectory() as name:

@@ -3,7 +3,7 @@
 ``python -m jgroups_py.tools.bench.scale --members 10,100,500`` forms a group of each size on udp.xml, with the real
 protocols and real bytes, and lets one thing happen at a time: a join, a leave, a crash, a quiet interval of
 heartbeats, a round of STABLE. The figures are sums over all members; ``growth`` is the exponent with which they grow
-between two sizes (1: every member costs the same, 2: a member costs more the more there are).
+between two sizes (1: every member costs the same; 2: the cost of a member grows with the size).
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ STACK = "udp.xml"
 HEARTBEATS = 8.0
 """``FD_ALL3.interval`` of the stack, in seconds."""
 STABILITY = 60.0
-"""Longer than ``STABLE.desired_avg_gossip`` of the stack, so that a round falls into it."""
+"""Seconds of a quiet interval: longer than ``STABLE.desired_avg_gossip`` of the stack, so that a round falls into
+it."""
 LIMIT = 300.0
 """A group that has not formed after so many virtual seconds is reported as not formed."""
 
@@ -36,7 +37,7 @@ Row = dict[str, Any]
 
 
 class SimulatedGroup:
-    """A simulated group and the sums of what it has cost so far."""
+    """A simulated group and the sums of its costs so far."""
 
     def __init__(self, size: int, seed: int = 1, stack: str = STACK) -> None:
         self.stack = stack
@@ -59,7 +60,7 @@ class SimulatedGroup:
         return sum(t.bytes_received for t in transports if t is not None)
 
     def cost(self, what: str, act: Callable[[], Any]) -> Row:
-        """Run ``act``; return what it cost all members together."""
+        """Run ``act``; return its cost for all members together."""
         packets, size, began = self.world.packets, self.bytes_received(), self.world.now
         cpu = time.process_time()
         act()
@@ -93,7 +94,7 @@ class SimulatedGroup:
 
 
 def measure(size: int, stack: str = STACK) -> list[Row]:
-    """The rows of one size of the group."""
+    """Return the rows of one size of the group."""
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     began = time.process_time()
     group = SimulatedGroup(size, stack=stack)
@@ -111,7 +112,7 @@ def measure(size: int, stack: str = STACK) -> list[Row]:
     ]
     if not formed:
         return rows
-    group.world.run_for(2.0)  # what belongs to the last join is over
+    group.world.run_for(2.0)  # the traffic of the last join ends
     for what, act in (
         ("join", group.join),
         ("leave", group.leave),
@@ -169,7 +170,7 @@ def main() -> int:
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     sizes = [int(size) for size in options.members.split(",")]
-    # A process for each size: only then is its memory the group's.
+    # A process for each size, so that its memory is that of one group.
     with concurrent.futures.ProcessPoolExecutor(
         1, multiprocessing.get_context("spawn"), max_tasks_per_child=1
     ) as pool:

@@ -21,7 +21,7 @@ from jgroups_py.tools.bench.ended import end_with
 from jgroups_py.values.batch import Batch
 
 SHOWN = 12
-"""Files of the profile; the rest in one line."""
+"""Files of the profile that have a line each."""
 
 
 def run(
@@ -32,8 +32,8 @@ def run(
     rate: int = 1,
     turns: int = 0,
 ) -> dict[str, float]:
-    """The figures of one run. ``rate``: multicasts of the cluster in a virtual second. ``turns``: all members send,
-    so many times a second, ``rate`` in all; 0: one member sends all of a second's."""
+    """Return the figures of one run. ``rate``: multicasts of the cluster in a virtual second. ``turns``: all members
+    send, so many times a second, ``rate`` in all; 0: one member sends all of a second's."""
     began = time.process_time()
     world = World(seed, check=False, grid=0.001)
     cluster = [world.start(f"m{n}", stack, "bench") for n in range(members)]
@@ -80,7 +80,7 @@ def run(
 
 
 def shares(profile: cProfile.Profile) -> list[tuple[str, float]]:
-    """(file, share of the time spent in its functions), the largest first; the last one is all others."""
+    """Return (file, share of the time spent in its functions), the largest first; the last one is all others."""
     spent: dict[str, float] = {}
     for (file, _line, _name), (_, _, own, _, _) in pstats.Stats(profile).stats.items():  # type: ignore[attr-defined]
         parts = Path(file).parts

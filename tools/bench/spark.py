@@ -5,9 +5,9 @@
 A cache alone in this process with its export port, Spark in local mode beside it, on two cores. Redis: one
 server on loopback, nothing on disk; redis-py with hiredis, pipelines of 1,000; rows are put by
 foreachPartition, and read by known keys in mapInArrow (the fastest way found). Jobs take turns, in rounds.
-Figures are of the fastest round and contain all that Spark costs; "of two cores" is rows by the CPU time
-of all processes (Spark's, Python's, the server's), which other load on the machine changes little.
-Rows of ours are read "raw" (path and data, as the member keeps them) and as columns.
+Figures are of the fastest round and include all work of Spark; "of two cores" is rows by the CPU time of all processes
+(Spark's, Python's, the server's), which other load on the machine changes little. Rows of ours are read "raw" (path and
+data, as the member keeps them) and as columns.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ Job = Callable[[], None]
 
 
 class CpuMeter:
-    """CPU time of this process and all below it. Looks often, for Python workers come and go; what one used
-    after the last look at it is missing."""
+    """CPU time of this process and all below it. It looks often, because Python workers come and go; the time of a
+    worker after the last look is missing."""
 
     def __init__(self) -> None:
         self._me = psutil.Process()

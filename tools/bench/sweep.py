@@ -1,10 +1,10 @@
-"""``python -m jgroups_py.tools.bench.sweep``: are the settings of the stacks good ones for small messages?
+"""``python -m jgroups_py.tools.bench.sweep``: compares the stacks' settings for small messages with others.
 
 Two members in processes of their own send multicasts of 100 B as fast as they can (mperf): with the settings of the stack, and
 with others, one after the other in each run, so that other work of the machine slows all of them. The result shows the
-rate, the CPU time of a delivery, and how near the settings of the stack come to the best of all. CPU time is steadier
-than a rate on a machine that does more. A setting is chosen by its median, so it is the best one by chance at times:
-few settings, many runs.
+rate, the CPU time of a delivery, and both in relation to the best settings. CPU time is steadier than a rate on a
+machine with other work. The best settings are chosen by their median, sometimes by chance: so compare few settings in
+many runs.
 """
 
 from __future__ import annotations
@@ -110,9 +110,9 @@ async def one_setting(
 
 
 def nearness(rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Return for each stack how much of the best rate, and of the least CPU time, its own settings reach, and which ones are best.
+    """Return for each stack the best settings, and its own rate and CPU time in relation to them.
 
-    Each is compared with those of the stack in the same run. 1: they are the best themselves.
+    Figures are compared within a run. 1: the stack's own settings are the best.
     """
     found: dict[str, dict[str, Any]] = {}
     for stack in dict.fromkeys(row["case"] for row in rows):
@@ -129,7 +129,8 @@ def nearness(rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
 
 
 def markdown(result: Mapping[str, Any]) -> str:
-    """Return the result as a table of Markdown: medians with least and most, and how the stack's own settings compare."""
+    """Return the result as a table of Markdown: medians with least and most, and the ratio of the stack's own
+    settings."""
     lines = [
         f"{result['machine']}, load {result['load_average']}; {result['size']} B, {result['members']} members, "
         f"{result['runs']} runs of {result['seconds']:g} s; median (least-most), x those of the stack by this",

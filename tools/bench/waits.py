@@ -1,7 +1,8 @@
-"""Waits that last as long as they say, as those for a disk do.
+"""Waits of an exact length, like waits for a disk.
 
-``trio.sleep`` is none of these: epoll counts in whole milliseconds and begins anew each time something else wakes the loop. A sleep of 1 ms takes
-1.1 to 2 ms, the longer the more the loop has to do. The kernel's timers (timerfd) are exact and wake the loop as a descriptor that is ready.
+``trio.sleep`` is not exact: epoll counts in whole milliseconds and begins anew each time that another event wakes the
+loop. A sleep of 1 ms takes 1.1 to 2 ms, longer on a busy loop. The kernel's timers (timerfd) are exact and wake the
+loop as a descriptor that is ready.
 """
 
 from __future__ import annotations
@@ -49,7 +50,9 @@ class Waits:
         timer = self._free.pop() if self._free else _libc.timerfd_create(_MONOTONIC, _NONBLOCK)
         if timer < 0:
             raise OSError(ctypes.get_errno(), "no timer can be made")
-        _libc.timerfd_settime(timer, 0, _once(seconds), None)  # it is not ready any more, if it was
+        _libc.timerfd_settime(
+            timer, 0, _once(seconds), None
+        )  # reset the descriptor, if it was ready
         try:
             await trio.lowlevel.wait_readable(timer)
         except BaseException:

@@ -42,7 +42,7 @@ COMMANDS: Final = {
     ),
 )
 def buckets() -> None:
-    """Plan and look after an instance of the bucket store.
+    """Plan and manage an instance of the bucket store.
 
-    FILE is a deployment file: nodes, what runs on them, what fails together, and how many buckets there are.
+    FILE is a deployment file: nodes, their components, causes of common failure, and the number of buckets.
     """

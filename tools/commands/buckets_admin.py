@@ -1,4 +1,5 @@
-"""``jgroups-py buckets node``, ``top``, ``stats``, ``migrate``, ``recreate``, ``exempt``, ``restore``: runs a node; gives an instance orders."""
+"""``jgroups-py buckets node``, ``top``, ``stats``, ``migrate``, ``recreate``, ``exempt``, ``restore``: run a node, and
+give orders to an instance."""
 
 from __future__ import annotations
 
@@ -59,7 +60,7 @@ F = TypeVar("F", bound=Callable[..., Any])
     "archives",
     multiple=True,
     metavar="ARCHIVE",
-    help="What buckets have when the instance is made. May be given several times.",
+    help="The first entries of a new instance. May be given several times.",
 )
 @click.option(
     "--export",
@@ -83,14 +84,15 @@ def node(
 ) -> int:
     """Run a node of a deployment until it is interrupted.
 
-    It runs the bucket managers, the index copy and the router that the file has for NODE, with the plug-in that the file names as its application; the module may lie
-    beside the file. The instance exists when all index copies and bucket managers have been there.
+    It runs the bucket managers, the index copy and the router that the file has for NODE, with the plug-in that the
+    file names as its application; the module may lie beside the file. The instance exists when all index copies and
+    bucket managers have joined.
 
     --memcached and --http serve items, and need an application that has them: jgroups_py.buckets.items.bucket_items:ITEMS.
 
-    With --import give every node the archives of all entries, or those that repartition has made for it; a node that finds copies with different numbers of entries
-    then ends with an error. With --export stop the clients first: then all
-    copies are equal, and an entry may stand in the archives of two nodes.
+    With --import give every node the archives of all entries, or those that repartition has made for it. A node that
+    finds copies with different numbers of entries ends with an error. Before --export stop the clients, so that all
+    copies are equal. An entry may stand in the archives of two nodes.
     """
     deployment = load_deployment(file)
     plugin = load_application(deployment)
@@ -177,12 +179,12 @@ def _export(opened: BucketNode, deployment: Deployment, file: Path) -> None:
 @member_options
 @json_option
 def top(file: str, interval: float, once: bool, json_out: str | None, **member: Any) -> int:
-    """Show where buckets are and how busy they are, until you end it.
+    """Show the places and the load of buckets, until you end it.
 
     Requests a second and latencies are those of the last --interval. A latency is shown as the edge of a step, such as
     5 ms for 4.2 ms.
 
-    Exit, with --once or --json, 1: a pair is without backup, lost, or its copies may fail together.
+    Exit 1, with --once or --json: a pair is lost or without backup, or its copies may fail together.
     """
 
     async def look(administrator: BucketNode, deployment: Deployment) -> dict[str, Any]:
@@ -263,7 +265,7 @@ class _Looks:
 
 def _order_options(command: F) -> F:
     for option in (
-        click.option("--dry-run", is_flag=True, help="Only show what would be done."),
+        click.option("--dry-run", is_flag=True, help="Only show the orders."),
         click.option("--pause", type=Time(), help="Wait so long between two moves."),
     ):
         command = option(command)
@@ -333,7 +335,7 @@ def recreate(file: str, **options: Any) -> int:
 def exempt(file: str, name: str, **options: Any) -> int:
     """Move all buckets away from NODE, so that it can be stopped.
 
-    The others need room by the file's capacities; else nothing is moved.
+    The other nodes need room by the file's capacities; else no bucket is moved.
     """
 
     def plan(deployment: Deployment, state: IndexState) -> list[BucketOrder]:
@@ -350,7 +352,7 @@ def exempt(file: str, name: str, **options: Any) -> int:
 @click.argument("file")
 @_order_options
 def restore(file: str, **options: Any) -> int:
-    """Bring all buckets back to where they were at the beginning.
+    """Move all buckets back to their first places.
 
     Missing slaves are made again. jgroups-py buckets init shows the goal.
     """

@@ -60,12 +60,12 @@ class SizeParameter(click.ParamType[int]):
     ),
 )
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
-@click.option("--rescue", metavar="OUT", help="Write what can be read to this new archive.")
+@click.option("--rescue", metavar="OUT", help="Write readable entries to this new archive.")
 @json_option
 def archive(files: tuple[str, ...], rescue: str | None, json_out: str | None) -> int:
     """Check archives and show their contents.
 
-    An archive has all entries of an instance, or of one node, and does not know how they were partitioned. Each damage
+    An archive has all entries of an instance, or of one node, without their partitioning. Each damage
     is shown with the keys around it.
 
     Exit 1: one is damaged; 2: one cannot be read at all.
@@ -167,13 +167,13 @@ def _text(result: dict[str, Any]) -> str:
     type=click.IntRange(1, STRETCHES_MAX),
     default=1,
     show_default=True,
-    help="Sort by so many. Each node then has a file for each of them, NODE.1of4.jgb and so on.",
+    help="The number of sorting processes. Each node then has a file of each process, NODE.1of4.jgb and so on.",
 )
 @click.option(
     "--project", type=SizeParameter(), help="Exit 1 if this size needs longer than --within."
 )
 @click.option(
-    "--within", type=Time(), default=OUTAGE, show_default="3h", help="The outage that is planned."
+    "--within", type=Time(), default=OUTAGE, show_default="3h", help="The planned outage."
 )
 @json_option
 def repartition(
@@ -188,8 +188,9 @@ def repartition(
     """Sort the entries of archives for other nodes or other buckets.
 
     Several archives, such as one of each node, are merged; an entry that is in two of them must be equal. Each node's
-    file has the entries of which it is to hold a copy. The time of this run tells how long your size would take with as
-    many processes on this machine, from 10 MB on or a hundredth of your size. jgroups-py spark repartition does the same on many machines.
+    file has the entries of which the node will hold a copy. --project computes from this run the time for your size,
+    with as many processes on this machine; archives of 10 MB, or of a hundredth of your size, are needed. jgroups-py
+    spark repartition does the same on many machines.
 
     Exit 1: --project needs longer than --within.
     """
@@ -224,7 +225,7 @@ def repartition(
 def show_partition(
     found: Partition, project: int | None, within: float, json_out: str | None
 ) -> int:
-    """Print it. Returns the exit code."""
+    """Print the result. Return the exit code."""
     result = found.as_json()
     if project is not None:
         result["projected_s"] = found.projected(project)

@@ -1,4 +1,4 @@
-"""``jgroups-py buckets export`` and ``import``: all entries out of a running instance, and into one."""
+"""``jgroups-py buckets export`` and ``import``: write all entries of a running instance, and load entries into one."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from jgroups_py.tools.running import run_command
 def export(file: str, archive: str, **member: Any) -> int:
     """Write all entries of a running instance to an archive.
 
-    Stop the clients first: an entry that changes meanwhile is there as it was at some moment, and one that is made meanwhile may be missing. Nodes go on. The archive
-    does not know how entries were partitioned.
+    Stop the clients first: an entry that changes during the export is there as it was at some moment, and a new entry
+    may be missing. Nodes go on. The archive has no partitioning.
     """
 
     async def work(administrator: BucketNode, deployment: Deployment) -> None:

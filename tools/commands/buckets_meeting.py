@@ -1,4 +1,4 @@
-"""Joining an instance, and printing progress, for commands of administrators."""
+"""Joins an instance and prints progress, for commands of administrators."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 
 def member_options(command: F) -> F:
-    """Settings with which this member meets the others; the rest is in the deployment file."""
+    """Add the settings by which this member meets the others; the rest is in the deployment file."""
     return click.option(
         "--for",
         "patience",

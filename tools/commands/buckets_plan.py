@@ -19,16 +19,14 @@ from jgroups_py.tools.outputs import show
     )
 )
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
-@click.option(
-    "--strict", is_flag=True, help="Exit 1 if there is anything to know, such as overload."
-)
+@click.option("--strict", is_flag=True, help="Exit 1 if there is a risk, such as overload.")
 def validate(files: tuple[str, ...], strict: bool) -> int:
     """Check deployment files.
 
-    It reports what the rules allow but an administrator should know: nodes that would be overloaded after a loss,
-    copies that may fail together, an index without a majority.
+    It also reports risks that the rules allow: nodes that would be overloaded after a loss, copies that may fail
+    together, an index without a majority.
 
-    Exit 1: there is something to know (with --strict); 2: a rule is broken, with the line and the key to change.
+    Exit 1: there is a risk (with --strict); 2: a rule is broken; the error has the line and the key to change.
     """
     told = 0
     for name in files:

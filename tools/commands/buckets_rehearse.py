@@ -27,7 +27,7 @@ from jgroups_py.tools.progress import status_line
     type=Time(),
     default=10.0,
     show_default="10s",
-    help="How late a loss is noticed at most. jgroups-py validate says it for a stack.",
+    help="The longest time until a loss is noticed. jgroups-py validate prints it for a stack.",
 )
 @click.option(
     "--within",
@@ -39,10 +39,11 @@ from jgroups_py.tools.progress import status_line
 @click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="Of chance.")
 @json_option
 def rehearse(file: str, detection: float, within: float, seed: int, json_out: str | None) -> int:
-    """Play what may happen to a deployment, in virtual time.
+    """Play losses and an upgrade on a deployment, in virtual time.
 
-    Every cause of failure is lost and comes back, and all nodes are upgraded, each on an instance of its own with clients. The real components run, with an
-    application that tells whether an answered change is lost. It starts no process and sends nothing.
+    Each cause of failure takes its nodes away and brings them back, and all nodes are upgraded, each time on a new
+    instance with clients. The real components run, with an application that finds lost changes. The command starts no
+    process and sends no packet.
 
     Exit 1: an answered change was lost, a key had no answer for longer than --within, or an operation failed.
     """
@@ -72,7 +73,7 @@ def rehearse(file: str, detection: float, within: float, seed: int, json_out: st
 
 
 def _verdict(scene: RehearsedEvent, within: float) -> list[str]:
-    """Return the reasons why a scene is not as it should be."""
+    """Return the reasons why a scene has failed."""
     found = list(scene.problems)
     if scene.lost:
         found.append(f"{scene.lost} answered changes are lost")

@@ -83,7 +83,7 @@ def cache(
 
 
 class _Alone:
-    """Warns once that a value that is put here is gone with this member."""
+    """Warns once that values of this member are lost when it leaves."""
 
     def __init__(self, cache: TreeCache) -> None:
         self._cache = cache
@@ -121,7 +121,7 @@ async def _shell(cache: TreeCache, out: TextIO | None) -> int:
                 elif words:
                     worst = max(worst, _show(await execute(cache, words), out))
                     alone.after(words)
-            except CacheError as error:  # of this command; the cache goes on
+            except CacheError as error:  # an error of this command; the cache goes on
                 print(f"jgroups-py: {' '.join(str(error).split())}", file=sys.stderr, flush=True)
                 worst = FAILED
 
@@ -130,7 +130,7 @@ async def _shell(cache: TreeCache, out: TextIO | None) -> int:
 def _person() -> Iterator[Callable[[], str]]:
     """Read lines of a terminal, with keys to edit them and a history. The result is empty at the end of the input.
 
-    Afterwards the terminal is as it was, also when a line was being typed."""
+    Afterwards the terminal is as before, also if a line was being typed."""
     import readline
     import termios
 

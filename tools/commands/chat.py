@@ -39,8 +39,8 @@ def chat(
 ) -> int:
     """Chat with the members of a cluster.
 
-    Each line is a message. /view prints the members; /quit or the end of the input leaves. In a pipe it prints
-    own lines, too, as everybody sees them.
+    Each line is a message. /view prints the members; /quit or the end of the input leaves. In a pipe it prints own
+    lines, too, as the others see them.
     """
 
     async def command() -> None:

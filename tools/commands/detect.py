@@ -1,4 +1,4 @@
-"""``jgroups-py detect``: measures how soon a killed process is out of all views."""
+"""``jgroups-py detect``: measures the time until a killed process is out of all views."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def detect(
     properties: tuple[str, ...],
     bind_addr: str | None,
 ) -> int:
-    """Measure how soon the others notice a killed member.
+    """Measure the time until the others notice a killed member.
 
     Members are started as processes and killed with SIGKILL one after the other. The time ends when all others
     have a view without the killed one. Each killed member is replaced.

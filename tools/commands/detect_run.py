@@ -1,4 +1,4 @@
-"""Measures how soon a group of processes sees that one of them was killed.
+"""Measures the time until a group of processes notices that one of them was killed.
 
 The parent starts one process for each member, kills one with SIGKILL, and waits until all others have a view without it.
 Then it starts another one in its place. The coordinator is killed first, then the members in turn. Times are those of the

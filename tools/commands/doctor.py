@@ -1,4 +1,4 @@
-"""``jgroups-py doctor``: can a member with this stack run here, and why does it meet nobody?"""
+"""``jgroups-py doctor``: tests whether a member can run here, and finds why it meets nobody."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ WAIT: Final = 15.0
     ),
 )
 @click.argument("stack", default="udp.xml", metavar="[STACK]")
-@click.option("--cluster", help="Join this cluster for a moment, and say why nobody is met.")
+@click.option("--cluster", help="Join this cluster for a moment, and explain why it meets nobody.")
 @click.option("--name", default="doctor", show_default=True, help="The name to join with.")
 @click.option(
     "--for",
@@ -39,7 +39,7 @@ WAIT: Final = 15.0
     type=Time(),
     default=WAIT,
     show_default="15s",
-    help="How long to wait for others in the cluster.",
+    help="The time to wait for others in the cluster.",
 )
 @override_options
 @json_option
@@ -53,7 +53,7 @@ def doctor(
     bind_addr: str | None,
     json_out: str | None,
 ) -> int:
-    """Try whether a member can run on this machine.
+    """Test whether a member can run on this machine.
 
     It binds the ports, sends multicasts and receives them, asks for socket buffers, connects to the hosts that the stack
     names, and watches the clock. With --cluster it joins, and explains why it meets nobody: another version, another

@@ -29,9 +29,9 @@ SLEEPS: Final = 30
 PAUSE: Final = 0.01
 """The number and the seconds of the sleeps during which the clock is watched."""
 LATE: Final = 0.2
-"""A process that wakes up later than this many seconds is likely to be suspected."""
+"""Seconds of lateness above which a process is likely to be suspected."""
 STEP: Final = 0.1
-"""The clock was set if it moved this many seconds on its own."""
+"""Seconds of a jump that show that the clock was set."""
 MAX_DATAGRAM: Final = 65_507
 """The most bytes of a datagram of UDP."""
 PROBE_SIZE: Final = 64
@@ -55,7 +55,7 @@ async def examine_machine(built: Built, host: str) -> list[DoctorFinding]:
         return [DoctorFinding("ports", "ok", "the stack opens no sockets", {})]
     found = [judge_interface(place.host, probes.device_of(place.host))]
     if found[0].state == "failed":
-        return found  # without it no other check can work
+        return found  # no other check works without the interface
     for use in uses:
         if use.way == "in" and not use.multicast:
             bound = use.bound or place.host
@@ -72,7 +72,7 @@ async def examine_machine(built: Built, host: str) -> list[DoctorFinding]:
 
 
 async def _hosts(uses: Sequence[PortUse]) -> list[DoctorFinding]:
-    """Return a finding for each host that the stack names, as far as it is reached by TCP."""
+    """Return a finding for each host that the stack names and reaches by TCP."""
     found = []
     named = [use for use in uses if use.way == "out" and use.proto == "tcp" and use.address]
     for use in named[:HOSTS_MAX]:
@@ -105,7 +105,7 @@ async def _multicast(name: str, config: Any, host: str) -> list[DoctorFinding]:
 
 
 def judge_interface(host: str, device: probes.Device | None) -> DoctorFinding:
-    """Is there an interface with the member's address?"""
+    """Judge whether an interface has the member's address."""
     facts: dict[str, Any] = {"bind_addr": host, "interface": None, "mtu": None}
     if device is None:
         text = f"no interface has the address {host}; this machine has {own_addresses()}"
@@ -125,7 +125,7 @@ def judge_interface(host: str, device: probes.Device | None) -> DoctorFinding:
 
 
 def judge_ports(use: PortUse, ports: probes.Ports) -> DoctorFinding:
-    """Can the protocol listen?"""
+    """Judge whether the protocol can listen."""
     facts = {"protocol": use.protocol, "proto": use.proto, **asdict(ports)}
     if not ports.free:
         return DoctorFinding(
@@ -143,8 +143,8 @@ def judge_ports(use: PortUse, ports: probes.Ports) -> DoctorFinding:
 
 
 def judge_host(use: PortUse, problems: dict[int, str]) -> DoctorFinding:
-    """Judge whether a member listens where the stack sends requests. ``problems``: port -> why not, or an empty
-    text."""
+    """Judge whether a member listens where the stack sends requests. ``problems``: port -> reason of the failure, or an
+    empty text."""
     place = f"{use.address}[{_listed(tuple(problems))}]"
     facts = {"protocol": use.protocol, "host": use.address, "ports": problems, "at": None}
     open_ports = [port for port, problem in problems.items() if not problem]
@@ -160,7 +160,8 @@ def judge_host(use: PortUse, problems: dict[int, str]) -> DoctorFinding:
 def judge_multicast(
     name: str, group: tuple[str, int], host: str, echo: probes.EchoProbe, problem: str
 ) -> DoctorFinding:
-    """Does a multicast leave the interface and come back? ``problem``: why the group's port cannot be opened."""
+    """Judge whether a multicast leaves the interface and comes back. ``problem``: the reason why the group's port
+    cannot be opened."""
     facts = {"protocol": name, "group": group[0], "port": group[1], **asdict(echo)}
     if problem:
         text = f"{name} cannot open its group: {problem}"
@@ -177,7 +178,7 @@ def judge_multicast(
 
 
 def judge_mtu(name: str, host: str, mtu: int, echo: probes.EchoProbe) -> DoctorFinding:
-    """Do the largest datagrams pass, and how many fragments are they?"""
+    """Judge whether the largest datagrams pass, and count their fragments."""
     parts = probes.fragments(echo.size, mtu, host) if mtu else 0
     facts = {"protocol": name, "mtu": mtu, "size": echo.size, "fragments": parts, "came": echo.came}
     size = bytes_text(echo.size)
@@ -195,7 +196,7 @@ def judge_mtu(name: str, host: str, mtu: int, echo: probes.EchoProbe) -> DoctorF
 
 
 def judge_buffers(name: str, granted: Sequence[probes.Buffer]) -> DoctorFinding:
-    """Does the system grant the buffers that were asked for?"""
+    """Judge whether the system grants the requested buffers."""
     facts = {"protocol": name, "buffers": [asdict(buffer) for buffer in granted]}
     short = [buffer for buffer in granted if buffer.granted < buffer.asked]
     if not short:
@@ -212,7 +213,7 @@ def judge_buffers(name: str, granted: Sequence[probes.Buffer]) -> DoctorFinding:
 
 
 def judge_clock(clock: probes.ClockProbe, timeout: float | None) -> DoctorFinding:
-    """Does the process run in time? ``timeout``: the shortest time after which it would be suspected."""
+    """Judge whether the process runs in time. ``timeout``: the shortest time after which it would be suspected."""
     facts = asdict(clock)
     problems = []
     if clock.late > (LATE if timeout is None else min(LATE, timeout / 2)):

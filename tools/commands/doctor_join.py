@@ -31,8 +31,8 @@ SHOWN_MAX: Final = 5
 class Witness:
     """A member's observations of others during its join.
 
-    ``asked``: coordinator -> requests to join that were sent to it. ``refused``: (protocol, cause) -> how often.
-    ``versions`` and ``clusters``: those of others, as far as there is room for them.
+    ``asked``: coordinator -> requests to join that were sent to it. ``refused``: (protocol, cause) -> count.
+    ``versions`` and ``clusters``: those of others, up to a limit.
     """
 
     asked: dict[Address, int] = field(default_factory=dict)
@@ -65,8 +65,8 @@ def reasons(
     name_of: Callable[[Address], str] = str,
     listening: Sequence[str] = (),
 ) -> list[str]:
-    """Return the reasons why the member met nobody in words, the surest one first. ``listening``: where connections of
-    TCP are accepted, of the places that the stack names."""
+    """Return sentences about the reasons why the member met nobody, the surest one first. ``listening``: those of the
+    stack's hosts and ports that accept TCP connections."""
     sentences = {cls.__name__: cls.turns_away for cls, _ in built}
     doors = " and ".join(cls.__name__ for cls, config in built if cls.protects(config))
     found = [

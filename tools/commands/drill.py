@@ -218,7 +218,7 @@ def _many(
     seal: bool,
 ) -> int:
     first = plans.build(loaded, seeds[0], parsed, seal=seal)
-    check(first)  # the mistake is the same with every seed, so it is reported once
+    check(first)  # the mistake is the same for every seed, so report it once
     processes = 1 if real else min(cores(), len(seeds))
     sealed = ", with SEAL" if seal else ""
     people.write(f"{loaded.name} ({len(seeds)} seeds on {processes} cores{sealed})\n")
@@ -264,7 +264,8 @@ def _played(
     processes: int,
     people: TextIO,
 ) -> tuple[dict[int, dict[str, Any]], dict[int, str]]:
-    """Play all seeds. Return results, and errors of seeds that could not be run. An interrupt says which were played."""
+    """Play all seeds. Return results, and errors of seeds that could not be run. After an interrupt print the played
+    seeds."""
     runs: dict[int, dict[str, Any]] = {}
     broken: dict[int, str] = {}
     step = max(1, len(seeds) // 20)
@@ -297,7 +298,7 @@ def _played(
 
 
 def _number(found: Sequence[Any] | int | None) -> int:
-    """Return the number of a run's findings, which are listed or only counted. None: they could not be looked for."""
+    """Return the number of a run's findings, which are listed or only counted. None: the search was impossible."""
     return found or 0 if isinstance(found, int | None) else len(found)
 
 
@@ -360,7 +361,7 @@ def _tell_many(
 
 @contextmanager
 def _output(name: str, unwritten: list[str]) -> Iterator[TextIO]:
-    """Write a file. A failure goes to ``unwritten``, because the verdict comes first."""
+    """Write a file. A failure is added to ``unwritten``, because the verdict is printed first."""
     if name == "-":
         yield sys.stdout
         sys.stdout.flush()

@@ -30,7 +30,7 @@ from jgroups_py.tools.tls_options import tls_from, tls_options
 @click.option(
     "--token-file",
     required=True,
-    help="The file with the token, or tokens with their rights. It is made, with one, if it is missing.",
+    help="The file with the token, or tokens with their rights. If the file is missing, it is made with a new token.",
 )
 @tls_options
 @click.option(
@@ -46,9 +46,9 @@ def export(
 ) -> int:
     """Join a cache and open its export port until interrupted.
 
-    Through the port Spark and other clients take snapshots, follow changes and write in bulk. Every client with
-    the token may read and write everything, unless the file gives several tokens with less rights each. Tokens and
-    certificates are read again when their files change.
+    Through the port Spark and other clients take snapshots, follow changes and write in bulk. Every client with the
+    token may read and write everything, unless the file has several tokens with limited rights. Tokens and certificates
+    are read again when their files change.
     """
     tls = tls_from(where)
     _made(token_file)

@@ -1,4 +1,4 @@
-"""``jgroups-py health``: is a member of a group alive, and in company?"""
+"""``jgroups-py health``: tells whether a member of a group is alive and not alone."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ SIZE_MAX: Final = 1_000_000
     default=1,
     show_default=True,
     metavar="N",
-    help="The view must have at least so many members.",
+    help="The least number of members in the view.",
 )
 @click.option(
     "--max-age",
     type=Time(),
     default=10.0,
     show_default="10s",
-    help="An older file is that of a member that hangs or has died.",
+    help="A member with an older file hangs or has died.",
 )
 def health(file: str | None, least: int, max_age: float) -> int:
     """Check the health file of a member.
@@ -59,7 +59,7 @@ def health(file: str | None, least: int, max_age: float) -> int:
 
 
 def judge(file: Path, least: int, max_age: float) -> tuple[bool, str]:
-    """Return whether the member is well, and why, in words."""
+    """Return whether the member is well, and the reason as a sentence."""
     try:
         with open(file, "rb", opener=_open) as opened:
             status = os.fstat(opened.fileno())
@@ -86,7 +86,7 @@ def judge(file: Path, least: int, max_age: float) -> tuple[bool, str]:
 
 
 def _open(path: str, flags: int) -> int:
-    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))  # a pipe must not keep us waiting
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))  # a pipe must not block the command
 
 
 def _read(text: bytes) -> dict[str, Any] | None:

@@ -31,7 +31,7 @@ def keys() -> None:
     A key ring is a file with the keys that members of a group share.
 
     To change the key of a running group: new, copy the file to all members; rotate, copy it again. Members read the file
-    again by themselves. A key that is dropped reads nothing any more.
+    again by themselves. A dropped key decrypts no packet any more.
     """
 
 
@@ -40,17 +40,17 @@ def keys() -> None:
 def new(file: str) -> None:
     """Make a key.
 
-    If FILE is missing, it is made, readable for you alone, and its key writes. Otherwise the key is added at the end: it
-    reads only, until rotate.
+    If FILE is missing, it is made, readable for you alone, and its key encrypts. Otherwise the key is added at the end:
+    it only decrypts, until rotate.
     """
     ring = read_ring(file) if Path(file).exists() else NO_KEYS
     ring = _changed(file, lambda: ring.with_new(int(time.time()), os.urandom))
     added = ring.keys[-1].id.hex()
     if len(ring.keys) == 1:
-        click.echo(f"{file} is made with key {added}, which writes")
+        click.echo(f"{file} is made with key {added}, which encrypts")
     else:
         click.echo(
-            f"{file} has the new key {added}, which reads only. Give the file to all members, then rotate."
+            f"{file} has the new key {added}, which only decrypts. Give the file to all members, then rotate."
         )
 
 
@@ -62,19 +62,19 @@ def new(file: str) -> None:
     default=2,
     show_default=True,
     metavar="N",
-    help="So many keys are left, the newest ones.",
+    help="The number of newest keys that are kept.",
 )
 def rotate(file: str, keep: int) -> None:
-    """Let the newest key write.
+    """Let the newest key encrypt.
 
-    All members must have the newest key already (new, copy): a member without it cannot read packets under it.
+    All members must have the newest key already (new, copy): a member without it cannot decrypt packets under it.
     """
     before = read_ring(file)
     ring = _changed(file, lambda: before.rotated(keep))
-    click.echo(f"{file}: key {ring.writer.id.hex()} writes, in place of {before.writer.id.hex()}")
+    click.echo(f"{file}: key {ring.writer.id.hex()} encrypts, in place of {before.writer.id.hex()}")
     for key in before.keys:
         if key not in ring.keys:
-            click.echo(f"{file}: key {key.id.hex()} is dropped and reads nothing any more")
+            click.echo(f"{file}: key {key.id.hex()} is dropped and decrypts no packet any more")
 
 
 @keys.command(

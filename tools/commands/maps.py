@@ -19,14 +19,14 @@ from jgroups_py.tools.outputs import show as show_result
 
 
 def _tls_options(command: Any) -> Any:
-    """The credentials of this side for hosts that other machines can reach."""
+    """Add the options for this side's credentials, which hosts on other machines need."""
     for option in (
         click.option(
             "--insecure",
             is_flag=True,
             help="Allow hosts beyond this machine, in clear: everybody in that network may read and change the maps.",
         ),
-        click.option("--ca", default="", metavar="FILE", help="PEM file: whom to trust."),
+        click.option("--ca", default="", metavar="FILE", help="PEM file: the trusted authorities."),
         click.option(
             "--key",
             "key_file",
@@ -38,7 +38,7 @@ def _tls_options(command: Any) -> Any:
             "--certificate",
             default="",
             metavar="FILE",
-            help="PEM file: the own certificate; needs --ca.",
+            help="PEM file: this side's certificate; needs --ca.",
         ),
     ):
         command = option(command)
@@ -138,10 +138,11 @@ def ls(folder: str, limit: int | None, json_out: str | None) -> None:
 @click.argument("folder")
 @json_option
 def stats(folder: str, json_out: str | None) -> None:
-    """Show a map's form, its fill, and its replication.
+    """Show a map's format, its fill, and its replication.
 
-    newest_ahead_s: how many seconds the newest change is ahead of this host's clock; more than 0: some host's clock is or was. peers, lag (changes of this
-    host that each has not acknowledged) and counters are those of the process of this host that replicates, as of a second ago.
+    newest_ahead_s: seconds by which the newest change is ahead of this host's clock; above 0 some host's clock is or
+    was ahead. peers, lag (changes of this host that each has not acknowledged) and counters are those of the process of
+    this host that replicates, as of a second ago.
     """
     with _opened(folder) as found:
         file = found.file
@@ -198,9 +199,9 @@ def diff(
 ) -> int:
     """Show which keys of two maps differ, and why.
 
-    HERE and THERE are folders of this machine, or HOST:PORT/NAME for the map NAME of the host that listens there. Of
-    equal buckets of keys only digests are read, and no values. Both may be in use. Changes under way differ for a
-    moment.
+    HERE and THERE are folders of this machine, or HOST:PORT/NAME for the map NAME of the host that listens there. Keys
+    are compared in buckets by digests; values are not read. Both maps may be in use. Changes under way appear as
+    differences for a moment.
 
     Exit 0: they are equal; 1: they differ.
     """
@@ -226,13 +227,11 @@ def diff(
 
 @maps.command(epilog=examples("jgroups-py maps audit logs/1"))
 @click.argument("folder")
-@click.option(
-    "--peer", type=click.IntRange(1, 65_535), help="Only what went to or came from this host."
-)
+@click.option("--peer", type=click.IntRange(1, 65_535), help="Only messages to or from this host.")
 def audit(folder: str, peer: int | None) -> None:
     """Print the messages to and from peers.
 
-    FOLDER has audit files: each change that was sent to a peer or came from one, and how old it was then.
+    FOLDER has audit files: each change that was sent to a peer or came from one, and its age at that time.
 
     A program writes them with ``Replication(watch=AuditLog(FOLDER).watch)``, a cluster file with enableReplicationLogging.
     """
@@ -258,7 +257,7 @@ def audit(folder: str, peer: int | None) -> None:
     metavar="NAME=HOST:PORT",
     help="The address of a connectUri that is a name. May be given several times.",
 )
-@click.option("--folder", default=".", help="What mapFileDataDirectory is relative to.")
+@click.option("--folder", default=".", help="The folder to which mapFileDataDirectory is relative.")
 @_tls_options
 def serve(
     file: str,
@@ -272,7 +271,8 @@ def serve(
 ) -> None:
     """Replicate the maps of the cluster file FILE as host HOST_ID.
 
-    It goes on until it is interrupted. Other processes of this host open the maps' folders, and need no network. A second ``serve`` waits, and takes over when the first one ends.
+    It runs until it is interrupted. Other processes of this host open the maps' folders, and need no network. A second
+    ``serve`` waits, and takes over when the first one ends.
     """
     given: dict[str, str] = {}
     for address in addresses:
@@ -298,7 +298,7 @@ async def _serve(
 
 
 class _Found:
-    """A map as described by its file."""
+    """The map's description in its file."""
 
     def __init__(self, file: Any) -> None:
         from jgroups_py.maps.described import DescribedMap
@@ -408,7 +408,7 @@ def _line(value: Any) -> str:
 
 
 def changes_of_hosts(vector: Mapping[int, int]) -> dict[str, int]:
-    """Return how many changes of each host a map has, by identifier, of all lives of a host together."""
+    """Return identifier -> number of the host's changes that a map has, summed over all lives of the host."""
     found: Counter[str] = Counter()
     for origin, number in vector.items():
         found[str(origin >> 48)] += number

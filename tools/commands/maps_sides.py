@@ -1,4 +1,4 @@
-"""The sides of ``jgroups-py maps diff``: the map in a folder, or that of a host at HOST:PORT/NAME."""
+"""The sides of ``jgroups-py maps diff``: a map in a folder, or the map NAME of the host at HOST:PORT."""
 
 from __future__ import annotations
 
@@ -42,7 +42,8 @@ class Local:
 
 
 class Remote:
-    """The map of a host. Each question has a connection of its own: between two, much time may pass."""
+    """The map of a host. Each question has a connection of its own, because much time may pass between two
+    questions."""
 
     def __init__(self, place: str, name: str, tls: TlsSettings | None, insecure: bool) -> None:
         self.key_codec = "bytes"
@@ -73,7 +74,7 @@ def remote_named(text: str, tls: TlsSettings | None, insecure: bool) -> Remote |
 
 
 async def differences(here: DiffSide, there: DiffSide, limit: int | None) -> list[Difference]:
-    """The first keys that differ."""
+    """Return the first keys that differ."""
     buckets = differing(await here.digests(), await there.digests())
     if not buckets:
         return []

@@ -36,10 +36,11 @@ from jgroups_py.values.shown import shown
 def metrics(listen: str, once: bool, **options: Any) -> int:
     """Serve the counters of running members for Prometheus.
 
-    Members are asked with probes, as `jgroups-py probe` does, each time that the page is read. A Python member can also serve
+    Each time that the page is read, it asks members with probes, as `jgroups-py probe` does. A Python member can also
+    serve
     a page of its own: open_channel(metrics=PORT), or JGROUPS_METRICS in its environment.
 
-    It serves until it is ended. Exit, with --once, 0: somebody answered; 1: nobody did.
+    It serves until it is ended. Exit code with --once: 0 if a member answered, else 1.
     """
     asking = asking_of(**options)
     kind = kind_of_page()
@@ -58,7 +59,7 @@ def metrics(listen: str, once: bool, **options: Any) -> int:
 
 
 def _samples(heard: list[Heard]) -> Iterator[Sample]:
-    """The numbers of all members that answered."""
+    """Yield the numbers of all members that answered."""
     for one in heard:
         member, cluster = identity_of(one.answer.head)
         if not member:

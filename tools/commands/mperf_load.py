@@ -15,11 +15,11 @@ HEAD: Final = struct.Struct(">Q")  # sender << 40 | seqno
 SEQNO_BITS: Final = 40
 SIZE_MIN: Final = HEAD.size
 CHUNK_BYTES: Final = 240_000
-"""Payloads made and sent before the clock is looked at."""
+"""Bytes of payloads that are made and sent between two looks at the clock."""
 CHUNK_MAX: Final = 1_000
 SMALL_BETWEEN_HUGE: Final = 50
-"""Small payloads before each huge one, where there are huge ones. As many bytes of a huge one are on their way as of thousands of
-small ones, so the queues are full of both."""
+"""Small payloads before each huge one, where there are huge ones. A huge one has as many bytes as thousands of small
+ones, so the queues are full of both."""
 
 
 class Payloads:
@@ -60,14 +60,14 @@ def mean_size(size: int, huge: int) -> float:
 
 
 def payloads(size: int, huge: int) -> Payloads | MixedPayloads:
-    """Return what makes the payloads of a turn. ``huge`` 0: all have ``size`` bytes."""
+    """Return the maker of the payloads of a turn. ``huge`` 0: all have ``size`` bytes."""
     if huge:
         return MixedPayloads(size, huge)
     return Payloads(size, max(1, min(CHUNK_MAX, CHUNK_BYTES // size)))
 
 
 class SlowTaker:
-    """Takes at most ``rate`` bytes a second, as an application does that is slower than its group."""
+    """Takes at most ``rate`` bytes a second, like an application that is slower than its group."""
 
     def __init__(self, rate: float) -> None:
         self._rate = rate

@@ -20,7 +20,7 @@ FIRST, LAST = 12000, 20000  # real drills have theirs above; Linux picks from 32
 SLOT: Final = 16
 """Blocks begin at multiples of this many ports."""
 GUARD_HOST: Final = "127.0.0.2"
-"""A guard is a socket that is bound to the first port of a slot, here, where no member is."""
+"""The address of guards. A guard is a socket that is bound to the first port of a slot. No member has this address."""
 HELD_MAX: Final = 16
 """Blocks that a process holds; with one more, the oldest is given up."""
 _held: deque[list[socket.socket]] = deque()

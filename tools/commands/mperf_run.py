@@ -30,7 +30,7 @@ from jgroups_py.tools.children import Child, ChildError, ready_children, start_p
 from jgroups_py.tools.commands.mperf_load import HEAD, SEQNO_BITS, SlowTaker, mean_size, payloads
 
 WINDOWS = 3
-LAST_WAIT = 10.0  # seconds without progress after which what is missing counts as lost
+LAST_WAIT = 10.0  # seconds without progress after which missing messages count as lost
 WORDS_MAX = 3  # of the parent: start, totals, leave
 LEAD = 0.2  # seconds between the first member and the second
 START_DELAY = 0.3  # seconds from "everybody is there" to the first message
@@ -259,8 +259,8 @@ async def measure(
 ) -> dict[str, Any]:
     """Run the measurement. Return the object that ``mperf --json`` prints.
 
-    Args: start: starts the process of a member, which reads and writes the lines of this module. Members of
-            another library are measured in this way.
+    Args: start: starts the process of a member, which reads and writes the lines of this module. So members of another
+            library can be measured.
 
     Raises:
         ChildError: a member did not join or died.

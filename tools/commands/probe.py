@@ -30,7 +30,7 @@ LINE_MAX: Final = 10_000
 
 
 def asking_options(command: Any) -> Any:
-    """Add the options that say whom to ask. ``asking_of`` reads them."""
+    """Add the options that name the asked members. ``asking_of`` reads them."""
     for option in reversed(
         (
             click.option(
@@ -63,7 +63,7 @@ def asking_options(command: Any) -> Any:
                 type=Time(),
                 default=0.5,
                 show_default="500ms",
-                help="Wait for answers so long.",
+                help="The time to wait for answers.",
             ),
             click.option(
                 "--count",
@@ -93,10 +93,10 @@ def asking_of(
     count: int,
     passcode_file: str | None,
 ) -> ProbeQuestion:
-    """Return whom the options name.
+    """Return the question for the members that the options name.
 
     Raises:
-        UsageError: they make no sense.
+        UsageError: the options make no sense.
     """
     if not is_numeric_host(interface):
         raise click.UsageError(f'--interface must be a numeric address, got "{interface}"')
@@ -143,9 +143,9 @@ def probe(
     """Ask running members for their settings and counters.
 
     WORD is a word of JGroups' probe.sh: keys (lists them), jmx, jmx=PROTOCOL.attribute, member-addrs, props and others.
-    Without a word, members tell their view. Members answer if their transport has diag.enabled="true".
+    Without a word, members answer with their view. Members answer if their transport has diag.enabled="true".
 
-    Exit 0: somebody answered; 1: nobody did.
+    Exit 0: a member answered; 1: none did.
     """
     if cluster is not None and (not cluster or any(c.isspace() for c in cluster)):
         raise click.UsageError(f'--of must be a name without blanks, got "{cluster}"')

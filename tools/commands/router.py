@@ -38,7 +38,7 @@ def router(
     """Run a gossip router until interrupted.
 
     Members with TCPGOSSIP, of Python and of Java, find each other there. Every process that reaches the port may
-    register and ask. The router forwards no messages, as TUNNEL would need.
+    register and ask. The router forwards no messages, so TUNNEL cannot use it.
     """
     machine = GossipRouter(
         bind_addr=bind_addr,

@@ -31,7 +31,7 @@ def _cancel() -> None:
     from pyspark import SparkContext
 
     context = SparkContext._active_spark_context
-    if getattr(context, "_jsc", None) is not None:  # else it is just being made
+    if getattr(context, "_jsc", None) is not None:  # else the context is just being made
         context.setLogLevel("OFF")
         context.cancelAllJobs()
 
@@ -115,8 +115,8 @@ def load(source: str, path: str, form: str | None, replace: bool, **where: Any) 
 def snapshot(target: str, path: str, schema: str | None, **where: Any) -> None:
     """Write a snapshot of a cache to a new Parquet folder.
 
-    The snapshot is of one moment and has its place in the change log. Of a cache with buddies give the ports of
-    all members: then each member's part is of one moment, and there is no place.
+    The snapshot is of one moment and has its place in the change log. For a cache with buddies give the ports of all
+    members. Then each member's part is of one moment, and the snapshot has no place in the change log.
     """
     _new(target)
     with _session(where) as (session, jobs, cluster), _shown(session):
@@ -133,7 +133,7 @@ def snapshot(target: str, path: str, schema: str | None, **where: Any) -> None:
 @click.argument("table")
 @click.option("--after", metavar="SNAPSHOT", help="Begin where this snapshot was taken.")
 @click.option("--latest", is_flag=True, help="Begin now; default: with the oldest kept change.")
-@click.option("--once", is_flag=True, help="What is there now; default: until interrupted.")
+@click.option("--once", is_flag=True, help="Only present changes; default: until interrupted.")
 @click.option("--schema", help="As for snapshot; and origin, number, time, removed.")
 @click.option("--checkpoint", help="Default: TABLE.checkpoint")
 @stoppable(lambda: None)
@@ -146,8 +146,8 @@ def follow(
     checkpoint: str | None,
     **where: Any,
 ) -> None:
-    """Append changes to a Parquet table, each once, also after a restart. Interrupted, it ends with the batch
-    that is under way."""
+    """Append changes to a Parquet table, each once, also after a restart. After an interrupt it ends with the current
+    batch."""
     if after and latest:
         raise ConfigError("--after and --latest exclude each other")
 
@@ -179,11 +179,13 @@ def follow(
     )
 )
 @cluster_options
-@click.option("--other-members", required=True, help="The cluster that is compared, and repaired.")
+@click.option(
+    "--other-members", required=True, help="The other cluster, which is compared and repaired."
+)
 @click.option("--other-token-file", help="Default: the same token.")
 @click.option("--other-map", help="Default: the only one.")
 @click.option("--path", default="/", show_default=True, help="Nodes at and below it.")
-@click.option("--repair", is_flag=True, help="Make the other one equal; default: only count.")
+@click.option("--repair", is_flag=True, help="Make the other cluster equal; default: only count.")
 @click.option("--to", "target", help="Write the differing paths to this Parquet folder.")
 @stoppable(_cancel)
 def reconcile(
@@ -195,7 +197,7 @@ def reconcile(
     target: str | None,
     **where: Any,
 ) -> int:
-    """Compare two clusters, deletions included. Exit 1 if they differ and were not repaired."""
+    """Compare two clusters, deletions included. Exit 1: they differ and were not repaired."""
     _new(target)
     other = {
         "members": other_members,
@@ -297,7 +299,9 @@ def drill_report(drill: str, logs: tuple[str, ...], target: str | None, **which:
 @click.option(
     "--out", "folder", metavar="FOLDER", help="Write NODE.1of4.jgb and so on; else only count."
 )
-@click.option("--tasks", type=click.IntRange(1, STRETCHES_MAX), help="Default: what runs at once.")
+@click.option(
+    "--tasks", type=click.IntRange(1, STRETCHES_MAX), help="Default: as many as run at once."
+)
 @click.option(
     "--project", type=SizeParameter(), help="Exit 1 if this size needs longer than --within."
 )
@@ -317,8 +321,8 @@ def repartition(
 ) -> int:
     """Sort the entries of bucket archives for other nodes.
 
-    As jgroups-py buckets repartition, also for other buckets, by all executors: they read the archives and write to FOLDER
-    by the same paths. A node loads all of its files. Exit 1: --project needs longer than --within.
+    It does the work of jgroups-py buckets repartition on all executors: they read the archives and write to FOLDER by
+    the same paths. A node loads all of its files. Exit 1: --project needs longer than --within.
     """
     load_deployment(deployment_file)
     if project is not None:
@@ -382,7 +386,7 @@ def _new(target: str | None) -> None:
 
 
 def _reached(cluster: Mapping[str, str]) -> None:
-    """Check before Spark starts that there is Java, and a member that knows token and map."""
+    """Check, before Spark starts, that Java is installed, and that a member accepts token and map."""
     from jgroups_py.spark.options import options_of
     from jgroups_py.spark.session import check_java
 

@@ -1,4 +1,4 @@
-"""``jgroups-py top``: members of groups, their views, rates and buffers, as they are now."""
+"""``jgroups-py top``: shows running members with their views, rates and buffers."""
 
 from __future__ import annotations
 
@@ -40,15 +40,15 @@ NOBODY: Final = "nobody answers; members need diag.enabled (docs: look inside a 
 @click.option(
     "--interval", type=Time(), default=2.0, show_default="2s", help="Time between two looks."
 )
-@click.option("--once", is_flag=True, help="Look twice, show the rates between, and end.")
+@click.option("--once", is_flag=True, help="Look twice, show the rates between the looks, and end.")
 @json_option
 def top(interval: float, once: bool, json_out: str | None, **options: Any) -> int:
-    """Show running members, one line each, and go on until you end it.
+    """Show running members, one line each, until you end it.
 
-    Members are asked with probes, as `jgroups-py probe` does. Rates are per second: messages sent and delivered, and those that were
-    lost on the way and asked for again. A line is marked when members of one cluster are not in one view.
+    It asks members with probes, as `jgroups-py probe` does. Rates are per second: messages that were sent, delivered,
+    and lost on the way. A line is marked when members of one cluster are not in one view.
 
-    Exit, with --once or --json, 0: somebody answered; 1: nobody did.
+    Exit code with --once or --json: 0 if a member answered, else 1.
     """
     asking = asking_of(**options)
     if interval <= 0:
@@ -78,7 +78,7 @@ async def _twice(asking: ProbeQuestion, interval: float) -> list[TopRow]:
 
 
 async def _watch(asking: ProbeQuestion, interval: float) -> None:
-    """Shows rows until it is cancelled: on a terminal in one place, elsewhere one below the other."""
+    """Show rows until cancelled: on a terminal in one place, elsewhere one below the other."""
     if not sys.stdout.isatty():
         await _repeat(asking, interval, _print)
         return
@@ -99,7 +99,7 @@ async def _repeat(
 
 
 def _print(rows: list[TopRow]) -> None:
-    # Where nobody watches there is no width: a table for a file is as wide as it must be.
+    # A file has no width, so its table is as wide as it must be.
     width = None if sys.stdout.isatty() else 200
     Console(file=sys.stdout, width=width).print(table_of(rows))
 

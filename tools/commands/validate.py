@@ -64,7 +64,7 @@ from jgroups_py.tools.stack_options import pairs
     type=Time(),
     default=0.0,
     show_default="0s",
-    help="One way between the slowest two hosts. Times have what the network needs, too.",
+    help="One way between the slowest two hosts. Times then include the network's.",
 )
 @click.option(
     "--firewall", "rules", is_flag=True, help="Print the ports as rules of nftables instead."
@@ -96,7 +96,7 @@ def validate(
 
     Exit 1: detection takes longer than --goal, a --require does not hold, or messages would leave this machine in clear
     although no insecure="true" allows it; 2: a file cannot be loaded, or no channel
-    can work with it. With --as a part of a stack is enough.
+    can work with it. With --as a part of a stack may be given.
     """
     judged = goal is not None or bool(requirements)
     if language is not None and (judged or rules or json_out is not None):

@@ -9,8 +9,8 @@ from typing import Any, Final
 from jgroups_py.stack.exposure import TRAFFIC, Built, Flow, PortUse, flows, port_uses
 
 ANY_PORTS: Final = "32768-65535"
-"""Linux gives 32768 to 60999 to sockets without a number of their own, unless it is told otherwise. FD_SOCK2's ports are
-its offset above the transport's."""
+"""Ports of sockets without a fixed number: Linux picks from 32768 to 60999 by default. FD_SOCK2's ports are its offset
+above the transport's."""
 IN_CLEAR: Final = "in clear"
 
 

@@ -33,7 +33,8 @@ _TEXT = re.compile(r"\s*([a-z_-]+)(?:\.([a-z]+))?\s*(<=|<)\s*(\S+)\s*")
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """``text`` is as given; ``cases`` are those that must be at most ``limit`` seconds (less, if ``strict``)."""
+    """``text``: the option's text. ``cases``: the cases that must take at most ``limit`` seconds (less, if
+    ``strict``)."""
 
     text: str
     what: str
@@ -42,7 +43,7 @@ class Requirement:
     strict: bool
 
     def broken_by(self, item: dict[str, Any]) -> str:
-        """Return a sentence why a stack does not meet the requirement ``item``, or an empty text."""
+        """Return a sentence that says why a stack's report ``item`` does not meet the requirement, or an empty text."""
         times = item[WHATS[self.what]]
         if times is None:
             return f"{item['stack']}: {self.text} does not hold: {LACKING[self.what]}"

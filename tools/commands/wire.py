@@ -1,4 +1,4 @@
-"""``jgroups-py decode`` and ``encode``: make readable fields of wire bytes, and wire bytes of fields."""
+"""``jgroups-py decode`` and ``encode``: turn wire bytes into readable fields, and fields into wire bytes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from jgroups_py.wire.text.kinds import encode as encode_kind
 Json = Any
 
 _NEWEST: Final = {(5, 3): 23, (5, 4): 12, (5, 5): 6}
-"""The newest known micro release of a minor one. It is used where none is given."""
+"""The newest known micro release of a minor one, used where none is given."""
 
 _WITH_MESSAGES: Final = ("packet", "tcp_frame", "mping_packet")
 
@@ -46,7 +46,7 @@ _wire_version = click.option(
     default=format_version(DEFAULT_VERSION),
     show_default=True,
     callback=_version,
-    help="The release of JGroups that wrote the bytes. Packets have it in them.",
+    help="The release of JGroups that wrote the bytes. Packets contain it.",
 )
 
 
@@ -170,7 +170,7 @@ def _payload_lines(payloads: list[Json]) -> Iterator[str]:
 
 
 def _decode_conversation(conversation: Json, json_out: str | None) -> None:
-    """Return all recorded events, each with its fields. The first fault ends it."""
+    """Print all recorded events, each with its fields. The first faulty event ends it."""
     events: list[Json] = []
     if not isinstance(conversation, dict) or not isinstance(conversation.get("events"), list):
         raise LocalProtocolError("not a recorded conversation: it has no events")

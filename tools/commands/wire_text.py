@@ -1,4 +1,4 @@
-"""Makes text for people of the JSON fields of wire bytes.
+"""Turns the JSON fields of wire bytes into text for people.
 
 It writes names instead of the fields' numbers. Strings are quoted, so that no control characters from the network reach
 a terminal.
@@ -73,7 +73,7 @@ def _flag_names(flags: int) -> str:
 
 
 def _one_line(value: Json) -> str | None:
-    """Return the text of objects that have a short form."""
+    """Return the text of an object with a short form, else None."""
     if not isinstance(value, dict):
         return None
     if "t" in value:

@@ -1,4 +1,4 @@
-"""``jgroups-py dev bounds``: are the worst cases of ``jgroups-py validate`` ever exceeded?"""
+"""``jgroups-py dev bounds``: compares simulated faults with the worst cases of ``jgroups-py validate``."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from jgroups_py.tools.progress import seeds_bar
     type=Time(),
     default=0.001,
     show_default="1ms",
-    help="Of the simulated network, one way.",
+    help="The simulated network's latency, one way.",
 )
 @json_option
 def bounds(
@@ -50,8 +50,9 @@ def bounds(
 ) -> int:
     """Simulate crashes, vanishings and pauses of members, as many of each as --faults says.
 
-    Each is a whole group in virtual time, drawn from a seed. The time until the others have noticed, or until another relay has taken over, is
-    compared with the worst case that `jgroups-py validate --latency` prints for STACK: udp.xml, for a take-over relay-udp.xml, if none is named.
+    Each is a whole group in virtual time, drawn from a seed. The time until the others have noticed, or until another
+    relay has taken over, is compared with the worst case that `jgroups-py validate --latency` prints for STACK
+    (default: udp.xml; for a take-over relay-udp.xml).
 
     Exit 1: one took longer.
     """
@@ -82,7 +83,7 @@ def bounds(
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Silence the warnings of sites that do not relay, which come each time anew."""
+    """Silence the warnings about sites that do not relay: each simulated fault would repeat them."""
     logger = logging.getLogger("jgroups_py")
     level = logger.level
     logger.setLevel(logging.ERROR)

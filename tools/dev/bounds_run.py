@@ -1,9 +1,11 @@
 """Simulated faults beside the worst case that ``jgroups-py validate`` computes from the settings.
 
-One fault is one world: a group that stands, some traffic, one member that crashes, vanishes with its host, or stands still. The time ends
-when no survivor has the member in its view; for a take-over, when another member of the site has met the other site's relay on the bridge.
+Each fault has a world of its own: a complete group, some traffic, and one member that crashes, vanishes with its host,
+or stands still. The time ends when no survivor has the member in its view; for a take-over, when another member of the
+site has met the other site's relay on the bridge.
 
-No member falls in the first ``SETTLED`` seconds of a view: FD_SOCK2 cannot prove a death before neighbours have met (``detection``).
+No member fails in the first ``SETTLED`` seconds of a view: FD_SOCK2 cannot prove a death before neighbours have met
+(``detection``).
 """
 
 from __future__ import annotations
@@ -25,9 +27,9 @@ CASES: Final[Mapping[str, str]] = {"crash": "crash", "vanish": "silent", "pause"
 """The computed case of a fault."""
 MEMBERS_MAX: Final = 6
 SETTLED: Final = 1.0
-"""Seconds for which a group stands at least before a fault."""
+"""The least seconds between a group's full view and a fault."""
 STANDS: Final = 20.0
-"""A group stands for up to so long before a fault: longer than all timers that do not belong to detection."""
+"""The most seconds between a group's full view and a fault: longer than all timers that do not belong to detection."""
 GIVE_UP: Final = 600.0
 """Seconds after which an unnoticed fault counts as never noticed."""
 SITES: Final = {"NYC": "ABC", "SFO": "TS"}
@@ -162,6 +164,6 @@ def _relay(member: Member) -> Any:
 
 
 def _met(group: list[Member]) -> bool:
-    """Does a member of the group relay, with a session to the other site?"""
+    """Return whether a member of the group relays, with a session to the other site."""
     statuses = [_relay(member).status() for member in group]
     return any(s.role == "relay" and any(s.sessions.values()) for s in statuses)

@@ -43,12 +43,12 @@ CHUNK: Final = 10
 def buckets_explore(
     seeds: range | None, profile: str, json_out: str | None, again: str | None
 ) -> int:
-    """Explore schedules of a bucket store in virtual time: clients at all nodes, kills, cuts and moves. Nothing that was answered may
-    be lost, and no two masters may answer.
+    """Explore schedules of a bucket store in virtual time: clients at all nodes, kills, cuts and moves. No answered
+    change may be lost, and no two masters may answer.
 
-    What fails is made smaller and written to build/buckets-explore/, and --replay takes it.
+    A failing schedule is made smaller and written to build/buckets-explore/; --replay plays it.
 
-    Exit 0: nothing was violated; 1: something was; 2: wrong usage.
+    Exit 0: no violation; 1: a violation; 2: wrong usage.
     """
     job = Job(profile, folder=FOLDER)
     return explore_or_replay(

@@ -55,10 +55,9 @@ def buddy_explore(
     """Explore the logic of buddy replication without a stack: every message, view, push, call and
     fault is one step. Or, profile ``cluster``, on whole simulated clusters in virtual time.
 
-    What fails is made smaller and written to build/buddy-explore/PROFILE-SEED.json, which --replay
-    takes.
+    A failing schedule is made smaller and written to build/buddy-explore/PROFILE-SEED.json; --replay plays it.
 
-    Exit 0: nothing was violated; 1: something was; 2: wrong usage.
+    Exit 0: no violation; 1: a violation; 2: wrong usage.
     """
     kind = Clusters.kind if profile == CLUSTER else BuddySchedules.kind
     job = Job(profile, shrink_runs=SHRINK_RUNS, folder=None, kind=kind)

@@ -24,7 +24,8 @@ from jgroups_py.tools.progress import seeds_bar
 
 @dataclass(frozen=True, slots=True)
 class SeedSweep:
-    """The results of many seeds, by seed. ``wanted``: how many were to be played. ``interrupted``: SIGINT or SIGTERM came first."""
+    """The results of many seeds, by seed. ``wanted``: the number of seeds to play. ``interrupted``: SIGINT or SIGTERM
+    came first."""
 
     results: list[Result]
     wall_s: float
@@ -37,17 +38,17 @@ class SeedSweep:
 
     @property
     def seeds(self) -> str:
-        """The seeds that were played: ``1..295, 297``."""
+        """Return the played seeds as text: ``1..295, 297``."""
         return spans([result.seed for result in self.results])
 
     def part(self) -> dict[str, Any]:
-        """Return what a summary says besides if not all seeds were played, else nothing."""
+        """Return the additional keys of a summary if not all seeds were played, else none."""
         if len(self.results) == self.wanted:
             return {}
         return {"seeds": self.seeds, "interrupted": self.interrupted}
 
     def exit_code(self) -> int:
-        """0: nothing was violated; 1: something was. Raises ``click.Abort`` (exit code 130 or 143) after an interrupt."""
+        """Return 0 without a violation, else 1. Raise ``click.Abort`` (exit code 130 or 143) after an interrupt."""
         if self.interrupted:
             print(f"interrupted; seeds played: {self.seeds or 'none'}", file=sys.stderr)
             raise click.Abort
@@ -62,9 +63,9 @@ def explored(
     stop_after: float | None = None,
     first: bool = False,
 ) -> SeedSweep:
-    """Play all seeds and print violations on standard error. ``first``: no seed is begun after the first violation.
+    """Play all seeds and print violations on standard error. ``first``: begin no seed after the first violation.
 
-    After an interrupt the results are those of the seeds that were played before it.
+    After an interrupt the results are those of the seeds that had been played.
     """
     begun = time.monotonic()
     results: list[Result] = []
@@ -101,8 +102,8 @@ def explore_or_replay(
     runs: str,
     events: str,
 ) -> int:
-    """Carry out such a command: explore ``seeds`` (None: 1..1000) and report the numbers of ``runs`` and ``events``, or
-    replay one. 0: nothing was violated; 1: something was."""
+    """Carry out a command of the lab: explore ``seeds`` (None: 1..1000) and report the numbers of ``runs`` and
+    ``events``, or replay one. Return 0 without a violation, else 1."""
     if again is not None:
         if seeds is not None:
             raise click.UsageError("--replay goes without --seeds")
@@ -140,7 +141,7 @@ def explore_or_replay(
 
 
 def told_again(job: Job, what: str) -> int:
-    """Play a seed or a file and print its story. 0: nothing was violated; 1: something was."""
+    """Play a seed or a file and print its story. Return 0 without a violation, else 1."""
     outcome, _ = played_again(job, what)
     for line in outcome.story:
         print(line)
@@ -164,7 +165,8 @@ def is_seed(what: str) -> bool:
 
 
 def played_again(job: Job, what: str) -> tuple[RunOutcome, str]:
-    """Play a seed, or a file of any kind. Return also the command that does so. Raises ``ConfigError``, ``OSError``."""
+    """Play a seed, or a file of any kind. Return the outcome and the command that plays it again. Raise
+    ``ConfigError``, ``OSError``."""
     if is_seed(what):
         seed, back_end = int(what), job.back_end
         profile = back_end.profile_of(job.profile, seed)

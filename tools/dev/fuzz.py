@@ -60,14 +60,14 @@ NOT_TRACED = "note: compiled modules are not traced, so inputs reach less of the
     multiple=True,
     metavar="NAME",
     callback=_chosen,
-    help="What is attacked: a target, a group (kind, wire, control, file, stack), or all.  [all]",
+    help="The attacked part: a target, a group (kind, wire, control, file, stack), or all. [all]",
 )
-@click.option("--seed", default="1", show_default=True, help="The same seed, the same inputs.")
+@click.option("--seed", default="1", show_default=True, help="The same seed gives the same inputs.")
 @click.option(
     "--for",
     "seconds",
     type=Time(1),
-    help="As many inputs as come within this time.",
+    help="Give inputs for this time.",
 )
 @click.option(
     "--jobs",
@@ -80,7 +80,7 @@ NOT_TRACED = "note: compiled modules are not traced, so inputs reach less of the
     "--replay",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Give one finding's file to the one --target again.",
+    help="Give the file of a finding to its --target again.",
 )
 @click.option(
     "--hang",
@@ -100,13 +100,13 @@ def fuzz_command(
     replay: Path | None,
     hang_cpu: int,
 ) -> int:
-    """Give decoders and simulated clusters hostile bytes, and see that nothing breaks.
+    """Give hostile bytes to decoders and simulated clusters, and check that they survive.
 
-    Inputs are made from what our own encoders and honest members write. Whatever goes wrong (an error other than
-    the one that may come, an endless loop, memory out of proportion, a cluster that does not recover) is made
-    small, written to build/fuzz/, and printed with the command that shows it again.
+    Inputs are made from what our own encoders and honest members write. An input that causes a fault (an unexpected
+    error, an endless loop, memory out of proportion, a cluster that does not recover) is made small, written to
+    build/fuzz/, and printed with the command that shows it again.
 
-    Exit 1 when something went wrong.
+    Exit 1: a fault was found.
     """
     targets = [target for name, target in catalogue().items() if name in names]
     if replay is not None:

@@ -1,4 +1,4 @@
-"""``jgroups-py dev longlife``: does anything grow in a group that lives for a day?"""
+"""``jgroups-py dev longlife``: searches for growth in a group that lives for a day."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from jgroups_py.tools.options import JsonCommand, Time, examples, json_option
 from jgroups_py.tools.outputs import OutFile, write
 
 SHOWN_MAX = 20
-"""Return lines about growth, and about problems."""
+"""The most lines about growth, and about problems."""
 
 LOW, HIGH = 0.7, 1.3
 """The least that the picture's axis shows; it is widened for curves that leave it."""
@@ -36,7 +36,7 @@ LOW, HIGH = 0.7, 1.3
     "--for",
     "seconds",
     type=Time(most=HOURS_MAX * 3600),
-    help="How long [24h simulated, 1h real].",
+    help="The length of the run [24h simulated, 1h real].",
 )
 @click.option("--seed", type=click.IntRange(0), default=1, show_default=True)
 @click.option("--sites", type=int, help="[3 simulated, 2 real]")
@@ -44,7 +44,7 @@ LOW, HIGH = 0.7, 1.3
 @click.option(
     "--cycle",
     type=Time(10),
-    help="Between two calm moments [10m simulated, 150s real]; everything else in proportion.",
+    help="The time between two calm moments [10m simulated, 150s real]; other times are in proportion.",
 )
 @click.option(
     "--memory",
@@ -69,9 +69,9 @@ def longlife(
     """Sites with RELAY under light traffic and churn: crashes, restarts under the same name, leaves,
     pauses, partitions, crashes of relays, the loss and return of a site.
 
-    At calm moments every table of every member is measured, and memory. Exit 1 when one is more than
-    5 % larger at the end than at a quarter of the run, or when something was lost, delivered twice or
-    out of order, or members did not come back into one view.
+    At calm moments every table of every member is measured, and memory. Exit 1: one is more than 5 % larger at the end
+    than at a quarter of the run, or a message was lost, delivered twice or out of order, or members did not come back
+    into one view.
     """
     people = sys.stderr if json_out == "-" else sys.stdout
     hours = None if seconds is None else seconds / 3600

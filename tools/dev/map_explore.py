@@ -1,4 +1,5 @@
-"""``jgroups-py dev map-explore`` and ``map-traffic``: random histories of maps, judged at their end; what a put costs on the wire."""
+"""``jgroups-py dev map-explore`` and ``map-traffic``: random histories of maps, judged at their end; the cost of a put
+on the wire."""
 
 from __future__ import annotations
 
@@ -37,7 +38,7 @@ PROFILES: Final = (*Maps.profiles, *MapClusters.profiles)
     type=click.Choice(PROFILES),
     default="map-links",
     show_default=True,
-    help="map-links: replicas with links of their own. map-shared: with links that share a medium, which loses. map-cluster: whole "
+    help="map-links: replicas with links of their own. map-shared: with links that share a lossy medium. map-cluster: whole "
     "simulated stacks.",
 )
 @json_option
@@ -45,12 +46,12 @@ PROFILES: Final = (*Maps.profiles, *MapClusters.profiles)
     "--replay", "again", metavar="SEED|FILE", help="Play one run again, and print its steps."
 )
 def map_explore(seeds: range | None, profile: str, json_out: str | None, again: str | None) -> int:
-    """Explore histories of multi-master maps in virtual time: writes, removals, cuts, crashes and clocks that jump. At the end all
-    is healed, and all maps must be equal.
+    """Explore histories of multi-master maps in virtual time: writes, removals, cuts, crashes and clocks that jump. At
+    the end all faults are healed, and all maps must be equal.
 
-    What fails is made smaller and written to build/map-explore/, and --replay takes it.
+    A failing history is made smaller and written to build/map-explore/; --replay plays it.
 
-    Exit 0: nothing was violated; 1: something was; 2: wrong usage.
+    Exit 0: no violation; 1: a violation; 2: wrong usage.
     """
     return explore_or_replay(
         Job(profile, folder=FOLDER),
@@ -75,8 +76,8 @@ def map_explore(seeds: range | None, profile: str, json_out: str | None, again: 
 @click.option("--bytes", "size", type=click.IntRange(0, 100_000), default=100, show_default=True)
 @json_option
 def map_traffic(hosts: int, puts: int, size: int, json_out: str | None) -> int:
-    """Measure what a put of a map costs on the wire, in virtual time: with a link for each peer, as over TCP, and in a group that
-    multicasts, on whole simulated stacks.
+    """Measure the cost of a map's put on the wire, in virtual time: with a link for each peer, as over TCP, and in a
+    group that multicasts, on whole simulated stacks.
 
     Exit 0: measured; 2: wrong usage.
     """

@@ -1,4 +1,4 @@
-"""``jgroups-py dev memory``: does a member stay within its limits when nobody reads, nobody acknowledges?"""
+"""``jgroups-py dev memory``: tests whether a member stays within its limits without readers or acknowledgements."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def memory(scenario: str, seconds: float, settings: tuple[str, ...], json_out: s
 
 
 def text(result: dict[str, Any]) -> str:
-    """A scenario for people. MB are 1,000,000 bytes."""
+    """Return a scenario's text for people. MB are 1,000,000 bytes."""
     head = f"{result['scenario']}: {result['stack']}, {result['seconds']:g} s"
     if result["rate"]:
         head += f", {result['rate']:.0f} messages/s of each member"

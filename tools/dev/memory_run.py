@@ -1,4 +1,4 @@
-"""Measures what a member needs at most: real processes, real sockets, their resident memory.
+"""Measures the most memory that a member needs, with real processes and sockets.
 
     reader    three members; two send as fast as they may, multicasts and unicasts of 1 KB and 100 B,
               to a third whose reader never reads
@@ -222,7 +222,7 @@ class MemoryMember:
 
 
 async def _next(lines: AsyncIterator[bytes]) -> None:
-    """The parent's next word; its end means that we are to leave."""
+    """Return the parent's next order. The end of its lines is the order to leave."""
     async for _ in lines:
         return
     raise SystemExit(0)
@@ -256,7 +256,7 @@ class _Member(Child):
             raise self.ended() from None
 
     def row(self) -> dict[str, Any]:
-        """The part of ``memory --json`` about a member."""
+        """Return the part of ``memory --json`` about a member."""
         total = sum(limit["bytes"] for limit in self.limits)
         allowed = self.idle + FACTOR * total
         return {
@@ -284,7 +284,9 @@ async def measure(plan: MemoryPlan, progress: Callable[[str], None]) -> dict[str
                 for number in range(MEMBERS):
                     members.append(await _start(plan, number))
                     nursery.start_soon(members[-1].collect_problem)
-                    await members[-1].hear("in")  # so that the first is coordinator, and relay
+                    await members[-1].hear(
+                        "in"
+                    )  # so that the first member is coordinator and relay
                 for count, member in enumerate(members, 1):
                     await member.hear("joined")
                     progress(f"{plan.scenario}: joined {count} of {MEMBERS}")

@@ -1,8 +1,7 @@
-"""``jgroups-py dev requirements``: which tests show which numbered requirement.
+"""``jgroups-py dev requirements``: lists numbered requirements with the tests that show them.
 
-Numbers and their lines come from ``design/requirements.md``, what was shown from
-``build/requirements.json``, which ``make test`` writes. Both belong to a checkout, so the command
-works inside one only.
+Numbers and their lines come from ``design/requirements.md``, tests from ``build/requirements.json``, which ``make
+test`` writes. Both belong to a checkout, so the command works only there.
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ def requirements(json_out: str | None, only_open: bool) -> None:
 
 
 def summary(table: dict[str, list[str]]) -> str:
-    """The number of shown requirements, of each letter and in all."""
+    """Return the numbers of shown requirements, by letter and in all."""
     letters: dict[str, list[bool]] = {}
     for number, tests in table.items():
         letters.setdefault(number[0], []).append(bool(tests))
@@ -85,7 +84,7 @@ def read_shown(file: Path) -> dict[str, list[str]]:
 
 
 def _checkout() -> Path:
-    """The checkout around the current directory, else the one this package runs from."""
+    """Return the checkout around the current directory, else the one from which this package runs."""
     here = Path.cwd()
     for directory in (here, *here.parents, Path(__file__).resolve().parent.parent):
         if (directory / "design" / "requirements.md").is_file():

@@ -35,7 +35,7 @@ SEEDS_MAX = 10_000_000
     type=click.Choice((*Stacks.profiles, *Caches.profiles)),
     default="all",
     show_default=True,
-    help="What is tried above all; ``all`` is a mix of protocols', ``cache`` of caches' histories.",
+    help="The kind of schedules; ``all`` is a mix of protocols', ``cache`` of caches' histories.",
 )
 @json_option
 @click.option(
@@ -57,12 +57,12 @@ def simulate(
 ) -> int:
     """Explore: topologies, traffic, settings and faults drawn from seeds, judged after every step.
 
-    Faults first, then a core is repaired and must come to rest. What fails is made smaller and
-    written to build/simulate/SEED.json, which --replay takes.
+    Faults come first, then a core is repaired and must come to rest. A failing schedule is made smaller and written to
+    build/simulate/SEED.json; --replay plays it.
 
-    If it is interrupted, it tells which seeds were played.
+    After an interrupt it prints the played seeds.
 
-    Exit 0: nothing was violated; 1: something was; 2: wrong usage; 130 (SIGINT), 143 (SIGTERM): interrupted.
+    Exit 0: no violation; 1: a violation; 2: wrong usage; 130 (SIGINT), 143 (SIGTERM): interrupted.
     """
     job = Job(profile, Size(sites, None if members is None else (members[0], members[-1])))
     if replay is not None:
@@ -75,7 +75,9 @@ def simulate(
         found = SeedSweep([result_of(outcome, command)], 0.0, 1)
     else:
         seeds = seeds or range(1, 101)
-        job.back_end.draw(seeds[0], profile, job.size)  # wrong with every seed: said once
+        job.back_end.draw(
+            seeds[0], profile, job.size
+        )  # a mistake that is the same for every seed: report it once
         found = explored(job, seeds, stop_after=stop_after, first=first)
     summary = _summary(found)
     if json_out != "-":

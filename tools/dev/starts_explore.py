@@ -33,12 +33,12 @@ CHUNK: Final = 20
     "--replay", "again", metavar="SEED|FILE", help="Play one run again, and print its steps."
 )
 def starts_explore(seeds: range | None, json_out: str | None, again: str | None) -> int:
-    """Explore simultaneous starts of members on one machine, with slow loops, pauses and a crash, in virtual time. All must be in one
-    group, and a member that is alone must not wait.
+    """Explore simultaneous starts of members on one machine, with slow loops, pauses and a crash, in virtual time. All
+    must form one group, and a single member must not wait.
 
-    What fails is made smaller and written to build/starts-explore/, and --replay takes it.
+    A failing start is made smaller and written to build/starts-explore/; --replay plays it.
 
-    Exit 0: nothing was violated; 1: something was; 2: wrong usage.
+    Exit 0: no violation; 1: a violation; 2: wrong usage.
     """
     job = Job(Starts.profiles[0], folder=FOLDER)
     return explore_or_replay(

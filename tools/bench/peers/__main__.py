@@ -1,7 +1,7 @@
 """``python -m jgroups_py.tools.bench.peers``: ours and other libraries, in turns within one run.
 
-    messages   members in processes of their own; the senders never stop; deliveries a second and member, own included,
-               and the CPU time of all processes, servers included, for a delivery (warm-up included)
+    messages   members in processes of their own, whose senders never stop: deliveries a second of each member,
+               own included, and the CPU time of all processes, servers included, for a delivery (warm-up included)
     overload   four members send tiny and huge messages, with small buffers, with a member that takes 20 MB a second; the worst
                window of any member says whether the group collapses
     calls      one member calls another, which returns the argument; 1, 8 and 64 callers

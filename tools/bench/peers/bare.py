@@ -3,7 +3,7 @@
     python -m jgroups_py.tools.bench.peers.bare ARGUMENT    one process; ARGUMENT is JSON
 
 One sends back each datagram. The other has a task that reads and wakes callers, as a driver does. There is no member,
-order, repetition or encoding: a call here takes only the time of the kernel and trio.
+order, repetition or encoding, so a call costs only the time of the kernel and trio.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class CallingProcess:
                 pass
 
     async def call(self, caller: int) -> None:
-        """Call for ever."""
+        """Call again and again, until cancelled."""
         number = caller.to_bytes(NUMBER_SIZE, "big")
         data = number + self._data
         clock = time.perf_counter

@@ -3,7 +3,7 @@
     python -m jgroups_py.tools.bench.peers.corosync ARGUMENT    one process of mperf; ARGUMENT is JSON
 
 Messages come in one total order. The daemon is a ring of one node, so no message crosses a network: a ring of several nodes
-on one machine needs network namespaces. The daemon must be root, and there can be one on a machine only.
+on one machine needs network namespaces. The daemon must run as root, and a machine can have only one.
 """
 
 from __future__ import annotations
@@ -101,7 +101,8 @@ class _Callbacks(ctypes.Structure):
 
 
 class CorosyncPeer:
-    """Starts processes in a group of corosync. Raises ``PeerMissing`` without its daemon and library, or if we are not root."""
+    """Starts processes in a group of corosync. Raises ``PeerMissing`` without its daemon and library, or without the
+    rights of root."""
 
     name = "corosync of 1 node"
     measures = frozenset({"messages"})

@@ -8,7 +8,8 @@ from typing import Any
 def call_figures(
     callers: int, took: list[float], cpu: float, seconds: float, wrong: int
 ) -> dict[str, Any]:
-    """Return the figures of calls that took so many seconds each, within ``seconds``, and of ``cpu`` seconds of the caller."""
+    """Return the figures of calls: ``took`` has the seconds of each, within ``seconds`` in all; ``cpu`` is the caller's
+    CPU time."""
     took.sort()
     least = took or [0.0]
     parts = {

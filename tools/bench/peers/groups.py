@@ -1,8 +1,8 @@
-"""Groups: how long members need to join and to notice that one was killed, and the cost of an idle one.
+"""Groups: the times in which members join and notice a kill, and the cost of an idle member.
 
 A member says ``loaded`` when its process is ready to join, joins when it is told to, and says each view with the time. Clocks
-are comparable: all read the machine's monotonic clock. The time of a join begins when joiners are told to, so it has what a
-member loads then, but not the start of a process.
+are comparable: all read the machine's monotonic clock. The time of a join begins with the order to join. It includes
+the modules that a member loads then, but not the start of a process.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from jgroups_py.tools.children import Child, ChildError, end_all, start_process
 
 MODULE: Final = "jgroups_py.tools.bench.peers.group_member"
 LOAD_SECONDS: Final = 120.0
-"""The longest time in which all processes of a group start."""
+"""The most seconds in which all processes of a group start."""
 VIEW_SECONDS: Final = 60.0
 """The longest time in which a group has a view."""
 SETTLE_SECONDS: Final = 2.0
@@ -36,7 +36,7 @@ async def start_member(plan: GroupPlan, number: int) -> trio.Process:
 
 
 async def measure(plan: GroupPlan, start: Start = start_member) -> dict[str, float]:
-    """Return ``join_ms`` until all members have the view of all, and of idle members and of the kill what the plan asks for.
+    """Return ``join_ms``, until all members have the full view, and the plan's figures of idle members and of the kill.
 
     Raises:
         ChildError: a member died, or the view did not come.
@@ -59,7 +59,7 @@ async def measure(plan: GroupPlan, start: Start = start_member) -> dict[str, flo
 
 
 async def measured(plan: GroupPlan, children: Sequence[Child]) -> dict[str, float]:
-    """Measure as ``measure`` does, with processes that are loaded."""
+    """Measure as ``measure`` does, with loaded processes."""
     first, joiners = children[0], children[1:]
     await first.tell(open=True)
     await _views([first], 1)

@@ -35,7 +35,7 @@ class JavaPeer:
     name = f"Java JGroups {VERSION}"
     measures = frozenset({"messages", "overload", "calls", "groups"})
     settings: ClassVar[dict[str, str]] = {}
-    """Attributes other than those of the stock stack."""
+    """Attributes that differ from the stock stack."""
     warm_up_least = 8.0
     """Seconds until the compiler of a JVM that shares two cores with others has done most of its work."""
 
@@ -77,8 +77,8 @@ class JavaPeer:
 
 
 class TunedJavaPeer(JavaPeer):
-    """Java JGroups with what makes it fast on one machine: a bundler whose queue does not overflow with small messages, and no delay
-    of small packets."""
+    """Java JGroups with fast settings for one machine: a bundler whose queue does not overflow with small messages, and
+    no delay of small packets."""
 
     name = f"Java JGroups {VERSION} tuned"
     measures = frozenset({"messages", "calls"})

@@ -1,4 +1,4 @@
-"""The libraries that are measured, and why one cannot be."""
+"""The libraries that are measured."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class HasGroups(Peer, Protocol):
 
 
 class HasCaches(Peer, Protocol):
-    """It keeps values with one copy elsewhere."""
+    """It keeps values with one copy in another process."""
 
     async def caches(self, plan: PeersPlan, stack: str) -> Sequence[dict[str, Any]]:
         """Return the figures of cache_perf.py."""
@@ -96,7 +96,8 @@ KINDS: Final = (
 
 
 def peers(leave_out: Sequence[str] = ()) -> tuple[list[Peer], list[str]]:
-    """Return the libraries that can be measured here, and the reasons why others cannot. Those with a name that is in ``leave_out`` are not wanted."""
+    """Return the libraries that can be measured here, and the reasons why others cannot. Names in ``leave_out`` are
+    skipped."""
     found: list[Peer] = [Ours()]
     missing = []
     for kind in KINDS:
@@ -110,11 +111,11 @@ def peers(leave_out: Sequence[str] = ()) -> tuple[list[Peer], list[str]]:
 
 
 def has(peer: Any, case: Case) -> bool:
-    """Return whether a library, or its class, has what ``case`` measures. One that has only one transport is measured beside one
+    """Return whether a library, or its class, can do ``case``. A library with one transport only is measured beside one
     stack."""
     return case.kind in peer.measures and case.stack in getattr(peer, "stacks", (case.stack,))
 
 
 def names(case: Case, leave_out: Sequence[str] = ()) -> list[str]:
-    """Return the names of those that have rows in ``case``, measured or not."""
+    """Return the names of libraries that have rows in ``case``, measured or not."""
     return [kind.name for kind in (Ours, *KINDS) if has(kind, case) and kind.name not in leave_out]

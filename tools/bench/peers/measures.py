@@ -1,4 +1,5 @@
-"""Measures one library in one case. Each function returns figures under what is added to the text of the case."""
+"""Measures one library in one case. Each function returns suffix -> figures; the suffix is added to the text of the
+case."""
 
 from __future__ import annotations
 
@@ -24,20 +25,21 @@ from jgroups_py.tools.commands.mperf_ports import private_attributes
 
 Figures = Mapping[str, Mapping[str, float]]
 JOIN_SECONDS: Final = 50.0
-"""The time in which processes become members on a busy machine."""
+"""The seconds in which processes become members on a busy machine."""
 OVERLOADED: Final = 4
 """Members of a group under pressure."""
 TINY: Final = 10
 HUGE: Final = 200_000
 SLOW: Final = 20e6
-"""Bytes a second that the slow member takes. Flow control keeps members from being faster for long."""
+"""Bytes a second that the slow member takes. Flow control slows the other members to this rate."""
 FITTING_CREDITS: Final = "400K"
 """The size of a small buffer of a UDP socket: Linux doubles what is asked for."""
 SMALL_BUFFERS: Final = {
     "udp.xml": dict.fromkeys(("UDP.mcast_recv_buf_size", "UDP.ucast_recv_buf_size"), "212992"),
     "tcp.xml": dict.fromkeys(("TCP.recv_buf_size", "TCP.send_buf_size"), "65536"),
 }
-"""The usual size where nobody has raised ``net.core.rmem_max``: some six datagrams of 60 KB. Of TCP the least that holds a packet."""
+"""The usual size where ``net.core.rmem_max`` was not raised: some six datagrams of 60 KB. For TCP, the least size that
+holds a packet."""
 
 
 async def one_messages(
@@ -180,7 +182,7 @@ async def one_relay(
 
 
 def warm_up(plan: PeersPlan, peer: Peer) -> float:
-    """Return the seconds that this library is given before a figure."""
+    """Return the seconds of warm-up of this library before a figure."""
     return max(plan.warm_up, getattr(peer, "warm_up_least", 0.0))
 
 

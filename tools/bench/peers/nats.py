@@ -2,7 +2,8 @@
 
     python -m jgroups_py.tools.bench.peers.nats ARGUMENT    one process of mperf; ARGUMENT is JSON
 
-Nothing is repeated or kept. A process publishes 64 messages, flushes, and takes what came; what a client keeps of them has no limit.
+Nothing is repeated or kept. A process publishes 64 messages, flushes, and takes arrived messages. A client keeps any
+number of them.
 """
 
 from __future__ import annotations
@@ -83,7 +84,7 @@ class NatsMember(PlainMember):
         await self._client.flush()
 
     async def _hello(self, message: Any) -> None:
-        # Who comes later has not heard us, so it is answered.
+        # A later process has not heard this one, so answer it.
         if message.data not in self._heard:
             self._heard.add(message.data)
             await self._client.publish("hello", b"%d" % self.number)
@@ -104,7 +105,7 @@ class NatsMember(PlainMember):
 
 
 async def _quiet(error: Exception) -> None:
-    """A server that is not there yet is asked again."""
+    """Ignore the error: a server that does not run yet is asked again."""
 
 
 if __name__ == "__main__":

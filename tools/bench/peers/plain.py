@@ -25,11 +25,11 @@ from jgroups_py.tools.commands.mperf_run import LAST_WAIT, WINDOWS, Check
 START_SECONDS: Final = 20.0
 """The longest time until a server answers and all processes hear each other."""
 END_SECONDS: Final = 5.0
-"""A server that runs longer after it was told to end is killed."""
+"""The most seconds in which a server ends; then it is killed."""
 IDLE_SECONDS: Final = 0.01
-"""How long a process that does not send waits for messages before it looks at the clock."""
+"""Seconds for which a process that does not send waits for messages before it looks at the clock."""
 TAKEN_MAX: Final = 1000
-"""Arrived messages are checked before more are taken."""
+"""The most messages that are taken before they are checked."""
 _SENDER_BYTES: Final = HEAD.size - SEQNO_BITS // 8
 _PR_SET_PDEATHSIG: Final = 1
 
@@ -38,7 +38,7 @@ class PlainMember:
     """One process. Subclasses have ``open``, ``publish`` and ``take``."""
 
     sent_at_once = 64
-    """Messages between two looks at what came."""
+    """Messages that are sent between two checks for arrived ones."""
 
     def __init__(self, number: int, first: int, warm_up: float, plan: dict[str, Any]) -> None:
         self.number, self.first, self.warm_up, self.plan = number, first, warm_up, plan
@@ -59,7 +59,8 @@ class PlainMember:
         raise NotImplementedError
 
     def arrived(self, payloads: Sequence[bytes]) -> None:
-        """Check what came, each sender's messages as one run: a check of each alone costs more than its way here."""
+        """Check arrived messages, each sender's as one run: a check of each message would cost more than its
+        transport."""
         runs: dict[bytes, list[bytes]] = {}
         for payload in payloads:
             runs.setdefault(payload[:_SENDER_BYTES], []).append(payload)
@@ -83,7 +84,7 @@ class PlainMember:
                 self._server.kill()
 
     def run(self) -> None:
-        """Hear and say the lines of a member of mperf."""
+        """Read and write the lines of a member of mperf."""
         try:
             self.open()
             say(event="ready")

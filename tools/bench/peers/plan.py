@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 START_SECONDS: Final = 3.0
-"""Expected time until the members of a case are there, and until they have gone."""
+"""Expected seconds until the members of a case have joined, and until they have left."""
 JOINER_SECONDS: Final = 0.4
-"""Expected time to start one more process on two cores."""
+"""Expected seconds to start one more process on two cores."""
 SPARE_SECONDS: Final = 60.0
-"""A case ends after three times its expected time and this, whatever happens."""
+"""A case ends after three times its expected time and these seconds, even if it is not done."""
 IDLE_MEMBERS: Final = (4, 32)
 """Members of groups that are idle, and of which one is killed then."""
 OVERLOADS: Final = {
@@ -20,18 +20,17 @@ OVERLOADS: Final = {
     ", small buffers, credits that fit": (True, False, True),
     ", small buffers, a slow member": (True, True, False),
 }
-"""Text of a case of overload -> whether sockets have small buffers, whether a member is slow, whether credits are as small as the
-buffers."""
+"""Text of a case of overload -> (small buffers of sockets, a slow member, credits as small as the buffers)."""
 CACHE_CALLERS_MAX: Final = 8
-"""More callers of a cache are not measured: each needs a connection to Redis."""
+"""The most callers of a cache that are measured: each needs a connection to Redis."""
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
     """A case that the libraries with ``kind`` run, one after the other.
 
-    ``arguments`` are those of the measuring function. ``stack`` names the stack file. ``seconds`` is the expected time for one library,
-    with so many ``warm_ups`` that a compiler needs longer for.
+    ``arguments`` are those of the measuring function. ``stack`` names the stack file. ``seconds`` is the expected time
+    for one library, and ``warm_ups`` the number of warm-ups, which take longer with a compiler.
     """
 
     kind: str
@@ -74,8 +73,8 @@ class PeersPlan:
         return tuple(count for count in self.callers if count <= CACHE_CALLERS_MAX) or (1,)
 
     def cases(self) -> Iterator[Case]:
-        """Yield all cases of a run in their order. Most are messages: they come last, so that none of the other kinds is missing
-        when the time is over."""
+        """Yield all cases of a run in their order. The many cases of messages come last, so that no other kind is
+        missing when the time is over."""
         yield from self._calls()
         yield from self._groups()
         yield from self._caches()

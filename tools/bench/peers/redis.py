@@ -2,8 +2,9 @@
 
     python -m jgroups_py.tools.bench.peers.redis ARGUMENT    one process of mperf; ARGUMENT is JSON
 
-One server without persistence, whose buffers for subscribers have no limit (the default disconnects slow ones). A process publishes
-64 messages in a pipeline and takes what came, with redis-py and hiredis. Values: ``bench.cache_peers``.
+One server without persistence, whose buffers for subscribers have no limit (the default disconnects slow ones). A
+process publishes 64 messages in a pipeline and takes arrived messages, with redis-py and hiredis. Values:
+``bench.cache_peers``.
 """
 
 from __future__ import annotations

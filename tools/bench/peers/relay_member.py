@@ -1,7 +1,8 @@
 """A member of ours in one of two sites that RELAY connects (relays.py): ``python -m`` this module with an argument, which is JSON.
 
-One member sends probes until it is told ``begin``: they say to the others that its messages reach them. Then it sends one message
-after the other with a pause between them, and then as many as go. The others say when they heard a probe, and what they measured.
+One member sends probes until it gets the order ``begin``; a probe shows the others that its messages reach them. Then
+it sends one message after the other with a pause between them, and then as many as it can. The others report the first
+probe, and their figures.
 """
 
 from __future__ import annotations

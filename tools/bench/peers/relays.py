@@ -1,8 +1,8 @@
 """RELAY: the rate at which a member gets messages from another site, and their delay beside messages within the site.
 
 Two sites of two members on this machine, the bridge over TCP. The second member of the first site sends, so each message goes to its
-site's relay, over the bridge and to the two members of the other site. The added latency is the difference between the members
-there and the relay of its own site.
+site's relay, over the bridge and to the two members of the other site. The added latency is the difference between the
+members of the other site and the relay of its own.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ BEGIN_SECONDS: Final = 0.3
 
 
 def relay_plan(stack: str, size: int, seconds: float, warm_up: float, cluster: str) -> RelayPlan:
-    """Return the plan of a run that meets no other: both sites and the bridge have ports of their own."""
+    """Return the plan of a run that no other run disturbs: both sites and the bridge have ports of their own."""
     port = free_block(len(SITES))
     hosts = ",".join(f"127.0.0.1[{port + number}]" for number in range(len(SITES)))
     properties = {
@@ -68,7 +68,7 @@ async def measure(plan: RelayPlan) -> dict[str, float]:
 
 
 async def measured(plan: RelayPlan, children: Sequence[Child]) -> dict[str, float]:
-    """Measure as ``measure`` does, with members that have joined."""
+    """Measure as ``measure`` does, with members that have already joined."""
     listeners = {n: child for n, child in enumerate(children) if n != plan.sender}
     with trio.move_on_after(READY_SECONDS) as scope:
         for child in listeners.values():
@@ -90,7 +90,7 @@ async def measured(plan: RelayPlan, children: Sequence[Child]) -> dict[str, floa
 
 
 def figures(plan: RelayPlan, found: dict[int, dict[str, Any]]) -> dict[str, float]:
-    """Return the figures of ``found``, which has for each listener what it measured."""
+    """Return the figures of ``found``, which has the results of each listener."""
     own = plan.sites[plan.sender]
     here = [one for number, one in found.items() if plan.sites[number] == own]
     there = [one for number, one in found.items() if plan.sites[number] != own]

@@ -1,4 +1,4 @@
-"""Makes the runs: each case with all libraries that have it, one after the other, within a time that is known beforehand."""
+"""Makes the runs: each case with all libraries that have it, one after the other, within an announced time."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from jgroups_py.tools.children import ChildError
 
 
 class Bench:
-    """Makes the runs and keeps what they found."""
+    """Makes the runs and keeps their figures."""
 
     def __init__(self, plan: PeersPlan, progress: Callable[[str], None]) -> None:
         self.plan = plan
@@ -72,7 +72,7 @@ class Bench:
         return found
 
     def _try(self, case: Case, peer: Peer, cluster: str) -> Figures:
-        """Return the figures, or nothing: then the result gives the reason."""
+        """Return the figures; an empty dictionary if there are none, and the result gives the reason."""
         problem = f"not done within {case.seconds_max:g} s"
         if time.monotonic() - self._begin > 60 * self.plan.minutes:
             problem = f"{self.plan.minutes:g} minutes were over"
@@ -81,7 +81,7 @@ class Bench:
                 found = trio.run(self._measured, case, peer, cluster)
                 if found is not None:
                     return found
-            except* Exception as group:  # whatever it is, the other figures are not lost with it
+            except* Exception as group:  # no error may cost the other figures
                 first = leaves(group)[0]
                 kind = "" if isinstance(first, ChildError) else f"{type(first).__name__}: "
                 problem = f"{kind}{first}"

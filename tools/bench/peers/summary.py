@@ -42,17 +42,17 @@ TABLES: Final = (
     "join_ms",
     "idle_percent",
 )
-"""A table for each of these figures has the rows of the cases whose first figure it is."""
+"""Each of these figures has a table. A case is a row of the table of its first figure."""
 
 
 def summary(
     runs: Sequence[Found], peers: Mapping[str, Sequence[str]] | None = None, base: str = OURS
 ) -> list[dict[str, Any]]:
-    """Return a row for each case that somebody was measured in, and each peer: those that ``peers`` has for it, and who else was
-    measured.
+    """Return a row for each case with a measured peer, and for each peer: those that ``peers`` has for the case, and
+    other measured ones.
 
-    A row has the figures of the ``runs`` in which this peer was measured in this case, maybe none. A ratio is that of ``base`` by the peer's, the
-    median of the runs that have both.
+    A row has the figures of the ``runs`` in which this peer was measured in this case, maybe none. A ratio is the
+    figure of ``base`` divided by the peer's, the median of the runs that have both.
     """
     cases = dict.fromkeys(case for run in runs for case, _ in run)
     everybody = {case: dict.fromkeys((peers or {}).get(case, ())) for case in cases}

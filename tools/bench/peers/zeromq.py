@@ -70,14 +70,14 @@ class MeshMember(PlainMember):
         context = zmq.Context()
         self._out, self._in = context.socket(zmq.XPUB), context.socket(zmq.SUB)
         self._out.set_hwm(0)
-        self._out.xpub_verbose = 1  # each subscription is heard, not only the first of a topic
+        self._out.xpub_verbose = 1  # report each subscription, not only the first of a topic
         self._in.set_hwm(0)
         self._out.bind(f"{HOST}:{self.first + self.number}")
         self._in.subscribe(b"")
         for other in range(self.plan["members"]):
             self._in.connect(f"{HOST}:{self.first + other}")
         for _ in range(self.plan["members"]):
-            self._out.recv()  # somebody's subscription
+            self._out.recv()  # the subscription of one process
 
     def publish(self, payloads: Sequence[bytes]) -> None:
         for payload in payloads:
@@ -159,7 +159,7 @@ def main(text: str) -> None:
         answer(argument["first"])
     else:
         ask(**argument)
-    os._exit(0)  # what ZeroMQ still keeps for others is of no use
+    os._exit(0)  # messages that ZeroMQ still keeps for others are of no use
 
 
 if __name__ == "__main__":
