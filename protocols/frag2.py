@@ -4,12 +4,12 @@ Place: above MFC and UFC, below STATE_TRANSFER.
 
     message from above          larger than frag_size: fragments, each an ordinary message
     fragment from below         keep it; all there: the message, as it was sent
-    ViewChange                  what is incomplete of members that left is dropped
-    stranger_timeout            the same of who is not in the view and sends nothing more
-    the next message in order   incomplete ones before it are dropped: a merge, a state or a join has
+    ViewChange                  drop incomplete messages of members that left
+    stranger_timeout            drop those of senders outside the view that stay silent
+    the next message in order   drop incomplete ones before it: a merge, a state or a join has
                                 moved the window of its sender into them
 
-Only the messages of a run that are too large are cut; the rest of it stays together, in order. A
+Only the large messages of a run are cut; the others stay together, in order. A
 message of bytes is sliced; any other is serialised first. The credits of the fragments are those of
 the message, so its sender is held back until it was consumed. Beyond ``max_held_credits`` they are given back as
 fragments come, because a message larger than the credits could otherwise never arrive.
@@ -48,8 +48,8 @@ _SLICED: Final = (MessageType.BYTES, MessageType.NIO)
 
 
 def _stream(batch: Batch) -> bool | None:
-    """Messages of one sender that keep an order among each other: its multicasts, or (False) its unicasts to this
-    member. Messages that may overtake keep none (None)."""
+    """Return the ordered stream of a batch: True for its sender's multicasts, False for its sender's unicasts to this
+    member. None: its messages may overtake others."""
     return None if batch.flags & _UNORDERED else batch.dest is None
 
 
@@ -80,7 +80,7 @@ def _longest(payloads: Sequence[Any]) -> int:
 
 
 class _Puzzle:
-    """A message of which fragments have come. Bytes."""
+    """A message of which some fragments have come. Sizes are in bytes."""
 
     __slots__ = (
         "count",
@@ -102,7 +102,7 @@ class _Puzzle:
         self.count = header.count
         self.serialised = header.needs_deserialization
         self.parts: dict[int, Batch] = {}
-        """By index; none if ``refused``."""
+        """Index -> fragment. It is empty if ``refused``."""
         self.got = 0
         self.size = 0
         self.held = 0
@@ -110,7 +110,7 @@ class _Puzzle:
         self.refused = False
 
     def is_before(self, place: _Place | None) -> bool:
-        """Return whether it was sent before the message at ``place``: then no more of it will come."""
+        """Return whether the message was sent before the one at ``place``: then its other fragments will not come."""
         mine = self.place
         if mine is None or place is None or (mine.conn is None) != (place.conn is None):
             return False
@@ -118,13 +118,13 @@ class _Puzzle:
 
 
 class _Puzzles:
-    """Incomplete messages of one sender, by fragmentation id. Bytes."""
+    """Incomplete messages of one sender, by fragmentation id. Sizes are in bytes."""
 
     __slots__ = ("at", "held", "open", "size")
 
     def __init__(self) -> None:
         self.at = 0.0
-        """When a fragment last came."""
+        """The time when the last fragment came."""
         self.open: dict[int, _Puzzle] = {}
         self.size = 0
         self.held = 0
@@ -140,7 +140,7 @@ class FRAG2(Protocol):
 
     @classmethod
     def piece_max(cls, config: Any) -> int | None:
-        """A fragment's."""
+        """Return the largest payload of a fragment."""
         return int(config.frag_size)
 
     Config: TypeAlias = Frag2Config
@@ -167,7 +167,7 @@ class FRAG2(Protocol):
         self.refused = 0
         """Messages that were too large to be assembled."""
         self.torn = 0
-        """Fragments of messages the beginning of which is not for this member."""
+        """Fragments of messages whose beginning this member does not get."""
         self.dropped = 0
         """Incomplete messages that were given up."""
         self.bad = 0
@@ -286,8 +286,8 @@ class FRAG2(Protocol):
         self.consume(batch)
 
     def _end_torn(self, batch: Batch, number: int | None) -> None:
-        """Drop incomplete messages before the next message of an ordered stream, out of band or not: nothing more of
-        them comes. Members of ours send the fragments of a message in one go; of others they may be mixed."""
+        """Drop incomplete messages before the next message of an ordered stream, out of band or not: their other
+        fragments will not come. Members of ours send all fragments of a message together; others may mix them."""
         src = batch.src
         table = None if src is None else self._puzzles.get(src)
         stream = _stream(batch)
@@ -354,7 +354,9 @@ class FRAG2(Protocol):
     def _refuse(self, src: Address, table: _Puzzles, puzzle: _Puzzle, number: int) -> None:
         self.refused += 1
         self.trace("refused", sender=src, id=number, count=puzzle.count)
-        if self.refused & (self.refused - 1) == 0:  # only powers of two: anybody can cause it
+        if (
+            self.refused & (self.refused - 1) == 0
+        ):  # warn at powers of two only, because any sender can cause it
             self.log.warning(
                 "a message of %s is too large: %d fragments (max_bytes=%d); %d so far",
                 self.name_of(src),

@@ -18,14 +18,14 @@ class Frag2Config(ProtocolSettings):
     """The most bytes of incomplete messages of one sender. A sender outside the view may have a ``max_strangers``th of
     it. A message that does not fit is refused."""
     max_messages: int = 1000
-    """Incomplete messages of one sender; the oldest one is dropped for the next."""
+    """The most incomplete messages of one sender; a further one replaces the oldest."""
     max_held_credits: Bytes = 500_000
-    """Credits of incomplete messages of one sender that are not given back; at most a
-    quarter of its max_credits."""
+    """The most credits that are withheld for incomplete messages of one sender; at most a quarter of its
+    max_credits."""
     max_strangers: int = 100
-    """Senders outside the view of which there are incomplete messages."""
+    """The most senders outside the view with incomplete messages."""
     stranger_timeout: Seconds = 30.0
-    """Incomplete messages of such a sender are dropped when no fragment of them has come for this long."""
+    """Seconds without a fragment after which incomplete messages of such a sender are dropped."""
 
     def __post_init__(self) -> None:
         self._at_least(1, "frag_size", "max_bytes", "max_messages", "max_strangers")

@@ -1,7 +1,7 @@
 """Protocol classes by name, imported on demand.
 
-``find`` knows the protocols of this package, JGroups' names that are not built here (a clear
-error instead of "unknown"), and anybody's class by its import path, ``my_package.module.CLASS``.
+``find`` knows the protocols of this package, names of JGroups that are not built here (for a clear error instead of
+"unknown"), and any class by its import path, ``my_package.module.CLASS``.
 """
 
 from __future__ import annotations
@@ -113,14 +113,14 @@ NOT_BUILT: Final = frozenset(
         "NON_BLOCKING_SENDS",
     ]
 )
-"""Names JGroups has and this package does not yet."""
+"""Names of JGroups that this package does not have yet."""
 
 
 def find(name: str) -> type[Protocol]:
     """Return the class of that name; prefixes and aliases as in a stack file.
 
     Raises:
-        ConfigError: not known, known but not built, or not importable.
+        ConfigError: the name is unknown, not built yet, or cannot be imported.
     """
     name = canonical(name)
     if name in BUILT:

@@ -3,31 +3,31 @@
 Place: on top, above FRAG2, which cuts large states.
 
 Provider
-    STATE_REQ from P          wait until we have delivered what P has, and have no state to come
+    STATE_REQ from P          wait until we have delivered what P has, and await no state
                               ourselves; then StateRequested up, an item of the stream, and the
                               digest is taken at the same point
     StateReady from above     STATE_RSP with state and digest; STATE_EX if there is a problem
 Requester
     GetState, first view      STATE_REQ to the provider: the one named, or the coordinator, or the
       after Connect(state)    next after it. Views and messages are held back from here on
-    STATE_RSP                 wait until what the digest covers has come here, too
-    it has                    StateReceived up; then what was held back, without the multicasts that
+    STATE_RSP                 wait until all messages in the digest have come here, too
+    it has                    StateReceived up; then the held messages, without the multicasts that
                               the digest covers: they are in the state, and come as Covered
-    STATE_EX, time-out,       the next provider; none is left: StateFailed up, then what was held back
+    STATE_EX, time-out,       the next provider; none is left: StateFailed up, then the held messages
       provider left
 
-Held back multicasts of a member that has left meanwhile are in the state, too: survivors agree. Multicasts that the digest covers and that have
-not come yet are dropped when they come. So the reader sees the state first and after it
-every multicast that is not in it, each once.
+Held multicasts of a member that has left meanwhile are in the state, too, because survivors agree. Multicasts that the
+digest covers are dropped when they come later. So the reader sees the state first and after it every multicast that is
+not in it, each once.
 
-Why a requester waits: a provider that dies may be the only one that had its own last multicasts.
-Survivors agree to do without them, so a state with them is dropped. Of other senders it waits
-catch_up_timeout: as long as the provider lives, what it has is not lost.
+Why a requester waits: a provider that dies may be the only member with its own last multicasts. Survivors agree to do
+without them, so a state with them is dropped. For multicasts of other senders it waits catch_up_timeout: as long as the
+provider lives, they are not lost.
 
-A provider waits until it has what the requester had: its state is then at least as new as what the requester has
-delivered. If it waits in vain and lacks multicasts of the requester itself, it refuses. An answer names its request: an
-answer to a request that was given up is ignored. A provider also waits for large multicasts that had come in part when
-the requester joined, because the requester has missed their beginning. It refuses without them. A Java provider does
+A provider waits until it has the requester's messages, so that its state is at least as new as the requester's
+deliveries. If it waits in vain and lacks multicasts of the requester itself, it refuses. An answer names its request;
+an answer to an abandoned request is ignored. A provider also waits for large multicasts that had come in part when the
+requester joined, because the requester has missed their beginning. It refuses without them. A Java provider does
 not wait: where a digest is lower, the requester's windows are set back (SetDigest) and those multicasts are delivered
 again.
 
@@ -85,7 +85,7 @@ _REQUEST_FLAGS: Final = int(Flag.OOB | Flag.DONT_BUNDLE | Flag.SKIP_BARRIER)
 
 @dataclass(slots=True)
 class _Request:
-    """At a provider: a requester that waits until we have all that it has."""
+    """At a provider: a requester that waits until we have all its messages."""
 
     wanted: Digest | None
     number: int
@@ -101,7 +101,7 @@ class _Transfer:
     """Members to ask; the first one was asked."""
     timeout: float
     base: Digest
-    """The digest of messages that had been delivered when we began."""
+    """The digest of messages that we had delivered at the beginning."""
     answer: _Answer | None = None
     """The received state, until we have all messages in it."""
 
@@ -112,7 +112,7 @@ class _Answer:
     digest: Digest
     state: bytes | None
     deadline: float
-    """The time until which multicasts of others than the provider are waited for."""
+    """The time until which we wait for multicasts of other members than the provider."""
 
 
 class STATE_TRANSFER(Protocol):
@@ -124,16 +124,16 @@ class STATE_TRANSFER(Protocol):
     @dataclass(frozen=True, kw_only=True)
     class Config(Protocol.Config):
         join_state_timeout: Seconds = 10.0
-        """How long each provider may take when the state is fetched on joining."""
+        """Seconds that each provider may take when a joiner fetches the state."""
         catch_up_timeout: Seconds = 2.0
-        """How long a provider waits for multicasts that the requester has, and the other way round;
-        less than the requester's time-out."""
+        """Seconds that a provider waits for multicasts that the requester has, and the other way round; less than the
+        requester's time-out."""
         max_requests: int = 100
-        """Requesters served at the same time; others are told to ask somebody else."""
+        """The most requesters served at the same time; others are told to ask another member."""
         max_held_bytes: Bytes = 50_000_000
-        """Bytes that may arrive while the state is awaited; more make the transfer fail."""
+        """The most bytes of messages held while the state is awaited; with more the transfer fails."""
         max_providers: int = 3
-        """How many providers are tried, if none was named."""
+        """The most providers that are tried, if none was named."""
 
         def __post_init__(self) -> None:
             self._above(0, "join_state_timeout", "catch_up_timeout")
@@ -147,7 +147,7 @@ class STATE_TRANSFER(Protocol):
         # provider
         self._requests: dict[Address, _Request] = {}
         self._given: dict[int, tuple[Address, Digest]] = {}
-        """Requests handed up, by token: who asked, and the digest of the answer."""
+        """Requests handed up, by token: the requester, and the digest of the answer."""
         self._torn: dict[Address, frozenset[object]] = {}
         """Joiners, and the multicasts that came here in part before they joined."""
         self._token = 0
@@ -290,7 +290,7 @@ class STATE_TRANSFER(Protocol):
         if self.view is None or src not in self.view or src == self.local_address:
             return
         for token in [t for t, (member, _) in self._given.items() if member == src]:
-            del self._given[token]  # it asks again: the former answer is not waited for any more
+            del self._given[token]  # it asks again and does not wait for the former answer
         number = _number_for(src, wanted)
         if len(self._requests) + len(self._given) >= self.config.max_requests:
             self.requests_refused += 1
@@ -302,8 +302,8 @@ class STATE_TRANSFER(Protocol):
         self._look_soon()
 
     def _look_soon(self) -> None:
-        """The digest is right between two handlers only: within one, NAKACK2 may have more to
-        hand up than has come by."""
+        """Look after the running handler, because the digest is right between two handlers only: within one, NAKACK2
+        may still have messages to hand up."""
         if not self._looking:
             self._looking = True
             self.machine.soon(self._look)
@@ -368,8 +368,8 @@ class STATE_TRANSFER(Protocol):
         return Digest() if digest is None else digest
 
     def _contained(self) -> Digest:
-        """Return the digest of a state of ours. It includes messages of
-        the state we were given that have not come here yet."""
+        """Return the digest of our state. It includes messages of the state that we received, even if they have not
+        come here yet."""
         digest = self._digest()
         ahead = {m: (n, n) for m, n in self._covered.items() if n > digest.delivered(m)}
         return Digest({**digest.seqnos, **ahead}) if ahead else digest
@@ -475,7 +475,7 @@ class STATE_TRANSFER(Protocol):
             self._hand_out(transfer, answer)
 
     def _can_rely_on(self, answer: _Answer, lacking: list[Address]) -> bool:
-        """Go on without multicasts of others that take long: the provider lives and has them."""
+        """Return whether to go on without late multicasts of other members: the provider lives and has them."""
         lives = self.view is not None and answer.provider in self.view
         return lives and answer.provider not in lacking and answer.deadline <= self.now
 
@@ -496,7 +496,7 @@ class STATE_TRANSFER(Protocol):
         self.pass_event_up(StateReceived(src, answer.state))
         gone = {item.src for item in held if isinstance(item, Batch)}
         gone -= {*digest, *(() if self.view is None else self.view.members)}
-        # A member that has left both views: survivors delivered the same of it, it is all in the state.
+        # For a member that has left both views: survivors delivered the same messages, and the state has them all.
         self._release(held, again, tuple(m for m in gone if m is not None))
 
     def _apply(self, transfer: _Transfer, digest: Digest) -> tuple[Address, ...]:
@@ -546,14 +546,14 @@ class STATE_TRANSFER(Protocol):
         covered = limit + 1 - header.seqno
         if covered <= 0:
             if not batch.flags & Flag.OOB:
-                del self._covered[src]  # they come in order: nothing more is covered
+                del self._covered[src]  # they come in order, so later ones are not covered
             return batch
         self.messages_covered += min(covered, len(batch))
         self._cover(batch.slice(0, min(covered, len(batch))))
         return None if covered >= len(batch) else batch.slice(covered, len(batch))
 
     def _cover(self, batch: Batch) -> None:
-        """Keep a run from the reader: the state contains it."""
+        """Do not hand a run to the reader, because the state contains it."""
         self.pass_event_up(Covered(batch))
         self.consume(batch)
 

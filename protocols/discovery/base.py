@@ -4,21 +4,21 @@ Place: above the transport, below failure detection and GMS.
 
     FindMembers from above    GET_MBRS_REQ with our name and physical address to everybody
     GET_MBRS_RSP              remember name and address; MembersFound up when a coordinator answered,
-                              the time is over, or nobody can be there
+                              the time is over, or no member can exist
     GET_MBRS_REQ              remember name and address; answer GET_MBRS_RSP: server? coordinator?
-      for certain members     only those answer
+      for certain members     only those members answer
     FindPhysical from below   GET_MBRS_REQ for that member
     ProveReach from above     GET_MBRS_REQ to that member alone, whose sender is the nonce; Reached up when the member
                               answers to the nonce
-    VersionHeard from below   ask again: nobody has understood the first time
+    VersionHeard from below   ask again: no member understood the first request
     place that the transport  not asked in later searches (IsBelieved)
       does not believe
-    view, as coordinator      tell new members and old ones of each other (send_cache_on_join)
+    view, as coordinator      tell new and old members about each other (send_cache_on_join)
 
 With several discoveries in a stack the topmost one asks all below and merges what they find.
 
 Source:  JGroups Discovery.java; WIRE.md section 9.1.
-Differs: a request that nobody has answered is sent once more at half the time-out, since it may
+Differs: an unanswered request is sent once more at half the time-out, since it may
          have been lost. The cache is the transport's table of addresses.
 Limits:  max_found answers of one search; max_searches at the same time; requests and responses name
          at most max_members_in_discovery_request members.
@@ -74,7 +74,7 @@ class _DiscoverySearch:
     ask_at: list[float]
     found: dict[Address, FoundMember] = field(default_factory=dict)
     complete: bool = False
-    """Return whether no member is left that could answer."""
+    """True if no further member can answer."""
     below: MembersFound | None = None
     """Members that the discoveries below have found."""
 
@@ -87,13 +87,13 @@ class Discovery(Protocol):
     @dataclass(frozen=True, kw_only=True)
     class Config(Protocol.Config):
         num_discovery_runs: int = 1
-        """How often a request is sent within the time-out."""
+        """Number of times that a request is sent within the time-out."""
         break_on_coord_rsp: bool = True
         """A search ends as soon as a coordinator answered."""
         return_entire_cache: bool = False
-        """Answer with all members known, not only with ourselves."""
+        """Answer with all known members, not only with ourselves."""
         send_cache_on_join: bool = False
-        """As coordinator, tell joiners and the others of each other."""
+        """As coordinator, tell joiners and other members about each other."""
         max_members_in_discovery_request: int = 500
         """Members named in one message."""
         max_found: int = 1000
@@ -207,14 +207,14 @@ class Discovery(Protocol):
         self.searching(search.request)
 
     def timeout_of(self, request: FindMembers) -> float:
-        """Return how long to wait for answers."""
+        """Return the seconds to wait for answers."""
         return request.timeout
 
     def searching(self, request: FindMembers) -> None:
-        """Note a sent request. A subclass that knows that nobody can answer calls ``complete``."""
+        """Note a sent request. A subclass calls ``complete`` if it knows that no member can answer."""
 
     def complete(self) -> None:
-        """End the searches, for subclasses: no member is left that could answer."""
+        """End the searches, because no further member can answer. For subclasses."""
         for search in list(self._searches.values()):
             search.complete = True
             self._end_if_complete(search)
@@ -224,7 +224,7 @@ class Discovery(Protocol):
             self._end(search)
 
     def answered(self) -> set[IpAddress]:
-        """Physical addresses from which the searches that are under way have answers."""
+        """Return the physical addresses from which the running searches have answers."""
         return {
             member.physical
             for search in self._searches.values()
@@ -294,12 +294,12 @@ class Discovery(Protocol):
             self._end(search)
 
     silence_is_certain: ClassVar[bool] = False
-    """Return whether silence within the time-out proves that there is no other member."""
+    """True if silence within the time-out proves that there is no other member."""
 
     # --- messages
 
     def ask(self, members: Sequence[Address] | None, *, initial: bool) -> None:
-        """Send a request, for certain members or (None) for everybody."""
+        """Send a request, for certain members or (None) for all."""
         if members is not None:
             members = members[: self.config.max_members_in_discovery_request]
         data = PingData(
@@ -364,7 +364,7 @@ class Discovery(Protocol):
         payload: bytes | memoryview | None,
         told_from: str = "",
     ) -> None:
-        """One discovery message. ``told_from``: its host, if it came through a socket of this protocol."""
+        """Take one discovery message. ``told_from``: its host, if it came through a socket of this protocol."""
         if src is None or src == self.local_address:
             return
         try:
@@ -395,7 +395,7 @@ class Discovery(Protocol):
         self.respond(src, answers[: self.config.max_members_in_discovery_request])
 
     def other_cluster(self, cluster: str) -> None:
-        """Note that somebody searches for another cluster here."""
+        """Note that a process searches for another cluster here."""
 
     def _on_response(self, members: list[PingData]) -> None:
         self.responses_received += 1
@@ -416,7 +416,7 @@ class Discovery(Protocol):
             self.answer_came()
 
     def answer_came(self) -> None:
-        """Called when an answer was taken and searches go on; see ``answered``."""
+        """Called after an answer while searches go on; see ``answered``."""
 
     def _remember(self, members: Iterable[PingData], told_from: str = "") -> None:
         for data in members:

@@ -1,7 +1,7 @@
 """ByHost: base of DNS_PING and KUBE_PING, whose list has hosts and mostly no ports.
 
-A host without a port is asked on the transport's bind_port and the ports after it, which must therefore be set: with
-bind_port 0 nobody could know it. The list is whole if this host is on it: then it is no older than we are.
+A host without a port is asked on the transport's bind_port and the ports after it, so bind_port must not be 0. The list
+is whole if this host is on it: then it is no older than we are.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class ByHost(Consulting):
         return True
 
     def ports_after(self) -> int:
-        """Return how many ports after bind_port are asked. Default: the transport's port_range."""
+        """Return the number of ports after bind_port that are asked. Default: the transport's port_range."""
         return self._last_port - self._first_port
 
     def asking(self) -> DirectoryRequest:
@@ -74,7 +74,7 @@ class ByHost(Consulting):
 
     def _places(self, found: Iterable[Endpoint]) -> list[IpAddress]:
         places: list[IpAddress] = []
-        most = self.config.max_hosts + 1  # one more, so that it is counted
+        most = self.config.max_hosts + 1  # one more than allowed, so that the excess is counted
         for host, port in found:
             places += [IpAddress(host, number) for number in self.ports_of(port)]
             if len(places) > most:

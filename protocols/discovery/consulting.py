@@ -20,7 +20,7 @@ from jgroups_py.stack.ports import Consult, Consulted, In
 from jgroups_py.values.events import Event, Failed, TransportReady
 
 REQUESTS_MAX: Final = 10
-"""Requests that wait for their turn. There are as many kinds as a protocol has, and one of each."""
+"""The most requests that wait for their turn. A protocol has one request of each kind."""
 
 MakeRequest = Callable[[], DirectoryRequest | None]
 """Makes a request when its turn has come; None: it is not needed any more."""
@@ -33,7 +33,7 @@ class Consulting(Listed):
     @dataclass(frozen=True, kw_only=True)
     class Config(Listed.Config):
         lookup_timeout: Seconds = 5.0
-        """How long the directory may take to answer."""
+        """Seconds in which the directory must answer."""
 
         def __post_init__(self) -> None:
             super().__post_init__()
@@ -66,7 +66,7 @@ class Consulting(Listed):
         raise NotImplementedError
 
     def consult(self, make: MakeRequest, then: Then) -> None:
-        """Has a request carried out when those before it have been."""
+        """Have a request carried out after the earlier ones."""
         assert len(self._requests) < REQUESTS_MAX, "a protocol has one request of each kind"
         self._requests.append((make, then))
         self._next()
@@ -94,7 +94,7 @@ class Consulting(Listed):
         if isinstance(event, TransportReady) and not self._opened:
             if self._ready is None:
                 self.consult(self.opening, self._on_opened)
-            self._ready = event  # goes up when the directory is open
+            self._ready = event  # the event that goes up when the directory is open
             if self._then is None:
                 self._go_on()
             return

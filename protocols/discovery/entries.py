@@ -1,4 +1,4 @@
-"""Entries: what a file of FILE_PING or a row of JDBC_PING2 says of one member.
+"""Entries: the facts about one member in a file of FILE_PING or a row of JDBC_PING2.
 
 A file has a line for each member: name, UUID, HOST:PORT, T (coordinator) or F, with blanks between them. A name with
 blanks is written with ``_`` for each. The UUID may be a number, as in files made by hand.
@@ -39,7 +39,7 @@ class StoredMember:
 
 
 def parse_uuid(text: str) -> UUID:
-    """ValueError if it is none."""
+    """Read a UUID. ValueError: it is none."""
     if _NUMBER.fullmatch(text):
         low = int(text)
         if -(1 << 63) <= low < 1 << 63:
@@ -50,7 +50,8 @@ def parse_uuid(text: str) -> UUID:
 
 
 def parse_place(text: str) -> IpAddress:
-    """``10.0.0.1:7800``, ``fe80::1%2:7800`` (the last colon is before the port). ValueError if it is none."""
+    """Read a place such as ``10.0.0.1:7800`` or ``fe80::1%2:7800`` (the last colon is before the port). ValueError: it
+    is none."""
     host, colon, port = text.rpartition(":")
     if not colon or not port.isascii() or not port.isdigit() or len(port) > 5:
         raise ValueError("not HOST:PORT")
@@ -80,7 +81,7 @@ def file_prefix(address: UUID) -> str:
 
 
 def parse_lines(data: bytes, most: int) -> tuple[list[StoredMember], int]:
-    """Return the entries of a file, and how many lines of it cannot be read. Reading ends after ``most`` entries or
+    """Return the entries of a file, and the number of its unreadable lines. Reading ends after ``most`` entries or
     ``most`` bad lines; the rest counts as one bad line."""
     entries: list[StoredMember] = []
     bad = 0

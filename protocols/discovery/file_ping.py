@@ -6,7 +6,8 @@ Each coordinator has a file ``location/CLUSTER/UUID.NAME.list`` with a line for 
 asks the members that they name (listed.py, stored.py).
 
 Source:  JGroups FILE_PING.java, CloudBasedDiscovery.txt.
-Differs: a file is written whole or not at all, so nobody reads half of one; Java reads again instead (num_read_loops).
+Differs: a file is written whole or not at all, so no member reads half of one; Java reads again instead
+    (num_read_loops).
 Limits:  max_files files of at most max_file_size bytes are read; max_hosts addresses are asked.
 """
 
@@ -50,7 +51,7 @@ class FILE_PING(Stored):
     @dataclass(frozen=True, kw_only=True)
     class Config(Stored.Config):
         location: str = "/tmp/jgroups"
-        """The folder, which all members see. It is made if it is not there."""
+        """The folder, which all members see. It is made if it is missing."""
         max_files: int = 1000
         """Files that are read."""
         max_file_size: Bytes = 1_000_000
@@ -69,7 +70,7 @@ class FILE_PING(Stored):
         self.dropped_files = 0
         """Files that were not read: too many, too large, or not files."""
         self._clearing = False
-        """A removal of all other files waits for its turn."""
+        """True if a removal of all other files waits for its turn."""
 
     @property
     def directory_name(self) -> str:

@@ -23,9 +23,9 @@ class HostName:
     """The running look-up. 0: none."""
     asked_at: float = 0.0
     failures: int = 0
-    """Failed look-ups since it was found last."""
+    """Failed look-ups since the last successful one."""
     asked: bool = False
-    """Ever."""
+    """True after the first look-up."""
 
     def is_due(self, now: float, shortest: float, longest: float, alone: bool) -> bool:
         """Return whether to look the name up now. ``shortest``, ``longest``: seconds between two look-ups."""
@@ -34,7 +34,7 @@ class HostName:
         return not self.asked or now >= self.asked_at + self.pause(shortest, longest, alone)
 
     def pause(self, shortest: float, longest: float, alone: bool) -> float:
-        """Seconds from one look-up to the next."""
+        """Return the seconds from one look-up to the next."""
         if self.failures:
             return float(min(longest, shortest * 2 ** min(self.failures - 1, 30)))
         return shortest if alone else longest

@@ -2,8 +2,8 @@
 
 Place: above the transport; with UDP as well as TCP.
 
-Each member has a row: address, name, cluster, place, is it coordinator. A joiner writes its row, reads those of its cluster
-and asks them (listed.py). The coordinator writes the rows of all members of its view (stored.py).
+Each member has a row: address, name, cluster, place, and whether it is coordinator. A joiner writes its row, reads
+those of its cluster and asks them (listed.py). The coordinator writes the rows of all members of its view (stored.py).
 
 PostgreSQL needs pg8000: pip install 'jgroups_py[postgresql]'. SQLite is for members on one host.
 
@@ -63,19 +63,20 @@ class JDBC_PING2(Stored):
             "CREATE TABLE jgroups (address varchar(200) NOT NULL, name varchar(200), cluster varchar(200) NOT NULL, "
             "ip varchar(200) NOT NULL, coord boolean, PRIMARY KEY (address) )"
         )
-        """Makes the table. It is no error if the table exists already."""
+        """The statement that makes the table. An existing table is no error."""
         insert_single_sql: str = "INSERT INTO jgroups values (?, ?, ?, ?, ?)"
-        """Adds a row: address, name, cluster, place, coordinator."""
+        """The statement that adds a row: address, name, cluster, place, coordinator."""
         delete_single_sql: str = "DELETE FROM jgroups WHERE address=?"
-        """Removes the row of an address."""
+        """The statement that removes the row of an address."""
         select_all_pingdata_sql: str = (
             "SELECT address, name, ip, coord FROM jgroups WHERE cluster=?"
         )
-        """The rows of a cluster."""
+        """The query for the rows of a cluster."""
         insert_sp: str = ""
-        """Makes a stored procedure that replaces a row; the same values as insert_single_sql."""
+        """The statement that makes a stored procedure which replaces a row; its values are those of
+        insert_single_sql."""
         call_insert_sp: str = ""
-        """Calls it, instead of delete_single_sql and insert_single_sql."""
+        """The statement that calls the procedure, instead of delete_single_sql and insert_single_sql."""
         ignored: ClassVar[frozenset[str]] = frozenset(
             {"connection_driver", "clear_sql", "datasource_jndi_name", "datasource_injecter_class"}
         )
@@ -135,7 +136,7 @@ class JDBC_PING2(Stored):
             config.lookup_timeout,
         )
         self._clearing = False
-        """True: the table is to be read, so that rows of others can be removed."""
+        """True if the table is to be read, so that rows of others can be removed."""
 
     # --- requests
 
@@ -157,7 +158,7 @@ class JDBC_PING2(Stored):
 
     def writing(self, entries: list[StoredMember]) -> DirectoryRequest:
         statements: list[SqlStatement] = []
-        # All members write in one order, so that no two wait for each other's rows.
+        # All members write in the same order, so that no two wait for each other's rows.
         for entry in sorted(entries, key=lambda entry: bytes(entry.address)):
             statements += self._replacing(entry)
         return ChangeTable(self._database, tuple(statements))

@@ -30,7 +30,7 @@ from jgroups_py.values.batch import Batch
 
 _ACCOUNT: Final = "/var/run/secrets/kubernetes.io/serviceaccount"
 GROUP_LABELS: Final = ("pod-template-hash", "deployment", "controller-revision-hash")
-"""Labels that tell one revision of an application from another: of Deployments, of OpenShift, of StatefulSets."""
+"""Labels that distinguish revisions of an application: of Deployments, of OpenShift, of StatefulSets."""
 
 
 class _Named(msgspec.Struct):
@@ -66,7 +66,7 @@ class _Pods(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True)
 class Pod:
-    """Facts about a pod that discovery needs. ``group``: which revision of the application it is."""
+    """Facts about a pod that discovery needs. ``group``: its revision of the application."""
 
     host: str
     ready: bool
@@ -76,7 +76,7 @@ class Pod:
 class KUBE_PING(ByHost):
     """See the module's docstring."""
 
-    protocol_id = 2017  # of its own project
+    protocol_id = 2017  # the id from the project jgroups-kubernetes
 
     @dataclass(frozen=True, kw_only=True)
     class Config(ByHost.Config):
@@ -85,9 +85,9 @@ class KUBE_PING(ByHost):
         labels: str = ""
         """Label selector such as app=shop; empty: KUBERNETES_LABELS, else all pods."""
         port_range: int = 1
-        """How many ports after the transport's bind_port are asked."""
+        """The number of ports after the transport's bind_port that are asked."""
         masterProtocol: Literal["https", "http"] = "https"
-        """How the API server is asked; http is not encrypted, and meant for kubectl proxy."""
+        """The protocol of the API server; http is not encrypted, and meant for kubectl proxy."""
         masterHost: str = ""
         """The API server; empty: KUBERNETES_SERVICE_HOST."""
         masterPort: int = 0
@@ -95,21 +95,21 @@ class KUBE_PING(ByHost):
         apiVersion: str = "v1"
         """Version of the API."""
         connectTimeout: Seconds = 5.0
-        """How long a connection to the API server may take."""
+        """Seconds in which a connection to the API server must open."""
         readTimeout: Seconds = 30.0
-        """How long an answer of the API server may take."""
+        """Seconds in which the API server must answer."""
         operationAttempts: int = 3
-        """How often a request that failed is made, altogether."""
+        """The most attempts at one request."""
         operationSleep: Seconds = 1.0
         """Pause between two attempts."""
         clientCertFile: str = ""
-        """Certificate (PEM) that tells the API server who asks; empty: the token does."""
+        """Certificate (PEM) that identifies this member to the API server; empty: the token identifies it."""
         clientKeyFile: str = ""
         """The key of the certificate (PEM)."""
         clientKeyPassword: Secret = field(default="", repr=False)
         """The key's password."""
         caCertFile: str = f"{_ACCOUNT}/ca.crt"
-        """Certificates (PEM) that the API server's must be signed by."""
+        """Certificates (PEM) of the authorities that may sign the API server's."""
         saTokenFile: str = f"{_ACCOUNT}/token"
         """The service account's token. The file is read at each request, since tokens are renewed."""
         useNotReadyAddresses: bool = True
@@ -230,7 +230,7 @@ class KUBE_PING(ByHost):
 
 
 def parse_pods(data: bytes) -> tuple[list[Pod], int]:
-    """Return the pods that have an address, and how many parts of the answer cannot be read."""
+    """Return the pods that have an address, and the number of unreadable parts of the answer."""
     try:
         items = msgspec.json.decode(data, type=_Pods).items
     except (msgspec.DecodeError, ValueError, RecursionError):
@@ -245,7 +245,7 @@ def parse_pods(data: bytes) -> tuple[list[Pod], int]:
             continue
         status = pod.status
         if status is None or not status.podIP:
-            continue  # it has not got one yet
+            continue  # the pod has no address yet
         if not is_numeric_host(status.podIP) or "%" in status.podIP:
             bad += 1
             continue
@@ -256,7 +256,7 @@ def parse_pods(data: bytes) -> tuple[list[Pod], int]:
 
 
 def _is_ready(status: _Status) -> bool:
-    """Return whether the pod runs and all its containers are ready, as Kubernetes says."""
+    """Return whether Kubernetes reports that the pod runs and all its containers are ready."""
     if status.phase.lower() != "running" or status.message or status.reason:
         return False
     if not all(container.ready for container in status.containerStatuses or ()):

@@ -1,12 +1,12 @@
 """Listed: base of discoveries that get the addresses to ask from outside the group.
 
-    FindMembers, FindPhysical     look at the list, unless that was done just now; ask who is on it
-    the list has come             ask who is new on it
-    it has not                    who was on the last one has been asked; the search lasts its time
-    all on it have refused or     the search ends, and if nobody has answered we are certain to be alone
+    FindMembers, FindPhysical     look at the list, unless it is fresh; ask all hosts on it
+    the list has come             ask its new hosts
+    it has not                    the hosts of the last one have been asked; the search lasts its time
+    all on it have refused or     the search ends; if none has answered we are certainly alone
       answered
 
-A list only says whom to ask. The members themselves say who is there and who is coordinator.
+A list only has addresses to ask. The asked members say who is present and who is coordinator.
 
 Limits:  max_hosts addresses are asked; WAITING_MAX requests wait for a list.
 """
@@ -57,7 +57,7 @@ class Listed(Discovery):
         self._looked_at: float | None = None
         """The time when the last list came."""
         self._whole = False
-        """The last look gave a list of everybody."""
+        """True if the last list was complete."""
         self._lines = LogLimit(lambda: self.now, interval=WARN_EVERY)
         self.lookups = 0
         self.lookups_failed = 0
@@ -69,7 +69,7 @@ class Listed(Discovery):
     # --- for subclasses
 
     def look(self) -> None:
-        """Begin to look at the list."""
+        """Begin to read the list."""
         raise NotImplementedError
 
     def listed_some(self, hosts: Sequence[IpAddress]) -> None:
@@ -128,7 +128,7 @@ class Listed(Discovery):
         self.look_again()
 
     def look_again(self) -> None:
-        """Look at the list, unless a look is under way."""
+        """Read the list, unless it is being read."""
         if not self._looking:
             self._looking = True
             self.lookups += 1
@@ -167,7 +167,7 @@ class Listed(Discovery):
 
 
 def _can_be_asked(host: IpAddress) -> bool:
-    """Return whether it is the address of one host, with a port."""
+    """Return whether ``host`` is the address of one host, with a port."""
     if host.host is None or host.port == 0:
         return False
     address = ipaddress.ip_address(host.packed_host)

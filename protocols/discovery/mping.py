@@ -47,9 +47,9 @@ class MPING(Discovery):
         mcast_port: int = 7555
         """The group's multicast port."""
         ip_ttl: int = 8
-        """How many routers a request may pass."""
+        """The most routers that a request may pass."""
         recv_buf_size: Bytes = 0
-        """Receive buffer asked for; 0: the kernel's choice."""
+        """The requested receive buffer; 0: the kernel's choice."""
         ignored: ClassVar[frozenset[str]] = frozenset(
             {
                 "tos",
@@ -98,7 +98,7 @@ class MPING(Discovery):
 
     def event_up(self, event: Event) -> None:
         if isinstance(event, TransportReady) and not (self._sender and not self._opening):
-            self._ready = event  # goes up when our sockets are open, too
+            self._ready = event  # the event that goes up when our sockets are open, too
             bind_addr = self.config.bind_addr
             if not is_numeric_host(bind_addr):
                 bind_addr = event.physical.host or self.machine.host

@@ -1,7 +1,7 @@
 """PING: discovery by IP multicast over the transport.
 
     FindMembers from above    ask, and LookAround
-    NobodyListens from below  nobody can answer: the search ends, and we are certain to be alone
+    NobodyListens from below  no member can answer: the search ends, and we are certainly alone
 
 Place: above UDP. Over a transport without multicast it reaches members of the view only; use
 TCPPING or MPING there.

@@ -2,12 +2,12 @@
 
 Place: above SHARED_LOOPBACK.
 
-As PING, but no member can be slow to answer there. A member that has not answered within ``wait`` does not exist, and a
-search without an answer proves that we are alone.
+It works as PING, but a member cannot be slow to answer there. A member that has not answered within ``wait`` does not
+exist, and a search without an answer proves that we are alone.
 
 Source:  JGroups SHARED_LOOPBACK_PING.java, LOCAL_PING.java, which look into a table of the process.
-Limits:  with a simulated network slower than ``wait`` for a round trip, members that are there are
-         not seen, and their groups merge later: raise it.
+Limits:  if a round trip in the simulated network takes longer than ``wait``, present members are not seen, and their
+         groups merge later: raise ``wait``.
 """
 
 from __future__ import annotations

@@ -2,18 +2,18 @@
 
     FindMembers before the     write ourselves, not as coordinator; then look
       first view
-    view, as coordinator       write all its members; once more a few times (info_writer_...), since another
+    view, as coordinator       write all its members; again a few times (info_writer_...), since another
                                coordinator may have removed it, or an address may have become known
-    view, not as coordinator   take back what we have written as coordinator
-    view, as coordinator,      remove the rows of those of our last write who have left it: they remove their own, but our write may
-      each has a row             have come after that
+    view, not as coordinator   remove what we have written as coordinator
+    view, as coordinator,      remove rows of our last write whose members have left: they remove their own, but our write
+      each has a row           may have come after that
     a list without us, as      write again
       coordinator
-    the stack is closed        take back what is written of us, and of those whose removal still waits for its turn
+    the stack is closed        remove our own entry, and those whose removal still waits for its turn
 
 Source:  JGroups FILE_PING.java, JDBC_PING2.java.
-Differs: Java takes the list itself for answers; here the members on it are asked. So the entry of a dead member keeps
-         nobody waiting, and the writer of a list cannot speak for others. Java writes again only with remove_... set.
+Differs: Java takes the list itself for answers; here the members on it are asked. So the entry of a dead member delays
+         no joiner, and the writer of a list cannot speak for others. Java writes again only with remove_... set.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ class Stored(Consulting):
     @dataclass(frozen=True, kw_only=True)
     class Config(Consulting.Config):
         remove_old_coords_on_view_change: bool = False
-        """A new coordinator removes what the one before has written."""
+        """A new coordinator removes the entries that its predecessor has written."""
         remove_all_data_on_view_change: bool = False
         """A coordinator removes the entries of members outside its view."""
         info_writer_max_writes_after_view: int = 2
-        """How often a coordinator writes again after a view."""
+        """The number of times that a coordinator writes again after a view."""
         info_writer_sleep_time: Seconds = 10.0
-        """About how long it waits before it writes again."""
+        """About the seconds until it writes again."""
         update_store_on_view_change: bool = True
         """A coordinator writes at every view; false: only when it becomes coordinator, and when a member has left."""
         ignored: ClassVar[frozenset[str]] = frozenset(
@@ -58,13 +58,13 @@ class Stored(Consulting):
 
     config: Config
     each_has_its_own: ClassVar[bool] = False
-    """The entry of a member stays when only others are written again."""
+    """True if a member's entry stays when only other members are written again."""
 
     def start(self) -> None:
         super().start()
         self._coordinator = False
         self._saving = False
-        """A write waits for its turn."""
+        """True if a write waits for its turn."""
         self._removing: dict[Address, None] = {}
         """Members whose entries are to be removed; a removal waits for its turn if there are any."""
         self._saved = False
@@ -80,7 +80,7 @@ class Stored(Consulting):
         super().stop()
         self._again.cancel()
         if self._saved:
-            # Requests that wait for their turn are not made any more.
+            # Waiting requests are not made any more.
             request = self.removing([*dict.fromkeys((self.local_address, *self._removing))])
             self.put(Consult(self.new_handle(), request, self.lookup_time))
 
@@ -90,7 +90,7 @@ class Stored(Consulting):
         raise NotImplementedError
 
     def entries_of(self, reply: Consulted) -> list[StoredMember]:
-        """Return the rows that were read, and count those that cannot be."""
+        """Return the readable rows, and count the others."""
         raise NotImplementedError
 
     def writing(self, entries: list[StoredMember]) -> DirectoryRequest:
@@ -133,7 +133,7 @@ class Stored(Consulting):
         if self._coordinator and not any(
             entry.coordinator and entry.address == self.local_address for entry in entries
         ):
-            self.save()  # another coordinator has removed it
+            self.save()  # another coordinator has removed our entry
         self.listed([entry.physical for entry in entries])
 
     # --- writing

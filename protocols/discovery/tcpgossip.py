@@ -3,7 +3,7 @@
 Place: above TCP. A router is ``jgroups-py router``, or JGroups' GossipRouter.
 
     TransportReady                connect to each router of initial_hosts and register there: name, UUID and place
-    FindMembers, FindPhysical     GET_MBRS to each router; ask whom they name (listed.py)
+    FindMembers, FindPhysical     GET_MBRS to each router; ask the members that they name (listed.py)
     a router is not there         connect again every reconnect_interval, and at searches
     all routers have answered     the list is whole; else a search lasts its time
     the stack is closed           UNREGISTER
@@ -67,7 +67,7 @@ class _Router:
     host: str
     port: int
     timer: Timer
-    """Connect again, or the answer has taken too long."""
+    """The time to connect again, or the limit for an answer."""
     reader: FrameReader
     handle: Handle = 0
     open: bool = False
@@ -94,11 +94,11 @@ class TCPGOSSIP(Listed):
         initial_hosts: HostPorts = ()
         """The routers."""
         sock_conn_timeout: Seconds = 1.0
-        """How long a connection to a router may take."""
+        """Seconds in which a connection to a router must open."""
         reconnect_interval: Seconds = 10.0
-        """The time after which a member tries a router again to which it has no connection."""
+        """Seconds between two attempts to connect to a router."""
         lookup_timeout: Seconds = 5.0
-        """How long a router may take to answer."""
+        """Seconds in which a router must answer."""
         ignored: ClassVar[frozenset[str]] = frozenset({"use_nio"})
 
         def __post_init__(self) -> None:
@@ -132,7 +132,7 @@ class TCPGOSSIP(Listed):
         self.registrations = 0
         self.answers_received = 0
         self.dropped_records = 0
-        """Records of routers that cannot be read, or are none that a member understands."""
+        """Records of routers that a member cannot read or does not understand."""
 
     def stop(self) -> None:
         super().stop()
@@ -187,7 +187,7 @@ class TCPGOSSIP(Listed):
                 self.forget_port(handle)
                 self._lost(router, "it has closed the connection")
             case Writable():
-                pass  # what we send is small, and one answer is waited for at a time
+                pass  # our requests are small, and one answer is awaited at a time
 
     def _of(self, handle: Handle) -> _Router:
         return next(router for router in self._routers if router.handle == handle)
@@ -221,7 +221,7 @@ class TCPGOSSIP(Listed):
             self._ask_router(router)
 
     def _lost(self, router: _Router, problem: str) -> None:
-        """Note that there is no connection, or none any more."""
+        """Note that the connection could not be opened or has ended."""
         router.handle, router.open = 0, False
         router.timer.start(self.config.reconnect_interval)
         self.failed_lookup(f"gossip router {router.place}", problem)
@@ -230,7 +230,7 @@ class TCPGOSSIP(Listed):
             self._look_on()
 
     def _drop(self, router: _Router, problem: str) -> None:
-        """Drop a peer that does not behave as a router."""
+        """Drop a peer that does not behave like a router."""
         self.put(Close(router.handle, abort=True))
         self.forget_port(router.handle)
         self._lost(router, problem)

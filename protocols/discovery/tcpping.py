@@ -6,8 +6,8 @@ Every host of initial_hosts is asked on its port and the port_range ports after 
 address learned since. An address that refuses the connection has no member: when all have refused or answered,
 the search ends, and if nobody has answered we are certain to be alone.
 
-A host may be a name, and the name unknown as yet: it is looked up again at later searches (how often:
-host_names.py), and all its addresses are asked. A search in which a name is not known lasts its time.
+A host may be a name that cannot be resolved yet: it is looked up again at later searches (host_names.py has the
+intervals), and all its addresses are asked. A search with an unresolved name lasts its full time.
 
 Source:  JGroups TCPPING.java; WIRE.md section 9.1.
 Differs: JGroups waits for the time-out even when all connections were refused.
@@ -46,13 +46,13 @@ class TCPPING(Discovery):
         initial_hosts: HostPorts = ()
         """Hosts to ask: numeric addresses, or names that may become known later."""
         port_range: int = 1
-        """How many ports after each host's port are asked, too."""
+        """The number of ports after each host's port that are asked, too."""
         max_dynamic_hosts: int = 2000
-        """Addresses learned that are asked, too."""
+        """The most learned addresses that are asked, too."""
         resolve_interval: Seconds = 5.0
-        """A name is looked up at most this often, while we are alone or it is not known."""
+        """The least seconds between two look-ups of a name, while we are alone or it is unresolved."""
         resolve_max_interval: Seconds = 60.0
-        """The least time between two resolutions otherwise; after failures the time doubles up to this."""
+        """The least seconds between two look-ups otherwise; after failures the time doubles up to this."""
         max_resolved: int = 100
         """Addresses of one name that are asked."""
         send_cache_on_join: bool = True

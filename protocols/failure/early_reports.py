@@ -26,7 +26,7 @@ class EarlyReports:
     def __init__(self) -> None:
         self._waiting: list[Report] = []
         self._until = 0.0
-        """The time when the reports that wait are turned away."""
+        """The time when the waiting reports are turned away."""
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -51,6 +51,6 @@ class EarlyReports:
         return taken
 
     def clear(self) -> list[Report]:
-        """Remove and return all that waits."""
+        """Remove and return all waiting reports."""
         waiting, self._waiting = self._waiting, []
         return waiting

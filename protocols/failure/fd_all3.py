@@ -6,14 +6,14 @@ Place: below VERIFY_SUSPECT2, above the transport and FD_SOCK2.
     every `interval`          a heartbeat, unless this member multicast within the last interval; members
                               that were silent for `timeout` are suspected, all in one event
     suspects change           Silent(all suspects) down
-    Lag from above            this process was stopped or busy and could not hear the others: that time
-                              does not count against them. It sends a heartbeat
+    Lag from above            this process was stopped or busy and could not hear the others: do not count that time
+                              against them, and send a heartbeat
     slow all the time         `timeout` is longer by the lateness of the process (Protocol.patience)
 
 Source:  JGroups FD_ALL3, FailureDetection; WIRE.md section 11.7.
 Differs: one timer instead of two tasks, a time of last hearing instead of a bitmap of intervals.
          Own delays are forgiven (Java suspects everybody after a long pause).
-Limits:  detection takes up to timeout + interval. One entry a member of the view.
+Limits:  detection takes up to timeout + interval. One entry for each member of the view.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class FD_ALL3(Protocol):
         """Seconds of each member's present silence that this process caused itself."""
         self.heartbeats_sent = 0
         self.suspected = 0
-        """The members that are suspected."""
+        """The number of members that are suspected."""
         self.delays_forgiven = 0
         """Lags of this process for which others' silence was excused."""
 

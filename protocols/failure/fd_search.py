@@ -6,12 +6,12 @@ address of the member.
     CONNECT_RSP of the member      found
     CONNECT_RSP of another one     another member has that port now: the next port
     refused                        no member has it: the next port
-    no answer, not reachable       nothing is known: the next port
+    no answer, not reachable       unknown: the next port
     no port left                   lost; `refused` when every port refused or belongs to another member
 
 A connection that closes before the answer is tried once more: the peer's own connection may have replaced it, or the
 peer has just died. When there is a connection to the member already, the search asks on that one and tries no port.
-The protocol tells the search what happened to connections.
+The protocol reports the events of connections to the search.
 """
 
 from __future__ import annotations

@@ -22,8 +22,8 @@ belongs to another member (it was started again). A silent host proves nothing.
                               members do not look at that field)
     SUSPECT with the name     the first `provers` members look for it themselves; Suspect(gone) up
                               when its ports refuse here as well
-    our watcher's connection  the same from the other side: the member is looked for, and suspected
-      breaks, or another      if that is proof. So of two neighbours that fall at once each is seen
+    our watcher's connection  the same from the other side: search for the member, and suspect it
+      breaks, or another      if that is proof. So two neighbours that fall at once are both noticed
       member has its port
     Unsuspect in spite of it  its ports prove nothing until it has connected again
 
@@ -116,7 +116,7 @@ class FD_SOCK2(Protocol):
             setting = ""
             first = place.first + config.offset
             last = place.last + config.offset + config.port_range
-            if last > 65535:  # they go on from the lowest ports
+            if last > 65535:  # the range goes on from the lowest ports
                 first, last = (first % 65536, last % 65536) if first > 65535 else (1, 65535)
         at = first, last, host
         sealed = place.sealed if config.use_tls else ""
@@ -447,7 +447,7 @@ class FD_SOCK2(Protocol):
             del self._heard[member]
             self._suspected.pop(member, None)
             self._told.pop(member, None)
-            if member in self._proved:  # it answers, so its ports prove nothing
+            if member in self._proved:  # the member answers, so its ports prove nothing
                 del self._proved[member]
                 self._met.pop(member, None)
                 self._doubted[member] = None
@@ -518,7 +518,7 @@ class FD_SOCK2(Protocol):
             self._proved[member] = None
         alive = [m for m in self._members if m not in self._heard and m not in self._silent]
         if self.local_address not in alive[: self.config.provers]:
-            return  # the member that makes the next view comes before this one
+            return  # another member, before this one, makes the next view
         for member in members:
             if member not in self._doubted:
                 self._told[member] = None
@@ -528,7 +528,7 @@ class FD_SOCK2(Protocol):
     # --- connections
 
     def _places_of_members(self) -> set[IpAddress]:
-        """Return where members may listen, as far as it is known."""
+        """Return the known places at which members may listen."""
         places: set[IpAddress] = set()
         for member in self._members:
             known = self._of.get(member)
@@ -574,7 +574,7 @@ class FD_SOCK2(Protocol):
         if connection.state is not ConnectionState.OPEN:
             return
         former = [m for m, c in self._of.items() if m != member and c.peer == connection.peer]
-        for other in former:  # two members do not have one port
+        for other in former:  # two members cannot share a port
             del self._of[other]
         self._look_for_dropped(former)
         if member in self._of or len(self._of) < self.config.max_connections:
@@ -615,8 +615,8 @@ class FD_SOCK2(Protocol):
             self._look_for_dropped(lost)
 
     def _look_for_dropped(self, lost: list[Address]) -> None:
-        """Search for the member that watched this one: it is alive and connects again, or it is dead. Its watcher sees that,
-        too, unless it fell at the same time."""
+        """Search for the member that watched this one: it is alive and connects again, or it is dead. Its own watcher
+        notices its death, too, unless both fell at the same time."""
         for member in lost:
             ours = isinstance(member, UUID) and member.is_ours
             if (

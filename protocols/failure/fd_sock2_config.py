@@ -14,11 +14,11 @@ class FdSock2Config(Protocol.Config):
     """Settings of FD_SOCK2. See its module."""
 
     bind_addr: str = ""
-    """The numeric address to listen on. If it is empty, it is the transport's."""
+    """The numeric address to listen on. Empty: the transport's."""
     offset: int = 100
     """This member's port is the transport's port plus this."""
     port_range: int = 3
-    """How many further ports this member and its neighbour try."""
+    """The number of further ports that this member and its neighbour try."""
     connect_timeout: Seconds = 1.0
     """The longest time to connect to one port and get an answer."""
     suspect_msg_interval: Seconds = 5.0
@@ -30,22 +30,22 @@ class FdSock2Config(Protocol.Config):
     max_connections: int = 1000
     """The most connections at the same time. Further ones are refused."""
     max_silent: int = 128
-    """The most accepted connections that have not said whose they are. Beyond, the one that came first is closed. A
-    process that may have few files open has less (transport/crowd.py)."""
+    """The most accepted connections without a handshake. A further one replaces the oldest. The limit is lower in a
+    process that may open few files (transport/crowd.py)."""
     max_silent_per_host: int = 64
     """The same, of one address."""
     max_strangers: int = 128
-    """The most connections of others than members. Beyond, the one that was not heard for longest is closed. A process
-    that may have few files open has less (transport/crowd.py)."""
+    """The most connections of non-members. A further one replaces the one that was silent for longest. The limit is
+    lower in a process that may open few files (transport/crowd.py)."""
     max_strangers_per_host: int = 64
     """The same, of one address."""
     use_tls: bool = True
     """Speak TLS where the transport does. False: as Java members, whose FD_SOCK2 is always in clear."""
     prove_death: bool = True
-    """Take a member for dead whose connection broke and whose ports refuse, and check such reports of others. With False
-    suspicions are as in JGroups: only waiting verifies them."""
+    """Treat a member as dead if its connection broke and its ports refuse, and check such reports of others. False: as
+    in JGroups, only waiting verifies a suspicion."""
     provers: int = 3
-    """How many members, from the coordinator on, check reports of others."""
+    """The number of members, from the coordinator on, that check reports of others."""
     ignored: ClassVar[frozenset[str]] = frozenset(
         {"client_bind_port", "linger", "min_port", "max_port", "start_port", "num_tries"}
     )

@@ -4,7 +4,7 @@ Place: above the failure detectors, below GMS and everything reliable.
 
     Suspect(P) from below     hold it, send ARE_YOU_DEAD to P; again at half time
     I_AM_NOT_DEAD from P      forget P, Unsuspect(P) up and down
-    silence for `timeout`     Suspect(P, and everyone else due by now) up
+    silence for `timeout`     Suspect(P, and all other members due by now) up
       Suspect(P, gone)        silence for `gone_timeout` is enough
     Unsuspect(P), view without P    forget P
     Lag from above            the answer may have been lost while this process stood still: ask again, and
@@ -12,8 +12,8 @@ Place: above the failure detectors, below GMS and everything reliable.
     ARE_YOU_DEAD              answer I_AM_NOT_DEAD to the member that asks
 
 Why `window`: members that crash together should leave in one view, not one view each.
-Why `gone_timeout`: a member whose connection broke and whose ports refuse is dead, not slow. It is
-asked all the same (a firewall may do the refusing), but need not be waited for as long.
+Why `gone_timeout`: a member whose connection broke and whose ports refuse is dead, not slow. It is asked all the same
+(a firewall may have refused), but a short wait is enough.
 
 Source:  JGroups VERIFY_SUSPECT2; WIRE.md sections 10 and 11.7.
 Differs: Java polls every `timeout`, so silence counts after 1-2 x timeout; here it counts after
@@ -56,8 +56,8 @@ class VERIFY_SUSPECT2(Protocol):
         num_msgs: int = 1
         """The number of copies of each question and answer. Raise it on lossy networks."""
         gone_timeout: Seconds = 0.05
-        """The ``timeout`` of members whose death is proved (FD_SOCK2). It falls due up to half of it later, so that others that
-        fell at the same time come along. It counts as ``timeout`` at most."""
+        """The ``timeout`` of members whose death is proved (FD_SOCK2). The suspicion falls due up to half of this time
+        later, so that members that died at the same time go in one event. It counts as ``timeout`` at most."""
 
         ignored: ClassVar[frozenset[str]] = frozenset({"use_icmp", "use_mcast_rsps", "bind_addr"})
 
@@ -73,9 +73,9 @@ class VERIFY_SUSPECT2(Protocol):
         self._due: dict[Address, float] = {}
         """The time when a suspected member's silence counts."""
         self._again: dict[Address, float] = {}
-        """The time when it is asked again."""
+        """The time when a suspected member is asked again."""
         self._gone: dict[Address, float] = {}
-        """The time when the silence of a suspected member counts whose death is proved."""
+        """The time when the silence of a suspected member with a proved death counts."""
         self._put_off: dict[Address, float] = {}
         """Additional seconds because of own lags."""
         self._silence = self.timer(self._on_silence)
@@ -85,7 +85,7 @@ class VERIFY_SUSPECT2(Protocol):
         self.confirmed = 0
         """The number of suspicions that were passed on after silence."""
         self.confirmed_gone = 0
-        """The number of them that needed no long wait, because the death was proved."""
+        """The number of confirmed suspicions that needed no long wait, because the death was proved."""
         self.refuted = 0
         """The number of suspicions that the suspect answered."""
 
@@ -106,7 +106,7 @@ class VERIFY_SUSPECT2(Protocol):
             self.pass_up(batch)
             return
         if header.type == VerifyType.ARE_YOU_DEAD:
-            # For a former member, whose port this one has now. That member is dead.
+            # The question is for a former member, whose port this one has now. That member is dead.
             if header.sender is not None and batch.dest == self.local_address:
                 self._say(VerifyType.I_AM_NOT_DEAD, header.sender)
         elif batch.src is not None:
@@ -176,7 +176,7 @@ class VERIFY_SUSPECT2(Protocol):
             if member in self._again:
                 self._again[member] += more
             if member in self._gone and before == 0:
-                # Once is enough: then all waiting packets have been read.
+                # Do this once only: afterwards all waiting packets have been read.
                 self._gone[member] = max(self._gone[member], now + self.config.gone_timeout)
         self._rearm()
         for member in list(self._due):

@@ -17,14 +17,14 @@ class FlowConfig(ProtocolSettings):
     max_credits: Bytes = 2_000_000
     """The most bytes that may be under way to one member."""
     min_threshold: Fraction = 0.4
-    """A sender that has this fraction of its credits left gets new ones."""
+    """The fraction of its credits at which a sender gets new ones."""
     min_credits: Bytes = 0
     """The same in bytes. 0 means that it is computed from ``min_threshold``."""
     max_block_time: Seconds = 5.0
     """A sender that waits for this long asks for credits."""
     max_queue: Bytes = 100_000_000
-    """The bytes that may wait for credits to one destination. The channel holds senders back long before. Further messages
-    are kept all the same, and counted."""
+    """The bytes that may wait for credits to one destination. The channel holds senders back long before. Messages
+    beyond this limit are kept all the same, and counted."""
     max_strangers: int = 100
     """The most senders outside the view that are owed credits."""
 

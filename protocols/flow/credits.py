@@ -3,12 +3,12 @@
 A sender may have at most ``max_credits`` bytes under way to each member: sent, but not yet taken by the application there.
 Messages that do not fit wait here, in order. FlowBlocked asks the channel to wait; FlowOpened ends that.
 
-    message from above      fits: count it, send it; else: send what fits of the run, keep the rest
+    message from above      fits: count it, send it; else: send the part of the run that fits, keep the rest
     message from below      attach the credit that its sender is owed
     Consumed                owe it; 60 % of max_credits (1 - min_threshold) or more: REPLENISH
-    REPLENISH from P        P has taken that much: send what waits
+    REPLENISH from P        P has taken that much: send waiting messages
     blocked for too long    CREDIT_REQUEST to the members that are short
-    CREDIT_REQUEST from P   REPLENISH what was consumed, the rest as soon as it is
+    CREDIT_REQUEST from P   REPLENISH the consumed bytes, the rest as soon as it is consumed
     ViewChange              members that left do not count any more, new ones begin with all credits
 
 NO_FC and messages without bytes are exempt, but a message without bytes does not overtake. Members
@@ -18,9 +18,9 @@ A message that is larger than ``max_credits`` goes when nothing else is under wa
 has been taken. (Java needs FRAG2's frag_size below max_credits; so does a mixed group.)
 
 Credits are totals here, but increments on the wire. A credit gets lost when a merge skips messages between groups that could
-not hear each other. So a member of the other side that asks twice, and of which nothing has come for a while, is owed what it
-asks for, without what is still to consume. This happens once a merge, because the credit may also be on its way. Any other
-member is owed it when nothing has come from it or gone to it for LEAK_SECONDS.
+not hear each other. So a member of the other side that asks twice, and from which no message has come for a while, is
+owed the requested bytes, without the bytes that are still to be consumed. This happens once in a merge, because the
+credit may also be on its way. Any other member is owed them after LEAK_SECONDS without a message from it or to it.
 
 Source:  JGroups FlowControl, MFC, UFC, Credit; WIRE.md 11.6.
 Differs: Java replenishes what was received; here, what was consumed. A sender that would wait for a
@@ -63,8 +63,8 @@ _FLAGS: Final = int(Flag.OOB | Flag.DONT_BUNDLE)
 class Lane:
     """The bytes to one destination.
 
-    ``sent`` counts all so far. ``granted`` has for each member how many of them are not under way any more. ``room`` may be
-    sent at once. ``queue`` has the messages that wait.
+    ``sent`` counts all so far. ``granted`` has for each member the number of these bytes that are not under way any
+    more. ``room`` may be sent at once. ``queue`` has the messages that wait.
     """
 
     __slots__ = (
@@ -110,7 +110,7 @@ class Lane:
 
 @dataclass(slots=True)
 class _Debt:
-    """The bytes that are owed to one sender, and the time when it first asked for more than there are (None if it did
+    """The bytes that are owed to one sender, and the time when it first asked for more than is owed (None if it did
     not)."""
 
     held: int = 0
@@ -122,7 +122,8 @@ class _Debt:
     moved_at: float = 0.0
     """The time when a message last came from it or went to it."""
     asked_at: float | None = None
-    """The time when it asked for more than was given back, if the application has taken none of its messages since."""
+    """The time when the sender asked for more than was given back, if the application has taken none of its messages
+    since."""
     merged: bool = False
     """True if it was on the other side of the last merge. Messages that it had sent before may be skipped."""
 
@@ -187,7 +188,7 @@ class FlowControl(Protocol):
         lane.room -= length
         self.bytes_sent += length
         if batch.transient & _DONT_LOOPBACK and lane.dest is None and lane.granted:
-            # No application here will ever consume it.
+            # No application here will ever consume this message.
             if self.local_address in lane.granted:
                 lane.grant(self.local_address, length, self._max)
         self.pass_down(batch)
@@ -216,7 +217,7 @@ class FlowControl(Protocol):
             self._pass(lane, batch, length)
 
     def _fitting(self, lane: Lane, batch: Batch) -> int:
-        """Return how many of the first messages of a run can go that does not fit as a whole."""
+        """Return the number of first messages that can go of a run that does not fit as a whole."""
         if len(batch.payloads) > 1:
             room = lane.room
             for index, payload in enumerate(batch.payloads):
@@ -225,7 +226,7 @@ class FlowControl(Protocol):
                     if index:
                         return index
                     break
-        # Larger than all credits: it may go when nothing else is under way.
+        # A message larger than all credits may go when no other one is under way.
         return 1 if lane.room >= self._max else 0
 
     def _short(self, lane: Lane) -> tuple[Address, ...]:
@@ -250,7 +251,7 @@ class FlowControl(Protocol):
             self.pass_event_up(FlowBlocked(self.name, lane.dest, short))
 
     def _ask_if_idle(self, lane: Lane) -> None:
-        """Ask members that are short and owe less than they replenish by themselves."""
+        """Ask members without enough credits that owe less than they replenish by themselves."""
         idle = [
             member
             for member in self._short(lane)
@@ -494,7 +495,7 @@ class FlowControl(Protocol):
     # --- looking
 
     def memory_limits(self, members: int) -> dict[str, int]:
-        """Return the memory of messages that the application has not taken, packed (backlog.py)."""
+        """Return the most memory of messages that the application has not taken, packed (backlog.py)."""
         return {"max_credits": self._max * (members if self.multicast else members - 1)}
 
     def check(self) -> None:
