@@ -1,5 +1,5 @@
 """The members of the group: GMS, MERGE3.
 
 May import: stack and what is below.
-Imported by: nobody; found by name in registry.py.
+Imported by: no module; registry.py finds them by name.
 """

@@ -1,34 +1,34 @@
-"""MERGE3: notice that members have different views, so that GMS can make one of them.
+"""MERGE3: notices that members have different views, so that GMS can merge them.
 
 Place: above discovery, below the failure detectors; its messages are not reliable.
 
     at random intervals       INFO (view id, name, physical address): a multicast where the transport
                               reaches members it does not know; otherwise discovery, and one to each
                               physical address found
-    Withhold                  we are excluded: announce ours within speak_up_time, a merge is waited for
+    Withhold                  we are excluded: announce our view within speak_up_time, because we wait for a merge
     INFO                      remember the sender's view id, name and address
-    another view id than ours coordinators announce theirs within speak_up_time; when all have had
+    another view id than ours coordinators announce their views within speak_up_time; when all have had
       is announced            time for that (check_interval): VIEW_REQ to the creator of each view,
-                              and, if the creator does not say so itself, to those who do. Again
+                              and, if the creator does not announce it, to members that do. Again
                               until no difference is left
     VIEW_REQ                  VIEW_RSP with our view; a check of our own soon, so that the leader of
                               the merge need not wait for its turn
     no answer                 VIEW_REQ once more after check_interval / 4
-    a multicast of somebody   if it is still none in speak_up_time / 4, the first of our view send INFO
+    a multicast of somebody   if it is still no member after speak_up_time / 4, the first members of our view send INFO
       who is no member        to it alone: it may not know that we went on without it
-    INFO of a member of ours  if that view does not come here in speak_up_time / 4: VIEW_REQ to it.
-      with a newer view id    Is it without us: WentOn up
-    all have answered, or     MergeViews up, if the views differ indeed, or somebody who announces
-      check_interval / 2      another one has not answered for long: it may hear nothing
+    INFO of a member of ours  if that view does not come here within speak_up_time / 4: VIEW_REQ to it.
+      with a newer view id    If it is without us: WentOn up
+    all have answered, or     MergeViews up, if the views really differ, or a member that announces
+      check_interval / 2      another view has not answered for long: it may hear nothing
 
 Only those that can take part in a merge ask: coordinators, and members whose coordinator has another view, or
 has been silent for long and was not replaced; the member that should replace it may have another view.
 
 Source:  JGroups MERGE3; WIRE.md 11.3.
-Differs: Java checks every 1.6 x max_interval; here a difference makes coordinators speak up, so that a
-         merge follows soon and does for all parts at once. Java asks the creator of each view id
-         only, and so never learns the view of a member that the others excluded.
-         An expelled member learns it here from its next multicast on, in Java from the next INFO.
+Differs: Java checks every 1.6 x max_interval; here coordinators announce their views after a difference, so that a
+         merge follows soon and joins all parts at once. Java asks only the creator of each view id, and so never learns
+         the view of a member that the others excluded. An expelled member learns it here from its next multicast on, in
+         Java from the next INFO.
 Limits:  max_participants_in_merge view ids a check; max_announcements senders remembered;
          max_strangers members of other views told within min_interval.
 """
@@ -63,8 +63,7 @@ from jgroups_py.wire.primitives import decode_whole, encode_whole
 from jgroups_py.wire.values import read_opt_view, write_opt_view
 
 TELLERS: Final = 3
-"""How many members of a view, from the first on, tell a stranger of it. More than one, because one may be
-unreachable."""
+"""The number of first members of a view that tell a stranger of it. More than one, because one may be unreachable."""
 
 
 class MERGE3(Protocol):
@@ -79,10 +78,10 @@ class MERGE3(Protocol):
     @dataclass(frozen=True, kw_only=True)
     class Config(Protocol.Config):
         min_interval: Seconds = 1.0
-        """Shortest time between two announcements."""
+        """The shortest time between two announcements."""
         max_interval: Seconds = 10.0
-        """About the longest. A healed partition is noticed within 1.5 x this, and merged check_interval later. Usually
-        it is noticed much earlier, because any member's announcement is enough."""
+        """About the longest time between two announcements. A healed partition is noticed within 1.5 x this, and merged
+        check_interval later. Usually it is noticed much earlier, because any member's announcement is enough."""
         check_interval: Seconds = 0.0
         """Time from the first difference to the check of it. 0: 2.5 x speak_up_time, 3.5 x without multicast."""
         speak_up_time: Seconds = 1.0
@@ -90,9 +89,9 @@ class MERGE3(Protocol):
         max_participants_in_merge: int = 100
         """The most different view ids that one check looks into."""
         max_announcements: int = 10_000
-        """Members whose announcements are remembered."""
+        """The most members whose announcements are remembered."""
         max_strangers: int = 100
-        """Senders outside the view that learn of it within one min_interval."""
+        """The most senders outside the view that learn of it within one min_interval."""
 
         ignored: ClassVar[frozenset[str]] = frozenset({"only_coords_run_consistency_checker"})
 
@@ -114,22 +113,22 @@ class MERGE3(Protocol):
         self._members: dict[Address, None] = {}
         """The members of our view."""
         self._since = 0.0
-        """When that view was installed."""
+        """The time when our view was installed."""
         self._announced: dict[Address, tuple[ViewId, float]] = {}
-        """The view that each sender announced last, and when."""
+        """The last announced view of each sender, and the time of the announcement."""
         self._located: dict[Address, IpAddress] = {}
-        """Physical addresses told to the transport already."""
+        """Physical addresses that the transport already knows from us."""
         self._asked: dict[Address, None] | None = None
         """Members whose views we wait for; None: no check is under way."""
         self._views: dict[Address, View] = {}
         self._unanswered: dict[Address, float] = {}
-        """Members that were asked and have not answered, and since when."""
+        """Members that have not answered, and the time of the first question."""
         self._heard: dict[Address, None] = {}
-        """Senders of multicasts that are not in our view, and will be told of it."""
+        """Senders of multicasts outside our view. They will be told of it."""
         self._told: dict[Address, float] = {}
-        """Members that were told, and when."""
+        """Members that were told of our view, and the time."""
         self._newer: dict[Address, None] = {}
-        """Members of our view that have a newer one."""
+        """Members of our view that have a newer view."""
         self._tell_them = self.timer(self._on_tell)
         self._look = self.timer(self._on_look)
         self._announce = self.timer(self._on_announce)
@@ -143,9 +142,9 @@ class MERGE3(Protocol):
         self.merges_reported = 0
         self.bad_messages = 0
         self.strangers_told = 0
-        """Messages about the view to strangers that took themselves for members."""
+        """Messages about the view to strangers that believed they were members."""
         self.strangers_dropped = 0
-        """Multicasts of strangers that were not told, because max_strangers others had been."""
+        """Multicasts of strangers that were not told of the view, because max_strangers others had been told."""
 
     def stop(self) -> None:
         for timer in (
@@ -164,7 +163,7 @@ class MERGE3(Protocol):
 
     @property
     def _silence(self) -> float:
-        """Return twice the longest time between two announcements: a member that is silent for so long is gone."""
+        """Return twice the longest time between two announcements. A member that is silent for this time is gone."""
         return 3 * self.config.max_interval
 
     @property
@@ -180,14 +179,14 @@ class MERGE3(Protocol):
         if isinstance(event, ViewChange):
             self._view_installed(event.view)
         elif isinstance(event, Withhold) and self.view is not None:
-            self._announce_soon()  # the application waits for this merge
+            self._announce_soon()  # the application waits for a merge
         self.pass_event_down(event)
 
     def _view_installed(self, view: View) -> None:
         self.view = view
         self._members = dict.fromkeys(view.members)
         self._since = self.now
-        self._announced.clear()  # reports on former views are old
+        self._announced.clear()  # announcements of former views are out of date
         self._located = {m: p for m, p in self._located.items() if m in view}
         self._end_check()
         self._unanswered.clear()
@@ -259,7 +258,7 @@ class MERGE3(Protocol):
         self.consume(batch)
 
     def _on_stranger(self, src: Address | None) -> None:
-        """Note a stranger that multicasts like a member: it is joining, or does not know of our view."""
+        """Note a stranger that multicasts like a member: it is joining, or it does not know our view."""
         view = self.view
         if src is None or view is None or src in self._heard or src in self._told:
             return
@@ -285,7 +284,7 @@ class MERGE3(Protocol):
             self._tell_them.start(self.config.min_interval)
 
     def _on_look(self) -> None:
-        """Ask again: announced views have not come."""
+        """Ask again, because announced views have not come."""
         for member in self._newer:
             self.pass_down(Batch.of(member, self.protocol_id, MergeHeader(MergeType.VIEW_REQ)))
         self._newer.clear()
@@ -330,7 +329,7 @@ class MERGE3(Protocol):
         )
 
     def _check_soon(self, src: Address) -> None:
-        """Note that ``src`` looks into a difference. If we know of a difference with it, check as well."""
+        """Note that ``src`` checks a difference. If we know a difference from it, check as well."""
         known, view = self._announced.get(src), self.view
         if known is None or view is None or known[0] == view.view_id or self._asked is not None:
             return
@@ -396,8 +395,8 @@ class MERGE3(Protocol):
         self._ask_views()
 
     def _who_differs(self, announced: dict[Address, ViewId], view: View) -> list[Address]:
-        """Return whom to ask about each view that is not ours: its creator, and those that announced it if the creator
-        did not. The creator may be silent, or they may be left over from that view."""
+        """Return the members to ask about each view that is not ours: its creator, or the members that announced it if
+        the creator did not. The creator may be silent, or they may be left over from that view."""
         holders: dict[ViewId, list[Address]] = {}
         for member, view_id in announced.items():
             if view_id != view.view_id:
@@ -411,8 +410,8 @@ class MERGE3(Protocol):
         return list(asked)[: self.config.max_participants_in_merge]
 
     def _takes_part(self, announced: dict[Address, ViewId], view: View) -> bool:
-        """Return whether we are coordinator, or ours has another view by now, or ours has been silent for long and
-        nobody has replaced it."""
+        """Return whether we are coordinator, or our coordinator has another view, or it has been silent for long and no
+        member has replaced it."""
         coordinator = view.coordinator
         if coordinator == self.local_address:
             return True

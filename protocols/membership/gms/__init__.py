@@ -1,5 +1,5 @@
-"""GMS decides who is in the group. protocol.py orders the parts, which do not know it (design/membership.md).
+"""GMS decides who is in the group. protocol.py orders the parts; they do not know it (design/membership.md).
 
 May import: stack and what is below.
-Imported by: nobody; found by name in registry.py.
+Imported by: no module; registry.py finds GMS by name.
 """

@@ -4,17 +4,17 @@ A crash can leave a message at some members only, and a member that lacks a mess
 fall before it is repeated. So the acting coordinator runs a round with those survivors that are members of
 ours (a Java member would not understand it):
 
-    FREEZE    ->   Every survivor takes nothing more from senders that are not in the new view. It hands out
-                   nothing more of the others, and reports how far it has delivered each sender.
+    FREEZE    ->   Every survivor takes no more messages of senders that are not in the new view, and hands out none of
+                   the others. It reports the delivered number of each sender.
     REPORT    <-   The goal per sender is the highest number that anybody has delivered. When everybody has
                    all goals, the view goes out at once.
-    FETCH     ->   A survivor that lacks something hears the goals, and which members have the messages.
-    DECIDED   ->   All others hear the goals.
+    FETCH     ->   A survivor that lacks messages gets the goals, and the members that have the messages.
+    DECIDED   ->   All others get the goals.
     DONE      <-   The survivor has delivered up to the goals. When all have, the view goes out.
-    VIEW      ->   The view itself for the survivors that hold: its multicast would wait for it. It also says
-                   that no other goals come: nobody needs to have what could not be fetched.
-    THAW      ->   Nobody departs after all. A message that THAW overtakes is ignored. It also goes to members that were
-                   asked in a round that this one replaced.
+    VIEW      ->   The view itself for the survivors that hold: its multicast would wait for it. It also says that no
+                   other goals come, so messages that could not be fetched are not needed.
+    THAW      ->   No member departs after all. A message that THAW overtakes is ignored. It also goes to members that
+                   were asked in a round that this one replaced.
 
 Agreement needs five rules:
 
@@ -24,35 +24,35 @@ All departed   The round covers every sender that is not in the new view, becaus
 Restart        A new round begins when one more member departs, since that member may be the one that had
                the missing message. A new round also begins when a round of another coordinator has taken the
                coordinator beyond its goals.
-Decided first  A view without somebody can overtake the goals. It is put off until the goals are there, final
-               and reached.
+Decided first  A view without a departed member can overtake the goals. It waits until the goals have come, are final,
+               and are reached.
 Ahead          A survivor that has delivered more of a departed sender than the goals never installs the view.
                A survivor that has delivered more of a staying sender may install it if its own report came too
                late, but not if a later round has taken it further.
 
 A round belongs to its coordinator's address and counter. A survivor follows the latest round and answers only
-members of its view. A round of its own counts as well. When that one is given up, the survivor goes back to the
-round before: it has reported to that one, too, and hands out nothing until all of them have ended. A round
+members of its view. A round of its own counts as well. When that round is given up, the survivor goes back to the
+earlier round: it has reported to that one, too, and hands out no messages until all rounds have ended. A round
 goes on when another view is installed meanwhile and its own view comes after that one: the survivor reports
 anew. A survivor whose view is as new as the proposed one does not freeze. It reports its view, and the
 coordinator begins again with a higher number. So a view that a crashed coordinator sent to some members only is
 overtaken.
 
-A leaver of ours that is still there reports as well: it certainly has its own messages.
+A living leaver of ours reports as well, because it certainly has its own messages.
 
 The round is bounded by agree_timeout, twice. A member that has not reported by then is silent: the round goes on
-without it, and it hears the goals all the same. But if a view without us came and a silent member is in it, that
-member may have gone on with that view. Then the round is given up and begun again after agree_timeout. Nobody
-waits for a member that has not fetched in time. If that member is the coordinator itself, its goals are what it
-has. Counters count both. So a member that merely stood still loses nothing. A survivor that waits in vain, or
-is beyond the goals, stays in its old view and comes back with a merge; that is counted, too. Only a merge view
-waits for no longer than agree_timeout. A survivor that holds and gets no view, because its coordinator is gone or
-cut off, goes on after ``_HOLDS`` times agree_timeout.
+without it, and it gets the goals all the same. But if a view without us came and a silent member is in it, that member
+may have gone on with that view. Then the round is given up and begun again after agree_timeout. The round does not wait
+for a member that has not fetched in time. If that member is the coordinator itself, the goals become its own delivered
+numbers. Counters count both. So a member that merely stood still loses nothing. A survivor that waits in vain, or is
+beyond the goals, stays in its old view and comes back with a merge; a counter counts that, too. Only a merge view waits
+for no longer than agree_timeout. A survivor that holds and gets no view, because its coordinator is gone or cut off,
+goes on after ``_HOLDS`` times agree_timeout.
 
-Views that only add members need no round: a member that lacks something gets it from its sender.
+Views that only add members need no round: a member that lacks messages gets them from their sender.
 
-The coordinator's table of reports is round.py, and wire.py has the messages. This part returns what concerns
-others (``Then``): the protocol makes views, and knows who departs.
+The coordinator's table of reports is round.py, and wire.py has the messages. This part returns steps for others
+(``Then``): the protocol makes views, and knows the departing members.
 
 Source: RELAY.md of the design, "Survivors agree"; virtual synchrony (Birman and Joseph 1987; JGroups
 FLUSH stops senders, here receivers hold). JGroups without FLUSH has nothing like it.
@@ -144,11 +144,11 @@ class AgreementTimers(NamedTuple):
     """The protocol's timers that the agreement starts and cancels."""
 
     round: Timer
-    """How long the coordinator waits for reports, and then for those that fetch."""
+    """The coordinator's limit for reports, and then for fetching members."""
     patience: Timer
-    """How long a view is put off."""
+    """The limit for a view that is put off."""
     hold: Timer
-    """Runs while nothing is handed out here."""
+    """It runs while no messages are handed out here."""
     again: Timer
     """The time when a given-up round begins again."""
 
@@ -165,7 +165,7 @@ class Agreement:
         self._number = 0
         self._round: CoordinatorRound | None = None
         self._follows: tuple[Address, int] | None = None
-        """Coordinator and counter of the round that we take part in. It may be our own round."""
+        """Coordinator and counter of our present round, which may be our own."""
         self._promises: dict[Address, _Promise] = {}
         """Coordinator -> our promise, the latest last. Coordinators are members of the view."""
         self._ended: dict[Address, int] = {}
@@ -174,7 +174,7 @@ class Agreement:
         """For the round that we follow: the lowest id that its view can have, and the members that stay.
         None: there are no goals yet."""
         self._ahead = False
-        """Return whether we have delivered more than was decided."""
+        """True if we have delivered more than was decided."""
         self._fetching = False
         self._owes_done = False
         self._frozen: dict[Address, None] = {}
@@ -191,8 +191,8 @@ class Agreement:
     # --- a view comes
 
     def puts_off(self, src: Address, view: View, digest: Digest | None) -> bool:
-        """A view came. Returns whether it has to wait for a decision, or until we have fetched. Then
-        TAKE_PUT_OFF says when it is to be taken."""
+        """Return whether an arrived view has to wait for a decision, or until we have fetched. Then TAKE_PUT_OFF tells
+        when to take it."""
         if not self._waits(src, view):
             return False
         if self._put_off is None:
@@ -254,8 +254,8 @@ class Agreement:
         self._frozen.clear()
 
     def go_on(self) -> Then | None:
-        """The view is known below and above. Rounds for a later view have our report from before this one, so they get
-        a new one."""
+        """Go on after the protocols below and above have the view. Rounds for a later view have an older report of
+        ours, so they get a new one."""
         for src, promise in self._promises.items():
             if promise.decision is None:
                 promise.report = self._out.delivered() or Digest()
@@ -285,7 +285,7 @@ class Agreement:
                 self._send(member, RoundKind.THAW, round.number, b"")
 
     def give_up(self) -> bool:
-        """Take back the freeze of our round everywhere, because no member departs. Returns whether there was a round;
+        """Take back the freeze of our round everywhere, because no member departs. Return whether there was a round;
         then LET_GO follows."""
         if self._round is None:
             return False
@@ -299,8 +299,8 @@ class Agreement:
         self._timers.again.start(self._out.patience(self.timeout))
 
     def begin(self, departing: tuple[Address, ...], leavers: tuple[Address, ...]) -> bool:
-        """Begin a round about a view without ``departing``. ``leavers``: the departing ones that are alive.
-        Returns whether survivors are asked; otherwise the view may go out."""
+        """Begin a round about a view without ``departing``. ``leavers``: those of them that are alive. Return whether
+        survivors are asked; otherwise the view may go out."""
         out, group = self._out, self._group
         view, me = group.view, group.me
         assert view is not None
@@ -320,7 +320,7 @@ class Agreement:
         report = self._freeze(staying)
         if report is None or self.timeout == 0:
             if report is not None:
-                self._decide(round, {})  # others may wait for it
+                self._decide(round, {})  # others may wait for the decision
             return False
         round.reports[me] = report
         out.trace("agree", step="freeze", departing=departing, asked=tuple(round.asked))
@@ -382,15 +382,14 @@ class Agreement:
             return Then.FINISH
         excluding = group.excluding
         if excluding is not None and any(m in excluding for m in waiting):
-            return Then.RETRY  # it may have gone on without us
+            return Then.RETRY  # that member may have gone on without us
         round.silence()
         self._timers.round.start(self._out.patience(self.timeout))
         return self.evaluate()
 
     def is_at_goals(self) -> bool:
-        """Return whether we have delivered just what our round agreed on of members of the view. Messages of
-        members that departed before cannot be fetched. A round of another coordinator may have taken us
-        elsewhere."""
+        """Return whether our delivered numbers of the view's members are those that our round agreed on. Messages of
+        members that departed before cannot be fetched. A round of another coordinator may have taken us elsewhere."""
         view, known, round = self._group.view, self._out.delivered() or Digest(), self._round
         assert view is not None and round is not None
         return all(
@@ -440,7 +439,7 @@ class Agreement:
             case RoundKind.VIEW:
                 content = decode_whole(read_view_digest, payload)
                 self._handed = None if content.view is None else content.view.view_id
-                # Else the multicast is in its right place.
+                # Otherwise the multicast comes in its right place.
                 if self._timers.hold.armed or self._put_off is not None:
                     return ViewReceived(src, content)
             case _:
@@ -463,7 +462,7 @@ class Agreement:
         self._follow((src, number))
         leaving = self._group.me not in staying
         if leaving and not self._group.leaving:
-            return  # wrongly suspected: we neither help nor freeze
+            return  # we are wrongly suspected, so we neither help nor freeze
         if leaving:
             report = self._own_and_known(staying)
         else:
@@ -502,7 +501,7 @@ class Agreement:
         return None
 
     def hand_out(self) -> None:
-        """Take all messages again and hand out held ones: no round is left."""
+        """Take all messages again and hand out held ones, because no round is left."""
         self._thaw(tuple(self._frozen))
         if self._timers.hold.armed:
             self._timers.hold.cancel()
@@ -556,7 +555,7 @@ class Agreement:
         self._send(to, RoundKind.REPORT, number, encode_report(self._group.view.id, digest))
 
     def fetched(self) -> Then | None:
-        """Go on: Note that NAKACK2 has delivered the fetched messages."""
+        """Go on after NAKACK2 has delivered the fetched messages."""
         round = self._round
         if round is not None and round.fetching is not None:
             return self._done(round, self._group.me)
@@ -593,8 +592,8 @@ class Agreement:
         return Digest({**known.seqnos, me: (sent, sent)})
 
     def _freeze(self, staying: tuple[Address, ...]) -> Digest | None:
-        """Take messages of ``staying`` only, and hold them until the view. Return
-        how far everybody has been delivered."""
+        """Take messages of ``staying`` only, and hold them until the view. Return the delivered numbers of all
+        senders."""
         view = self._group.view
         assert view is not None
         known = self._known(staying)

@@ -1,7 +1,8 @@
 """GMS, the causes of another view: joins, leaves and suspicions. A table that knows no GMS.
 
 All members remember which are suspected and which want to leave; the first member of the view that is neither *acts*.
-All requests known are one new view: departed members out, joiners at the end. protocol.py says when that view is made.
+All known requests make one new view: without departed members, and with joiners at the end. protocol.py says when that
+view is made.
 
 Source: WIRE.md 11.1, 11.2; JGroups ViewHandler, CoordGmsImpl.
 """
@@ -27,7 +28,7 @@ class PendingChanges:
     # --- who acts
 
     def departs(self, member: Address) -> bool:
-        """``member`` is suspected, or wants to leave."""
+        """Return whether ``member`` is suspected, or wants to leave."""
         return member in self._suspects or member in self._leavers
 
     @property
@@ -47,7 +48,7 @@ class PendingChanges:
         return None if view is None else next((m for m in view if not self.departs(m)), None)
 
     def _is_over(self, view: View) -> bool:
-        """The member that leads ``view`` is suspected. Members of ours tell in a round whether they have that
+        """Return whether the leader of ``view`` is suspected. Members of ours say in a round whether they have that
         view. Members that we do not know will never be suspected here."""
         known = () if self._group.view is None else self._group.view.members
         leads = view.coordinator in known
@@ -59,7 +60,7 @@ class PendingChanges:
         )
 
     def acting_without_us(self) -> Address | None:
-        """Return the member that makes the view without us. None: no member is left."""
+        """Return the member that makes the next view if we leave. None: no member is left."""
         view, me = self._group.view, self._group.me
         if view is None:
             return None
@@ -112,7 +113,7 @@ class PendingChanges:
         return not known
 
     def suspect(self, members: tuple[Address, ...], gone: bool) -> None:
-        """``gone``: their death is proved."""
+        """Note suspicions. ``gone``: the members' death is proved."""
         for member in members:
             self._suspects[member] = gone or self._suspects.get(member, False)
 
@@ -128,7 +129,7 @@ class PendingChanges:
         self._leavers = {m: None for m in self._leavers if m in view}
         self._suspects = {m: gone for m, gone in self._suspects.items() if m in view}
         if not self.acting:
-            self._joiners.clear()  # they ask again, and then the right member
+            self._joiners.clear()  # joiners ask again, and then ask the right member
 
     def check(self) -> None:
         view = self._group.view

@@ -14,19 +14,19 @@ class GmsConfig(Protocol.Config):
     """Settings of GMS. See its module."""
 
     join_timeout: Seconds = 2.0
-    """How long a joiner waits for one discovery, and then for the coordinator's answer."""
+    """Seconds that a joiner waits for one discovery, and then for the coordinator's answer."""
     max_join_attempts: int = 10
-    """Tries to join, each with a new discovery. 0: try for ever. After the last try ``give_up`` decides."""
+    """The most tries to join, each with a new discovery. 0: try for ever. After the last try ``give_up`` decides."""
     give_up: Literal["singleton", "fail"] = "singleton"
     """After the last try: make a group of our own, which a merge can join later, or fail."""
     all_clients_retry_timeout: Seconds = 0.1
     """Pause before the next discovery when only members without a view were found."""
     leave_timeout: Seconds = 1.0
-    """How long a leaver waits for the group to know."""
+    """Seconds that a leaver waits until the group has noticed."""
     merge_timeout: Seconds = 5.0
-    """How long a merge may take."""
+    """The longest time of a merge."""
     view_ack_collection_timeout: Seconds = 2.0
-    """How long joins wait until all members have acknowledged the view before."""
+    """The longest time that joins wait for all members to acknowledge the previous view."""
     view_bundling: bool = True
     """Joins that come close together are one view."""
     max_bundling_time: Seconds = 0.05
@@ -34,12 +34,12 @@ class GmsConfig(Protocol.Config):
     use_delta_views: bool = True
     """Send the changes of a view instead of all members."""
     agree_timeout: Seconds = 2.0
-    """How long survivors may take to agree. After that the view goes out as things are. 0: survivors do not
+    """The longest time in which survivors agree. After that the view goes out without agreement. 0: survivors do not
     agree at all."""
     excluded: Literal["merge", "expel"] = "merge"
     """After a view without us: wait for a merge, or give up (Expelled)."""
     max_early: int = 1000
-    """Batches that are kept before the first view."""
+    """The most batches that are kept before the first view."""
     max_waiting: int = 1000
     """The most joiners that are remembered, and the most that have yet to prove their presence."""
     prove_joiners: bool = True

@@ -1,31 +1,30 @@
 """GMS, exclusions: when others go on without this member, the application learns of it and of its lost messages.
 
-    a view without us, of      Nothing more goes out: FlowBlocked up, Withhold down. ASK goes to those who
-      most of our view         went on: what do they have of us?
-    ASK from a member that     HAS: how far its multicasts were delivered here. While the member is in our has gone
-      view, the answer waits until it is not.
-    all have answered, or      Exclude up, with what they have not delivered.
+    a view without us, of      No more messages go out: FlowBlocked up, Withhold down. ASK goes to the members
+      most of our view         that went on: which of our messages do they have?
+    ASK from a member that     HAS: the number up to which its multicasts were delivered here. While
+      has gone                 the member is in our view, the answer waits until it is not.
+    all have answered, or      Exclude up, with the messages that they have not delivered.
       view_ack_collection_timeout
-    another view without us,   ASK goes to those of them who had not gone on yet. Exclude up once more, if they
-      of others of our view    lack more than was said.
-    a merge view, with those   Exclude up. Nobody is asked any more.
+    another view without us,   ASK goes to those of its members that had not gone on yet. Exclude up once more, if they
+      of others of our view    lack more messages than were named.
+    a merge view, with those   Exclude up, without further questions.
       who went on unnoticed
-    the next view              Exclude before it, if that was not said yet. FlowOpened after it.
+    the next view              Exclude before it, unless it went up already. FlowOpened after it.
 
-*Most of our view* counts all views without us together. Where fewer members went on than stayed, the rest is the
-group: it keeps sending among itself, and a merge brings the others back. Half of a view is most of it: when one of
-two members goes on, the other one cannot know better.
+*Most of our view* counts all views without us together. Where fewer members went on than stayed, the rest is the group:
+it keeps sending among itself, and a merge brings the others back. Half of a view counts as most of it: when one of two
+members goes on, the other one cannot know better.
 
-They will not deliver messages of ours that they have not delivered by then. They drop multicasts of members outside
-their view, and after a merge they begin where we say (NAKACK2 says: after everything that was numbered before
-Withhold). A member that has not answered, or is not of this package, may have any message that is not known to be
-everywhere. Then the loss is not certain, and all of it is named.
+The others will not deliver our messages that they have not delivered by then. They drop multicasts of members outside
+their view, and after a merge they begin at the number that we report (NAKACK2: after all messages that were numbered
+before Withhold). A member that has not answered, or is not of this package, may have any message that is not known to
+be everywhere. Then the loss is not certain, and all possibly lost messages are named.
 
-Unicasts are not lost by this: they are sent until they are acknowledged, also across a merge. Only a next view that we
-made ourselves lacks the members that went on. Then their unacknowledged unicasts are dropped, and named in a second
-Exclude.
+Unicasts are not lost: they are sent until they are acknowledged, also across a merge. Only a next view that we made
+ourselves lacks the members that went on. Then their unacknowledged unicasts are dropped, and named in a second Exclude.
 
-Source: RELAY.md of the design. JGroups has nothing like it: its members learn of it by the merge view only.
+Source: RELAY.md of the design. JGroups has nothing like it: its members learn of an exclusion by the merge view only.
 """
 
 from __future__ import annotations
@@ -71,7 +70,7 @@ class Exclusion:
         """The view of the others. None: we are in the group."""
         self._by: Address | None = None
         self._gone: tuple[Address, ...] = ()
-        """Members of our view that are in it."""
+        """Members of our view that are in that view."""
         self._went_on: dict[Address, None] = {}
         """Members of our view that are in a view without us, perhaps in different ones."""
         self._asked: dict[Address, None] = {}
@@ -91,8 +90,8 @@ class Exclusion:
     # --- excluded
 
     def begin(self, by: Address, view: View, ours: View, *, ask: bool = True) -> bool:
-        """Members of our view have ``view``, which is without us. Returns whether this is news, and those
-        who went on are the group."""
+        """Note that members of our view have ``view``, which is without us. Return whether this is news, and they are
+        most of the group."""
         out = self._out
         self._went_on.update((m, None) for m in ours if m in view)
         gone = tuple(m for m in ours if m in self._went_on)
@@ -124,7 +123,7 @@ class Exclusion:
             self._send(member, RoundKind.ASK, self._number, b"")
 
     def lost_at_worst(self) -> tuple[Batch, ...]:
-        """Everything that is not known to have arrived. A member that ends now reports it."""
+        """Return all messages that are not known to have arrived. A member that ends now reports them."""
         group, out = self._group, self._out
         assert group.view is not None
         others = tuple(m for m in group.view if m != group.me)
@@ -153,8 +152,8 @@ class Exclusion:
         self._out.up(Exclude(self._view, self._by, lost, certain))
 
     def before_view(self, old: View, view: View) -> int:
-        """``view`` follows ``old`` and is about to be known below. Returns how many exclusions it reports that were not
-        reported before."""
+        """Report exclusions before ``view``, which follows ``old``, goes down. Return the number of exclusions that
+        were not reported before."""
         if self._view is None:
             return self._merged_unnoticed(old, view)
         if not self._told:
@@ -173,7 +172,7 @@ class Exclusion:
         return sum([self.begin(view.coordinator, group, old, ask=False) for group in others])
 
     def view_installed(self, view: View) -> None:
-        """``view`` is known below and above."""
+        """Go on after the protocols below and above have ``view``."""
         for member in [m for m in self._wanted if m not in view]:
             self._answer(member, self._wanted[member])
         self._wanted.clear()
@@ -188,7 +187,8 @@ class Exclusion:
     # --- messages
 
     def take(self, src: Address, kind: int, number: int, payload: Any) -> None:
-        """Take one ASK or HAS, which members with different views exchange. RemoteProtocolError: it cannot be."""
+        """Take one ASK or HAS, which members with different views exchange. RemoteProtocolError: the message is
+        impossible."""
         if kind == RoundKind.ASK:
             self._asked_by(src, number)
         else:

@@ -13,16 +13,17 @@ from jgroups_py.values.address import Address
 from jgroups_py.values.view import MergeView, View
 
 VIEW_REACH: Final = 2**24
-"""A new view's number may exceed all that a member knows by this much: one view a second for half a year."""
+"""The most by which a new view's number may exceed the highest number that a member knows: one view a second for half a
+year."""
 FIRST_REACH: Final = 2**40
-"""The same for a member that joins, and knows no number."""
+"""The same for a joiner, which knows no number."""
 MERGE_REACH: Final = 2**44
 """The same for a merge. A forger that has driven one member's numbers far ahead must not keep it from merging with
 the others: that takes 2**20 forged views, and 2**18 forged merges use up all numbers (MAX_VIEW_ID)."""
 
 
 class Group:
-    """``me``: this member."""
+    """This member's view and other views. ``me``: this member."""
 
     def __init__(self, me: Address) -> None:
         self.me = me
@@ -38,7 +39,7 @@ class Group:
 
     @property
     def is_working(self) -> bool:
-        """There is a view, and this member has not left."""
+        """Return whether there is a view and this member has not left."""
         return self.view is not None and not self.left
 
     @property
@@ -59,8 +60,8 @@ class Group:
         return max(self.view.id, self.highest_id) + 1
 
     def believe(self, number: int, *, merging: bool = False) -> None:
-        """RemoteProtocolError for the number of a view that no group can have come to. Without this check a
-        single forged view would use up all numbers, and nobody could make or merge a view again."""
+        """Raise RemoteProtocolError for a view number that no group can have reached. Without this check a single
+        forged view would use up all numbers, and no member could make or merge a view again."""
         known, reach = 0, FIRST_REACH
         if self.view is not None:
             known = max(self.view.id, self.highest_id)
@@ -69,8 +70,8 @@ class Group:
             raise RemoteProtocolError(f"view id {number} after {known}")
 
     def is_merged_by(self, view: MergeView) -> bool:
-        """``view`` continues the view installed here. A coordinator whose view we left behind may count us among its
-        members, and reports what it knew of us then. Java lists such a view beside ours."""
+        """Return whether ``view`` continues the view installed here. A coordinator whose view we left behind may count
+        us among its members, and reports our old numbers. Java lists such a view beside ours."""
         return self.view is not None and any(
             s.view_id == self.view.view_id and self.me in s for s in view.subgroups
         )

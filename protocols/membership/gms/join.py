@@ -6,9 +6,9 @@
     members without           Their coordinator is being replaced: discover anew after join_timeout.
       coordinator
     only others that join     The lowest address makes a group, after one more short look, since another
-                              member may have done so meanwhile. A short look that nobody answers is followed
-                              by one of join_timeout: who answered before may be slow. The others pause and
-                              discover anew.
+                              member may have done so meanwhile. A short look without an answer is followed by one of
+                              join_timeout: members that answered before may be slow. The others pause and discover
+                              anew.
     JOIN_RSP                  Install its view and digest, with us in it. Acknowledge it to its creator.
 
 Every retry discovers anew. After max_join_attempts, ``give_up`` says whether a group of our own follows, or Failed.
@@ -32,12 +32,13 @@ from jgroups_py.values.view import Digest, View, ViewId, lowest
 from jgroups_py.wire.headers import GmsType
 
 _GUARD = 1.0
-"""The seconds after its time-out in which a discovery must answer; later it counts as having found no member. There may
-be none in the stack."""
+"""The seconds after its time-out in which a discovery must answer; later it counts as having found no member. The stack
+may have no discovery."""
 
 
 class FirstView(NamedTuple):
-    """Install ``view``; senders begin for us where ``digest`` says. ``acknowledge``: the view comes from others."""
+    """Install ``view``; ``digest`` has the numbers at which senders begin for us. ``acknowledge``: the view comes from
+    others."""
 
     view: View
     digest: Digest
@@ -71,7 +72,8 @@ class Joiner:
         self._with_state = False
         self._attempts = 0
         self._attempt_until = 0.0
-        """An attempt lasts join_timeout. Short looks for others that join do not use up attempts."""
+        """The end of the present attempt, which lasts join_timeout. Short looks for others that join do not use up
+        attempts."""
         self._discovering = False
         self._confirming = False
         """True if the running look is an additional one, after others that join were found."""
@@ -172,7 +174,7 @@ class Joiner:
         return self._wanted and src in self._asked
 
     def response(self, src: Address, answer: JoinRsp | None) -> FirstView | None:
-        """JOIN_RSP of a member that was asked. RemoteProtocolError: it cannot be."""
+        """Take a JOIN_RSP of an asked member. RemoteProtocolError: the response is impossible."""
         me = self._group.me
         if answer is None:
             raise RemoteProtocolError("an empty join response")

@@ -1,8 +1,8 @@
-"""GMS, merging: groups that do not know each other become one.
+"""GMS, merging: separate groups become one.
 
     MergeViews                Members have different views. The lowest of their coordinators leads: it sends
                               MERGE_REQ to the coordinator of each subgroup.
-    MERGE_REQ                 Ask the subgroup's members how far they have sent (GET_DIGEST_REQ,
+    MERGE_REQ                 Ask the subgroup's members for their last sent numbers (GET_DIGEST_REQ,
                               GET_DIGEST_RSP). MERGE_RSP carries the subgroup's view and digest.
     all have answered, or     Make one MergeView of all answers, with a number above all others, and send it
       merge_timeout           (INSTALL_MERGE_VIEW) to each coordinator. With fewer than two: CANCEL_MERGE.
@@ -11,9 +11,9 @@
 
 A *stale* member was left behind by the others. Its coordinator is known to have another view. Or its coordinator does
 not answer, and another coordinator in that view has another view. A stale member takes part as a subgroup of its
-own. Any other member whose coordinator said nothing is left to that coordinator. We make a view of our own, and are a
-coordinator from then on, if nobody leads or counts us, and the member that should make our next view has another view.
-That member may be deaf and have announced its view only. A member in two views belongs to the newer one.
+own. Any other member whose coordinator said nothing is left to that coordinator. We make a view of our own and become a
+coordinator if two things hold: no member leads or counts us, and the member that should make our next view has another
+view. (That member may be deaf and have announced its view only.) A member in two views belongs to the newer one.
 
 While a merge runs, no other view is made: members that depart or join meanwhile wait for its end. A coordinator that
 is just replacing a member refuses, and MERGE3 reports again.
@@ -64,7 +64,7 @@ class MergeStep(Enum):
     IGNORED = auto()
     """The message came late, twice, or from a stranger."""
     REFUSED = auto()
-    """A request was not accepted."""
+    """The request was not accepted."""
 
 
 class TakePart(NamedTuple):
@@ -109,8 +109,8 @@ class ViewMerger:
         self._led: _Led | None = None
 
     def _start(self, merge_id: MergeId, patience: float) -> None:
-        """Nothing that the collected digests name may be purged before the merge view: members of the other
-        subgroups begin there."""
+        """Start a merge. Messages that the collected digests name must not be purged before the merge view: members of
+        the other subgroups begin there."""
         self._id = merge_id
         self._end.start(patience)
         self._out.down(HoldStability(True))
@@ -144,9 +144,9 @@ class ViewMerger:
         silent: tuple[Address, ...],
         next_coordinator: Address | None,
     ) -> dict[Address, tuple[Address, ...]] | None:
-        """MERGE3 saw different views; ours is among them. ``silent`` have others, too. Returns the subgroups
-        of the merge that we are to lead, None: somebody else leads, or there is nothing to merge.
-        ``next_coordinator``: the member that should make our next view."""
+        """Return the subgroups of the merge that we are to lead. None: another member leads, or there is nothing to
+        merge. ``views``: the different views that MERGE3 saw, ours among them. ``silent``: members with other views
+        that did not answer. ``next_coordinator``: the member that should make our next view."""
         if len({v.view_id for v in views.values()}) < 2 and not silent:
             return None
         me = self._group.me
@@ -163,7 +163,8 @@ class ViewMerger:
         silent: tuple[Address, ...],
         first: Address | None,
     ) -> bool:
-        """Note that ``first``, which should make our next view, has another view. Then nobody will make it."""
+        """Return whether ``first``, which should make our next view, has another view. Then no member will make
+        ours."""
         if first in silent:
             return True
         theirs = None if first is None else views.get(first)
@@ -245,8 +246,8 @@ class ViewMerger:
     def take(
         self, src: Address, header: GmsHeader, payload: bytes | memoryview, *, cannot: bool
     ) -> Result:
-        """Take a merge's message; we have a view. ``cannot``: we must make another view first.
-        RemoteProtocolError: it cannot be."""
+        """Take a message of a merge; we have a view. ``cannot``: we must make another view first. RemoteProtocolError:
+        the message is impossible."""
         merge_id = header.merge_id
         if header.type == GmsType.GET_DIGEST_REQ:
             return self._digest_wanted(src, merge_id)
@@ -255,7 +256,7 @@ class ViewMerger:
                 raise RemoteProtocolError("a merge request without merge id")
             return self._requested(src, merge_id, decode_whole(Reader.members, payload), cannot)
         if merge_id != self._id and not (merge_id is None and self.busy):
-            return MergeStep.IGNORED  # of a merge that is over
+            return MergeStep.IGNORED  # the message belongs to a merge that is over
         match header.type:
             case GmsType.GET_DIGEST_RSP:
                 return self._collected(src, self._content(payload))
@@ -375,7 +376,7 @@ class ViewMerger:
 
 
 def participants_of(views: Mapping[Address, View]) -> dict[Address, tuple[Address, ...]]:
-    """Coordinator (or stale member) of each subgroup -> its members. ``views``: member -> its view. The
+    """Return coordinator (or stale member) of each subgroup -> its members. ``views``: member -> its view. The
     subgroups share no member."""
     coordinators = [m for m, v in views.items() if v.coordinator == m]
     owner: dict[Address, Address] = {m: m for m in coordinators}
@@ -384,7 +385,7 @@ def participants_of(views: Mapping[Address, View]) -> dict[Address, tuple[Addres
         if leader in views and views[leader].view_id == view.view_id:
             owner.setdefault(member, leader)
         elif leader in views or any(m in views[c] for c in coordinators for m in view):
-            # Somebody of its view follows another coordinator now: it was left behind.
+            # A member of its view follows another coordinator now, so this one was left behind.
             owner.setdefault(member, member)
     newest_first = sorted(coordinators, key=lambda m: (-views[m].id, order_key(m)))
     for leader in newest_first:
@@ -426,8 +427,8 @@ def merged(
 
 
 def groups_of(answers: Mapping[Address, ViewDigest]) -> tuple[View, ...]:
-    """Return the subgroups. Two answers with the same view are one subgroup: a member that was left behind has come
-    after the others meanwhile."""
+    """Return the subgroups. Two answers with the same view are one subgroup: a member that was left behind has followed
+    the others meanwhile."""
     groups: dict[ViewId, dict[Address, None]] = {}
     for answer in answers.values():
         view = answer.view

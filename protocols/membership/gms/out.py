@@ -1,4 +1,4 @@
-"""GMS, the way out: the actions of a part beside changing its own data.
+"""GMS, the way out: all actions of a part outside its own data.
 
 A part sends, tells the protocols above and below, asks below, traces and reads the time. It cannot reach the
 protocol or another part. It returns steps that concern other parts, and the protocol does them.

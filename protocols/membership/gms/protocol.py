@@ -1,13 +1,12 @@
 """GMS: decides who is in the group. Joins, leaves, crashes, new coordinators, merges.
 
-Place: above STABLE, UNICAST3 and NAKACK2, below flow control. GMS's messages are reliable, and credits do not
-hold them back.
+Place: above STABLE, UNICAST3 and NAKACK2, below flow control. GMS's messages are reliable, and they need no credits.
 
     Connect, TransportReady   Join (join.py). The first ViewChange says that it has worked.
-    JOIN_REQ, LEAVE_REQ,      The acting coordinator makes one new view of all that is known (change.py).
+    JOIN_REQ, LEAVE_REQ,      The acting coordinator makes one new view of all known requests (change.py).
       Suspect
     before a view without     Survivors agree on the departed members' messages (agreement.py).
-      somebody
+      a departed member
     MergeViews                Coordinators of different views make one of them (merge.py).
     Disconnect                Leave. Disconnected up at the end.
     VIEW                      Install it, acknowledge it.
@@ -18,7 +17,7 @@ The acting coordinator is the first member of the view that is neither suspected
     JOIN_REQ                  Wait max_bundling_time for others, and for the acknowledgements of the view
                               before. A member of the view gets it once more.
     LEAVE_REQ, Suspect        Begin at once.
-    somebody departs          Survivors agree first. Requests that come meanwhile are in the same view. A
+    a member departs          Survivors agree first. Requests that come meanwhile are in the same view. A
                               further departure starts the round again.
     new view                  Send VIEW to the old members and JOIN_RSP with digest to the joiners, install
                               the view here, send LEAVE_RSP to leavers.
@@ -27,8 +26,8 @@ JOIN_RSP goes out before the view is installed here, so that it reaches the join
 application sends to it.
 
     Disconnect                LEAVE_REQ to the member that acts as coordinator without us: the coordinator, or
-                              the second member if we are the first. Alone, or not joined: Disconnected at once.
-    that member goes too      LEAVE_REQ to the next one. Nobody is left: Disconnected.
+                              the second member if we are the first. Alone, or without a view: Disconnected at once.
+    that member goes too      LEAVE_REQ to the next one. No member is left: Disconnected.
     LEAVE_RSP, a VIEW         Disconnected.
       without us
     leave_timeout             Disconnected. The others will find out.
@@ -36,18 +35,19 @@ application sends to it.
 GMS installs a view by ``ViewChange`` down, then up. Before it, the members' digest goes down at a joiner
 (``SetDigest``) and at the members of a merge view (``MergeDigest``).
 
-A VIEW without ourselves is not installed, as in JGroups: the others took us for dead. The application hears of it
-(excluded.py). The others hear us again, and MERGE3 brings us together. Until then we do not act as coordinator,
+A VIEW without ourselves is not installed, as in JGroups: the others believe that we are dead. The application hears of
+it (excluded.py). The others hear us again, and MERGE3 brings us together. Until then we do not act as coordinator,
 unless the leader of that view is suspected and all its other members tell us that they have not got it.
 
-The parts do not know each other, but for ``GmsRequests`` (requests.py), which writes joiners and leavers into ``PendingChanges``. They
-read the ``Group`` (group.py), and use the way out (out.py). They return steps that concern other parts, and this protocol
+The parts do not know each other. Only ``GmsRequests`` (requests.py) writes joiners and leavers into ``PendingChanges``.
+They read the ``Group`` (group.py), and use the way out (out.py). They return steps that concern other parts, and this
+protocol
 does them: it alone makes and installs views. See design/membership.md.
 
 Source:  JGroups GMS, ClientGmsImpl, CoordGmsImpl, ParticipantGmsImpl, Merger, Leaver; WIRE.md 11.1-11.3.
 Differs: one queue for joins, leaves and suspicions, so that one view serves all of them; survivors
-         agree (best effort where Java members take part); retries always discover anew; a joiner asks
-         for itself (Java takes anybody's word).
+         agree (best effort where Java members take part); retries always discover anew; a joiner asks for itself (Java
+         accepts a request from any process).
 Limits:  max_early batches before the first view; max_waiting joiners, further ones ask again.
 """
 
@@ -252,7 +252,7 @@ class GMS(Protocol):
 
     @property
     def is_coordinator(self) -> bool:
-        """Is this member the first of its view, and did nobody go on without it?"""
+        """Is this member the first of its view, and did no others go on without it?"""
         return self.group.is_coordinator
 
     def statistics(self) -> dict[str, int | float]:
@@ -335,7 +335,7 @@ class GMS(Protocol):
         elif self.group.view is None:
             self._keep_early(batch)
         elif batch.flags & _NO_RELIABILITY and batch.src not in self.group.view:
-            # Such a message must come over a connection. Otherwise anybody could forge it with one datagram.
+            # Such a message must come over a connection. Otherwise one datagram could forge it.
             self.turn_away("not_member", batch.src, len(batch))
             self.consume(batch)
         else:
@@ -362,7 +362,7 @@ class GMS(Protocol):
         match header.type:
             case GmsType.JOIN_REQ | GmsType.JOIN_REQ_WITH_STATE_TRANSFER:
                 if header.member != src:
-                    # Otherwise anybody could bring back a dead member, and its old messages with it.
+                    # Otherwise any process could bring back a dead member, and its old messages with it.
                     raise RemoteProtocolError("a request to join in another member's name")
                 self._joining(src, self.requests.join(src))
             case GmsType.JOIN_RSP:
@@ -409,7 +409,7 @@ class GMS(Protocol):
                 self.trace("bad message", src=src, problem=str(error))
 
     def _keep_early(self, batch: Batch) -> None:
-        """Keep messages of members that have our first view before we do."""
+        """Keep messages of members that get our first view before us."""
         if self.group.left or len(self._early) >= self.config.max_early:
             self.early_dropped += len(batch)
             self.consume(batch)
@@ -475,7 +475,7 @@ class GMS(Protocol):
     # --- requests of others
 
     def _joining(self, joiner: Address, asked: JoinAsked) -> None:
-        """Does what a request to join asks for."""
+        """Carry out the result of a request to join."""
         if asked is JoinAsked.DROPPED:
             self.joins_dropped += 1
         elif asked is JoinAsked.AGAIN:
@@ -539,7 +539,7 @@ class GMS(Protocol):
         return tuple(m for m in departing if self.changes.is_leaving(m))
 
     def _answer_join(self, joiner: Address, view: View, flags: int = 0) -> None:
-        plain = View(view.view_id, view.members)  # before 5.6 a merge view cannot be read there
+        plain = View(view.view_id, view.members)  # members before 5.6 cannot read a merge view there
         answer = JoinRsp(plain, self.out.digest_of(view.members))
         payload = encode_whole(write_join_rsp, answer)
         self.out.send(joiner, GmsType.JOIN_RSP, payload=payload, flags=flags)
@@ -601,7 +601,7 @@ class GMS(Protocol):
             self.view_received(put_off.src, ViewDigest(put_off.view, put_off.digest))
 
     def _then(self, then: Then | ViewReceived | None) -> None:
-        """Does what a step of the agreement asks for."""
+        """Carry out the result of a step of the agreement."""
         match then:
             case Then.FINISH:
                 self._finish_round()
@@ -633,14 +633,15 @@ class GMS(Protocol):
 
     @property
     def _cannot_merge(self) -> bool:
-        """We have another view to make first. After an exclusion we need not: others may have made theirs without us."""
+        """Return whether we must make another view first. After an exclusion we need not: others may have made theirs
+        without us."""
         leaving, changes = self.group.leaving, self.changes
         if self.excluding is not None:
             return leaving
         return leaving or (changes.acting and bool(changes.departing))
 
     def _views_differ(self, views: Mapping[Address, View], silent: tuple[Address, ...]) -> None:
-        """MERGE3 saw different views. Ours is among them. Members in ``silent`` have other views, too."""
+        """Take the different views that MERGE3 saw, ours among them. Members in ``silent`` have other views, too."""
         assert self.view is not None
         if self.merger.busy or self._cannot_merge:
             return
@@ -654,7 +655,7 @@ class GMS(Protocol):
         self._merge(self.merger.lead(participants))
 
     def _merge(self, result: Result) -> None:
-        """Does what a step of a merge asks for."""
+        """Carry out the result of a step of a merge."""
         match result:
             case MergeStep.CANCELLED:
                 self.merges_cancelled += 1
@@ -750,8 +751,8 @@ class GMS(Protocol):
             self.out.send(src, GmsType.VIEW_ACK, flags=_URGENT)
 
     def _skips_a_merge(self, current: View, view: View) -> bool:
-        """``view`` is not the next view, and a member is in it that had gone from ours. So a merge view has
-        passed us by, and with it where that member's messages begin. Our view is merged in its turn."""
+        """Return whether ``view`` is not the next view and has a member that had gone from ours. Then we have missed a
+        merge view, and the numbers at which that member's messages begin. Our view is merged in its turn."""
         if isinstance(view, MergeView) or view.id == current.id + 1:
             return False
         return bool(self.ask_down(GetDeparted(view.joined_since(current))))
@@ -765,8 +766,8 @@ class GMS(Protocol):
         self.out.send(src, GmsType.VIEW, payload=answer, flags=_URGENT)
 
     def _went_on(self, member: Address, view: View) -> None:
-        """MERGE3 asked ``member``. Take a view that its coordinator confirms: the VIEW itself has not come, or not
-        yet."""
+        """Take a view that MERGE3 got from ``member`` and that its coordinator confirms: the VIEW itself has not come,
+        or not yet."""
         current = self.view
         assert current is not None
         if member not in current or view.id <= current.id or self.local_address in view:
@@ -791,7 +792,7 @@ class GMS(Protocol):
             self.log.warning("others went on without this member: view %s of %s", view.id, members)
         self.group.went_on(view)
         self.agreement.abandon()
-        self.wake()  # the maker of that view may be gone by now
+        self.wake()  # the maker of that view may have gone meanwhile
         if self.config.excluded == "expel":
             problem = f"{self.name_of(src)} sent a view without this member"
             lost = self.exclusion.lost_at_worst()
@@ -815,9 +816,9 @@ class GMS(Protocol):
             self.up(batch)
 
     def merge_digest(self, view: View, digest: Digest) -> None:
-        """Set where to go on with senders of other subgroups, which may have forgotten the messages that we miss.
-        Senders of our own subgroup stay as they are: they repair what we miss of them, and a jump would lose it
-        (Java jumps)."""
+        """Set the numbers at which to go on with senders of other subgroups, which may have forgotten messages that we
+        miss. Senders of our own subgroup stay as they are: they send missing messages again, and a jump would lose
+        those (Java jumps)."""
         if not isinstance(view, MergeView) or self.view is None:
             return
         mine = self.view.view_id

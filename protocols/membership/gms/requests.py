@@ -29,14 +29,14 @@ class JoinAsked(Enum):
     AGAIN = auto()
     """The joiner is a member already: the view is to be sent to it once more."""
     DROPPED = auto()
-    """Too many wait. The joiner asks again."""
+    """Too many joiners wait. This one asks again."""
     NOT_HERE = auto()
     """This member lets no joiner in now."""
 
 
 class GmsRequests:
     """Owns the strangers and the time in which joins are gathered. ``bundling``: seconds that a join waits for others.
-    ``prove``: joiners must answer where they say that they are."""
+    ``prove``: joiners must answer at their claimed place."""
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ class GmsRequests:
         return self._admit(member)
 
     def reached(self, joiner: Address, nonce: Address) -> JoinAsked:
-        """Discovery has an answer in the name of ``joiner``."""
+        """Take an answer in the name of ``joiner`` from discovery."""
         view = self._group.view
         if self.strangers.answered(joiner, nonce):
             self._ask_strangers()
@@ -135,8 +135,8 @@ class GmsRequests:
     # --- leaving
 
     def leave(self, src: Address, member: Address) -> bool:
-        """Note that, as ``src`` says, ``member`` wants to go. Leavers pass on each other's requests, so it may be
-        another member of the view. True: a member goes, which concerns the next view."""
+        """Note the report of ``src`` that ``member`` wants to go. Leavers pass on each other's requests, so they may be
+        two members of the view. True: a member goes, so a new view is needed."""
         group = self._group
         view = group.view
         if src != member and (view is None or src not in view):
@@ -170,7 +170,7 @@ class GmsRequests:
             self.ask_to_let_go(target, member)
 
     def ask_to_let_go(self, target: Address, leaver: Address) -> None:
-        """``leaver`` wants to go."""
+        """Ask ``target`` to let ``leaver`` go."""
         self._out.send(target, GmsType.LEAVE_REQ, member=leaver, flags=int(Flag.OOB))
 
     def check(self) -> None:

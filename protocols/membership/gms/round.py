@@ -1,11 +1,11 @@
 """GMS, the round of agreement as its coordinator sees it: a table of reports that knows no GMS.
 
-    asked       to report how far they have delivered each sender
-    reports     what they said
-    silent      were asked and did not report in time; they are told the goals all the same
-    fetching    lack something up to the goals
+    asked       members that must report their delivered number of each sender
+    reports     their reports
+    silent      members that did not report in time; they are told the goals all the same
+    fetching    members that lack messages up to the goals
 
-The goal per sender is the highest number that anybody has delivered. See agreement.py.
+The goal per sender is the highest number that any member has delivered. See agreement.py.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ class CoordinatorRound:
         self.reports: dict[Address, Digest] = {}
         self.silent: dict[Address, None] = {}
         self.fetching: dict[Address, None] | None = None
-        """None: not all have reported."""
+        """The members that still fetch. None: not all have reported."""
         self.goals: Goals = {}
         self.before: dict[Address, None] = {m: None for m in before if m not in self.asked}
-        """Members that were asked in rounds that this one replaced, and are asked in none now."""
+        """Members that were asked in replaced rounds only, not in this one."""
 
     @property
     def held(self) -> tuple[Address, ...]:
@@ -48,7 +48,7 @@ class CoordinatorRound:
         return (*self.asked, *self.silent, *self.before)
 
     def is_about(self, departing: tuple[Address, ...], leavers: tuple[Address, ...]) -> bool:
-        """The round serves a view without ``departing``. ``leavers``: those of them that are alive."""
+        """Return whether the round serves a view without ``departing``. ``leavers``: those of them that are alive."""
         return self.departing == departing and not self._waits_for_the_dead(leavers)
 
     def _waits_for_the_dead(self, leavers: tuple[Address, ...]) -> bool:
@@ -91,7 +91,7 @@ class CoordinatorRound:
                 yield member, member in fetching
 
     def fetched(self, member: Address) -> bool:
-        """``member`` has delivered up to the goals. Returns whether the round waited for it."""
+        """Note that ``member`` has delivered up to the goals. Return whether the round waited for it."""
         if self.fetching is None or member not in self.fetching:
             return False
         del self.fetching[member]
@@ -99,7 +99,7 @@ class CoordinatorRound:
 
     @property
     def is_done(self) -> bool:
-        """Return whether all have reported and nobody fetches."""
+        """Return whether all have reported and no member fetches."""
         return self.fetching is not None and not self.fetching
 
     def silence(self) -> None:

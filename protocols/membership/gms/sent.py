@@ -24,11 +24,12 @@ class SentView:
 
     @property
     def awaits_acks(self) -> bool:
-        """Some members have not acknowledged our last view."""
+        """Return whether some members have not acknowledged our last view."""
         return bool(self._unacknowledged)
 
     def next(self, view: View, old: View, expect: Iterable[Address]) -> View | DeltaView:
-        """``view`` is sent to the members of ``old``; those in ``expect`` will acknowledge it. Returns what to send."""
+        """Note that ``view`` goes to the members of ``old``; those in ``expect`` will acknowledge it. Return the form
+        to send."""
         content: View | DeltaView = view
         if self._deltas and not isinstance(view, MergeView) and self._delta_base == old.view_id:
             content = DeltaView(
@@ -43,7 +44,7 @@ class SentView:
         return content
 
     def acknowledged(self, src: Address) -> bool:
-        """``src`` has the view. True: it was the last that was awaited."""
+        """Note that ``src`` has the view. True: no acknowledgement is missing now."""
         if src not in self._unacknowledged:
             return False
         del self._unacknowledged[src]

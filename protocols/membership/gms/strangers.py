@@ -1,12 +1,13 @@
 """GMS, strangers: they check that a joiner answers at its claimed place.
 
-A request to join costs one datagram. Without a look, anybody could make the group wait for members that do not exist. So
-the coordinator sends the joiner a discovery request whose sender is a number that nobody can guess, and lets the joiner
-in when an answer to that number comes in the joiner's name. Java members answer to the sender of a request, so they get in.
+A request to join costs one datagram. Without this check, one datagram could make the group wait for members that do not
+exist. So the coordinator sends the joiner a discovery request whose sender is an unguessable number, and lets the
+joiner in when an answer to that number comes in the joiner's name. Java members answer to the sender of a request, so
+they get in.
 
     JOIN_REQ of a stranger    ProveReach down: discovery asks. Again after ASK_AGAIN, and twice as long each time
     Reached from below        the joiner goes on: change.py
-    no answer in time         turned away as ``unproved``; whoever is there asks again
+    no answer in time         turned away as ``unproved``; a real joiner asks again
     too many                  the one that has waited longest is turned away
 
 A table that knows no GMS; the protocol owns the timer.
@@ -38,7 +39,7 @@ class _Doubt:
 class Strangers:
     """See the module's docstring.
 
-    Args: most: joiners that are asked at the same time. secrets: returns so many bytes that nobody can guess.
+    Args: most: joiners that are asked at the same time. secrets: returns so many unguessable bytes.
     """
 
     def __init__(self, most: int, secrets: Callable[[int], bytes]) -> None:
@@ -67,7 +68,7 @@ class Strangers:
         return True
 
     def to_ask(self, now: float) -> list[tuple[Address, UUID, float]]:
-        """Return who must be asked now, with which nonce, and until when it counts."""
+        """Return the joiners to ask now, each with its nonce and the time until which the nonce counts."""
         due = []
         for joiner, doubt in self._doubts.items():
             if doubt.ask_at <= now:
@@ -88,7 +89,7 @@ class Strangers:
         return min((min(d.ask_at, d.until) for d in self._doubts.values()), default=None)
 
     def forget(self, joiners: Container[Address]) -> None:
-        """Ask these no more: they are in the view."""
+        """Forget these joiners, because they are in the view."""
         self._doubts = {j: d for j, d in self._doubts.items() if j not in joiners}
 
     def clear(self) -> None:

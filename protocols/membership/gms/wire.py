@@ -1,8 +1,8 @@
 """The messages of the round of survivors (agreement.py) as bytes.
 
 FragHeader (a class every Java member can parse) under protocol id 1026: index = kind, id = counter;
-payloads as told by the functions here. UNICAST3 makes them reliable and keeps a coordinator's word in
-order. ASK and HAS belong to no round: excluded.py sends them.
+the functions here have the payloads. UNICAST3 makes the messages reliable and keeps those of a coordinator in order.
+ASK and HAS belong to no round: excluded.py sends them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Goals = dict[Address, tuple[int, Address]]
 """Sender -> (highest number to deliver, a member that has it)."""
 
 MAX_VIEW_ID: Final = 2**62
-"""No group has that many views; higher numbers are garbage, and would use up the numbers."""
+"""The highest view number. No group has that many views; higher numbers are garbage, and would use up the numbers."""
 
 
 class RoundKind(IntEnum):
@@ -39,8 +39,8 @@ class RoundKind(IntEnum):
 
 
 def is_refusal(payload: Any) -> bool:
-    """Return whether the payload of a JOIN_RSP says that nobody is let in. GMS installs the view of an answer that has
-    one, whatever reason is beside it."""
+    """Return whether the payload of a JOIN_RSP is a refusal. GMS installs the view of an answer with a view, even if it
+    also has a reason."""
     try:
         answer = decode_whole(read_join_rsp, payload)
     except RemoteProtocolError:
@@ -75,7 +75,7 @@ def read_report(r: Reader) -> tuple[int, Digest]:
 
 
 def encode_has(seqno: int) -> bytes:
-    """| lz64 up to where the asker's multicasts have been delivered |"""
+    """| lz64 number up to which the asker's multicasts have been delivered |"""
     w = Writer()
     w.lz64(seqno)
     return w.done()
