@@ -28,8 +28,8 @@ class RelayConfig(Protocol.Config):
     bridge_properties: str = ""
     """Values for ``${name}`` in the bridge's file: ``name=value;...``"""
     sites: tuple[str, ...] = ()
-    """All sites, this one included. They must acknowledge from the start; others are refused on the bridge. Empty: the
-    sites that appear."""
+    """All sites, this one included. They must acknowledge from the start; other sites are refused on the bridge. Empty:
+    all sites that appear."""
     primary: str = ""
     """The site that relays to the others, the same at every member of every site; ``all``: every
     site relays. Empty: the first of ``sites``, or ``all`` where none are named. Other sites do not relay: their
@@ -49,7 +49,7 @@ class RelayConfig(Protocol.Config):
     block_credits: Bytes = 2_000_000
     """Bytes that a member may have sent when senders must wait: flow control's ``max_credits``."""
     spill_dir: str = ""
-    """Directory of the spill file; empty: the system's for temporary files."""
+    """Directory of the spill file. Empty: the system's directory for temporary files."""
     max_spill: Bytes = 1_000_000_000
     """Size of the spill file."""
     ack_every: int = 1000
@@ -67,18 +67,18 @@ class RelayConfig(Protocol.Config):
     """Time for which a relay acknowledges nothing after it has lost at least half of its site without knowing whether
     they are dead. It must be longer than partitions inside a site last; the other sites' buffers must hold as much."""
     max_origins: int = 10_000
-    """Origins known above which a warning is logged."""
+    """The number of known origins above which a warning is logged."""
     join_queue: int = 20_000
     """Messages that a joiner keeps until it knows where to begin."""
     chunk_bytes: Bytes = 100_000
-    """Largest run sent to another site."""
+    """The largest run that is sent to another site."""
     fetch_bytes: Bytes = 1_000_000
     """The most bytes sent to a collecting member before it asks again."""
     post_bytes: Bytes = 16_000_000
     """Bytes of posts (a cache's events) that may wait for the bridge's flow control, for each site. More are dropped,
     and the block on top sends them again."""
     retry_interval: Seconds = 1.0
-    """After this long an unanswered question is asked again."""
+    """The time after which an unanswered question is asked again."""
 
     def __post_init__(self) -> None:
         if not self.site or self.site == ALL:
@@ -114,7 +114,7 @@ def pairs(text: str, name: str) -> dict[str, str]:
     """Return ``a=b;c=d`` as a dict.
 
     Raises:
-        ConfigError: something else.
+        ConfigError: the text has another form.
     """
     out = {}
     for part in text.split(";"):

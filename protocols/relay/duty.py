@@ -72,7 +72,7 @@ class RelayDuty:
             self._out.wake()
 
     def on_lack(self, src: Address, lack: Lack) -> None:
-        """Make the relays of ``lack.site`` go back: a member has less than it had reported."""
+        """Make the relays of ``lack.site`` go back, because a member has less than it had reported."""
         if self._roles.is_relay:
             for origin, number in lack.numbers.items():
                 self.reports.lower(src, lack.site, origin, number)
@@ -85,7 +85,7 @@ class RelayDuty:
     # --- at intervals
 
     def tend(self) -> bool:
-        """Carry out due duties. True: something is left to wait for."""
+        """Carry out due duties. True: some duties still wait."""
         roles, state, bridge = self._roles, self._state, self._bridge
         # Before departed members are dropped: only members that are not blind tell other sites of them.
         waiting = self._joining.see_again(self._config.gap_wait)
@@ -104,7 +104,7 @@ class RelayDuty:
         return waiting
 
     def _say_begun(self) -> None:
-        """Announce, when all members have reported in this view, that all know where they begin."""
+        """When all members have reported in this view, announce that all know where they begin."""
         if self._joining.all_have_begun():
             members = [bytes(m) for m in self._roles.line]
             self._out.multicast(lambda serial: Begun(serial, members))

@@ -28,7 +28,7 @@ from jgroups_py.wire.headers import FragHeader, RelayHeader, RelayType
 
 
 class RelayOut:
-    """``protocol``: whose stack it is. ``receive`` takes a record of this member to itself. On a part's request
+    """``protocol``: whose stack it is. ``receive`` takes a record of this member to itself. If a part asks for it,
     ``on_tick`` runs after ``ack_interval`` and ``on_retry`` after ``retry_interval``."""
 
     def __init__(
@@ -134,7 +134,7 @@ class RelayOut:
         self.trace("malformed", src=str(src), problem=str(problem))
 
     def turn_away(self, cause: str, source: Address) -> None:
-        """Count and log a refusal of somebody on the bridge."""
+        """Count and log the refusal of a peer on the bridge."""
         self._protocol.turn_away(cause, source)
 
     def dropped_duplicates(self, sender: SiteUUID, first: int, count: int) -> None:

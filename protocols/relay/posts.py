@@ -1,7 +1,7 @@
 """Posts: payloads of a block on top of the channel, from relay to relay. RELAY does not read them.
 
-They go over the bridge in order, as long as it has a link to the site. The block sends again what a broken link loses. A
-post is addressed to a role, the relay of a site, never to a member.
+They go over the bridge in order, as long as it has a link to the site. The block sends posts again that a broken link
+has lost. A post is addressed to a role, the relay of a site, never to a member.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ class BridgePosts:
         self._limit = limit
 
     def send(self, site: str, payload: bytes) -> bool:
-        """Send ``payload`` to the relay of ``site``. False: it was dropped, because there is no link or too much
-        waits."""
+        """Send ``payload`` to the relay of ``site``. False: it was dropped, because there is no link or too many bytes
+        wait."""
         peer = self.links.get(site)
         session = None if peer is None else self._sessions.get(peer)
         if session is None:
@@ -69,7 +69,7 @@ class BridgePosts:
         return True
 
     def opened(self, session: RelaySession) -> None:
-        """Send waiting posts: flow control of the bridge has room."""
+        """Send waiting posts, because flow control of the bridge has room."""
         while session.posts and not session.blocked:
             payload = session.posts.popleft()
             session.post_bytes -= len(payload)

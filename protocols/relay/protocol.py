@@ -1,15 +1,15 @@
-"""RELAY: multicasts of one site reach every other site, also when relays crash. Nothing is lost.
+"""RELAY: multicasts of one site reach every other site, and none is lost when relays crash.
 
 Place: top of the local stack. Owns the stack of the global cluster ("bridge"; bridge/link.py), which is
 connected only while this member is relay: the first member of ours in the view.
 
     multicast from above        number it, keep a copy, pass it down
     DATA from below             holders keep it, the relay sends it to the other sites; pass it up
-    RELAYED from below          the next one of its origin: pass it up, the sender prints as C:NYC
-    view                        who is relay, who holds; COLLECT where that is new (holders/collect.py)
+    RELAYED from below          if it is the next one of its origin: pass it up; its sender prints as C:NYC
+    view                        the view decides who is relay and who holds; new holders COLLECT (holders/collect.py)
     Snapshot, StateMark         where a joiner begins
-    reports                     what all members have: acknowledged to home, trimmed there
-    Gap, Forget, Cut, Block     from the relay, in the stream of what it relays
+    reports                     numbers that all members have are acknowledged to the home site and trimmed there
+    Gap, Forget, Cut, Block     records of the relay, in the stream of relayed messages
     Disconnect of the relay     flush, tell the other sites, leave
 
 A unicast to a member of another site is dropped and counted; unicasts are never relayed.
@@ -114,7 +114,7 @@ class RELAY(RelayParts):
             self.bridge.tell_epoch()
 
     def give_up(self, site: str) -> None:
-        """Stop keeping messages for ``site``; those that it lacks are listed as out of sync."""
+        """Stop keeping messages for ``site``; its missing messages are listed as out of sync."""
         if self.state.give_up(site):
             self.log.warning("site %s is given up; it will be out of sync", site)
             self.trimming.repeat()
@@ -243,7 +243,7 @@ class RELAY(RelayParts):
             or not self.holding.takes_copies_of(batch.src)
         ):
             self.counters.strangers += 1
-        # A member may not know yet that the site relays no more, and still offer copies.
+        # A member may not know yet that the site does not relay any more, and may still offer copies.
         elif self.is_relaying and not self.state.is_forgotten(bytes(sender)):
             self.keeping.keep(bytes(sender), first, batch)
         self.consume(batch)
@@ -305,7 +305,7 @@ class RELAY(RelayParts):
         )
 
     def _on_gap(self, gap: Gap) -> None:
-        """Handle numbers that will not come."""
+        """Handle lost numbers."""
         for origin, first, last in self.incoming.skip(gap):
             self.counters.skipped += last + 1 - first
             self.out.lost(gap.site, f"{origin.hex()[:8]}:{gap.site}", first, last, "skipped")
@@ -408,7 +408,7 @@ class RELAY(RelayParts):
         elif (
             merged
             or not was_holder
-            or holding.round is not None  # the round asks members that may have gone
+            or holding.round is not None  # the round may ask departed members
             or (roles.is_relay and not was_relay)
         ):
             if merged and roles.is_relay:
@@ -462,7 +462,7 @@ class RELAY(RelayParts):
                     self.joining.on_begun(members)
 
     def on_record(self, src: Address, record: Any) -> None:
-        """A record of a member of this site, also of this member itself."""
+        """Handle a record of a member of this site, perhaps of this member itself."""
         if isinstance(record, MULTICASTS):
             serial: int = record.serial
             self.control.delivered(src, serial)
@@ -624,7 +624,7 @@ class RELAY(RelayParts):
         self.keeping.trim()
 
     def _on_snapshot(self, snapshot: Snapshot) -> None:
-        """Take a snapshot, if this member joined with that view and still needs it."""
+        """Take a snapshot, if this member joined with the snapshot's view and still needs it."""
         if self.roles.view is None:
             self._keep_early(self.roles.me, snapshot)
         elif self.joining.joined_with == snapshot.view:
@@ -674,7 +674,7 @@ class RELAY(RelayParts):
             self._release()
 
     def _begin_with_state(self, mark: Known) -> None:
-        """Begin with a state: messages in it do not come again, missing ones do."""
+        """Begin with a state: messages in it do not come again, but missing ones do."""
         state = self.state
         self.joining.end_state()
         before = {s: dict(n) for s, n in state.site_digest.items()}

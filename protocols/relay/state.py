@@ -1,7 +1,7 @@
 """The tables that every member of a site keeps for RELAY: digests, sites, epoch.
 
-A digest ("numbers") maps an origin, by its 16 bytes, to the highest number without a gap below it; a
-missing entry means 0.
+A digest ("numbers") maps the 16 bytes of an origin to the highest number without a gap below it; a missing entry means
+0.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ T = TypeVar("T")
 ALL: Final = "all"
 """As primary: every site relays."""
 FORGOTTEN_MAX: Final = 1000
-"""Forgotten origins that are remembered for each site, so that a late answer does not bring them back."""
+"""The most forgotten origins that are remembered for each site, so that a late answer does not bring them back."""
 FORGOTTEN_AGES: Final = 2.0
 """The time for which they are remembered, as a multiple of RELAY's ``max_age``. By then no buffer holds their
 messages."""
@@ -84,10 +84,10 @@ class RelayState:
         self._beyond: dict[bytes, list[tuple[int, int]]] = {}
         """Out-of-band messages delivered beyond a gap."""
         self._forgotten: dict[bytes, float] = {}
-        """Forgotten home origins, and when they were forgotten."""
+        """Forgotten home origin -> the time when it was forgotten."""
         self.left: dict[str, dict[bytes, tuple[int, float]]] = {}
-        """Forgotten remote origins: their number, and when they were forgotten. Only one half of their site may have
-        forgotten them."""
+        """Site -> forgotten remote origin -> (its number, the time when it was forgotten). Perhaps only one half of its
+        site has forgotten it."""
 
     def relays(self, epoch: Epoch | None = None) -> bool:
         """Does this site relay to others?"""

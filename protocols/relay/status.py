@@ -62,7 +62,7 @@ class RelayNumbers(NamedTuple):
     """Home numbers from before the site was primary: not relayed."""
     site_digest: Mapping[str, Mapping[bytes, int]]
     left: Mapping[str, Mapping[bytes, tuple[int, float]]]
-    """Forgotten origins of other sites: their number, and when."""
+    """Site -> forgotten origin -> (its number, the time when it was forgotten)."""
     forwarded: Mapping[str, Mapping[bytes, int]]
     cursors: Sequence[Mapping[bytes, int]]
     """Digests: the numbers sent to each relay of another site."""
@@ -82,7 +82,7 @@ class RelayCounters:
     gaps: int = 0
     gaps_put_off: int = 0
     cut_off: int = 0
-    """Views after which it, as relay, stopped acknowledging: most of its site may be elsewhere."""
+    """Views after which this relay stopped acknowledging, because most of its site may be elsewhere."""
     skipped: int = 0
     ahead: int = 0
     overflowed: int = 0

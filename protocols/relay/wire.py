@@ -84,7 +84,7 @@ class Known(Struct, frozen=True, array_like=True):
     base: Numbers
     serial: Seqno
     left: dict[Name, dict[Origin, tuple[Seqno, Seqno]]] = {}
-    """Origins of other sites that were forgotten: the number, and the seconds since."""
+    """Forgotten origins of other sites: the number, and the seconds since."""
 
 
 # --- inside a site, member to member
@@ -101,7 +101,7 @@ class CollectAnswer(Struct, frozen=True, array_like=True, tag=2):
 
 
 class Fetch(Struct, frozen=True, array_like=True, tag=3):
-    """Send copies of these; the answer is some COPY runs and then Fetched."""
+    """Send copies of these runs. The answer is some COPY runs and then Fetched."""
 
     view: ViewKey
     ranges: Ranges
@@ -163,7 +163,7 @@ class Trim(Struct, frozen=True, array_like=True, tag=20):
 
 
 class Gap(Struct, frozen=True, array_like=True, tag=21):
-    """Messages at or below these numbers will not come. ``start``: the other site was never to get them."""
+    """Messages at or below these numbers will not come. ``start``: they were never meant for the other site."""
 
     serial: Seqno
     site: Name
@@ -172,7 +172,7 @@ class Gap(Struct, frozen=True, array_like=True, tag=21):
 
 
 class Forget(Struct, frozen=True, array_like=True, tag=22):
-    """Departed members: of this site (``site`` empty) or of another."""
+    """Forget departed members of this site (``site`` empty) or of another one."""
 
     serial: Seqno
     site: Name
@@ -213,7 +213,7 @@ class Ask(Struct, frozen=True, array_like=True, tag=40):
     known: list[Origin]
     have: SiteNumbers
     blind: bool = False
-    """I joined and nobody could tell me where to begin: send all that is unacknowledged."""
+    """I joined and no member could tell me where to begin: send all unacknowledged messages."""
 
 
 class Have(Struct, frozen=True, array_like=True, tag=41):
@@ -278,13 +278,13 @@ def decode_local(payload: Any) -> Any:
     """Decode a record from a member of the own site.
 
     Raises:
-        RemoteProtocolError: anything else.
+        RemoteProtocolError: the bytes are no such record.
     """
     return _decode(_LOCAL, payload)
 
 
 def decode_bridged(payload: Any) -> Any:
-    """Decode a record from another site's relay. Errors as ``decode_local``."""
+    """Decode a record from another site's relay. Errors are those of ``decode_local``."""
     return _decode(_BRIDGED, payload)
 
 

@@ -1,5 +1,5 @@
 """Delivery in order and once: NAKACK2, UNICAST3, STABLE.
 
 May import: stack and what is below.
-Imported by: nobody; found by name in registry.py.
+Imported by: no module; registry.py finds them by name.
 """

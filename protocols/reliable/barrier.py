@@ -1,8 +1,8 @@
 """BARRIER: accepted, without effect.
 
 In JGroups it holds messages back while a state and its digest are taken together. Here nothing
-runs at the same time: STATE_TRANSFER takes the digest between two messages of the stream, so there
-is nothing to hold back. It puts nothing on the wire, so members with and without it get along.
+runs at the same time: STATE_TRANSFER takes the digest between two messages of the stream, so no message need be held
+back. It puts nothing on the wire, so members with and without it get along.
 
 Place: below NAKACK2, where stack files have it.
 Source: JGroups BARRIER; WIRE.md section 11.

@@ -2,17 +2,16 @@
 
 Place: above NAKACK2 and UNICAST3, below GMS.
 
-    timer, or max_bytes came     Tell the coordinator how far this member is: STABLE_GOSSIP.
-    STABLE_GOSSIP from P         The coordinator notes it. When all members of the view have told: STABILITY.
+    timer, or max_bytes came     Send this member's delivered numbers to the coordinator: STABLE_GOSSIP.
+    STABLE_GOSSIP from P         The coordinator notes it. When all members of the view have reported: STABILITY.
     STABILITY                    Stable down (NAKACK2 forgets) and up (RELAY acknowledges).
     ViewChange                   Begin anew: only members of the same view count.
 
-A member sends nothing while its digest equals the last STABILITY. A member that tells this digest nevertheless has
-missed the STABILITY, and gets it again. While some members tell and others keep quiet, all of them hear how far
-the senders are.
+A member sends nothing while its digest equals the last STABILITY. A member that reports this digest nevertheless has
+missed the STABILITY, and gets it again. While only some members report, all of them get the senders' numbers.
 
 Source:  JGroups STABLE.java; WIRE.md 11.6.
-Differs: the coordinator's own report is its digest when the last other member has told.
+Differs: the coordinator's own report is its digest at the moment of the last other report.
          Java members always gossip, which does no harm here.
 """
 
@@ -38,8 +37,8 @@ _GOSSIP_FLAGS: Final = int(Flag.OOB | Flag.NO_FC | Flag.NO_RELIABILITY)
 _STABILITY_FLAGS: Final = _GOSSIP_FLAGS | int(Flag.NO_RELAY)
 _PER_RUN: Final = 400
 _PER_MESSAGE: Final = 100
-"""Bytes that NAKACK2 needs to keep a message, beside its payload: a batch with its headers for a run (some 500
-bytes), a view into the datagram or a copy of the payload (40 to 190 bytes)."""
+"""Bytes that NAKACK2 needs for a kept message beside its payload: a batch with its headers for a run (some 500 bytes),
+a view into the datagram or a copy of the payload (40 to 190 bytes)."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -62,8 +61,8 @@ class STABLE(Protocol):
         self._stable: Digest | None = None
         """The digest of the last STABILITY of this view."""
         self._held = False
-        """We take part in a merge. Its digests must stay good, so nothing is declared stable. Our coordinator
-        may not know of the merge, so we tell it nothing either."""
+        """True: we take part in a merge. Its digests must stay valid, so no message is declared stable. Our coordinator
+        may not know of the merge, so we send it no report either."""
         self._bytes = 0
         self._max_bytes = self.config.max_bytes or 1 << 62
         self._timer = self.timer(self._on_timer)
@@ -208,9 +207,9 @@ class STABLE(Protocol):
         self._send(None, StableType.STABILITY, view, stable, _STABILITY_FLAGS)
 
     def _tell_the_quiet(self) -> None:
-        """Tell the numbers while not all members have reported. A member whose digest is unchanged may not know that it
-        lacks messages. That happens when it took no messages from a sender just as that sender reported its number for
-        the last time."""
+        """Send the numbers while not all members have reported. A member whose digest is unchanged may not know that it
+        lacks messages. That happens if it refused a sender's messages at the moment when the sender reported its number
+        for the last time."""
         view, stable = self._view, self._stable
         if view is None or stable is None or view.coordinator != self.local_address:
             return
@@ -235,7 +234,7 @@ class STABLE(Protocol):
         self.pass_event_up(event)
 
     def memory_limits(self, members: int) -> dict[str, int]:
-        """The batch is one that NAKACK2 keeps until it is stable."""
+        """Return the most memory of the messages that NAKACK2 keeps until they are stable."""
         return {"max_bytes": self.config.max_bytes}
 
     def check(self) -> None:

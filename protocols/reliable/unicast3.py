@@ -4,12 +4,12 @@ Place: above NAKACK2, below STABLE.
 
     unicast from above        Number it on the connection to its destination, keep it until it is acked.
     DATA from P               Deliver the next one. Keep one beyond a gap, and ask for the gap. Drop an old
-                              one. Drop one that is too far off, and ask for what comes before it.
+                              one. Drop one that is too far off, and ask for the ones before it.
     unicast without number    Turn it away, unless it says NO_RELIABILITY.
     DATA, first               The connection of P to us begins (again) at this seqno.
     DATA, no such connection  Keep a few. SEND_FIRST_SEQNO to P.
     SEND_FIRST_SEQNO from P   Send the oldest message that is not acked again, as first.
-    ACK from P                Forget what P has.
+    ACK from P                Forget the messages that P has.
     XMIT_REQ from P           Send those messages again.
     nothing acked for a while Send the last message again, at growing intervals.
     CLOSE from P              Forget P's connection to us.
@@ -20,10 +20,10 @@ Unicasts to this member itself, to physical addresses and with NO_RELIABILITY pa
 
 Source:  JGroups UNICAST3.java; WIRE.md 11.5.
 Differs: a member asks for a gap once after ``xmit_delay`` and then at growing intervals. It ignores a
-         first message of an older connection (their numbers are a counter). It gives up a connection
-         to a member outside the view that acks nothing for ``max_retransmit_time``. It remembers for
-         ``departed_remembered`` how far a sender outside the view was delivered. Messages kept for destinations
-         outside the view have limits for all of them together (max_strangers, max_strangers_bytes).
+         first message of an older connection (their numbers are a counter). It gives up a connection to a member
+         outside the view that sends no ack for ``max_retransmit_time``. It remembers for ``departed_remembered`` the
+         delivered number of a sender outside the view. Messages kept for destinations outside the view have limits for
+         all of them together (max_strangers, max_strangers_bytes).
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ class UNICAST3(Protocol):
         self._strangers: dict[Address, _Outgoing] = {}
         """The connections to destinations outside the view. The one that was not used for longest is first."""
         self._strangers_size = 0
-        """Bytes that are kept for them."""
+        """Bytes that are kept for those destinations."""
         self._next_conn_id = 0
         self._timestamp = 0
         self._view: View | None = None
@@ -159,7 +159,7 @@ class UNICAST3(Protocol):
         self.acks_received = 0
         self.stale_acks = 0
         self.last_resent = 0
-        """How often the last message was sent again for lack of an ack."""
+        """Number of times that the last message was sent again for lack of an ack."""
         self.first_requested = 0
         self.window_dropped = 0
         self.unknown_dropped = 0
@@ -333,7 +333,7 @@ class UNICAST3(Protocol):
         ):
             self.window_dropped += count
             self.trace("window_full", sender=src, seqno=first, delivered=window.delivered)
-            # By itself the sender repeats its last message only, which may be too far off for ever.
+            # The sender repeats only its last message by itself, which may stay too far off for ever.
             window.known = max(window.known, min(last, most))
             self._look_for_gap(src, conn)
             return
@@ -664,7 +664,7 @@ class UNICAST3(Protocol):
                 self._unknown.pop(member, None)
                 incoming = self._incoming.get(member)
                 if incoming is not None:
-                    # Kept, so that no message is delivered twice; but no member is left to fill gaps.
+                    # It is kept, so that no message is delivered twice; but no member is left to fill its gaps.
                     incoming.window.forget_pending()
             self._sort_strangers(event.view)
         self.pass_event_down(event)

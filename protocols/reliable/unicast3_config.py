@@ -14,42 +14,42 @@ class Unicast3Config(ProtocolSettings):
     """Attributes of the protocol."""
 
     xmit_interval: Seconds = 0.5
-    """A message that is not acked for this long is sent again. Acks go out after half of it at the latest."""
+    """The time after which an unacked message is sent again. Acks go out after half of it at the latest."""
     xmit_delay: Seconds = 0.02
     """The time that a member waits before it asks for a gap, because packets may overtake each other. At most
     ``xmit_interval``."""
     ack_threshold: int = 100
-    """After this many messages an ack goes out at once."""
+    """The number of messages after which an ack goes out at once."""
     sync_min_interval: Seconds = 2.0
     """The time between two SEND_FIRST_SEQNO to one member."""
     max_xmit_req_size: int = 1024
-    """Seqnos that one request may ask for, and that are answered."""
+    """The most seqnos that one request may ask for, and that one answer has."""
     max_xmit_bytes: Bytes = 4_000_000
     """Bytes that one member gets retransmitted per ``xmit_interval``."""
     max_retransmit_time: Seconds = 60.0
-    """A connection to a member outside the view is given up when it has not acked for this long."""
+    """The time without an ack after which a connection to a member outside the view is given up."""
     conn_expiry_timeout: Seconds = 120.0
-    """A connection that was not used for this long is about to be closed. 0: never."""
+    """The idle time after which a connection is about to be closed. 0: never."""
     conn_close_timeout: Seconds = 240.0
-    """An idle connection is closed when it was not used for this much longer."""
+    """The further idle time after which it is closed."""
     departed_remembered: Seconds = 300.0
     """The time for which the number of a sender outside the view is remembered. A merge may bring it
-    back. Others need less time to find out that we have left them."""
+    back. Other members need less time to find out that we have left."""
     max_window: int = 131_072
     """Messages of one sender that are kept beyond the last delivered one. Messages further off are dropped."""
     max_window_bytes: Bytes = 50_000_000
     """The same in bytes. The message that closes the gap is always taken. A sender outside the view has a
     ``max_strangers``th of this limit."""
     max_unacked: Bytes = 100_000_000
-    """Messages to one destination that are not acked. Beyond, FlowBlocked asks the channel to wait."""
+    """Bytes of unacked messages to one destination. Beyond, FlowBlocked asks the channel to wait."""
     max_cached: int = 50
     """Batches of one sender that are kept while its connection is unknown. For a sender outside the view the limit is a
     ``max_strangers``th of ``max_window_bytes``."""
     max_strangers: int = 1000
-    """Senders outside the view, senders without connection, and destinations outside the view that are remembered."""
+    """The most remembered senders outside the view, senders without a connection, and destinations outside the view."""
     max_strangers_bytes: Bytes = 20_000_000
-    """Messages to all destinations outside the view together that are not acked. Beyond, the connection that was not used
-    for longest is given up. Anybody can make a member answer to made-up addresses."""
+    """Bytes of unacked messages to all destinations outside the view together. Beyond, the connection that was not used
+    for longest is given up. Any process can make a member answer to invented addresses."""
 
     ignored: ClassVar[frozenset[str]] = frozenset(
         {

@@ -539,7 +539,9 @@ class GMS(Protocol):
         return tuple(m for m in departing if self.changes.is_leaving(m))
 
     def _answer_join(self, joiner: Address, view: View, flags: int = 0) -> None:
-        plain = View(view.view_id, view.members)  # members before 5.6 cannot read a merge view there
+        plain = View(
+            view.view_id, view.members
+        )  # members before 5.6 cannot read a merge view there
         answer = JoinRsp(plain, self.out.digest_of(view.members))
         payload = encode_whole(write_join_rsp, answer)
         self.out.send(joiner, GmsType.JOIN_RSP, payload=payload, flags=flags)

@@ -103,7 +103,7 @@ class Direction:
         return True
 
     def compare(self, new: str, old: str, session: RelaySession) -> None:
-        """Compare the old primary's messages here with those at the new primary."""
+        """Compare the old primary's messages here with its messages at the new primary."""
         ours = self._state.site_digest.get(old, {})
         theirs = session.have.get(old, {})
         if session.site != new or old == self._config.site:

@@ -7,8 +7,8 @@
 
 Messages from members outside the bridge view are dropped: the successor of a former relay has them in its buffer.
 
-While flow control blocks the local group, messages wait in the session's inbox and keep their credits, so the other
-site's buffer takes the load.
+While flow control blocks the local group, messages wait in the session's inbox and keep their credits, so later ones
+stay in the other site's buffer.
 """
 
 from __future__ import annotations
@@ -184,7 +184,7 @@ class RelayBridge:
             case ViewChange(view=view):
                 self._on_view(view)
             case FlowBlocked(source="GMS") | FlowOpened(source="GMS"):
-                pass  # the bridge went on without us: sessions have acknowledgements of their own
+                pass  # the bridge went on without us: sessions have their own acknowledgements
             case FlowBlocked(dest=dest):
                 for session in self._of(dest):
                     session.blocked = True
@@ -272,8 +272,7 @@ class RelayBridge:
             self.ask(session, again=True)
 
     def tell_known(self) -> None:
-        """Tell every relay which origins of this site are not forgotten. It forgets all others, so they are forgotten here,
-        too."""
+        """Tell every relay which origins of this site are not forgotten. The relay forgets all other origins."""
         if self._joining.blind:
             return
         known = self._origins.still_known()
@@ -282,7 +281,7 @@ class RelayBridge:
             self._tell(session, StillKnown(known))
 
     def ask_back(self, site: str, origin: bytes) -> None:
-        """Ask every relay of ``site`` to go back: this site has less than was known."""
+        """Ask every relay of ``site`` to go back, because this site has less than the relay knew."""
         for session in self.sessions.of_site(site):
             self._ask_back(session, origin)
 
@@ -325,7 +324,7 @@ class RelayBridge:
         self._tell(session, have)
 
     def _meet(self, session: RelaySession, site: str) -> None:
-        """Note which site the peer is relay of."""
+        """Note the peer's site."""
         if session.site != site:
             session.site = site
             if self._state.learn_site(site):
@@ -393,7 +392,7 @@ class RelayBridge:
     # --- to the other sites
 
     def pump(self, session: RelaySession) -> None:
-        """Send all that may be sent, a piece of each origin in turn."""
+        """Send everything that may be sent, one piece of each origin in turn."""
         origins = list(self._origins.origins())
         while origins:
             origins = [o for o in origins if self._send_next(session, o)]
@@ -478,7 +477,7 @@ class RelayBridge:
         self._tell(session, BridgeGap({origin: upto}, False))
 
     def acknowledge(self, lowest: SiteNumbers, *, tell: bool) -> None:
-        """Note that all members here have ``lowest``. That ends requests for these numbers. ``tell``: send the news to
+        """Note that all members here have ``lowest``. That ends requests for these numbers. ``tell``: send changes to
         the relays of those sites."""
         self.forwarded.all_have(lowest)
         for session in self.sessions.values() if tell else ():
@@ -520,7 +519,7 @@ class RelayBridge:
             except RemoteProtocolError as error:
                 self._out.refuse(batch.src, error)
                 continue
-            # The session is a new one if the previous record has refused the peer.
+            # If the previous record made us refuse the peer, the session is a new one.
             session = self.sessions.get(session.peer, session)
             match record:
                 case Ask() | Have() if not self._is_listed(session, record.site):

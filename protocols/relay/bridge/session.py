@@ -1,9 +1,9 @@
-"""Sessions with the relays of other sites: the numbers that each has, was sent and acknowledged.
+"""Sessions with the relays of other sites: for each, the numbers that it has, was sent and acknowledged.
 
 member on the bridge          ask; nothing is sent before the answer
 answer                        sets the cursor; numbers above it are replayed, then new ones follow
 "I have less"                 moves the cursor back
-acknowledgement               moves it on, where it was moved back
+acknowledgement               moves the cursor on, where it was moved back
 number missing in the buffer  stalled; after `gap_wait` a GAP moves the cursor on
 """
 
@@ -51,14 +51,14 @@ class RelaySession:
         self.token = 0
         """Number of the latest question. Answers to other questions are old."""
         self.peer_token = 0
-        """Number of the peer's last question. The same again is a repetition."""
+        """Number of the peer's last question. The same number again is a repetition."""
         self.ready = False
         self.refused = False
         """The peer is relay of a site that is not among ``sites``."""
         self.blocked = False
         """Does flow control of the bridge block now?"""
         self.blind = False
-        """The peer does not know where to begin. It gets all that is unacknowledged."""
+        """The peer does not know where to begin. It gets all unacknowledged messages."""
         self.leaving = False
         self.owes_have: dict[bytes, None] = {}
         """Origins with a GAP that was not acted on. They are asked back when the peer is its site's only relay."""
@@ -69,7 +69,7 @@ class RelaySession:
         self.replay_to: Numbers = {}
         """Digest: sending up to here counts as replay."""
         self.stalled: dict[bytes, float] = {}
-        """Origins whose next number is in no buffer, and since when."""
+        """Origin whose next number is in no buffer -> the time since when."""
         self.acked: Numbers = {}
         """Digest: home numbers that all members of its site have."""
         self.have: SiteNumbers = {}
@@ -77,7 +77,7 @@ class RelaySession:
         self.told: Numbers = {}
         """Digest of its origins: numbers acknowledged to the peer in this session."""
         self.asked_back: dict[bytes, tuple[int, float]] = {}
-        """By origin: the number the peer was asked to go back to, and until when it is not asked again."""
+        """Origin -> (the number to which the peer was asked to go back, the time until which it is not asked again)."""
         self.inbox: deque[Batch | Any] = deque()
         """Items that came while the local group could take no more."""
         self.posts: deque[bytes] = deque()
@@ -129,7 +129,7 @@ class RelaySession:
         return sum(n - self.cursor.get(o, 0) for o, n in self.replay_to.items())
 
     def starts_anew(self) -> None:
-        """Acknowledge anew after a question of either end: the peer may have less now."""
+        """Acknowledge anew after a question of either end, because the peer may have less now."""
         self.acked = {}
         self.told = {}
 
@@ -143,7 +143,8 @@ class RelaySession:
         return replayed
 
     def keep(self, origins: Iterable[bytes]) -> None:
-        """Forget all but ``origins`` of this site. A member that began blindly took over what the peer knew of others."""
+        """Forget all but ``origins`` of this site. A member that began blindly had taken over the peer's knowledge of
+        others."""
         known = dict.fromkeys(origins)
         for origin in [o for o in self.cursor if o not in known]:
             self.forget(origin)
@@ -178,7 +179,7 @@ class Sessions(dict[Address, RelaySession]):
         return lowest or 0
 
     def stalled_since(self) -> float | None:
-        """Return since when the longest missing number is missing. None: nothing is missing."""
+        """Return the earliest time since when a number is missing. None: no number is missing."""
         return min((at for s in self.values() for at in s.stalled.values()), default=None)
 
     def forget(self, origins: Iterable[bytes]) -> None:

@@ -1,7 +1,7 @@
 """COLLECT: the round in which a member becomes a holder, and the results of the last one. See RELAY.md.
 
 The member asks every member of its view. Each answers, after it has installed that view, with its knowledge and its
-buffered runs. The asker fetches missing runs, one piece at a time. The round is over when everybody has answered and
+buffered runs. The asker fetches missing runs, one piece at a time. The round is over when all members have answered and
 nothing is left to fetch.
 """
 
@@ -47,7 +47,7 @@ class Collect:
             self._offers[member] = dict(answer.ranges)
 
     def next_fetch(self, buffer: RelayBuffer, trimmed: Numbers) -> tuple[Address, Ranges] | None:
-        """Return the member to ask now, and for which runs. None: there is nothing to ask, or an answer is on its way.
+        """Return the member to ask now, and the runs to ask for. None: there is nothing to ask, or an answer is on its way.
 
         Each offer of a member is taken up once: runs that it then does not send are gone there.
         """
@@ -71,7 +71,7 @@ class Collect:
         return None
 
     def fetched(self, member: Address, rest: Ranges) -> None:
-        """Note the end of a member's answer; ``rest`` is asked for again."""
+        """Note the end of a member's answer. ``rest``: ranges to ask for again."""
         if member == self.fetching:
             self.fetching = None
             if rest:
@@ -192,7 +192,7 @@ class CopyHolding:
     # --- for others
 
     def send_copies(self, src: Address, fetch: Fetch, room: int) -> None:
-        """Send ``src`` the runs it asked for, about ``room`` bytes of them."""
+        """Send ``src`` the requested runs, about ``room`` bytes of them."""
         buffer, out = self._buffer, self._out
         rest: Ranges = {}
         for origin, spans in fetch.ranges.items():

@@ -62,7 +62,7 @@ class BufferedRun:
         self.size = 0
         self.place: tuple[int, int] | None = None
         self.skip = 0
-        """Messages of the file's run before ``first``."""
+        """The number of messages of the file's run before ``first``."""
         self.gone = False
 
     @property
@@ -246,7 +246,7 @@ class RelayBuffer:
         type: int,
         at: float,
     ) -> int:
-        """Keep the messages that are not here yet. Return how many that were."""
+        """Keep the messages that are not here yet. Return their number."""
         held = self._origins.get(origin)
         if held is None:
             held = self._origins[origin] = _Origin()
@@ -275,7 +275,7 @@ class RelayBuffer:
         self.bytes += run.size
 
     def trim(self, origin: bytes, upto: int) -> int:
-        """Drop everything at or below ``upto``. Return how many messages that were."""
+        """Drop everything at or below ``upto``. Return the number of dropped messages."""
         held = self._origins.get(origin)
         if held is None:
             return 0
@@ -293,7 +293,7 @@ class RelayBuffer:
         return before - self.messages
 
     def cut(self, origin: bytes, above: int) -> int:
-        """Drop everything above ``above``. Return how many messages that were."""
+        """Drop everything above ``above``. Return the number of dropped messages."""
         held = self._origins.get(origin)
         if held is None:
             return 0
@@ -318,7 +318,7 @@ class RelayBuffer:
     def overflow(self, now: float) -> tuple[BufferedRun | None, list[tuple[bytes, int, int, str]]]:
         """Bring the buffer back within its limits.
 
-        Returns the first run spilled, if any, and what was dropped: (origin, first, last, limit).
+        Return the first run that was spilled, if any, and the dropped ranges: (origin, first, last, limit).
         """
         dropped: list[tuple[bytes, int, int, str]] = []
         spilled: BufferedRun | None = None
@@ -482,7 +482,7 @@ class RelayBuffer:
 
     def check(self) -> None:
         """Check that sums match the runs, and that runs ascend without overlap. An origin is counted again only if its
-        ends look changed or its middle was changed."""
+        ends or its middle have changed."""
         state = (self.messages, self.bytes, self.spilled, self.spilled_runs, len(self._origins))
         if state == self._checked:
             return

@@ -1,7 +1,7 @@
-"""Departed members of this site, and since when they are gone.
+"""Departed members of this site, with the times of their departures.
 
-Members that left or died are only to be forgotten. Missing members may live beyond a partition: if they are at least as
-many as the members here, theirs may be the site.
+Members that left or died need only be forgotten. Missing members may live beyond a partition: if they are at least as
+many as the members here, their part may be the site.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ class Departures:
         self._wait = wait
 
     def note_lost(self, old_line: Sequence[Address], ended: Sequence[Address]) -> None:
-        """Note the members lost by a new view. ``old_line``: that of the previous view. ``ended``: members known to be
-        dead or gone."""
+        """Note the members lost by a new view. ``old_line``: the line of the previous view. ``ended``: members that
+        certainly died or left."""
         out, view = self._out, self._roles.view
         assert view is not None
         present = view.members
@@ -46,7 +46,7 @@ class Departures:
             out.trace("cut_off", missing=[out.name_of(m) for m in self.lost_at])
 
     def forget_lost(self) -> None:
-        """Forget members that have been missing for ``wait``: they will not come back."""
+        """Forget members that have been missing for ``wait``, because they will not come back."""
         out = self._out
         cut_off, missing = self.may_be_cut_off, len(self.lost_at)
         self.lost_at = {m: at for m, at in self.lost_at.items() if at + self._wait > out.now}
@@ -61,12 +61,12 @@ class Departures:
 
     @property
     def may_be_cut_off(self) -> bool:
-        """Are at least as many members missing as are here? If they live, theirs is the site: messages that they lack
-        must stay at their home site until they are back."""
+        """Are at least as many members missing as are here? If they live, their part is the site: messages that they
+        lack must stay at their home site until they are back."""
         return len(self.lost_at) >= len(self._roles.line)
 
     def note_departed(self, origins: Iterable[bytes]) -> None:
-        """Note as departed those of the known ``origins`` that are no members."""
+        """Note the known ``origins`` that are no members as departed."""
         view = self._roles.view
         assert view is not None
         present = view.members

@@ -104,10 +104,10 @@ class CopyKeeping:
             out.multicast(lambda serial: Block(serial, False))
 
     def on_block(self, on: bool) -> FlowBlocked | FlowOpened | None:
-        """Follow the relay's order whether senders wait. Return the event to pass up, if that is news."""
+        """Follow the relay's order that senders wait or go on. Return the event to pass up, if the order is new."""
         out = self._out
         if self._roles.is_relay and on != self._blocking:
-            self._blocking = on  # from an earlier view or a former relay
+            self._blocking = on  # the order is from an earlier view or a former relay
             self.check_block()
         if on == self.blocked:
             return None

@@ -1,6 +1,6 @@
 """The origins of this site: their highest numbers here, and the numbers that other sites may have.
 
-The data belong to other parts. Only the senders that other sites see are kept here.
+Other parts own the data. Only the senders that other sites see are kept here.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Origins:
         if self._stability is not None and self._roles.is_member(origin):
             if known == self._state.delivered.get(origin, 0):
                 return min(known, self._stability.numbers.get(origin, 0))
-            # Delivered on the other side of a partition: it will never be stable here.
+            # A message from the other side of a partition will never be stable here.
         return known
 
     def origins(self) -> dict[bytes, None]:
@@ -63,7 +63,7 @@ class Origins:
         return {o: None for o in origins if not self._state.is_forgotten(o)}
 
     def so_far(self) -> Numbers:
-        """Return the numbers delivered so far: a new session counts them as replay."""
+        """Return the numbers delivered so far. A new session counts them as replay."""
         return {origin: self.known(origin) for origin in self.origins()}
 
     def still_known(self) -> list[bytes]:
@@ -78,7 +78,7 @@ class Origins:
         return list(origins)
 
     def was_silent(self, origin: bytes) -> bool:
-        """Is there nothing of ``origin``?"""
+        """Is there no message of ``origin``?"""
         return not (
             self.known(origin) or origin in self._state.trimmed or self._buffer.last(origin)
         )

@@ -1,7 +1,7 @@
 """A file for runs that the buffer cannot hold in memory (``overflow="spill"``).
 
-Runs are appended. The file is emptied when no run in it is needed any more. It has no name after it was
-opened, and does not survive the process.
+Runs are appended. The file is emptied when no run in it is needed any more. It has no name once it is open, and does
+not survive the process.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class SpillFile:
         self._max_bytes = max_bytes
         self._end = 0
         self._used = 0
-        """Runs in the file that are needed."""
+        """The number of runs in the file that are needed."""
 
     @property
     def size(self) -> int:

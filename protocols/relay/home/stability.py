@@ -8,8 +8,8 @@ from jgroups_py.protocols.relay.state import Numbers
 
 
 class Stability:
-    """STABLE uses NAKACK2's numbers. A mark ties one of them to RELAY's newest number at that moment. ``limit``: marks
-    kept for an origin; the oldest go first."""
+    """STABLE uses NAKACK2's numbers. A mark ties one of them to RELAY's newest number at that moment. ``limit``: the
+    most marks of an origin; the oldest are dropped first."""
 
     def __init__(self, limit: int) -> None:
         self.numbers: Numbers = {}

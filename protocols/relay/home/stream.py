@@ -61,8 +61,8 @@ class HomeStream:
         return bool(self._quiet) and batch.src == self._roles.me
 
     def wanted(self, batch: Batch, first: int) -> tuple[list[Batch], bool]:
-        """Return the parts of an own run from number ``first`` on that the application wants back. True: they include
-        its end."""
+        """Return the parts of an own run from number ``first`` on that the application wants back, and whether they
+        include its end."""
         quiet, last, parts = self._quiet, first + len(batch) - 1, []
         while quiet and quiet[0][1] < first:
             quiet.popleft()

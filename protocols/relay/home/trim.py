@@ -1,4 +1,4 @@
-"""A relay tells its site to trim and to forget. This part tracks the records on their way."""
+"""The orders of a relay to its site to trim and to forget. This part tracks the records on their way."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ class Trimming:
 
     def __init__(self) -> None:
         self.trim_all = False
-        """The next Trim repeats everything (for joiners, after a take-over)."""
+        """True: the next Trim repeats everything (for joiners, after a take-over)."""
         self.forget_all = False
-        """The next COLLECT is followed by all that is forgotten (after a merge)."""
+        """True: after the next COLLECT all forgotten origins are repeated (after a merge)."""
         self.trim_serials: dict[bytes, int] = {}
         """By origin, the serial number of our record with its newest trim."""
         self.forgetting: dict[bytes, int] = {}
@@ -26,7 +26,7 @@ class Trimming:
         self.trim_all = True
 
     def merged(self) -> None:
-        """Repeat all that is forgotten: members that come back by a merge have missed it."""
+        """Repeat all forgotten origins, because members that come back by a merge have missed them."""
         self.forget_all = True
 
     def take_merge(self) -> bool:
@@ -72,8 +72,8 @@ class Trimming:
     def may_forget(
         self, origin: bytes, acknowledged: int, kept: int, is_stable: Callable[[int], bool]
     ) -> bool:
-        """May the origin be forgotten? ``acknowledged``: by all other sites. ``kept``: its highest number known or
-        held."""
+        """May the origin be forgotten? ``acknowledged``: by all other sites. ``kept``: its highest known or held
+        number."""
         if acknowledged < kept:
             return False
         serial = self.trim_serials.get(origin)

@@ -21,9 +21,9 @@ class Forwarded:
     def __init__(self) -> None:
         self.sites: SiteNumbers = {}
         self._stuck: dict[Lacking, tuple[int, float]] = {}
-        """Where a member is behind: its number, and when the rest is asked for again."""
+        """Where a member is behind -> (its number, the time when later ones are asked for again)."""
         self._lack_until: dict[Lacking, tuple[int, float]] = {}
-        """The number that a member lacks, and until when it is not asked for again."""
+        """Where a member lacks a number -> (the number, the time until which it is not asked for again)."""
 
     def of(self, site: str) -> Numbers:
         return self.sites.get(site, {})
@@ -50,7 +50,7 @@ class Forwarded:
         return fresh
 
     def skip(self, site: str, gap: Mapping[bytes, int]) -> Numbers:
-        """Skip the numbers up to ``gap``, which will not come. Return those that are news."""
+        """Skip the numbers up to ``gap``, which will not come. Return the new ones."""
         numbers = self.sites.setdefault(site, {})
         news = {o: n for o, n in gap.items() if n > numbers.get(o, 0)}
         numbers.update(news)
@@ -81,7 +81,7 @@ class Forwarded:
     ) -> tuple[list[Lacking], bool]:
         """Find members that lack multicasts without having noticed. ``lowest``: numbers that all have.
 
-        Returns the origins to go back for, after ``patience`` and unless multicasts are ``blocked``, and whether others
+        Return the origins to go back for, after ``patience`` and unless multicasts are ``blocked``, and whether others
         may follow.
         """
         back: list[Lacking] = []

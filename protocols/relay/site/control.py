@@ -52,7 +52,7 @@ class ControlRecords:
         self.serials[src] = serial
 
     def contained(self, src: Address, serial: int) -> None:
-        """Note that digests contain the records of ``src`` up to ``serial``."""
+        """Note that the digests in use contain the records of ``src`` up to ``serial``."""
         self.serials[src] = max(self.serials.get(src, 0), serial)
 
     def keep(self, view: View) -> None:

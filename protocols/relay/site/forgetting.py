@@ -1,4 +1,4 @@
-"""Forgetting departed members of this site: which are due, the order of the records, and the tables to clear.
+"""Forgets departed members of this site: the due ones, the order of the records, and the tables to clear.
 
 The steps are those of ``Trimming`` (design/relay.md, "Forgetting"). ``start`` of protocol.py names every part that has
 a table by origin, so that no entry of a forgotten origin is left.
@@ -28,8 +28,8 @@ class HasOrigins(Shape):
 
 
 class Forgetting:
-    """``wait``: seconds after which a member that is gone may be forgotten (``gap_wait``). ``parts``: the others that
-    have tables by origin."""
+    """``wait``: seconds after which a departed member may be forgotten (``gap_wait``). ``parts``: the other parts with
+    tables by origin."""
 
     def __init__(
         self,
@@ -92,7 +92,7 @@ class Forgetting:
             self._bridge.tell_known()
 
     def tell_again(self) -> None:
-        """Repeat all that is forgotten: members that come back by a merge have missed it."""
+        """Repeat all forgotten origins, because members that come back by a merge have missed them."""
         gone = self._state.forgotten()
         if self._trimming.take_merge() and gone:
             serial = self._out.multicast(lambda serial: Forget(serial, "", gone))
@@ -116,14 +116,14 @@ class Forgetting:
         return len(due) < len(silent)
 
     def forget_gone(self) -> None:
-        """Forget all departed members of a site that does not relay: nobody else knows them."""
+        """Forget all departed members of a site that does not relay, because no other site knows them."""
         gone = list(self._departures.gone_at)
         if gone:
             self.forget(gone)
             self.end(gone)
 
     def end(self, origins: Sequence[bytes]) -> None:
-        """End origins in sessions, too: all members at home have forgotten them."""
+        """End origins in sessions, too, because all members at home have forgotten them."""
         self._trimming.end(origins)
         self._bridge.sessions.forget(origins)
 
@@ -142,7 +142,7 @@ class Forgetting:
         self._drop(origins)
 
     def _drop(self, origins: Sequence[bytes]) -> None:
-        """Drop their entries everywhere, also of members without a delivered message."""
+        """Drop the entries of ``origins`` everywhere, also of members without a delivered message."""
         for origin in origins:
             self._keeping.cut(origin, 0)
             for part in self._parts:

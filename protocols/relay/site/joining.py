@@ -1,4 +1,5 @@
-"""The place where a member begins: the digests for joiners, the digests of a state, and the messages that wait for them."""
+"""The numbers at which a member begins: the digests for joiners, the digests of a state, and the messages that wait for
+them."""
 
 from __future__ import annotations
 
@@ -19,12 +20,12 @@ SNAPSHOTS_MAX: Final = 8
 SNAPSHOT_SECONDS: Final = 300.0
 """The time for which they are remembered. A joiner that was cut off may still come back and ask."""
 EARLY_MAX: Final = 1000
-"""Records kept for views to come."""
+"""The most records that are kept for later views."""
 
 
 @dataclass(slots=True)
 class _Remembered:
-    """The knowledge that joiners of one view begin with. ``waiting``: members that may still ask for it."""
+    """The knowledge with which joiners of one view begin. ``waiting``: members that may still ask for it."""
 
     known: Known
     at: float
@@ -38,7 +39,7 @@ class Joining:
         self.joined_with: ViewKey | None = None
         """The view with which this member joined, until the digests for it have come."""
         self.blind = False
-        """Nobody could tell where to begin: this member takes all that is unacknowledged."""
+        """True: no member could tell where to begin, so this member takes all unacknowledged messages."""
         self.blind_since = 0.0
         self.state_due = False
         self.state_marks: dict[Address, Known] = {}
@@ -107,7 +108,7 @@ class Joining:
         self.joined_with = view
 
     def begin_anywhere(self) -> None:
-        """Begin blindly: this member is the first, or nobody is left who could tell where."""
+        """Begin blindly: this member is the first, or no member is left that knows the numbers."""
         if self.joined_with is not None:
             self.blind = True
             self.blind_since = self._out.now
@@ -180,7 +181,7 @@ class Joining:
         return list(early.values())
 
     def forget_early(self) -> bool:
-        """Forget records whose view has not come in time: it is not one of ours, and askers ask again. True: some are
+        """Forget records whose view has not come in time: the view is not ours, and askers ask again. True: some are
         left."""
         if self._out.now >= self.early_until:
             self.early.clear()

@@ -1,6 +1,6 @@
-"""The leave of a relay: flush delivered messages, leave the bridge, go.
+"""The leave of a relay: it flushes delivered messages, leaves the bridge, and then leaves its site.
 
-The bridge comes first, so that the successor finds it in order. If the member ends before its good-bye arrives, the
+It leaves the bridge first, so that the successor finds it in order. If the member ends before its good-bye arrives, the
 bridge notices by suspicion only.
 """
 
@@ -17,7 +17,7 @@ from jgroups_py.protocols.relay.state import Numbers, RelayState
 
 
 class RelayLeaving:
-    """Holds ``disconnect`` back until the tail is acknowledged, at most for ``timeout``."""
+    """Holds ``disconnect`` back until the last messages are acknowledged, at most for ``timeout``."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Reports of members to their relay: the numbers that each has of other sites. All members have the minimum."""
+"""Reports of members to their relay: the numbers that each has of other sites. The minimum is what all members have."""
 
 from __future__ import annotations
 
@@ -81,7 +81,8 @@ class Reports:
         self._members: dict[Address, _Member] = {}
 
     def take(self, member: Address, report: Report) -> None:
-        """Keep a report. One of an older view than the last is ignored; one of a newer view counts in that view."""
+        """Keep a report. A report of an older view than the last is ignored; one of a newer view counts in that
+        view."""
         known = self._members.get(member)
         if known is None or known.view != report.view:
             if known is not None and report.view[1] < known.view[1]:

@@ -2,8 +2,8 @@
 
     freeze       No more messages of departing senders are taken. Messages of others are taken and held.
     fetch        All messages up to the goals are to be fetched and handed out.
-    go_on        Hands out the messages up to the goals that are here, and asks for the others.
-    thaw         A sender does not depart after all.
+    go_on        Hand out the present messages up to the goals, and ask for the others.
+    thaw         A sender stays after all.
     release      Held messages may be handed out.
 
 This part knows no protocol. It works on the table of senders that it gets, and returns the next steps.
@@ -51,7 +51,7 @@ class Round:
             sender = senders.freeze(member)
             if sender is None:
                 continue
-            sender.window.count_early()  # a round before may have held messages behind it
+            sender.window.count_early()  # an earlier round may have held messages behind it
             frozen[member] = sender
             sender.goal = 0
             sender.holder = None
@@ -64,8 +64,8 @@ class Round:
         return frozen
 
     def thaw(self, senders: Senders, member: Address) -> Sender | None:
-        """Note that ``member`` does not depart, and return its sender, whose messages may be handed out. None: it was
-        not frozen."""
+        """Note that ``member`` stays, and return its sender, whose messages may be handed out. None: it was not
+        frozen."""
         sender = senders.thaw(member)
         if sender is not None:
             sender.holder = None
@@ -84,7 +84,7 @@ class Round:
         return self.release(senders)
 
     def release(self, senders: Senders) -> bool:
-        """Return whether messages may have been held. They are to be handed out now."""
+        """Return whether messages may have been held, which are to be handed out now."""
         if not self.held:
             return False
         self.held = False
@@ -138,7 +138,7 @@ class Round:
                     return
             window.closed = True
             if sender is senders.own:
-                continue  # it comes back from the transport
+                continue  # the own message comes back from the transport
             if window.delivered < sender.goal and (
                 sender.gaps.deadline is None or not window.has_gap
             ):

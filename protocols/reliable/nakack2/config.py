@@ -14,33 +14,33 @@ class Nakack2Config(ProtocolSettings):
     """Settings of NAKACK2. See its module."""
 
     xmit_interval: Seconds = 1.0
-    """A vain request is repeated after this time, then after twice as long, ..."""
+    """The time after which a vain request is repeated; then it doubles each time."""
     xmit_delay: Seconds = 0.02
-    """A member waits so long before it asks for a gap, because packets may overtake each other. At most
+    """The time that a member waits before it asks for a gap, because packets may overtake each other. At most
     ``xmit_interval``."""
     use_mcast_xmit: bool = True
     """Answer requests for own messages by a multicast, not only to the member that asks."""
     max_xmit_req_size: int = 1024
-    """Seqnos that one request may ask for, and that are answered."""
+    """The most seqnos that one request may ask for, and that one answer has."""
     ask_others_after: int = 3
-    """After this many vain requests a member other than the sender is asked."""
+    """The number of vain requests after which a member other than the sender is asked."""
     xmit_from_random_member: bool = False
     """Ask any member each time, to spare the sender."""
     max_xmit_bytes: Bytes = 4_000_000
     """Bytes that one member gets retransmitted per ``xmit_interval``."""
     resend_last_seqno_max_count: int = 3
-    """How often HIGHEST_SEQNO is sent for the same seqno. 0: never."""
+    """The number of times that HIGHEST_SEQNO is sent for the same seqno. 0: never."""
     max_window: int = 131_072
     """Messages of one sender that are kept beyond the last delivered one. Messages further off are dropped."""
     max_window_bytes: Bytes = 50_000_000
     """The same in bytes. The message that closes the gap is always taken."""
     max_buffered_before_join: int = 50
-    """Batches that are kept of senders that are not in the view, or not yet."""
+    """The most batches that are kept of senders outside the view, which may not have joined yet."""
     max_unstable: Bytes = 100_000_000
     """Bytes of own messages that are not stable. Beyond, FlowBlocked asks the channel to wait."""
     max_departed: int = 100
-    """Departed senders whose messages are kept until everybody has a view without them. The delivered numbers of the
-    same number of further senders are remembered for ``departed_remembered``."""
+    """The most departed senders whose messages are kept until all members have a view without them. The delivered
+    numbers of the same number of further senders are remembered for ``departed_remembered``."""
     departed_remembered: Seconds = 300.0
     """The time for which the delivered number of a departed sender is remembered. A merge may bring the sender back at
     a lower number. Others need less time to find out that it is dead."""

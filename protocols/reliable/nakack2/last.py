@@ -7,8 +7,8 @@ from jgroups_py.stack.protocol import Timer
 
 
 class LastNumber:
-    """``most``: how often one number is repeated; 0: never. ``interval``: seconds until the first time, then twice as
-    long."""
+    """``most``: number of repetitions of one number; 0: none. ``interval``: seconds until the first one; then they
+    double."""
 
     def __init__(self, timer: Timer, interval: float, most: int) -> None:
         self._timer = timer
@@ -18,7 +18,8 @@ class LastNumber:
         self._count = 0
 
     def sent(self, seqno: int) -> None:
-        """Note that own message ``seqno`` has just been sent. If the timer runs, the number at its end counts."""
+        """Note that own message ``seqno`` has just been sent. If the timer runs, the newest number at its end
+        counts."""
         if self._timer.deadline is None:
             self._begin(seqno)
 
@@ -29,8 +30,8 @@ class LastNumber:
             self._timer.start(self._interval)
 
     def is_due(self, seqno: int, purged: int) -> bool:
-        """Return whether to repeat the number, when the time is over. ``seqno``: the last one sent; ``purged``: all
-        members have those."""
+        """Return whether to repeat the number when the time is over. ``seqno``: the last sent number. ``purged``: the
+        number up to which all members have the messages."""
         if seqno > self._seqno:
             self._begin(seqno)
             return False

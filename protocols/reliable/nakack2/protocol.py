@@ -8,14 +8,14 @@ Place: above failure detection, below UNICAST3 and STABLE.
     MSG with OOB              Deliver it at once. It still takes its place in the order.
     XMIT_REQ(P) from Q        Send Q the messages of P that it lacks. P may be any sender whose messages are here.
     XMIT_RSP from Q           As MSG.
-    HIGHEST_SEQNO from P      P has sent so many messages. Ask for missing ones at the end.
+    HIGHEST_SEQNO from P      P reports its last number. Ask for missing messages at the end.
     nothing sent for a while  HIGHEST_SEQNO.
     Stable                    Forget messages that all members have. While a state is awaited, forget only own ones.
-    SetDigest, MergeDigest    Start with a sender where the digest says.
+    SetDigest, MergeDigest    Begin with each sender at the digest's number.
     ViewChange                Close senders that are not in the view. New ones begin at 0.
     Freeze .. Release         Survivors agree: agreement.py.
-    Withhold                  Keep the application's multicasts until the next view. The others have gone on
-                              without us, and begin after what was numbered until now (``_settled``).
+    Withhold                  Keep the application's multicasts until the next view. The others have gone on without us,
+                              and begin after the messages numbered until now (``_settled``).
 
 The parts know no protocol. senders.py has the table of senders, agreement.py the round of survivors, and repair.py the
 requests and the answers. Only the protocol sends, passes on, counts and keeps time.
@@ -115,7 +115,7 @@ class NAKACK2(Protocol):
         self.senders = Senders(self.local_address, config.xmit_interval, config.max_departed)
         self.own = self.senders.own
         self._present = self.senders.present.get
-        """Address -> its sender, if that is present. Messages that come in order need no more than this."""
+        """Function: address -> its sender, if present. Messages that come in order need only this."""
         self.round = Round(self.local_address, config.max_window)
         self.repair = Repair(
             self.local_address,
@@ -129,7 +129,7 @@ class NAKACK2(Protocol):
         )
         self._gap_timer = self.timer(self._on_gaps)
         self._keeping = False
-        """A state is awaited. Stable messages are kept meanwhile, because we may have to go back."""
+        """True: a state is awaited. Stable messages are kept meanwhile, because we may have to go back."""
         self.view: View | None = None
         self._digest_set = False
         self._early: list[Batch] = []
@@ -137,7 +137,7 @@ class NAKACK2(Protocol):
         self._withheld: list[Batch] | None = None
         """Multicasts of the application since Withhold. Flow control bounds them."""
         self._settled = 0
-        """Own seqno at Withhold: members that went on without us will not deliver anything up to here."""
+        """Own seqno at Withhold: members that went on without us will not deliver undelivered messages up to here."""
         self._last = LastNumber(
             self.timer(self._on_last), config.xmit_interval, config.resend_last_seqno_max_count
         )
@@ -153,14 +153,14 @@ class NAKACK2(Protocol):
         self.lost = 0
         """Messages that were skipped because their sender has forgotten them."""
         self.limited = 0
-        """Requests that were cut short because the asker had got its share (``max_xmit_bytes``)."""
+        """Answers that were cut short because the asker had got its share (``max_xmit_bytes``)."""
         self.window_dropped = 0
         self.non_member_dropped = 0
         self.early_dropped = 0
         self.frozen_dropped = 0
         self.bad = 0
         self.last_sent = 0
-        """HIGHEST_SEQNO that were sent."""
+        """HIGHEST_SEQNO messages that were sent."""
         self.departed_dropped = 0
         self.times_blocked = 0
         self.withheld = 0
@@ -261,7 +261,7 @@ class NAKACK2(Protocol):
             self.bad += 1
 
     def _may_be_unnumbered(self, batch: Batch) -> bool:
-        """Return whether a multicast may pass without a number. Without this rule anybody's datagram would be a
+        """Return whether a multicast may pass without a number. Without this rule any datagram would count as a
         member's message."""
         src = batch.src
         if not batch.flags & _NO_RELIABILITY:
@@ -269,7 +269,7 @@ class NAKACK2(Protocol):
             return False
         if src == self.local_address or (self.view is not None and src in self.view):
             return True
-        self.non_member_dropped += len(batch)  # a member that left a moment ago, too
+        self.non_member_dropped += len(batch)  # perhaps a member that left a moment ago
         return False
 
     def _on_data(self, batch: Batch, first: int) -> None:
@@ -419,7 +419,7 @@ class NAKACK2(Protocol):
                     self.limited += 1
                     self.trace("limited", asker=asker, sender=src, seqno=first)
         ours = isinstance(asker, UUID) and asker.is_ours
-        # A member that we took for dead does not know it yet: a merge tells where to begin.
+        # The asker does not know yet that we took it for dead: a merge tells it where to begin.
         view = self.view
         if answer.gone and sender is self.own and ours and view is not None and asker in view:
             told = FragHeader(answer.gone, view_sum(view), 0)
@@ -469,7 +469,9 @@ class NAKACK2(Protocol):
         for member, sender in self.round.freeze(self.senders, departed).items():
             self.trace("frozen", sender=member, delivered=sender.window.delivered)
         for member, sender in self.senders.present.items():
-            if sender.window.has_gap and sender is not self.own:  # a goal of the round before, say
+            if (
+                sender.window.has_gap and sender is not self.own
+            ):  # perhaps up to a goal of the previous round
                 self._saw_gap(member, sender, self.delay)
 
     def _go_on(self) -> None:
@@ -526,8 +528,8 @@ class NAKACK2(Protocol):
                     self._saw_gap(member, sender, self.delay)
 
     def _hand_out_again(self, member: Address, sender: Sender, delivered: int) -> None:
-        """Hand out messages of a frozen sender once more, because a state came that contains less of it. We have
-        reported our number, so that stays as it is."""
+        """Hand out messages of a frozen sender once more, because an arrived state contains fewer of them. We have
+        reported our number, so the number stays as it is."""
         reached = sender.window.delivered
         if delivered >= reached:
             return
@@ -763,7 +765,7 @@ class NAKACK2(Protocol):
         stats = super().statistics()
         everybody = self.senders.everybody()
         stats["kept"] = sum(sender.kept.count for sender in everybody)
-        # Own ones are bounded by max_unstable.
+        # max_unstable bounds own messages.
         stats["pending"] = sum(s.window.pending.count for s in everybody if s is not self.own)
         stats["kept_bytes"] = sum(sender.kept.size for sender in everybody)
         stats["unstable"] = self.own.kept.count

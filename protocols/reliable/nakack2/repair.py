@@ -1,15 +1,15 @@
-"""NAKACK2, repairing: makes the requests for missing messages, and the answers to others' requests.
+"""NAKACK2, repair: makes requests for missing messages, and answers to other members' requests.
 
     gap seen          Ask for it once after ``xmit_delay``, then for all missing messages at growing intervals.
                       After ``ask_others_after`` vain requests ask other members, too.
     XMIT_REQ(P)       Send the kept messages of P that the asker lacks, at most ``max_xmit_bytes`` to one
                       member in an ``xmit_interval``.
-    ... of ourselves  Send GONE when this member has forgotten the wanted messages: all members of a view
-                      without the asker had them.
-    GONE from P       P's messages up to there are lost. Go on behind them.
+    ... of ourselves  Send GONE if this member has forgotten the wanted messages, because all members of a view without
+                      the asker had them.
+    GONE from P       P's messages up to its number are lost. Go on behind them.
 
-A member that was taken for dead and comes back learns from a merge where to begin. Without GONE, if that view and its
-maker were lost, the member would ask for ever for messages that were forgotten in its absence.
+A member that was taken for dead and comes back learns from a merge where to begin. If that view and its maker are lost,
+the member would, without GONE, ask for ever for messages that were forgotten in its absence.
 
 On the wire GONE is a FragHeader (a class every Java member can parse) under NAKACK2's id. The header's id is the
 number, and its index a sum over the sender's view. A receiver with another view ignores it: a merge or a newer view is
@@ -55,7 +55,7 @@ class Resend(NamedTuple):
 
 
 class NotHere(NamedTuple):
-    """A part of the answer: of the messages ``low`` to ``high``, ``lacking`` are not here."""
+    """A part of the answer: ``lacking``, some of the messages ``low`` to ``high``, are not here."""
 
     low: int
     high: int
@@ -187,11 +187,11 @@ class Repair:
 
 
 def behind_gone(window: ReceiveWindow, gone: int) -> int:
-    """Return the number to go on from when everything up to ``gone`` is lost. Messages of that range that are here are
+    """Return the number from which to go on when all messages up to ``gone`` are lost. Those of them that are here are
     still handed out."""
     return min(gone, window.pending.first - 1) if window.pending else gone
 
 
 def view_sum(view: View) -> int:
-    """Return a sum of 31 bits that tells views apart."""
+    """Return a sum of 31 bits that distinguishes views."""
     return crc32(encode_whole(write_view_id, view.view_id)) & 0x7FFFFFFF

@@ -1,9 +1,9 @@
 """NAKACK2, the table of senders, with the knowledge of each sender and its state.
 
-    present      a member of the view, or somebody whom a digest named
+    present      a member of the view, or a sender that a digest named
     frozen       departs in a round of survivors; only messages that the round agrees on are taken
-    departed     not in the view; its messages are kept until everybody has a view without it
-    left         not in the view; only how far it was delivered is remembered
+    departed     not in the view; its messages are kept until all members have a view without it
+    left         not in the view; only its delivered number is remembered
 
 This part knows no protocol. ``Senders`` alone moves a sender from one state to another.
 """
@@ -43,8 +43,8 @@ class Sender:
         self.gaps = GapClock(self.gaps.interval)
 
     def not_before(self, delivered: int) -> int:
-        """Return ``delivered``, or the number up to which everything is stable: stable messages cannot be handed out
-        again."""
+        """Return ``delivered``, or the number up to which all messages are stable if that is higher: stable messages
+        cannot be handed out again."""
         return max(delivered, self.purged)
 
     def move_to(self, delivered: int, held: bool) -> None:
@@ -64,7 +64,7 @@ class Sender:
         self.ask_anew()
 
     def close(self) -> None:
-        """Note that its member is not in the view, and forget undelivered messages."""
+        """Note that the sender's member is not in the view, and forget undelivered messages."""
         self.window.closed = True
         self.kept = cut(self.kept, self.window.delivered)
         self.window.forget_pending()
@@ -75,9 +75,9 @@ class Left(NamedTuple):
 
     delivered: int
     passed: frozenset[int]
-    """Higher numbers of out-of-band messages that were handed out already."""
+    """Higher numbers, of out-of-band messages that were handed out already."""
     at: float
-    """The time when the rest was forgotten."""
+    """The time when all else was forgotten."""
 
 
 class Senders:
@@ -143,7 +143,7 @@ class Senders:
         """Begin after a merge: the sender goes on at its number of the departure, if that is higher."""
         left = self.left.get(member)
         self.begin(member, delivered if left is None else max(delivered, left.delivered), held)
-        if left is not None:  # then it is not frozen
+        if left is not None:  # a remembered sender is not frozen
             self.present[member].window.passed |= left.passed
 
     def begin_as_told(self, member: Address, delivered: int, held: bool) -> None:
