@@ -203,12 +203,7 @@ async def run_load(live: LiveBackupNode, load: Load) -> Rate:
 
 
 async def rate_of_processes(mode: Any, load: Load, *, backup: bool, realtime: bool = False) -> Rate:
-<<<<<<< HEAD
-    """The same with a process for each node."""
-=======
     """Measure as ``rate`` does, with a process for each node."""
-    attributes = private_attributes(load_stack(STACK), 2)
->>>>>>> 05772cbd (Tools: docstrings, comments and help texts that had to be read twice; keys of SEAL encrypt and decrypt)
     given = {
         "mode": mode,
         "attributes": {} if mode == BARE else private_attributes(load_stack(STACK), 2),
