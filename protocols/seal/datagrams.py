@@ -1,6 +1,7 @@
 """Datagrams in SEAL: sealed on the way out; opened, proved and counted on the way in.
 
-A packet that goes in was authenticated under a key of the ring, comes from a sender that lives (senders.py), and came never before.
+A packet is let in if it was authenticated under a key of the ring, its sender is alive (senders.py), and it has not
+come before.
 """
 
 from __future__ import annotations
@@ -40,12 +41,12 @@ MAX_DATAGRAM: Final = 65_507
 PLACES_MAX: Final = 4
 """Network places from which one pending sender is asked."""
 ASKS_MAX: Final = 4
-"""A pending sender is asked so often, with ASK_AGAIN seconds between, each time twice as long."""
+"""Number of questions to a pending sender, with ASK_AGAIN seconds between, each time twice as long."""
 ASK_AGAIN: Final = 0.25
 PROVE_TIME: Final = 3.0
 """Seconds after which a pending sender that has not answered is forgotten."""
 ANSWERS_PER_SECOND: Final = 1000
-"""Challenges that are answered in a second. Further ones are asked again."""
+"""Challenges that are answered in a second. Senders repeat further ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +65,7 @@ class Datagrams:
 
     Args: suite: the suite with which this member seals.
         cluster: the name of its cluster, once it is known.
-        secrets: so many bytes that nobody can guess.
+        secrets: returns so many unguessable bytes.
         now: the member's time.
         send: sends a sealed datagram to a place.
         turn_away: counts refusals: cause, place, number.
@@ -161,7 +162,7 @@ class Datagrams:
         return self._open_slowly(item)
 
     def _from_known(self, item: Datagram, known: Known, cipher: Aead) -> Iterable[Datagram]:
-        """The usual case: DATA of a known sender under a key that it has used before."""
+        """Take the usual case: DATA of a known sender under a key that it has used before."""
         data = item.data
         head = data[:HEAD_SIZE]
         try:
@@ -194,7 +195,7 @@ class Datagrams:
             return ()
         sender = data[8:24]
         if sender == self._sender:
-            self.own += 1  # a multicast that came back
+            self.own += 1  # an own multicast that came back
             return ()
         senders = self.senders
         known = senders.known.get(sender)
@@ -217,7 +218,8 @@ class Datagrams:
     def _opened(
         self, item: Datagram, sender: bytes, ciphers: dict[bytes, Aead] | None
     ) -> bytes | None:
-        """Decrypts, or counts why not. ``ciphers``: the ciphers of the sender, if it is in a table."""
+        """Decrypt a packet, or count the cause of the failure. ``ciphers``: the ciphers of the sender, if it is in a
+        table."""
         data = item.data
         which = bytes((data[3] & 0x0F,)) + data[4:8]
         cipher = None if ciphers is None else ciphers.get(which)
@@ -263,7 +265,7 @@ class Datagrams:
             self._say(ASKS, place, ask=pending.nonce)
 
     def ask_again(self) -> float | None:
-        """Repeat older challenges, and forget senders that never answered. Return when to call this next."""
+        """Repeat older challenges, and forget senders that never answered. Return the time of the next call."""
         now = self._now()
         due = []
         for sender, pending in list(self.senders.pending.items()):

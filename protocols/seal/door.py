@@ -1,4 +1,4 @@
-"""The door of SEAL: everything of a stack that leaves or comes is sealed.
+"""The door of SEAL: all packets of a stack, out and in, are sealed.
 
     SendTo, Datagram                  datagrams.py
     Connected, Accepted, Received     streams.py: the protocols learn of a connection when its peer has proved itself
@@ -42,8 +42,8 @@ from jgroups_py.stack.protocol import Protocol
 
 @dataclass(slots=True, eq=False)
 class _Guarded:
-    """A connection. ``until``: its peer must have proved itself; None: it has. ``opens``: the item that the protocols
-    get then."""
+    """A connection. ``until``: the time by which its peer must have proved itself; None: it has. ``opens``: the item
+    that the protocols get then."""
 
     stream: Stream
     peer: Endpoint
@@ -110,7 +110,7 @@ class SealDoor(Door):
         self.datagrams.take_ring(ring)
         for handle, guarded in list(self._guarded.items()):
             if self._guarded.get(handle) is not guarded:
-                continue  # closed meanwhile, because another one was
+                continue  # it was closed meanwhile, because another one was closed
             try:
                 said = guarded.stream.take_ring(ring)
             except Refused as refused:
@@ -185,7 +185,7 @@ class SealDoor(Door):
             case Closed(handle) if (found := self._guarded.get(handle)) is not None:
                 self._closed(item, handle, found)
             case Writable(handle) if handle in self._unproved:
-                pass  # about our own bytes only
+                pass  # the item is about our own bytes only
             case ConnectFailed(handle) | Closed(handle):
                 self._forget(handle)
                 self.inside(item)

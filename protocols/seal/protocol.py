@@ -1,14 +1,14 @@
-"""SEAL: every packet of the stack whole is encrypted and authenticated, with a key that all members have.
+"""SEAL: every whole packet of the stack is encrypted and authenticated, with a key that all members have.
 
 Place: directly above the transport. It seals the packets of all protocols of the stack: messages with their headers,
 discovery, the connections of TCP and FD_SOCK2, and RELAY's bridge if its stack has SEAL, too.
 
-    everything that leaves or comes     passes a door (door.py): datagrams.py, streams.py
+    all packets, out and in             pass a door (door.py): datagrams.py, streams.py
     every reload_interval               the key ring is read again, if its file has changed
 
-A packet in clear, one under a key that this member has not got, one that was altered, or one that came before is
-dropped and counted by its cause. A recording does not get into a member that has just started: a sender proves its
-presence before its first packet goes in (senders.py).
+A packet is dropped and counted by its cause if it is in clear, under a key that this member lacks, altered, or a
+repetition. A recording does not get into a member that has just started: a sender proves its presence before its first
+packet goes in (senders.py).
 
 Source:  our own; design/seal.md.
 Differs: JGroups has no such protocol. Members that have it and others are not in one group.
@@ -37,7 +37,7 @@ from jgroups_py.stack.services import TRANSPORT
 from jgroups_py.values.events import Event, TransportReady
 
 READ_TIMEOUT = 5.0
-"""Seconds that reading the key ring again may take."""
+"""Seconds in which the key ring must be read again."""
 COMPLAIN_INTERVAL = 60.0
 """Seconds between two lines of the log about a key ring that cannot be used."""
 
@@ -81,13 +81,13 @@ class SEAL(Protocol):
         reload_interval: Seconds = 5.0
         """The time after which the key ring is read again, if its file has changed. 0: never."""
         freshness: Seconds = 5.0
-        """Packets that are older do not come in when their sender is new to this member."""
+        """Older packets are dropped when their sender is new to this member."""
         max_senders: int = 2000
         """Senders of datagrams whose counters are remembered. Each start of a member is a sender."""
         max_pending: int = 100
-        """Senders of datagrams that have yet to prove that they are there."""
+        """Senders of datagrams that have yet to prove their presence."""
         max_held: int = 64
-        """Datagrams of each of those that are kept until then."""
+        """Datagrams of each such sender that are kept until then."""
         replay_window: int = 4096
         """The number of newer datagrams of a sender, whatever their receivers, that may come before a delayed one."""
         max_handshakes: int = 100

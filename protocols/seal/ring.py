@@ -1,10 +1,10 @@
 """The key ring of SEAL: the keys that members of a group share, as a text.
 
     # a comment
-    key 5f2a90c1 2026-11-25T10:30:00Z 0123...cdef        its id, when it was made, 32 bytes in hex
+    key 5f2a90c1 2026-11-25T10:30:00Z 0123...cdef        its id, the time when it was made, 32 bytes in hex
 
-The first key writes. All keys read, so a ring may change at one member after the other. An id is the beginning of a hash
-of its key. It goes over the wire in clear, and it tells when a line was damaged.
+The first key encrypts. All keys decrypt, so a ring may change at one member after the other. An id is the beginning of
+a hash of its key. It goes over the wire in clear, and it shows that a line was damaged.
 
 Limits:  KEYS_MAX keys, and RING_SIZE_MAX bytes of text.
 """
@@ -36,7 +36,7 @@ _HEADING: Final = (
 
 @dataclass(frozen=True, slots=True)
 class RingKey:
-    """One key. ``made``: when, in seconds since 1970."""
+    """One key. ``made``: the time when it was made, in seconds since 1970."""
 
     secret: bytes = field(repr=False)
     made: int
@@ -74,7 +74,7 @@ class Ring:
         return _HEADING + "".join(lines)
 
     def with_new(self, now: int, secrets: Callable[[int], bytes]) -> Ring:
-        """Add a key at the end. It reads and does not write yet.
+        """Add a key at the end. It only decrypts as yet.
 
         Raises:
             ConfigError: the ring is full.
@@ -88,10 +88,10 @@ class Ring:
         return replace(self, keys=(*self.keys, RingKey(secrets(KEY_SIZE), made)))
 
     def rotated(self, keep: int) -> Ring:
-        """Let the newest key write. Of the others, the newest ones stay, so that ``keep`` keys are left.
+        """Let the newest key encrypt. Of the others, the newest ones stay, so that ``keep`` keys are left.
 
         Raises:
-            ConfigError: the newest key writes already.
+            ConfigError: the newest key encrypts already.
         """
         by_age = sorted(self.keys, key=lambda key: -key.made)
         if by_age[0] is self.writer:

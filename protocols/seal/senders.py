@@ -1,12 +1,13 @@
-"""Senders of datagrams, and which of their packets have come already.
+"""Senders of datagrams, and the packets of each that have come already.
 
-    a sender that is not known     PENDING: what it sends is kept, and it is asked for a nonce (a challenge)
+    a sender that is not known     PENDING: its packets are kept, and it is asked for a nonce (a challenge)
     it answers with the nonce      KNOWN: it is alive, and not a recording. Kept packets go in
-    it does not answer             forgotten, with all that was kept
+    it does not answer             forgotten, with its kept packets
     a packet of a known sender     goes in once: its counter is new in the window
 
-An answer names the sender's counter of some seconds ago (Recent). A packet with a lower one was sent before that,
-and is too old for a member that asks only now: so a recording of an hour ago is worth nothing to a member that has just started.
+An answer names the sender's counter of some seconds ago (Recent). A packet with a lower counter was sent earlier, and
+is too old for a member that asks only now. So a recording of an hour ago does not get into a member that has just
+started.
 
 Source:  the window as in RFC 4303 (ESP), 3.4.3.
 Limits:  ``max_senders`` known ones (the one that was silent longest, for IDLE at least, makes room);
@@ -24,8 +25,8 @@ from jgroups_py.protocols.seal.wire import Aead
 from jgroups_py.stack.ports import Datagram, Endpoint
 
 IDLE: Final = 60.0
-"""Seconds of silence after which a known sender may be replaced by another one. It is more than any freshness: its
-packets are too old then to come in again."""
+"""Seconds of silence after which another sender may replace a known one. It is more than any freshness, so that its
+packets are too old by then to come in again."""
 HELD_BYTES: Final = 4_000_000
 """Bytes that are kept of all pending senders together."""
 BUCKET: Final = 1.0
@@ -33,7 +34,7 @@ BUCKET: Final = 1.0
 
 
 class Verdict(StrEnum):
-    """The verdict of a window on a counter. Others than NEW are causes of ``turn_away``."""
+    """The verdict of a window on a counter. All but NEW are causes of ``turn_away``."""
 
     NEW = "new"
     REPLAYED = "replayed"
@@ -42,8 +43,8 @@ class Verdict(StrEnum):
 
 
 class Window:
-    """The counters of one sender that have come: the newest one, and the ``size`` before it. Below ``floor`` all are
-    too old."""
+    """The arrived counters of one sender: the newest one, and the ``size`` before it. All below ``floor`` are too
+    old."""
 
     __slots__ = ("_floor", "_mask", "_newest", "_seen", "_size")
 
@@ -77,7 +78,9 @@ class Recent:
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
-        self._marks: deque[tuple[float, int]] = deque()  # when a bucket began, its first counter
+        self._marks: deque[tuple[float, int]] = (
+            deque()
+        )  # (time when a bucket began, its first counter)
         self.next_mark = 0.0
 
     def sends(self, now: float, counter: int) -> None:
@@ -115,7 +118,8 @@ class Held:
 
 @dataclass(slots=True, eq=False)
 class AskedSender:
-    """A sender that was asked for ``nonce``. ``places``: where its packets came from. ``asked``: how often it was."""
+    """A sender that was asked for ``nonce``. ``places``: the places from which its packets came. ``asked``: the number
+    of questions so far."""
 
     nonce: bytes
     since: float
@@ -163,7 +167,7 @@ class SealSenders:
         return pending
 
     def trust(self, sender: bytes, floor: int, now: float) -> AskedSender | None:
-        """Make a pending sender known, after its answer. Return it as it was. None: there is no room for it."""
+        """Make a pending sender known after its answer, and return its pending state. None: there is no room for it."""
         if len(self.known) >= self._max_senders:
             idle = [who for who, known in self.known.items() if known.heard_at + IDLE < now]
             for who in idle:

@@ -2,14 +2,14 @@
 
     who connects    HELLO: a head with 16 random bytes, sealed so that only a member can have made it
     who accepts     HELLO with 16 random bytes of its own, and its first record
-    who connects    its first record; the listener knows then that it is no recording
+    who connects    its first record, which shows the listener that it is no recording
 
 A record is its length (4 bytes), ciphertext and tag. Each direction has a cipher of its own, made from a key of the
-ring and both random values, and counts its records. A record that is left out, comes twice or in another order does not
-open. A record with the bit NEXT_KEY in its length names the key of the ring to be used from the next record on.
+ring and both random values, and counts its records. A missing, repeated or reordered record cannot be decrypted. A
+record with the bit NEXT_KEY in its length names the key for all later records.
 
 Source:  TLS 1.3 (RFC 8446) for per-direction keys, implicit counters and KeyUpdate.
-Limits:  RECORD_MAX bytes of a record; a peer that has not proved itself sends no record but an empty one.
+Limits:  RECORD_MAX bytes of a record; a peer that has not proved itself may send an empty record only.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Refused(Exception):
 
 
 class Phase(Enum):
-    """The part that comes next."""
+    """The expected next part."""
 
     HELLO = auto()
     PROOF = auto()
@@ -59,7 +59,7 @@ class Phase(Enum):
 
 
 class _Direction:
-    """The records of one direction: under which key they are, and how many there were."""
+    """The records of one direction: their key, and their number so far."""
 
     __slots__ = ("_cipher", "_count", "_make", "key")
 
@@ -169,7 +169,7 @@ class Stream:
         key.
 
         Raises:
-            Refused: the key that this stream began with, or that the peer writes with, is in the ring no more.
+            Refused: the key with which this stream began, or with which the peer encrypts, is not in the ring any more.
         """
         self._ring = ring
         if self.phase is Phase.HELLO and self._accepted:
@@ -179,7 +179,7 @@ class Stream:
         return self._with_writer() if self.phase is Phase.OPEN else b""
 
     def _with_writer(self) -> bytes:
-        """Write with the first key of the ring from now on."""
+        """Encrypt with the first key of the ring from now on."""
         writer = self._ring.writer
         if self._sent.key.id == writer.id:
             return b""
@@ -193,7 +193,7 @@ class Stream:
         """Take bytes from the peer, cut anywhere, and return complete plain bytes.
 
         Raises:
-            Refused: the peer is none, or somebody has altered what it sent.
+            Refused: the peer has no key, or its bytes were altered.
         """
         self.answer = b""
         if self._parts:

@@ -4,11 +4,11 @@ A datagram, and each of the two hellos of a connection:
 
     magic 2 | version 1 | kind and suite 1 | key id 4 | sender 16 | counter 8 | ciphertext and tag
 
-``sender`` is drawn at random by each start of a member (in a hello: by each connection). A sender counts all its
+``sender`` is drawn at random at each start of a member (in a hello: for each connection). A sender counts all its
 packets. Nothing of a head is secret, and all of it is authenticated.
 
-No key of the ring encrypts anything itself. For each sender, suite, purpose and cluster there is another key, made with
-HKDF. So nonces of two senders never meet, and a packet of one cluster is none of another one.
+No key of the ring encrypts anything itself. Each sender, suite, purpose and cluster has a key of its own, made with
+HKDF. So nonces of two senders never collide, and a packet of one cluster is not valid in another one.
 
 Source:  RFC 5869 (HKDF), RFC 5116 (AEAD).
 """
@@ -24,7 +24,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM, ChaCha20Poly1305
 Aead = AESGCM | ChaCha20Poly1305
 
 MAGIC: Final = b"\x5e\xa1"
-"""No packet of JGroups begins so: those begin with a version, or with ``bela``."""
+"""The first bytes of a sealed packet. Packets of JGroups begin with a version, or with ``bela``."""
 VERSION: Final = 1
 HEAD: Final = struct.Struct(">2sBB4s16sQ")
 HEAD_SIZE: Final = HEAD.size
@@ -32,9 +32,9 @@ TAG_SIZE: Final = 16
 SENDER_SIZE: Final = 16
 COUNTER_SIZE: Final = 8
 NONCE_AT: Final = HEAD_SIZE - 12
-"""The nonce is the end of the head: four bytes of the sender and the counter."""
+"""The place of the nonce, which is the end of the head: four bytes of the sender and the counter."""
 OVERHEAD: Final = HEAD_SIZE + TAG_SIZE
-"""Bytes that a datagram grows by."""
+"""Bytes by which a datagram grows."""
 
 DATA: Final = 0x00
 CONTROL: Final = 0x10
@@ -50,7 +50,7 @@ NONCE_LENGTH: Final = 16
 CONTROL_BODY: Final = struct.Struct(">B16sQ16s")
 ANSWERS: Final = 1
 ASKS: Final = 2
-"""The kind of a control packet: it answers a challenge, it is one, or both."""
+"""The kind of a control packet: a challenge, an answer to one, or both."""
 
 
 def derived(secret: bytes, purpose: bytes, suite: int, cluster: bytes, salt: bytes) -> Aead:

@@ -4,32 +4,34 @@ Place: below NAKACK2 and UNICAST3, above discovery and failure detection, whose 
 
     JOIN_REQ                  the joiner adds its public key. The request goes in clear, since the joiner has no group key
     JOIN_RSP                  encrypted. Before it, in clear: all public keys, and the group key for the joiner
-    PrepareView               the coordinator makes a new group key, if it has none, if the view is a merge, if somebody has gone
-                              (change_key_on_leave) or if the coordinator is another one (change_key_on_coord_leave)
+    PrepareView               the coordinator makes a new group key, if it has none, if the view is a merge, if a member
+                              has gone (change_key_on_leave) or if the coordinator has changed
+                              (change_key_on_coord_leave)
     VIEW                      encrypted under the new key. Before it: the joiners' public keys, and the group key for each
-                              member if it is new. A member that is sent the VIEW once more gets the group key again
+                              member if it is new. A member that gets the VIEW once more gets the group key again
     INSTALL_MERGE_VIEW        as JOIN_RSP. MERGE_RSP has brought the public keys of the other subgroup
     MERGE_REQ, MERGE_RSP,     in clear, as in JGroups: sender and receiver may have different group keys
       VIEW_ACK, GET_DIGEST_*
     LEAVE_RSP to one of ours  in clear: the leaver cannot read the new group key
     anything else             as SYM_ENCRYPT, under the group key (encrypt.py)
 
-A member *adopts* a group key when it has decrypted a view under it, newer than its own. The earlier key still decrypts for
-key_overlap, so what is under way is not lost. A key that was replaced is never adopted again, and a view that was heard
-before changes nothing.
+A member *adopts* a group key when it has decrypted a view under it, newer than its own. The earlier key still decrypts
+for key_overlap, so messages under way are not lost. A replaced key is never adopted again, and a known view changes
+nothing.
 
     message under an unknown  the sender is a member: keep the message until its key comes with a view. After ASK_AFTER ask the
-      key                     sender (FETCH_SHARED_KEY). A key that was given decrypts, and the view behind it is adopted
+      key                     sender (FETCH_SHARED_KEY). A given key decrypts, and the view behind it is adopted
     message under a replaced  the coordinator gives the sender the new key: it has missed the view
       key
 
 A refused joiner (AUTH) gets the reason under a key that is used once.
 
-ASYM_ENCRYPT keeps out listeners and former members. It does not tell members from an attacker that sends packets of its
-own: any joiner gets the key. AUTH decides who may join.
+ASYM_ENCRYPT keeps out listeners and former members. It cannot distinguish members from an attacker that sends packets
+of its own, because any joiner gets the key. AUTH decides who may join.
 
 Source:  JGroups ASYM_ENCRYPT.java; doc/design/ASYM_ENCRYPT.txt; WIRE.md 12.
-Differs: a VIEW that is sent again carries the group key (in JGroups it does not, and its receiver reads nothing any more); a
+Differs: a VIEW that is sent again carries the group key (in JGroups it does not, so its receiver cannot decrypt later
+    messages); a
          refused joiner does not get the group key; no request replaces the public key of a member or of a waiting joiner; a
          request without a public key is refused; the name of a group key must fit it; replaced keys end after key_overlap;
          public keys of less than 1024 bits are refused (the example of JGroups has 512); a VIEW lists public keys of joiners
@@ -94,12 +96,12 @@ REPAIR_PAUSE: Final = 0.5
 AWAITING_MAX: Final = 1000
 """Messages of members that are kept until their key comes. Further ones are dropped, and sent again."""
 EXPECTED_MAX: Final = 100
-"""Members outside the view that may hand over a key: those that were asked to let us in, or lead a merge."""
+"""The most members outside the view that may hand over a key: those that were asked to let us in, or lead a merge."""
 
 
 class _Kept(NamedTuple):
-    """A key that only decrypts. ``replaced``: the time at which another one took its place; None: it was given to this
-    member, and its view has not come."""
+    """A key that only decrypts. ``replaced``: the time when another key replaced it. None: it was given to this member,
+    and its view has not come."""
 
     cipher: Cipher
     replaced: float | None
@@ -181,7 +183,7 @@ class ASYM_ENCRYPT(Encrypt):
         self._made_at = 0.0
         self._kept: dict[bytes, _Kept] = {}
         self._offered: Cipher | None = None
-        """The key that came with the message that is decrypted now."""
+        """The key that came with the message that is being decrypted."""
         self._expected: dict[Address, None] = {}
         self._merging: dict[Address, None] = {}
         """Coordinators that were asked to merge: their answers bring public keys."""
@@ -204,7 +206,8 @@ class ASYM_ENCRYPT(Encrypt):
         self.came_before_key = 0
         """Messages of members that came before their key, and waited for it."""
         self.dropped_before_key = 0
-        """Messages of members that came before their key and found no place, or whose key did not come."""
+        """Messages of members that came before their key and were dropped: there was no room, or the key did not
+        come."""
         self.dropped_unasked = 0
         """Answers to joiners that were dropped because the joiner's public key was not known."""
         self.decrypted_earlier_key = 0
@@ -325,7 +328,7 @@ class ASYM_ENCRYPT(Encrypt):
         """Return the list's group key for this member. None: it has none.
 
         Raises:
-            UnusableKey: it is not for this member, or is not the key that ``version`` names.
+            UnusableKey: the key is not for this member, or is not the one that ``version`` names.
         """
         for entry in entries:
             if entry.member == self.local_address and entry.group:
@@ -404,7 +407,7 @@ class ASYM_ENCRYPT(Encrypt):
             self._give(src)
 
     def _help(self, member: Address | None) -> None:
-        """``member`` still uses an earlier key. The coordinator gives it the new one."""
+        """Help ``member``, which still uses an earlier key: the coordinator gives it the new one."""
         view = self._view
         leads = view is not None and view.coordinator == self.local_address
         if leads and member is not None and self.now >= self._made_at + REPAIR_PAUSE:
@@ -456,7 +459,7 @@ class ASYM_ENCRYPT(Encrypt):
             self.encrypt_and_pass(batch)
 
     def _expect(self, member: Address | None) -> None:
-        """``member`` may hand over a group key."""
+        """Note that ``member`` may hand over a group key."""
         if member is not None:
             self._expected.pop(member, None)
             self._expected[member] = None
@@ -560,7 +563,7 @@ class ASYM_ENCRYPT(Encrypt):
                 self._joiner_asks(src, entries)
                 self.pass_up(inner.without_header(self.protocol_id))
             elif kind == GmsType.MERGE_RSP:
-                # One that was not asked for is in clear as well. It must be acknowledged, or it comes for ever.
+                # An unrequested message is in clear, too. It must be acknowledged, or it is sent for ever.
                 if src in self._merging:
                     self._take_listed(inner, entries)
                 self.pass_up(inner.without_header(self.protocol_id))
@@ -602,7 +605,7 @@ class ASYM_ENCRYPT(Encrypt):
             self._offered = self._opened(entries, header.version)
             self._take_listed(inner, entries)
         elif self._view is None:
-            self.dropped_no_key += len(inner)  # a view of a group that we have not asked yet
+            self.dropped_no_key += len(inner)  # the view is of a group that we have not asked yet
             return
         elif inner.src not in self._view:
             self.refuse("stray_keys", inner)
@@ -647,7 +650,7 @@ class ASYM_ENCRYPT(Encrypt):
                 return
 
     def _is_newer(self, view: View | DeltaView | None) -> bool:
-        """``view`` is this member's view, or one after it, and this member is in it."""
+        """Return whether ``view`` is this member's view or a later one, and this member is in it."""
         if view is None or (self._view is not None and view.view_id.id < self._view.id):
             return False
         if isinstance(view, DeltaView):

@@ -4,14 +4,14 @@ Place: directly below GMS.
 
     JOIN_REQ, MERGE_REQ       the sender adds its token. A member that gets one without a good token drops the request
                               and tells the sender: JOIN_RSP with a reason, MERGE_RSP with a refusal
-    JOIN_RSP, MERGE_RSP,      the same with auth_coord, so that nobody joins a coordinator that has no token. What lacks
-      INSTALL_MERGE_VIEW      one is dropped, and its sender is told nothing
+    JOIN_RSP, MERGE_RSP,      the same with auth_coord, so that no member joins a coordinator that has no token. A
+      INSTALL_MERGE_VIEW      message without one is dropped, and its sender gets no answer
     JOIN_RSP with a reason    goes without a token: a refusal is no secret
 
-auth_class names the kind of token (tokens.py). All members need the same. A member that was refused ends with the reason.
+auth_class names the kind of token (tokens.py). All members need the same. A refused member ends with the reason.
 
 AUTH decides who may join. It does not protect the group's traffic: anybody who reaches the network can forge later
-packets. That is the work of an encryption.
+packets. Only encryption prevents that.
 
 Source:  JGroups AUTH.java, AuthHeader.java; WIRE.md 11.1, 11.10.
 Differs: a refusal is not sent again by UNICAST3, since a member keeps no memory for strangers. A sender that did not
@@ -58,7 +58,7 @@ _TOKENS: Final[tuple[type[Token], ...]] = (FixedMembershipToken, RegexMembership
 _KINDS: Final[Mapping[str, tuple[tuple[str, ...], Callable[..., Token]]]] = {
     kind.__name__: (kind.attributes, kind) for kind in _TOKENS
 }
-"""Name in a stack file -> its attributes, in the order of its arguments, and what makes it."""
+"""Name in a stack file -> its attributes, in the order of its arguments, and its maker."""
 _REFUSAL_FLAGS: Final = int(Flag.OOB | Flag.NO_RELIABILITY)
 
 
@@ -90,9 +90,9 @@ class AUTH(Protocol):
         match_string: str = ""
         """RegexMembership: a regular expression that the whole address (10.0.0.1:7800) or logical name must match."""
         match_ip_address: bool = True
-        """RegexMembership: the address is looked at."""
+        """RegexMembership: compare the address."""
         match_logical_name: bool = False
-        """RegexMembership: the logical name is looked at. It is enough if one of both matches."""
+        """RegexMembership: compare the logical name. One match of both is enough."""
         keystore_path: str = ""
         """X509Token: PKCS12 file with the key and the certificate that all members have."""
         keystore_type: str = "JKS"
@@ -106,7 +106,8 @@ class AUTH(Protocol):
         auth_value: Secret = field(default="", repr=False)
         """X509Token: the value that members show to each other, encrypted under the certificate."""
         cipher_type: str = "RSA"
-        """X509Token: how the value is encrypted: RSA, RSA/ECB/PKCS1Padding or RSA/ECB/OAEPWith... with SHA-1 or SHA-256."""
+        """X509Token: the encryption of the value: RSA, RSA/ECB/PKCS1Padding or RSA/ECB/OAEPWith... with SHA-1 or
+        SHA-256."""
 
         ignored: ClassVar[frozenset[str]] = frozenset(f"auth_token.{name}" for name in _NOT_BUILT)
         aliases: ClassVar[dict[str, str]] = {
@@ -123,7 +124,7 @@ class AUTH(Protocol):
             """The kind of token that the attributes name.
 
             Raises:
-                ConfigError: there is none of that name, or an attribute is not one of it.
+                ConfigError: there is no kind of that name, or an attribute does not belong to it.
             """
             name = self.auth_class.removeprefix(_PACKAGE)
             kind = _KINDS.get(name)
@@ -181,7 +182,7 @@ class AUTH(Protocol):
                 self.consume(one)
 
     def _is_good(self, one: Batch, header: GmsHeader) -> bool:
-        """Return whether the token of a message is good. If not, it was counted and its sender told."""
+        """Return whether the token of a message is good. If not, count the message and answer its sender."""
         src = one.src
         shown = one.headers.get(self.protocol_id)
         if not isinstance(shown, AuthHeader) or src is None:

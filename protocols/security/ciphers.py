@@ -30,7 +30,7 @@ from cryptography.hazmat.primitives.ciphers.algorithms import AES
 from jgroups_py.values.counted_iv import CountedIvs, ivs_from
 
 RandomBytes = Callable[[int], bytes]
-"""Returns so many secret random bytes."""
+"""Returns the given number of secret random bytes."""
 
 KEY_LENGTHS: Final = (128, 192, 256)
 """Bits of an AES key."""
@@ -51,7 +51,7 @@ ACCEPTED: Final = (
 
 
 class NotDecrypted(Exception):
-    """A ciphertext is not one, or it was altered, or it was made with another key."""
+    """The bytes are no ciphertext, or were altered, or were made with another key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ class Transformation:
 
     @property
     def authenticates(self) -> bool:
-        """An altered ciphertext is noticed for certain."""
+        """Return whether an altered ciphertext is always noticed."""
         return self.mode == "GCM"
 
 
@@ -101,7 +101,7 @@ class Cipher:
         self._aes = AES(key)
         self._mode = how.mode
         if how.mode == "ECB":
-            # ECB keeps no state between messages, and so one context serves all of them.
+            # ECB keeps no state between messages, so one context serves all of them.
             self._encrypt_blocks = BlockCipher(self._aes, modes.ECB()).encryptor().update
             self._decrypt_blocks = BlockCipher(self._aes, modes.ECB()).decryptor().update
         elif how.mode == "GCM":

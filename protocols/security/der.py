@@ -1,4 +1,4 @@
-"""DER: the few elements of ASN.1 that a PKCS#12 keystore is made of. Reading only, and bounded by the bytes given."""
+"""DER: reads the few elements of ASN.1 in a PKCS#12 keystore, bounded by the given bytes."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class DerElement(NamedTuple):
 
 
 def elements(data: bytes) -> Iterator[DerElement]:
-    """Yield the elements that ``data`` consists of.
+    """Yield the elements of ``data``.
 
     Raises:
         BadDer: the bytes end too early, or a length has a form that DER does not use.
@@ -81,7 +81,7 @@ def elements(data: bytes) -> Iterator[DerElement]:
 
 
 def whole(data: bytes) -> DerElement:
-    """Return the single element that ``data`` is."""
+    """Return the single element in ``data``."""
     found = list(elements(data))
     if len(found) != 1:
         raise BadDer

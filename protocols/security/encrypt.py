@@ -1,20 +1,20 @@
 """Encrypt: the common base of protocols that encrypt payloads. Payloads are encrypted, headers are not.
 
-    batch from above          encrypt each payload under the current key; no key yet: a multicast waits for one, a unicast
-                              is dropped
+    batch from above          encrypt each payload under the current key; without a key: a multicast waits for one, a
+                              unicast is dropped
     message without bytes     serialise it (type, flags, headers and all) and encrypt that
     message without payload   add the header that names the key
-    own message that comes    hand up what was sent: nothing is decrypted
+    own message that comes    hand up the sent message without decrypting
       back from below
     batch from below          decrypt each payload with the key that its header names
     no header, unknown key,   count it by its cause, trace it, drop it
       not to be decrypted
 
 A mode with an IV needs one for each message, and the IV is in the header. The IVs of GCM and CTR count, so a run stays a run: its
-header has the first IV (values/counted_iv.py). With CBC, whose IVs nobody may foresee, a run becomes as many batches as it has
-messages.
+header has the first IV (values/counted_iv.py). With CBC, whose IVs must be unpredictable, a run becomes as many batches
+as it has messages.
 
-A dropped message was sent by a reliable protocol above, or is not needed: it is sent again, and encrypted anew.
+A dropped message is sent again by a reliable protocol above and encrypted anew, or it is not needed.
 
 Source:  JGroups Encrypt.java, EncryptHeader.java; WIRE.md 10, 12.
 Differs: a message without payload has no IV in its header, because nothing is encrypted; own messages are not decrypted;
@@ -42,7 +42,8 @@ from jgroups_py.wire.packet import decode_nested, encode_nested
 LOOPED_MAX: Final = 10_000
 """Own messages that are remembered until they come back."""
 WAITING_MAX: Final = 1000
-"""Own runs of multicasts that wait for the first key. NAKACK2 has numbered them, and would miss them for ever."""
+"""Own runs of multicasts that wait for the first key. NAKACK2 has already numbered them, so they must not be
+dropped."""
 _DONT_LOOPBACK: Final = int(Transient.DONT_LOOPBACK)
 _WITH_BYTES: Final = (MessageType.BYTES, MessageType.NIO)
 
@@ -228,7 +229,7 @@ class Encrypt(Protocol):
         plain: list[bytes | None] = []
         iv = header.iv
         ivs: list[bytes | None] = [] if iv is None else [*ivs_from(iv, len(batch))]
-        # Messages whose equal headers made them a run on the wire have one and the same IV.
+        # Messages that became a run on the wire because their headers are equal share one IV.
         ivs += [iv] * (len(batch) - len(ivs))
         for index, payload in enumerate(batch.payloads):
             if payload is None:
@@ -262,7 +263,7 @@ class Encrypt(Protocol):
         self.pass_up(replace(batch.without_header(self.protocol_id), payloads=plain))
 
     def decrypted(self, batch: Batch, header: EncryptHeader, plain: list[bytes | None]) -> None:
-        """Look at a decrypted batch before it goes up. A subclass may learn from it."""
+        """Inspect a decrypted batch before it goes up, for subclasses."""
 
     def _deserialise(self, batch: Batch, data: bytes | None) -> None:
         try:

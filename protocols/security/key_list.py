@@ -2,7 +2,7 @@
 
     | i32 count | for each: addr member | i32 size, public key | i32 size, group key encrypted for that member |
 
-A size of 0: there is no such key. The bytes after the list are the payload.
+A size of 0 means that there is no such key. The bytes after the list are the payload.
 
 Source:  JGroups ASYM_ENCRYPT.serializeKeys, unserializeAndInstallKeys; WIRE.md 12.
 """
@@ -18,7 +18,7 @@ from jgroups_py.wire.primitives import Reader, Writer
 _LEAST: Final = 10
 """Bytes of the shortest entry."""
 KEY_MOST: Final = 4096
-"""Bytes of a longer key are not read."""
+"""The most bytes of a key; a longer one is not read."""
 
 
 class MemberKeys(NamedTuple):

@@ -36,9 +36,9 @@ from jgroups_py.wire.java_stream import read_fields
 from jgroups_py.wire.primitives import Reader
 
 MAX_SIZE: Final = 1_000_000
-"""A larger file is no keystore of ours."""
+"""The most bytes of a keystore; a larger file is none."""
 MAX_ITERATIONS: Final = 1_000_000
-"""A file that wants more would keep a member from starting."""
+"""The most iterations for a key; more would keep a member from starting."""
 _JCEKS: Final = 0xCECECECE
 _JKS: Final = 0xFEEDFEED
 
@@ -67,11 +67,11 @@ _DIGESTS: Final = {
     "2.16.840.1.101.3.4.2.3": "sha512",
 }
 _KEY, _IV, _MAC = 1, 2, 3
-"""Purposes of the keys that are made of a password of PKCS #12."""
+"""Purposes of the keys that are derived from a password in PKCS #12."""
 
 
 class KeystoreError(Exception):
-    """A key cannot be had from a keystore. The text says why, and what would help; it has no password in it."""
+    """A keystore does not yield a key. The text has the reason and a remedy, and no password."""
 
 
 def read_secret_key(path: str, store_password: str, key_password: str, alias: str) -> bytes:
@@ -138,7 +138,7 @@ def _from_pkcs12(data: bytes, store_password: str, key_password: str, alias: str
 
 
 def _content_of(info: DerElement) -> bytes:
-    """The octets of a ContentInfo of type data."""
+    """Return the octets of a ContentInfo of type data."""
     if info.tag != SEQUENCE or info.child(0).oid != _DATA:
         raise BadDer
     return info.child(1).child(0, OCTETS).content
@@ -195,7 +195,7 @@ def _iterations(element: DerElement) -> int:
 
 
 def _plain(cipher: Cipher[modes.CBC], data: bytes, block: int) -> bytes:
-    """Decrypt and take the padding off."""
+    """Decrypt, and remove the padding."""
     if len(data) % block:
         raise BadDer
     plain = cipher.decryptor().update(data)
@@ -245,7 +245,7 @@ def _pkcs12_key(
 
 
 def _filled(data: bytes, block: int) -> bytes:
-    """``data``, repeated to whole blocks."""
+    """Return ``data``, repeated to whole blocks."""
     if not data:
         return b""
     size = block * ((len(data) + block - 1) // block)
@@ -277,7 +277,7 @@ def _from_jceks(data: bytes, store_password: str, key_password: str, alias: str)
 
 
 def _skip_jceks_entry(r: Reader, kind: int) -> None:
-    """A private key with its certificates (1), or a certificate (2)."""
+    """Skip a private key with its certificates (1), or a certificate (2)."""
     count = 1
     if kind == 1:
         r.skip(r.i32())
@@ -303,7 +303,7 @@ def _unsealed(sealed: dict[str, bytes | str], password: str) -> bytes:
     halves = [salt[:4], salt[4:]]
     if halves[0] == halves[1]:
         first = halves[0]
-        halves[0] = bytes([first[3], first[0], first[1], first[3]])  # as Java turns it
+        halves[0] = bytes([first[3], first[0], first[1], first[3]])  # as Java reverses it
     secret = password.encode("ascii", "replace")
     key = b""
     for half in halves:

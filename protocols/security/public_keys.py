@@ -1,7 +1,8 @@
 """The public keys of members, of joiners, and of members that a merge brings.
 
-    a joiner's own request    its key, until it is a member or was refused, for JOINER_SECONDS at most. Another key for the same joiner or member is not taken
-    a member's list           keys of other members, until the next view says who is one
+    a joiner's own request    its key, until it is a member or was refused, for JOINER_SECONDS at most. Another key for
+                              the same joiner or member is refused
+    a member's list           keys of other members, until the next view names its members
 
 Limits: ``joiners_max`` joiners, the oldest is forgotten; FOREIGN_MAX keys from lists.
 """
@@ -16,7 +17,7 @@ from jgroups_py.protocols.security.rsa import PublicKey, UnusableKey, read_publi
 from jgroups_py.values.address import Address
 
 JOINER_SECONDS: Final = 60.0
-"""A joiner that is no member after this time asks again, or has gone."""
+"""Seconds after which a joiner is forgotten: it asks again, or has gone."""
 FOREIGN_MAX: Final = 10_000
 """Keys from lists that are kept until the next view."""
 
@@ -54,7 +55,7 @@ class PublicKeys:
         """Keep the key that a joiner sent.
 
         Raises:
-            UnusableKey: it cannot be used.
+            UnusableKey: the key cannot be used.
             OtherKey: the joiner or member has another one.
         """
         asked = self._joiners.get(joiner)

@@ -4,7 +4,7 @@
     RSA/ECB/OAEPWithSHA-1AndMGF1Padding          OAEP; Java takes SHA-1 for the mask with both
     RSA/ECB/OAEPWithSHA-256AndMGF1Padding
 
-Decrypting is OpenSSL's work, since the private key must not be told by its time. Encrypting uses public numbers only,
+OpenSSL decrypts, because the time of decrypting must not reveal the private key. Encrypting uses public numbers only,
 and takes its random bytes from the machine, so that a simulation repeats.
 
 Source:  RFC 8017 (7.1, 7.2); JGroups ASYM_ENCRYPT.encryptSecretKey, decodeKey, makePublicKey.
@@ -23,7 +23,7 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPubl
 from jgroups_py.protocols.security.ciphers import RandomBytes
 
 BITS_LEAST: Final = 1024
-"""Shorter keys of others are not used: a group key under one of them is as good as in clear."""
+"""Shorter keys of others are not used, because a group key under one of them is practically in clear."""
 BITS_MOST: Final = 8192
 """Longer keys of others would keep this member busy."""
 _EXPONENT_MOST: Final = 1 << 32
@@ -39,12 +39,12 @@ ACCEPTED: Final = (
     "RSA/ECB/OAEPWithSHA-256AndMGF1Padding"
 )
 _PKCS1_PADDING: Final = 11
-"""Bytes of a block that are no text: three, and at least eight at random."""
+"""Bytes of a block besides the text: three, and at least eight random ones."""
 _HASHES: Final = {"sha1": hashes.SHA1, "sha256": hashes.SHA256}
 
 
 class UnusableKey(Exception):
-    """The bytes are no public key that can be used, or a text is no group key for us."""
+    """The bytes are no usable public key, or a text is no group key for us."""
 
 
 class PublicKey(NamedTuple):
@@ -56,10 +56,10 @@ class PublicKey(NamedTuple):
 
 
 def read_public_key(encoded: bytes) -> PublicKey:
-    """Return the key that the bytes are.
+    """Return the key that the bytes encode.
 
     Raises:
-        UnusableKey: they are none, or it is too short or too long.
+        UnusableKey: they encode none, or one that is too short or too long.
     """
     try:
         key = serialization.load_der_public_key(encoded)

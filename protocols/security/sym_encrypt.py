@@ -5,8 +5,8 @@ Place: below NAKACK2 and UNICAST3, above discovery and failure detection, whose 
     payload from above        encrypted (encrypt.py)
     message from below        decrypted; one without the header, under another key or altered is dropped
 
-A member with another key, or with none, cannot read anything, and nothing it sends gets in. It does not join the group:
-its requests are dropped and counted. Headers are in clear, and messages without payload are not authenticated.
+A member with another key, or without one, can read no message, and none of its messages is accepted. It cannot join the
+group: its requests are dropped and counted. Headers are in clear, and messages without payload are not authenticated.
 
 Source:  JGroups SYM_ENCRYPT.java; WIRE.md 12.
 Differs: the first bytes of a keystore tell its kind, and keystore_type does not matter; the key may be given as text
@@ -47,7 +47,7 @@ class SYM_ENCRYPT(Encrypt):
         keystore_name: str = ""
         """Path of the keystore file, PKCS12 or JCEKS."""
         keystore_type: str = "JCEKS"
-        """The format of the file, for JGroups. Here its first bytes tell."""
+        """The format of the file, for JGroups. Here its first bytes show the format."""
         store_password: Secret = field(default="changeit", repr=False)
         """Password of the keystore. Better a variable than a text in the file."""
         key_password: Secret = field(default="", repr=False)

@@ -4,12 +4,12 @@
     RegexMembership         the sender's network address or logical name must match a regular expression
     X509Token               the sender has a certificate that all members have (x509_token.py)
 
-The first two look at the sender's own report in discovery, which can be forged. They keep out members that were
-set up wrongly, and no attacker.
+The first two check the sender's own report in discovery, which can be forged. They keep out misconfigured members, but
+no attacker.
 
 Source:  JGroups AuthToken, FixedMembershipToken, RegexMembership; WIRE.md 10.
 Differs: a token of another class is refused by RegexMembership, too. Addresses are numeric or localhost, because a protocol
-         resolves no names. The expression is one of Python's ``re``, which reads what such files have in common with Java.
+         resolves no names. The expression is one of Python's ``re``, which covers the usual expressions of such files.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class SenderFacts(NamedTuple):
 
 
 class Token(ABC):
-    """One way to decide who may join."""
+    """One kind of check for joiners."""
 
     attributes: ClassVar[tuple[str, ...]]
     """Attributes of AUTH that are the arguments, in this order."""
@@ -45,7 +45,7 @@ class Token(ABC):
         """Read the files that the token needs. Call it before the next two.
 
         Raises:
-            ConfigError: one cannot be used.
+            ConfigError: a file cannot be used.
         """
 
     @abstractmethod
@@ -58,7 +58,7 @@ class Token(ABC):
 
 
 class FixedMembershipToken(Token):
-    """Members at listed addresses may join. The token itself says nothing, as in JGroups."""
+    """Members at listed addresses may join. The token itself is empty, as in JGroups."""
 
     attributes: ClassVar[tuple[str, ...]] = ("fixed_members_value", "fixed_members_seperator")
 
@@ -88,7 +88,8 @@ class FixedMembershipToken(Token):
 
 
 def _members(text: str) -> tuple[tuple[bytes, int], ...]:
-    """The packed hosts and the port of one entry, ``10.0.0.1/7800``; without a port it is 0. ``localhost`` is two hosts."""
+    """Return the packed hosts and the port of one entry such as ``10.0.0.1/7800``; without a port it is 0.
+    ``localhost`` is two hosts."""
     host, slash, port = text.rpartition("/")
     if not slash:
         host, port = text, "0"
@@ -142,7 +143,8 @@ class RegexMembership(Token):
 
 
 def java_text(physical: IpAddress) -> str:
-    """A network address as Java's IpAddress shows it: 10.0.0.1:7800, 0:0:0:0:0:0:0:1:7800. Expressions are made for it."""
+    """Return a network address as Java's IpAddress prints it: 10.0.0.1:7800, 0:0:0:0:0:0:0:1:7800. Expressions are
+    written for it."""
     packed = physical.packed_host
     if len(packed) == 16:
         words = (int.from_bytes(packed[i : i + 2], "big") for i in range(0, 16, 2))

@@ -1,10 +1,10 @@
 """X509Token: a joiner shows a value that is encrypted under the certificate of the group.
 
     shown        ``auth_value``, encrypted for the certificate; made once, when the member starts
-    let in       who shows one that decrypts to the same ``auth_value`` with the key of the certificate
+    let in       a joiner that shows one that decrypts to the same ``auth_value`` with the key of the certificate
 
-All members have the same keystore: its certificate makes tokens, and its key reads them. Without them nobody can make a
-token. A listener that has seen one on the network can show it again: only an encryption of whole packets (SEAL, TLS)
+All members have the same keystore: its certificate makes tokens, and its key reads them. A token cannot be made without
+them. A listener that has seen one on the network can show it again: only an encryption of whole packets (SEAL, TLS)
 stops that.
 
 Source:  JGroups X509Token.java; WIRE.md 10.

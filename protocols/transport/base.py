@@ -3,7 +3,7 @@
 Place: bottom of the stack.
 
     Connect from above        open the sockets; TransportReady or Failed up
-    batch from above          queue it for its destination; all that was queued while the driver was
+    batch from above          queue it for its destination; all batches queued while the driver was
                               busy leaves as bundles of at most bundler.max_size bytes
     multicast from above      comes back up as well (unless DONT_LOOPBACK), never through the network
     unicast to ourselves      comes back up only
@@ -11,9 +11,9 @@ Place: bottom of the stack.
       we cannot locate
     packet from the network   version, destination, cluster and (source_check) the sender's place checked, then up,
                               run by run
-    another place of a        not believed (sources.py): its messages go on to where it is
+    another place of a        not believed (sources.py): its messages still go to its known place
       member of the view
-    another host's place      remembered as hearsay (hearsay.py): TCP does not connect there
+    another host's place      remembered as hearsay (hearsay.py); TCP does not connect there
       told by a stranger
 
 A packet of another minor version that is meant for our cluster, heard before the first view, makes
@@ -21,7 +21,7 @@ us speak that version: VersionHeard up. Later ones are dropped, and so are those
 after ``max_version_changes``.
 
 Source:  JGroups TP.java, PerDestinationBundler.java; WIRE.md sections 1 and 7.
-Differs: no bundler thread or timer: a bundle is what was sent within one step of the machine.
+Differs: no bundler thread or timer: a bundle has all messages of one step of the machine.
          Own multicasts are recognised by their sender as well as by the datagram's source.
 Limits:  logical_addr_cache_max_size addresses; max_pending_members, max_pending_bytes for
          destinations that are being looked for. Messages that do not fit are dropped and counted.
@@ -141,13 +141,13 @@ class TP(Protocol):
         self._view: View | None = None
         self.joined = False
         self._table: dict[Address, IpAddress] = {}
-        self._expires: dict[Address, float] = {}  # of a member outside the view
+        self._expires: dict[Address, float] = {}  # for members outside the view
         self._sources: Sources | None = None
         self._hearsay: Hearsay | None = None
         if self.config.source_check:
             self._sources, self._hearsay = Sources(), Hearsay()
         self._nonces: dict[Address, float] = {}
-        """The addresses in whose name a joiner is asked, and until when they are ours, too (ProveReach)."""
+        """Address in whose name a joiner is asked (ProveReach) -> the time until which it is ours, too."""
         self._pending: dict[Address, _Pending] = {}
         self._queues: dict[Address | None, list[Batch]] = {}
         self._strangers: dict[str, None] = {}
@@ -195,13 +195,13 @@ class TP(Protocol):
 
     @property
     def version(self) -> int:
-        """The version we speak, as on the wire."""
+        """Return the version that we speak, as on the wire."""
         return self._version
 
     @property
     def bind_host(self) -> str:
-        """The numeric address that sockets are bound to. Words (site_local, ...) became numbers before the stack
-        was built. In a simulation, without a machine to ask, they mean the host's default."""
+        """Return the numeric address to which sockets are bound. Words (site_local, ...) became numbers before the
+        stack was built. In a simulation, which has no interfaces, they mean the host's default."""
         text = self.config.bind_addr
         return text if is_numeric_host(text) else self.machine.host
 
@@ -348,12 +348,12 @@ class TP(Protocol):
         if hearsay is not None:
             (hearsay.remember if elsewhere else hearsay.forget)(member)
         self._table[member] = physical
-        # A member chooses its own name. From here it gets into logs and onto terminals.
+        # A member chooses its own name, and logs and terminals show it.
         if name and self.stack.names.get(member) != (safe := shown(name, NAME_MAX)):
             self.stack.names[member] = safe
             self._look_for_namesakes()
         if member not in self.view_members:
-            self._expires.pop(member, None)  # the order is that of learning
+            self._expires.pop(member, None)  # the order is that in which places were learned
             self._expires[member] = self.now + self.config.logical_addr_cache_expiration
             if not self._expiry_timer.armed:
                 self._expiry_timer.start_at(self._expires[member])
@@ -405,8 +405,8 @@ class TP(Protocol):
         self.view_changed()
 
     def _look_for_namesakes(self) -> None:
-        """Look for members with one name: the view or a name is new. Members of two sites, which meet in a child stack,
-        may share one."""
+        """Look for members with one name, because the view or a name is new. Members of two sites, which meet in a
+        child stack, may share one."""
         if self.stack.parent is not None:
             return
         found = self._namesakes.changed(self.view_members, self.stack.names)
@@ -548,7 +548,7 @@ class TP(Protocol):
         return self._nonces.get(dest, 0.0) > self.now
 
     def _may_speak(self, src: Address, source: End | None) -> bool:
-        """Return whether a message of ``src`` may come from ``source``. If not, it is counted."""
+        """Return whether a message of ``src`` may come from ``source``. If not, count it."""
         sources = self._sources
         if sources is None or source is None or sources.admits(src, source):
             return True
@@ -556,7 +556,7 @@ class TP(Protocol):
         return False
 
     def _fits(self, batch: Batch, source: End | None) -> bool:
-        """Return whether a batch with a sender of its own may go up. If not, it is counted."""
+        """Return whether a batch with a sender of its own may go up. If not, count it."""
         src = batch.src
         if src is None or src == self.local_address:
             self.dropped_own += len(batch.payloads)
@@ -625,7 +625,7 @@ class TP(Protocol):
         raise NotImplementedError
 
     def send_copies(self, packets: Sequence[bytes]) -> None:
-        """``send_group`` without multicast: sends a copy to each member of the view."""
+        """Send a copy to each member of the view: ``send_group`` for transports without multicast."""
         for member in self.view_members:
             if member == self.local_address:
                 continue
@@ -641,11 +641,11 @@ class TP(Protocol):
         return self._table.get(member)
 
     def find(self, member: Address) -> None:
-        """Ask where a member is. Nothing waits for the answer."""
+        """Ask where a member is, without waiting for the answer."""
         self._keep(member, [])
 
     def has_way(self, physical: IpAddress) -> bool:
-        """Return whether packets reach ``physical`` without asking there for a connection."""
+        """Return whether packets reach ``physical`` without opening a connection."""
         return True
 
     def view_changed(self) -> None:

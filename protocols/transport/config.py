@@ -22,38 +22,38 @@ class TransportConfig(ProtocolSettings):
     bind_addr: str = ""
     """Numeric address to bind to. Empty: the host's default, loopback."""
     insecure: bool = False
-    """Everybody in the network of ``bind_addr`` is trusted. Without it a channel whose messages would leave this machine
-    in clear is not opened."""
+    """True: everybody in the network of ``bind_addr`` is trusted. Otherwise a channel is not opened if its messages
+    would leave this machine in clear."""
     bind_port: int = 0
     """First port to try. 0: any port."""
     port_range: int = 10
     """The number of ports after bind_port that are tried."""
     external_addr: str = ""
-    """Numeric address that others hear instead of bind_addr (address translation)."""
+    """Numeric address that others get instead of bind_addr (address translation)."""
     external_port: int = 0
-    """Port that others hear instead of the bound one. 0: the bound one."""
+    """Port that others get instead of the bound one. 0: the bound one."""
     bundler_max_size: Bytes = 64_000
-    """Bundles are cut at this size."""
+    """The size at which bundles are cut."""
     logical_addr_cache_max_size: int = 2000
-    """The number of physical addresses that are remembered. Those of members of the view always are."""
+    """The most remembered physical addresses. Those of members of the view are always remembered."""
     logical_addr_cache_expiration: Seconds = 360.0
-    """The address of a member that is not in the view is remembered for so long."""
+    """The time for which the address of a member outside the view is remembered."""
     who_has_cache_timeout: Seconds = 2.0
-    """Messages wait for so long for a destination that is being looked for."""
+    """The time for which messages wait until their destination is located."""
     find_physical_interval: Seconds = 0.5
-    """A destination is looked for at most this often."""
+    """The time between two searches for a destination."""
     max_pending_members: int = 100
-    """Destinations that are looked for at the same time."""
+    """The most destinations that are searched for at the same time."""
     max_pending_bytes: Bytes = 1_000_000
-    """Payload that waits for one such destination (each message counts 100 bytes more)."""
+    """The most bytes of payload that wait for one such destination (each message counts 100 bytes more)."""
     source_check: bool = True
-    """A packet in the name of a member counts only if it comes from where a member of the view is. Switch it off where
-    address translation gives the packets of a member changing addresses or ports."""
+    """Accept a packet in the name of a member only from the place of a member of the view. Switch it off where address
+    translation gives the packets of a member changing addresses or ports."""
     version: str = "5.5"
     """The minor version of the wire: 5.3 to 5.6."""
     max_version_changes: int = 3
-    """Another version is adopted so often before the first view. After that only a lower version is:
-    members that start together with different versions must not swap them for ever."""
+    """The number of other versions that are adopted before the first view. Afterwards only lower versions are adopted,
+    so that members with different versions that start together do not swap them for ever."""
     diag_enabled: bool = False
     """Answer probes (diagnostics.py)."""
     diag_enable_udp: bool = True
@@ -71,7 +71,7 @@ class TransportConfig(ProtocolSettings):
     diag_allow_remote: bool = False
     """Answer probes of other machines, too. It needs diag.passcode."""
     diag_passcode: Secret = field(default="", repr=False)
-    """A probe must have it. Without one, nothing can be changed."""
+    """The passcode that probes must have. Without a passcode no setting can be changed."""
     refused: ClassVar[dict[str, str]] = {
         "socket_factory": 'with TCP write tls.enabled="true" and the tls attributes; for UDP put SEAL or SYM_ENCRYPT into the stack',
     }

@@ -1,12 +1,12 @@
 """Connections: one TCP connection per peer, for TCP and FD_SOCK2. Not a protocol.
 
-The connecting side says in a handshake where it listens; that address is the peer's name here.
+In a handshake the connecting side sends the address at which it listens; that address is the peer's name here.
 Then both sides send frames: length, bytes. A length of -5 says that the sender closes on purpose.
 
 Both sides may connect at once. A side that already has a connection of its own making keeps it when its own
 address is the higher one, else it takes the new one. The other connection is closed with -5. Bytes under way on
-it are still read, so nothing is lost by the choice. While the connection to keep is not open yet, the other
-one is spared: it is used if the first one never opens.
+it are still read, so nothing is lost by the choice. Until the connection to keep is open, the other one stays as a
+spare: it is used if the first one never opens.
 
 States of a connection: CONNECTING (frames wait) or ACCEPTED (the handshake is awaited), OPEN,
 CLOSING (-5 was sent or received: it is not used for sending, and is read until the peer closes), GONE.
@@ -59,7 +59,7 @@ from jgroups_py.wire.packet import (
 from jgroups_py.wire.primitives import format_version, make_version, same_minor
 
 CLOSING_TIME: Final = 1.0
-"""The seconds that the peer has to close its side after a graceful close (-5)."""
+"""Seconds in which the peer must close its side after a graceful close (-5)."""
 CONNECTION_CAUSES: Final[Mapping[str, str]] = {
     "silent": "a connection said nothing, and others wanted its place",
     "stranger": "a connection of one who is no member was used least, and others wanted its place",
@@ -140,15 +140,15 @@ class Limits:
 
 
 class Connections:
-    """The connections of one protocol. It passes on inputs for its handles to ``on_input`` and is
-    told what happens through callbacks:
+    """The connections of one protocol. The protocol passes inputs for its handles to ``on_input`` and learns of events
+    through callbacks:
 
     on_frame(connection, frame), on_open(connection), on_lost(connection, reset) after an open
     connection to a peer is gone (not for the loser of two), on_failed(peer, refused) when one
     could not be opened.
 
-    ``members``: where the members of the view listen. ``may_be_at(peer, host)``: a connection from ``host`` may say that its
-    other side listens at ``peer``.
+    ``members``: where the members of the view listen. ``may_be_at(peer, host)``: whether a connection from ``host`` may
+    claim that its other side listens at ``peer``.
     """
 
     def __init__(
@@ -206,7 +206,7 @@ class Connections:
         return len(self._all)
 
     def get(self, peer: IpAddress) -> Connection | None:
-        """Return the connection that is used for sending to that peer, open or opening."""
+        """Return the connection for sending to that peer, open or opening."""
         return self._peers.get(peer)
 
     def open(self) -> list[Connection]:
@@ -236,7 +236,7 @@ class Connections:
     # --- doing
 
     def connect(self, peer: IpAddress) -> Connection | None:
-        """Return the connection to ``peer``, and open it if there is none. None: it was refused just now."""
+        """Return the connection to ``peer``; open one if there is none. None: one was refused just now."""
         connection = self._peers.get(peer)
         if connection is not None:
             return connection
@@ -270,7 +270,7 @@ class Connections:
         return False
 
     def send(self, peer: IpAddress, frames: Sequence[bytes]) -> None:
-        """Send frames (with their length before them) to a peer, connecting if need be."""
+        """Send frames (with their length before them) to a peer. Connect to it if necessary."""
         connection = self._peers.get(peer) or self.connect(peer)
         if connection is None:
             self.counts["dropped_unreachable"] += len(frames)
@@ -308,7 +308,7 @@ class Connections:
         self._protocol.put(Write(connection.handle, data))
 
     def close(self, connection: Connection, *, abort: bool = False) -> None:
-        """Close a connection on our own account. ``on_lost`` is not called.
+        """Close a connection without calling ``on_lost``.
 
         Without ``abort`` it sends -5, and reads until the peer has closed as well.
         """
@@ -621,7 +621,7 @@ class Connections:
             connection.timer.start(self._limits.write_timeout)
 
     def _on_late(self, connection: Connection) -> None:
-        """Handle a handshake, an end, or room for our bytes that did not come in time."""
+        """Handle a time-out: a handshake, an end, or room for our bytes has not come."""
         match connection.state:
             case ConnectionState.ACCEPTED:
                 self.counts["dropped_handshake_late"] += 1

@@ -7,9 +7,9 @@ Anybody may connect. A member must stay reachable all the same, and its process 
     member      the handshake names a member; no more than one for each is used
 
 Silent ones and strangers have limits, in all and for each host, so the rest of max_connections is for members. Each new
-connection is let in. For it the first silent one is closed, or that of the stranger not heard for longest.
-Of several hosts, the one with the most connections loses one. So a host that fills its share closes its own connections
-only.
+connection is let in. At a limit the oldest silent one is closed for it, or that of the stranger that was silent for
+longest. Of several hosts, the one with the most connections loses one. So a host that fills its share causes the end of
+its own connections only.
 
 Limits: one host with many addresses counts as many hosts. Then only the limits for all hold.
 """
@@ -24,8 +24,8 @@ from typing import TypeVar
 
 SHARE_OF_SILENT = 16
 SHARE_OF_STRANGERS = 8
-"""Strangers at one protocol may have one in this number of the files that the process may have open, even with higher
-limits."""
+"""The divisor of the process's limit of open files: strangers at one protocol may have that part of it, even with
+higher limits."""
 
 
 class FromHost(Interface):

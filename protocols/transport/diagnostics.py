@@ -11,7 +11,7 @@ Place: a part of TP. It is off unless ``diag.enabled``.
 
 A refused request gets no answer. The refusal is counted by cause (``turned_away["PROBE.bad_passcode"]``).
 
-Its sockets do not pass the door of the stack (SEAL, TLS): a probe that speaks JGroups' protocol could not open it.
+Its sockets do not pass the door of the stack (SEAL, TLS), because a probe that speaks JGroups' protocol has no key.
 
 Source:  JGroups DiagnosticsHandler.java.
 Differs: off by default, and only for this machine. The address of TCP is loopback by default. A port that cannot be
@@ -61,7 +61,7 @@ BY: Final = "PROBE"
 CONNECTIONS_MAX: Final = 8
 """Connections at the same time. Further ones are closed."""
 REQUEST_TIMEOUT: Final = 5.0
-"""Seconds in which a request must be there."""
+"""Seconds in which a request must be complete."""
 DATAGRAM_MAX: Final = 60_000
 """Bytes of an answer over UDP."""
 ANSWER_MAX: Final = 1_000_000
@@ -110,7 +110,7 @@ def settings_from(config: Any) -> DiagnosticsSettings | None:
     """Return the settings of a TP.Config. None: diagnostics are off.
 
     Raises:
-        ConfigError: they do not fit together.
+        ConfigError: the settings do not fit together.
     """
     if not config.diag_enabled:
         return None

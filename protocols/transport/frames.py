@@ -1,4 +1,4 @@
-"""Frames on a connection: each is a length and that number of bytes. A length of -5 says that the sender closes on
+"""Frames on a connection: each has a length and that number of bytes. A length of -5 says that the sender closes on
 purpose."""
 
 from __future__ import annotations
@@ -16,11 +16,12 @@ WRITE_SIZE: Final = 256_000
 LARGE_FRAME: Final = 16_384
 """Frames of this size are written one by one."""
 SMALL_PART: Final = 4096
-"""Parts of a frame that are smaller are collected in one place: an object for each would take more memory than it has."""
+"""Smaller parts of a frame are collected in one place: an object for each would take more memory than its bytes."""
 
 
 class FrameReader:
-    """Cuts a stream into frames. It copies every byte of a large frame once, however the stream was cut, and small parts twice."""
+    """Cuts a stream into frames. It copies every byte of a large frame once, and small parts twice, however the stream
+    was cut."""
 
     __slots__ = ("_held", "_max", "_missing", "_parts")
 
@@ -90,8 +91,8 @@ class FrameReader:
 
 
 def writes_of(frames: Sequence[bytes]) -> Sequence[bytes]:
-    """Join small frames into pieces of about WRITE_SIZE. A large one is a piece of its own: copying it takes longer than one more
-    write."""
+    """Join small frames into pieces of about WRITE_SIZE. A large one is a piece of its own, because copying it takes
+    longer than one more write."""
     if len(frames) < 2 or min(map(len, frames)) >= LARGE_FRAME:
         return frames
     return joined(frames)

@@ -1,13 +1,13 @@
-"""Hearsay: places of processes outside the view that were told from another host.
+"""Hearsay: places of processes outside the view that were reported from another host.
 
-A table without a stack; the transport asks it. Any host may tell a place for any member. A transport that connects
-would connect to every place that a stranger names. So it remembers which places are only hearsay:
+A table without a stack; the transport asks it. Any host may report a place for any member, and a transport with
+connections would connect to every place that a stranger names. So it remembers which places are only hearsay:
 
     told from the place's own host      believed: the sender can harm only its own host
     told by a member of the view        believed
-    told before the first view          believed: a joiner knows nobody yet
-    told by a stranger elsewhere        hearsay: TCP opens no connection to it. A connection that came from there is used, so
-                                        a joiner behind address translation, who says in its handshake where it listens,
+    told before the first view          believed: a joiner knows no member yet
+    told by a stranger elsewhere        hearsay: TCP opens no connection to it. A connection from there is used, so
+                                        a joiner behind address translation, whose handshake says where it listens,
                                         is answered
     the member is in the view           believed
 
@@ -51,7 +51,7 @@ class Hearsay:
         self._members[member] = None
 
     def forget(self, member: Address) -> None:
-        """Unmark ``member``: its place is believed, or the transport forgets it."""
+        """Unmark ``member``, because its place is believed or forgotten."""
         self._members.pop(member, None)
 
     def view_installed(self, members: Iterable[Address]) -> None:

@@ -14,9 +14,9 @@ from typing import Final
 from jgroups_py.values.address import Address
 
 AFTER: Final = 10.0
-"""Seconds."""
+"""Seconds between the first sight of a pair and its warning."""
 MAX_TOLD: Final = 20
-"""Warnings in the life of a stack; further pairs are not told."""
+"""The most warnings in the life of a stack; further pairs are not logged."""
 
 Pair = tuple[Address, Address]
 """A member, and the first one of the view that has the same name."""
@@ -30,14 +30,14 @@ class Namesakes:
         self._lines = 0
 
     def changed(self, members: tuple[Address, ...], names: Mapping[Address, str]) -> bool:
-        """Note that the view or a name is new. Return whether a pair is to be told after ``AFTER``."""
+        """Note that the view or a name is new. Return whether a pair is to be logged after ``AFTER``."""
         for pair in list(self._told):
             if pair[0] not in members or pair[1] not in members:
                 del self._told[pair]
         return self._lines < MAX_TOLD and bool(self._pairs(members, names))
 
     def due(self, members: tuple[Address, ...], names: Mapping[Address, str]) -> list[Pair]:
-        """Return the pairs to tell now. They count as told."""
+        """Return the pairs to log now, and note them as logged."""
         pairs = self._pairs(members, names)[: MAX_TOLD - self._lines]
         for pair in pairs:
             self._told[pair] = None
@@ -45,7 +45,7 @@ class Namesakes:
         return pairs
 
     def _pairs(self, members: tuple[Address, ...], names: Mapping[Address, str]) -> list[Pair]:
-        """Return the pairs not told yet: each member with the first one of its name."""
+        """Return the pairs that were not logged yet: each member with the first one of its name."""
         first: dict[str, Address] = {}
         pairs = []
         for member in members:

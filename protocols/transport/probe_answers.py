@@ -35,7 +35,7 @@ from jgroups_py.wire.primitives import format_version
 
 KEYS: Final = "keys member-addrs uuids print-protocols props jmx metrics"
 MEMBERS_MAX: Final = 1000
-"""Members whose names and addresses an answer has."""
+"""The most members whose names and addresses an answer has."""
 
 
 class ProbeAnswers:
@@ -44,7 +44,7 @@ class ProbeAnswers:
     Args:
         view: the newest view, if there is one.
         physical_of: where a member can be reached.
-        version: of the wire.
+        version: the version of the wire.
     """
 
     def __init__(

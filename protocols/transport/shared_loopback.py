@@ -2,7 +2,7 @@
 
 Place: bottom of the stack.
 
-As UDP, on a multicast group of its own that does not leave the host (TTL 0). Under the simulator
+It works as UDP, on a multicast group of its own that does not leave the host (TTL 0). Under the simulator
 the datagrams are handed over in memory; on a real machine they go through the loopback device.
 
 Source:  JGroups SHARED_LOOPBACK.java.

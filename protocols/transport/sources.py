@@ -1,4 +1,4 @@
-"""Sources: where the members of the view are, and whether a packet in a member's name comes from such a place.
+"""Sources: the places of the view's members, and whether a packet in a member's name comes from such a place.
 
 A table without a stack; the transport asks it for each packet and counts refusals.
 

@@ -6,7 +6,7 @@ We listen on the first free port of bind_port .. bind_port + port_range, and oth
 for a peer opens a connection, which serves both directions (connections.py). A second after a view change,
 connections to others than members are closed.
 
-    connection refused         Unreachable up. Drop what waited for the connection.
+    connection refused         Unreachable up. Drop the messages that waited for the connection.
     connection lost            Nothing: the next message opens another one. With enable_suspect_events,
                                Suspect up unless the peer said goodbye.
     peer closes right after    Before joining: VersionHeard up, and it is asked again. When it closes twice, it
@@ -17,7 +17,7 @@ connections to others than members are closed.
                                another name than the certificate of its connection.
 
 Source:  JGroups TCP.java, BasicTCP.java; WIRE.md section 8.
-Differs: tcp_nodelay is on by default: what leaves is bundled already. max_length has a limit by
+Differs: tcp_nodelay is on by default: outgoing messages are bundled already. max_length has a limit by
          default. A slow peer blocks no sender: frames beyond max_send_queue are dropped, and
          retransmitted by the layers above when there is room.
 Limits:  max_connections; max_silent, max_strangers and the same per host: connections of strangers (crowd.py); max_length a frame; max_incomplete bytes of frames that are not complete; max_send_queue unsent bytes
@@ -93,7 +93,7 @@ class TCP(TP):
         self._own_version = self.version
         """The version that we spoke before we tried others."""
         self._refusals: dict[IpAddress, int] = {}
-        """Peers that hung up on us before the first view, and the version that we spoke then."""
+        """Peer that closed a connection of ours before the first view -> the version that we spoke then."""
         self._retain = self.timer(self._on_retain)
         config = self.config
         self._tls: TlsDoor | None = None
@@ -234,7 +234,7 @@ class TCP(TP):
             return True
         header = batch.headers.get(_NAKACK2)
         if type(header) is NakAckHeader2 and header.type == NakAckType.XMIT_RSP:
-            # Members repeat each other's messages, and those of one that is lost.
+            # Members repeat each other's messages, also those of a lost member.
             if tls.has_spoken(self._heard_on):
                 return True
         return tls.may_speak(self._heard_on, src, self.stack.names.get(src))
@@ -257,15 +257,15 @@ class TCP(TP):
         if self.config.enable_suspect_events:
             self._suspect(peer, gone=False)
         if self._tls is not None and reset:
-            return  # it may have refused our certificate, and other versions would not help
+            return  # the peer may have refused our certificate, so other versions would not help
         if connection.outgoing and not (connection.heard or self._heard or self.joined):
             self._hung_up_on(connection.spoken, peer)
 
     def _hung_up_on(self, version: int, peer: IpAddress) -> None:
-        """Note that a peer closed after our handshake. A peer that just ends does so once. A peer that refuses a
+        """Note that a peer closed after our handshake. A peer that is ending does so once. A peer that refuses our
         version does so again."""
         if version != self.version:
-            return  # another was tried meanwhile
+            return  # another version was tried meanwhile
         if self._refusals.get(peer) == version:
             self._try_next_version()
         else:
@@ -273,7 +273,7 @@ class TCP(TP):
             self.pass_event_up(VersionHeard(version))
 
     def _try_next_version(self) -> None:
-        """Try another version: a peer hung up on our handshake, probably because of its version."""
+        """Try another version, because a peer closed after our handshake, probably for its version."""
         minors = [version >> 6 for version in NEIGHBOURS]
         index = minors.index(self.version >> 6)
         version = NEIGHBOURS[(index + 1) % len(NEIGHBOURS)]
@@ -288,8 +288,7 @@ class TCP(TP):
 
     def view_changed(self) -> None:
         if not self._heard and self.version != self._own_version:
-            # A member that closed the connection was about to end: handled like another version, except that it was
-            # alone.
+            # The member that closed was about to end, not of another version: it was alone in this.
             self.adopt_version(self._own_version)
         self._own_version = self.version
         self._refusals.clear()
@@ -319,7 +318,8 @@ has_settings(TCP, TcpConfig)
 
 
 def _end_of(connection: Connection) -> End | None:
-    """Return where the other side listens: the port that it sent, on the host from which the connection came."""
+    """Return the place at which the other side listens: its reported port, on the host from which the connection
+    came."""
     peer = connection.peer
     if peer is None or peer.host is None:
         return None

@@ -16,11 +16,11 @@ class TcpConfig(TlsAttributes, TransportConfig):
     bind_port: int = 7800
     """First port to try; 0: any."""
     sock_conn_timeout: Seconds = 2.0
-    """Opening a connection may take so long."""
+    """Seconds in which a connection must open."""
     peer_addr_read_timeout: Seconds = 1.0
-    """A peer that connected may take so long to say who it is."""
+    """Seconds in which a connected peer must send its handshake."""
     write_timeout: Seconds = 30.0
-    """A peer that takes nothing for so long is disconnected."""
+    """Seconds without progress after which a peer that takes no bytes is disconnected."""
     reconnect_interval: Seconds = 0.1
     """The time after a refused connection until the next one is tried."""
     tcp_nodelay: bool = True
@@ -35,17 +35,17 @@ class TcpConfig(TlsAttributes, TransportConfig):
     """Bytes of frames that are not complete yet, of all peers together. Beyond, the connection is closed
     whose frame began first. At least max_length."""
     max_send_queue: Bytes = 10_000_000
-    """Bytes that wait for one peer. More is dropped."""
+    """The most bytes that wait for one peer. Further frames are dropped."""
     max_connections: int = 1000
-    """Connections at the same time. Further ones are refused."""
+    """The most connections at the same time. Further ones are refused."""
     max_silent: int = 128
-    """Accepted connections that have not said whose they are. Beyond, the one that came first is closed. A process
-    that may have few files open has less (crowd.py)."""
+    """The most accepted connections without a handshake. A further one replaces the oldest. The limit is lower in a
+    process that may open few files (crowd.py)."""
     max_silent_per_host: int = 64
     """The same, of one address."""
     max_strangers: int = 500
-    """Open connections of others than members. Beyond, the one that was not heard for longest is closed. A process
-    that may have few files open has less (crowd.py)."""
+    """The most open connections of non-members. A further one replaces the one that was silent for longest. The limit
+    is lower in a process that may open few files (crowd.py)."""
     max_strangers_per_host: int = 250
     """The same, of one address."""
     enable_suspect_events: bool = False

@@ -27,7 +27,7 @@ class TlsAttributes(ConfigBase):
     tls_enabled: bool = False
     """Speak TLS on all connections of this transport, and on those of FD_SOCK2."""
     tls_certificate: str = ""
-    """PEM file with the certificate of this member, and behind it those between it and the authority."""
+    """PEM file with the certificate of this member, followed by those between it and the authority."""
     tls_key: str = ""
     """PEM file with the key. Empty: it is in the file of the certificate."""
     tls_key_password: Secret = field(default="", repr=False)
@@ -56,13 +56,13 @@ class TlsAttributes(ConfigBase):
     """A certificate must have the name of its member: as common name, or as DNS name or address. On a bridge the
     member's name counts without RELAY's additions."""
     tls_handshake_timeout: Seconds = 2.0
-    """A handshake may take so long."""
+    """Seconds in which a handshake must end."""
     tls_max_handshakes: int = 100
-    """Handshakes of others at the same time. Further connections are closed."""
+    """The most handshakes of others at the same time. Further connections are closed."""
     tls_reload_interval: Seconds = 60.0
-    """The files are read again so often, and used if they have changed. 0: never."""
+    """The time between two readings of the files, which are used if they have changed. 0: never."""
     tls_expiry_warning: Seconds = 30 * 86400.0
-    """The time before the end of the certificate from which on a warning is logged once a day."""
+    """The time before the end of the certificate in which a warning is logged once a day."""
     ignored: ClassVar[frozenset[str]] = frozenset({"tls.provider", "tls.sni_matchers"})
 
     def tls_settings(self) -> TlsSettings:
@@ -83,7 +83,7 @@ class TlsAttributes(ConfigBase):
 
     @property
     def sealed(self) -> str:
-        """Return the encryption of traffic, for reports. Empty: it is not."""
+        """Return the encryption of traffic, for reports. Empty: there is none."""
         if not self.tls_enabled:
             return ""
         return "TLS" if self.tls_client_auth == "NEED" else "TLS, anybody may connect"

@@ -4,7 +4,7 @@
     Accepted                          hold the connection; no protocol knows it
     Connected                         begin the handshake; the protocol hears of it later
     Received                          feed the handshake, or decrypt and hand in
-    handshake done                    hand in Accepted or Connected, and what came behind
+    handshake done                    hand in Accepted or Connected, and later bytes
     refused, late, one too many       turn away by cause; ConnectFailed for a connection of our own
     Write                             encrypt
     Close                             say goodbye, close
@@ -53,14 +53,15 @@ from jgroups_py.tls.session import TLS_CAUSES
 from jgroups_py.values.events import CertificateExpires
 
 LOAD_TIMEOUT: Final = 10.0
-"""Seconds in which files must have been read."""
+"""Seconds in which files must be read."""
 WARN_EVERY: Final = 86400.0
 """Seconds between two warnings that a certificate will expire."""
 
 
 @dataclass(slots=True)
 class _Talk:
-    """TLS on one connection. ``opening``: the input that tells the protocol of the connection; None: it was told."""
+    """TLS on one connection. ``opening``: the input that reports the connection to the protocol; None: it was handed
+    in."""
 
     session: TlsSession
     peer: Endpoint
@@ -103,7 +104,7 @@ class TlsDoor(Door):
         """Connections of our own that are not open yet."""
         self._talks: dict[Handle, _Talk] = {}
         self._due: dict[Handle, float] = {}
-        """The times until which handshakes must be done, the earliest first."""
+        """The times by which handshakes must be done, the earliest first."""
         self._problem = ""
         self._hinted = False
         self._warned_at: float | None = None
@@ -122,7 +123,7 @@ class TlsDoor(Door):
                 talk = self._talks.get(handle)
                 if talk is not None:
                     if talk.opening is not None:
-                        return  # the protocol closed it and does not know it any more
+                        return  # the protocol has closed the connection and forgotten it
                     item = Write(handle, talk.session.encrypt(data))
                 self.outside(item)
             case Close(handle, abort):
@@ -234,7 +235,7 @@ class TlsDoor(Door):
         self._turn_away(refused.cause, talk.peer, str(refused))
         if refused.cause == "clear":
             self._hint(talk)
-        self._say(handle, talk.session.take())  # an alert says why
+        self._say(handle, talk.session.take())  # an alert gives the reason
         self.outside(Close(handle, talk.opening is None))
         if talk.opening is None:
             self.inside(Closed(handle, True))
@@ -256,7 +257,7 @@ class TlsDoor(Door):
         )
 
     def _give_up(self, handle: Handle, talk: _Talk, problem: str) -> None:
-        """Give up a connection whose handshake failed. No protocol knew of one from outside."""
+        """Give up a connection whose handshake failed. Protocols do not know of a failed one from outside."""
         if isinstance(talk.opening, Accepted):
             self.drop(handle)
         else:
@@ -286,7 +287,7 @@ class TlsDoor(Door):
     # --- who speaks
 
     def may_speak(self, handle: Handle, member: bytes, name: str | None) -> bool:
-        """Return whether ``member``, which is known as ``name``, may speak on a connection. If not, it is counted.
+        """Return whether ``member``, which is known as ``name``, may speak on a connection. If not, count that.
 
         A member whose name is not known yet may. A side that was not asked for a certificate may, too."""
         talk = self._talks.get(handle)

@@ -7,7 +7,7 @@ leaves through it. A second socket hears the group's multicast address. A multic
 datagram, however many members there are. With ip_mcast="false" there is no second socket, and a
 multicast is one datagram for each member of the view.
 
-    LookAround from above     ask the driver who else listens to the group, and say NobodyListens if nobody does
+    LookAround from above     ask the driver for other listeners to the group; NobodyListens up if there are none
 
 Source:  JGroups UDP.java; WIRE.md section 7.
 Differs: mcast_addr and mcast_port default to those of JGroups' udp.xml, not of the class.

@@ -18,7 +18,7 @@ class UdpConfig(TransportConfig):
     mcast_port: int = 45588
     """The group's multicast port."""
     ip_ttl: int = 8
-    """How many routers a multicast may pass."""
+    """The most routers that a multicast may pass."""
     ip_mcast: bool = True
     """Use IP multicast."""
     ucast_recv_buf_size: Bytes = 5_000_000
