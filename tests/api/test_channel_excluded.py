@@ -18,7 +18,7 @@ from jgroups_py.values.view import ViewId
 A, B, C = (make_address(n) for n in (1, 2, 3))
 
 
-async def test_when_the_group_goes_on_without_us_it_is_an_item_and_sending_waits(
+async def test_an_exclusion_is_an_item_of_the_stream_and_sending_waits(
     open_toy: Any, autojump_clock: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with open_toy(name="A") as a:

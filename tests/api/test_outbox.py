@@ -118,7 +118,7 @@ def test_the_buffer_takes_as_much_as_it_may_and_the_first_message_of_any_size() 
 
 
 @pytest.mark.parametrize(("count", "size"), [(4, 0), (3, 4), (1, 10)])
-def test_a_turn_is_over_after_so_many_messages_or_bytes(count: int, size: int) -> None:
+def test_a_turn_ends_after_a_number_of_messages_or_bytes(count: int, size: int) -> None:
     box = outbox(turn_messages=4, turn_bytes=10)
     for n in range(count):
         assert not box.is_turn_over

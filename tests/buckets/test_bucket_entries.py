@@ -151,7 +151,7 @@ def test_the_slave_gets_an_entry_in_the_version_that_it_reads() -> None:
     assert state[1] == OLD and master.copies[3].bucket.state()[key][1] == NEW
 
 
-def test_pages_have_keys_in_their_order_and_leave_out_what_is_deleted_meanwhile() -> None:
+def test_pages_have_keys_in_order_without_those_deleted_meanwhile() -> None:
     bucket = Bucket(0, LedgerProvider(OLD), 10)
     for key in ("c", "ä", "a", "b"):
         bucket.forward_to_entry(key, Request(b"+x"), None, modifies=True, now=0.0)

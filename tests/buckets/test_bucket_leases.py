@@ -106,7 +106,7 @@ def test_an_index_that_finishes_the_update_of_a_lost_copy_waits_for_its_leases_t
 
 
 @pytest.mark.parametrize("missed", [False, True])
-def test_a_manager_that_was_replaced_learns_what_it_lost_before_it_has_a_lease_again(
+def test_a_replaced_manager_learns_its_losses_before_it_has_a_lease_again(
     missed: bool,
 ) -> None:
     """The news of the deciding copy may come after the leases of the others. Without this rule seeds 357 and 925 of the

@@ -110,7 +110,7 @@ def test_an_order_whose_answer_was_lost_ends(unaware: bool) -> None:
 
 
 @UNAWARE
-def test_the_first_index_copy_learns_what_was_decided_without_it(unaware: bool) -> None:
+def test_the_first_index_copy_learns_decisions_made_without_it(unaware: bool) -> None:
     """All managers of the old rows are in the merged view, so the view does not show that the rows are old."""
     instance = Instance(lease=0.5)
     split_and_merge(instance, "n1.1", unaware)

@@ -398,7 +398,7 @@ def test_a_copy_that_nobody_uses_is_no_work_for_the_garbage_collector() -> None:
 
 
 @pytest.mark.seed("A63")
-def test_another_copy_adds_pieces_to_what_it_has() -> None:
+def test_another_copy_adds_pieces_to_its_own() -> None:
     bucket = Bucket(3, LedgerProvider(OLD), 10)
     bucket.adopt(EntryChange("k", {"": b"whole"}, True, OLD))
     for name, data in (("a", b"1"), ("b", b"2"), ("a", b"3")):

@@ -177,7 +177,7 @@ async def test_a_request_that_is_not_sensible_fails_at_once(autojump_clock: Any)
             await group.nodes["n1"].request(Request(b"nonsense", "k"))
 
 
-async def test_closing_a_node_ends_what_waits(autojump_clock: Any) -> None:
+async def test_closing_a_node_ends_waiting_calls(autojump_clock: Any) -> None:
     async with bucket_group() as group:
         ended: list[BaseException] = []
         node = group.nodes["n1"]

@@ -98,7 +98,7 @@ def test_an_entry_that_returns_nonsense_fails_and_its_bucket_goes_on(
     assert instance.ask("n1", key, "?") == "x z"
 
 
-def test_an_entry_does_not_grow_by_pieces_beyond_what_can_be_moved() -> None:
+def test_an_entry_does_not_grow_by_pieces_beyond_the_size_of_a_move() -> None:
     provider: Any = ledger().provider
     usual = provider.create_entry
 

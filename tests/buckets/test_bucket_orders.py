@@ -130,7 +130,7 @@ def test_a_node_is_emptied_within_the_capacities_of_the_others() -> None:
 
 
 @pytest.mark.seed("A38")
-def test_everything_comes_back_after_the_return_of_a_node() -> None:
+def test_all_buckets_come_back_after_the_return_of_a_node() -> None:
     deployment = deployed()
     goal = state_of(deployment)
     components = distribute(deployment).components

@@ -55,7 +55,7 @@ def look(*nodes: NodeStatistics) -> InstanceStatistics:
 
 
 @pytest.mark.seed("A23", "A26")
-def test_rates_are_what_was_counted_between_two_looks() -> None:
+def test_rates_are_counted_between_two_looks() -> None:
     """Node 2 was started again meanwhile, and bucket 5 left node 1 and came back."""
     before = look(
         node("n1", "n1.1", 100, {4: 60, 5: 40}, reads_in_1000us=100),

@@ -140,7 +140,7 @@ async def test_orders_of_an_upgrade_that_cannot_be_are_refused(autojump_clock: A
         assert await ask(client, KEYS[3], "+x") == "0"
 
 
-async def test_an_upgrade_whose_new_manager_is_lost_ends_at_once_and_says_what_stayed(
+async def test_an_upgrade_whose_new_manager_is_lost_ends_at_once_and_names_the_buckets_that_stayed(
     autojump_clock: Any,
 ) -> None:
     async with bucket_group() as group:

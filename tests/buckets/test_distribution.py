@@ -155,7 +155,7 @@ def test_overlapping_causes_are_kept_apart() -> None:
         assert one % 3 != other % 3 and one % 2 != other % 2
 
 
-def test_pinned_buckets_stay_and_the_others_fill_what_is_left() -> None:
+def test_pinned_buckets_stay_and_the_others_fill_the_free_places() -> None:
     deployment = parse_deployment(f"{SEED}placement: {{4: [n1, n2], 5: [n1, n2], 6: [n1, n2]}}\n")
     found = distribute(deployment)
     assert [found.nodes[b] for b in (4, 5, 6)] == [("n1", "n2")] * 3

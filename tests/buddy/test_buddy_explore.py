@@ -72,7 +72,7 @@ def test_a_failing_case_is_made_smaller_and_read_again(monkeypatch: pytest.Monke
     assert replay(small).problems == []
 
 
-def test_a_member_that_leaves_below_what_it_knows_of_counts_as_a_crash() -> None:
+def test_a_member_that_leaves_below_its_known_numbers_counts_as_crashed() -> None:
     s = Script(1)
     s.write("A", "x")
     s.leave("A")

@@ -95,7 +95,7 @@ def test_departed_members_and_dead_groups_are_remembered_up_to_the_limit() -> No
     assert members[1] in machine.ownership.adopted, "the oldest go first"
 
 
-def test_an_answer_for_diagnosis_names_so_many_paths() -> None:
+def test_an_answer_for_diagnosis_names_a_limited_number_of_paths() -> None:
     s = Script(3)
     limit(s, look_max=3)
     s.write("B", *(f"n/{number}" for number in range(5)))
@@ -175,7 +175,7 @@ def event(n: int, path: str, version: int = 1) -> SiteEvent:
     return SiteEvent(B, n, (Sent((path,), n, stamp, False, ()),))
 
 
-def test_the_relay_remembers_so_many_owners_the_latest_ones() -> None:
+def test_the_relay_remembers_a_limited_number_of_latest_owners() -> None:
     arrivals = relay(hints_max=2).arrivals
     for number, path in enumerate("abca"):
         arrivals.learn(S, EventAck(B, number, ((path,),)))

@@ -427,7 +427,7 @@ def test_nodes_that_only_another_site_has_are_buried_above_their_value() -> None
 # --- views
 
 
-def test_a_grant_that_did_not_take_is_ours_again_at_the_next_epoch() -> None:
+def test_a_grant_without_effect_is_ours_again_at_the_next_epoch() -> None:
     o = Owner()
     o.written(X)
     o.own.grant([X], OTHER)
@@ -448,7 +448,7 @@ def test_a_grant_that_took_goes_to_the_present_owner_of_the_node() -> None:
     assert o.logged() == []
 
 
-def test_a_grant_that_an_older_ownership_speaks_of_did_not_take() -> None:
+def test_a_grant_named_by_an_older_ownership_had_no_effect() -> None:
     o = Owner()
     o.written(X)
     o.own.grant([X], OTHER)

@@ -190,7 +190,7 @@ async def test_a_policy_that_raises_evicts_nothing_and_harms_no_call(
     assert len(lines) == 1
 
 
-async def test_a_policy_evicts_only_what_it_was_allowed_to() -> None:
+async def test_a_policy_evicts_only_allowed_nodes() -> None:
     cache = TreeCache(regions=[Region(Fqn.parse("/"), RudePolicy("unasked"))])
     await cache.put("/a", "x", 1)
     assert await cache.get("/a", "x") == 1

@@ -168,7 +168,7 @@ async def test_many_nodes_at_once_are_one_batch_everywhere(
         await a.put_at_once(rows(a, old=0), replace=False)
 
 
-async def test_when_the_coordinator_leaves_the_next_one_orders(
+async def test_the_next_member_orders_when_the_coordinator_leaves(
     opened: Any, autojump_clock: Any
 ) -> None:
     acknowledged = []

@@ -15,7 +15,7 @@ def said(item: NodeChanged | Missed) -> str:
     return f"{item.kind.value} {item.path} {','.join(sorted(item.keys))}".rstrip()
 
 
-async def test_every_change_comes_in_order_with_what_changed() -> None:
+async def test_changes_come_in_order_with_their_keys() -> None:
     async with open_tree_cache("local.xml") as cache:
         async with cache.listen("/a") as changes:
             await cache.put_node("/a", {"x": 1, "y": 2})

@@ -18,7 +18,7 @@ def owned_by(name: str, *backups: str) -> NodeOwner:
     return NodeOwner(name, backups)
 
 
-async def test_everybodys_nodes_are_named_and_stay_where_they_are(autojump_clock: Any) -> None:
+async def test_owners_of_all_nodes_are_named_and_no_node_moves(autojump_clock: Any) -> None:
     async with group() as g:
         a, b, c = caches = await g.start("ABC", settings())
         await a.put("/x", "k", 1)

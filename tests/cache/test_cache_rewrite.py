@@ -155,7 +155,7 @@ async def test_the_last_attempt_says_that_nothing_was_changed(
         assert all(map(idle, found))
 
 
-async def test_a_block_is_refused_with_what_to_do(autojump_clock: Any) -> None:
+async def test_a_block_is_refused_with_advice(autojump_clock: Any) -> None:
     async with caches("local.xml") as (cache,):
         with pytest.raises(CacheRefused, match=r"give batch\(retries=...\) a function"):
             async with cache.batch(retries=3):

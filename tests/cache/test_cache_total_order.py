@@ -189,7 +189,7 @@ def test_all_members_apply_all_proposals_once_in_one_order(seed: int) -> None:
 
 
 @pytest.mark.slow
-def test_they_do_in_thousands_of_schedules() -> None:
+def test_members_order_changes_alike_in_thousands_of_schedules() -> None:
     for seed in range(60, 5000):
         play(seed)
 

@@ -81,7 +81,7 @@ def test_a_folder_that_does_not_answer_yet_does_not_keep_the_member_from_startin
 # --- searching
 
 
-def test_a_member_that_starts_writes_itself_and_asks_whom_the_files_name() -> None:
+def test_a_starting_member_writes_its_entry_and_asks_the_members_in_the_files() -> None:
     listing = ping()
     listing.stack.event_down(FIND)
     written = listing.answer()

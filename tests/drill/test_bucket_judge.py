@@ -120,7 +120,7 @@ def test_a_request_that_certainly_was_not_carried_out_is_absent() -> None:
     assert _kinds(store.end("A1")) == [("half", "A#1", 1)]
 
 
-def test_a_read_has_all_that_was_answered_before_it_began() -> None:
+def test_a_read_has_all_items_answered_before_it_began() -> None:
     store = Store()
     _two(store)
     store.read(2.05, "C", "A1")  # B1 is under way
@@ -132,7 +132,7 @@ def test_a_read_has_all_that_was_answered_before_it_began() -> None:
     assert verdict.stale == [7] and not verdict.passed
 
 
-def test_a_read_has_all_that_another_one_has_shown_before() -> None:
+def test_a_read_has_all_items_of_earlier_reads() -> None:
     """Changes that were not answered belong to it, too."""
     store = Store()
     store.write(1.0, "A1", 0, None)

@@ -97,7 +97,7 @@ def test_enough_buddies_lose_nothing_in_the_same_drill(drill: Any) -> None:
     assert drill(TWO, buddies=2, stop="1.5s")[0] == 0
 
 
-def test_a_buddy_that_forgets_what_it_acknowledges_is_found_out(
+def test_a_buddy_that_forgets_acknowledged_changes_is_found(
     drill: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     apply = Backup.apply

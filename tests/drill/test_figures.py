@@ -111,7 +111,7 @@ def test_a_primary_that_fails_for_good_is_not_recovered(story: Any) -> None:
     assert of(story).printed()["not_recovered"] == []
 
 
-def test_a_site_that_fails_is_recovered_by_what_the_promoted_one_sends(story: Any) -> None:
+def test_a_failed_site_is_recovered_by_messages_of_the_promoted_one(story: Any) -> None:
     story.send(0.5, "NYC.E")
     story.fail(1.0, "NYC")
     assert recovered(story) == [("fail_site", None)]

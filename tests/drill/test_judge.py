@@ -83,7 +83,7 @@ def test_survivors_that_disagree_on_a_crashed_members_message_are_found(story: A
 
 
 @pytest.mark.parametrize("origin_too", [False, True])
-def test_a_member_that_has_the_next_view_owed_the_message_before_it_whoever_sent_it(
+def test_a_member_with_the_next_view_owed_the_earlier_message_of_any_sender(
     story: Any, origin_too: bool
 ) -> None:
     """D fell; C, which misses a message of E, shares the next view with it and falls, too."""

@@ -199,7 +199,7 @@ def test_a_put_of_a_lost_host_is_owed_if_another_has_seen_it() -> None:
     assert not of(True, B="A1", S="A1").unsent
 
 
-def test_a_file_brings_back_all_that_its_process_put() -> None:
+def test_a_file_brings_back_all_puts_of_its_process() -> None:
     maps = Maps()
     maps.put(1.0, "A1")
     maps.add(1.5, "A", "crash")

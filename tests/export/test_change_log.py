@@ -108,7 +108,7 @@ def test_after_a_reset_old_places_have_diverged_and_positions_go_on() -> None:
 
 
 @given(batches, st.dictionaries(st.sampled_from("abc"), st.integers(1, 9)))
-def test_stamps_rise_from_batch_to_batch_whoever_wrote_and_are_the_same_at_a_later_member(
+def test_stamps_rise_from_batch_to_batch_of_any_writer_and_are_equal_at_a_later_member(
     given_: list[Batch], before: dict[str, int]
 ) -> None:
     def filled_from(floor: dict[str, int], rest: list[Batch]) -> list[str]:

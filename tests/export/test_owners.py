@@ -363,7 +363,7 @@ async def test_changes_of_a_dead_member_are_read_at_its_buddies() -> None:
         assert table.changes == len(PATHS)
 
 
-async def test_a_snapshot_and_the_changes_since_are_what_is_there() -> None:
+async def test_a_snapshot_and_later_changes_give_the_present_state() -> None:
     async with exported() as e:
         await e.start("ABC")
         for number, path in enumerate(PATHS):

@@ -44,7 +44,7 @@ async def test_snapshots_that_are_being_opened_count(autojump_clock: Any) -> Non
     assert len(snapshots) == 2
 
 
-async def test_one_that_could_not_be_opened_leaves_its_place(autojump_clock: Any) -> None:
+async def test_a_snapshot_that_could_not_be_opened_leaves_its_place(autojump_clock: Any) -> None:
     source: Any = Slow()
     source.fails = True
     source.go.set()

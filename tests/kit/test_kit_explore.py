@@ -69,7 +69,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> PropertyViolated:
     return caught.value
 
 
-def test_a_sound_run_holds_and_the_report_says_what_was_seen(tmp_path: Path) -> None:
+def test_a_sound_run_holds_and_the_report_has_its_figures(tmp_path: Path) -> None:
     report = explore(sound, seeds=range(1, 3), folder=tmp_path, **SHORT)
     assert report.runs == 2 and report.faults >= 2
     assert 40 <= report.sent < report.delivered and report.virtual_s > 8 and report.events > 500
@@ -142,7 +142,7 @@ def test_the_command_reports_a_mistake_in_one_line(
         ({"stack": "udp.xml"}, "is for the stack udp.xml, not sim.xml"),
     ],
 )
-def test_a_file_that_is_wrong_says_what(
+def test_the_error_of_a_wrong_file_names_the_mistake(
     change: dict[str, Any], problem: str, tmp_path: Path
 ) -> None:
     file = tmp_path / "schedule.json"

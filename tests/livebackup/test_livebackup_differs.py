@@ -164,7 +164,7 @@ async def test_a_state_that_is_not_plain_data_is_told_by_the_operation_on_both_s
         assert backup.counts["diverged"] == 0 and backup.counts["operations_confirmed"] == 1
 
 
-async def test_a_snapshot_of_what_is_not_plain_data_does_not_end_the_live_node(
+async def test_a_snapshot_of_an_object_that_is_not_plain_data_does_not_end_the_live_node(
     autojump_clock: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with livebackup_group() as group:
@@ -462,7 +462,9 @@ def test_effects_and_checksums_travel_with_the_operation() -> None:
     assert decode(encode(op)) == op
 
 
-async def test_the_reference_refuses_what_needs_the_live_node_first(autojump_clock: Any) -> None:
+async def test_the_reference_refuses_calls_that_need_the_live_node_first(
+    autojump_clock: Any,
+) -> None:
     with pytest.raises(ConfigError, match="checksum_every must be 0 with mode"):
         LiveBackupSettings(checksum_every=1, mode="one_at_a_time")
     with pytest.raises(ConfigError, match="effects such as put_foreign_once"):

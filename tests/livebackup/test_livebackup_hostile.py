@@ -136,9 +136,7 @@ def test_a_joiner_takes_no_part_of_the_objects_for_all_of_them() -> None:
     assert arrival.whole(Whole(1, 2, 0, 9, 7)) == ArrivedSnapshot([], [], False)
 
 
-def test_a_joiner_keeps_no_more_operations_than_it_may_and_skips_what_the_snapshot_contains() -> (
-    None
-):
+def test_a_joiner_keeps_a_limited_number_of_operations_and_skips_those_in_the_snapshot() -> None:
     arrival = Arrival(tail_max=3)
     ops = [Op(1, n, "put", [], 0.0, 1, [], "") for n in range(1, 5)]
     assert [arrival.keep(op) for op in ops] == [True, True, True, False]

@@ -211,7 +211,7 @@ async def test_a_backup_joins_under_load(mode: str, autojump_clock: Any) -> None
 @MODES
 @pytest.mark.seed("P13")
 @pytest.mark.parametrize("seed", range(4))
-async def test_after_the_loss_of_the_live_node_all_that_was_answered_is_there_and_nothing_is_half_done(
+async def test_answered_operations_are_there_and_none_is_half_done_after_the_loss_of_the_live_node(
     mode: str, seed: int, autojump_clock: Any
 ) -> None:
     chance = random.Random(seed)

@@ -67,7 +67,7 @@ def test_the_pair_in_a_circle_ends_and_is_confirmed_together() -> None:
 
 
 @pytest.mark.seed("P13")
-def test_half_an_operation_is_reversed_with_what_depends_on_it() -> None:
+def test_half_an_operation_is_reversed_with_its_dependents() -> None:
     backup = Applier({"Q1": 100, "S1": 11})
     made: list[Step] = []
 

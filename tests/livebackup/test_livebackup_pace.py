@@ -211,7 +211,7 @@ async def test_a_backup_that_nobody_waits_for_holds_nothing_back(
         assert live.statistics()["lag_operations"] == 60, "the named limits see it all the same"
 
 
-async def test_the_loss_of_the_backup_lets_go_of_what_was_held_back(autojump_clock: Any) -> None:
+async def test_the_loss_of_the_backup_releases_held_confirmations(autojump_clock: Any) -> None:
     async with livebackup_group() as group:
         live, backup = await group.start("AB")
         slow(backup, 1_000.0)

@@ -67,7 +67,7 @@ def test_answers_wait_until_the_last_terms_backups_have_named_their_live_node() 
     assert confirming.left("C") == [1], "C has left, or asks for a snapshot"
 
 
-def test_a_backup_that_joined_confirms_what_its_snapshot_does_not_contain() -> None:
+def test_a_joined_backup_confirms_operations_outside_its_snapshot() -> None:
     confirming: Confirming[str] = Confirming("all", 1)
     for number in (1, 2, 3):
         confirming.sent(number, 10, 1.0)
@@ -86,9 +86,7 @@ def test_a_joined_backup_is_behind_by_operations_answered_while_its_snapshot_cam
     assert confirming.confirmed("B", [3]) == [] and confirming.lag(4.0) == BackupLag(0, 0, 0.0)
 
 
-def test_a_backup_that_left_and_comes_back_confirms_again_what_its_snapshot_does_not_contain() -> (
-    None
-):
+def test_a_returning_backup_confirms_again_operations_outside_its_snapshot() -> None:
     confirming: Confirming[str] = Confirming("all")
     for backup in "BC":
         confirming.joined(backup, 0)

@@ -440,7 +440,9 @@ def test_a_backup_forgets_nothing_that_is_not_confirmed() -> None:
     assert backup.add(2, [Ticket("Q1", 1)]) == [Step(2, 0, Ticket("Q1", 1))]
 
 
-async def test_a_live_node_that_forgets_what_is_there_is_not_believed(autojump_clock: Any) -> None:
+async def test_a_live_node_that_forgets_existing_objects_is_not_believed(
+    autojump_clock: Any,
+) -> None:
     async with removing_group() as group:
         live, backup = await group.start("AB")
         await live.run(put, "a", 1)

@@ -63,7 +63,7 @@ async def open_backup(opened: AsyncExitStack, attributes: dict[str, str]) -> Liv
 
 
 @pytest.mark.seed("P9", "P13")
-async def test_a_live_process_is_killed_and_its_backup_has_all_that_was_answered() -> None:
+async def test_a_backup_has_all_answered_operations_of_a_killed_live_process() -> None:
     attributes = private_attributes(load_stack(STACK), 2)
     peer = [sys.executable, str(Path(__file__).parent / "livebackup_peer.py")]
     process = await trio.lowlevel.open_process(

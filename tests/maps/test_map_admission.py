@@ -253,7 +253,7 @@ def test_origins_are_bounded_wherever_they_are_named() -> None:
     assert two.values()[b"mine"] == b"value"
 
 
-def test_a_host_whose_file_is_one_too_many_is_refused_with_what_to_do() -> None:
+def test_a_host_with_one_file_too_many_is_refused_with_advice() -> None:
     world = linked(origins_max=2)
     world.crash(1)
     world.hosts[1].origin = origin_of(1, 7)

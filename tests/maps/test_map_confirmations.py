@@ -8,7 +8,7 @@ OURS, ITS, OTHER = 1, 2, 3
 """Origins."""
 
 
-def test_a_host_confirms_what_it_had_when_all_that_it_had_written_is_here() -> None:
+def test_a_host_confirms_its_former_changes_when_all_of_them_are_here() -> None:
     confirmations = Confirmations()
     confirmations.told(2, ITS, [(OURS, 5), (ITS, 7)])
     confirmations.settle({ITS: 6})

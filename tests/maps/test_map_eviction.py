@@ -91,7 +91,7 @@ def test_no_change_of_a_forgotten_entry_is_left(tmp_path: Path) -> None:
         assert not shared.store.has_ended(1 << 61)
 
 
-def test_a_removal_by_a_limit_is_newer_than_what_it_removes_at_any_host(tmp_path: Path) -> None:
+def test_a_removal_by_a_limit_is_newer_than_the_removed_value_at_any_host(tmp_path: Path) -> None:
     with by_hand(tmp_path, max_entries=1, evict="remove", identifier=5) as (shared, merge):
         ahead = MapStamp(shared.clock.wall_time() + (1 << 40), 2)
         shared.apply([(b"theirs", MapEntry(b"v", ahead, {7: 1}))], {7: 1})
@@ -120,7 +120,7 @@ def test_bytes_of_keys_and_values_have_a_limit_too(tmp_path: Path) -> None:
         assert keys(shared) == [] and shared.store.live_bytes() == 0
 
 
-def test_a_limit_is_kept_with_what_was_there_before_and_can_be_taken_back(
+def test_a_limit_counts_earlier_entries_and_can_be_taken_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for module in ("merging", "merger"):

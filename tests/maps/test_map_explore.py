@@ -87,7 +87,7 @@ def test_127_hosts_are_linked_and_get_a_put_with_one_message() -> None:
     assert group["bytes_per_put"] < 126 * 100
 
 
-def test_the_commands_print_what_they_found(
+def test_the_commands_print_their_findings(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)

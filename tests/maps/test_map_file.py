@@ -196,7 +196,7 @@ def test_one_process_at_a_time_is_inside_for_a_key(tmp_path: Path) -> None:
             pass
 
 
-def test_merging_rules_join_what_two_processes_wait_to_merge(tmp_path: Path) -> None:
+def test_merging_rules_join_waiting_changes_of_two_processes(tmp_path: Path) -> None:
     rule = PnCounter()
     with opened(tmp_path, rule=rule) as shared:
         for _ in range(20):

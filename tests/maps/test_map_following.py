@@ -57,7 +57,7 @@ def test_between_two_places_the_latest_change_of_each_key_is_told_once(file: Sha
     assert msgspec.json.decode(msgspec.json.encode(end), type=Place) == end
 
 
-def test_a_batch_has_at_most_so_many_changes_and_the_next_one_goes_on(
+def test_the_changes_of_a_batch_are_limited_and_the_next_batch_goes_on(
     file: SharedFile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(following, "CHANGES_AT_ONCE", 2)

@@ -48,7 +48,7 @@ def test_all_links_together_have_a_limit() -> None:
     assert inbox.held.add(2, bytes(10), False) and inbox.held.size == 10
 
 
-def test_a_link_that_ends_takes_with_it_what_it_has_sent() -> None:
+def test_a_link_that_ends_takes_its_sent_changes_with_it() -> None:
     inbox = Inbox(room=10, ends=b"end")
     for link, data in ((1, b"end"), (1, b"lost"), (2, b"kept")):
         inbox.held.add(link, data, False)

@@ -101,7 +101,7 @@ def forget_one(shared: SharedFile, removed: MapEntry) -> None:
         merging.forget(b"key", removed)
 
 
-def test_the_file_remembers_what_it_has_forgotten(tmp_path: Path) -> None:
+def test_the_file_remembers_the_stamp_of_forgotten_removals(tmp_path: Path) -> None:
     settings = FileSettings(max_bytes=1 << 24)
     with closing(SharedFile(tmp_path / "m", settings)) as shared:
         forget_one(shared, REMOVED)

@@ -273,7 +273,7 @@ async def test_a_peer_that_has_dialled_itself_is_not_told_as_missing(
         assert "has no link" not in caplog.text
 
 
-async def test_a_link_that_is_closed_sends_what_it_has_before_it_ends(
+async def test_a_closed_link_sends_its_waiting_changes_before_it_ends(
     autojump_clock: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with network(monkeypatch, 2) as net:
@@ -290,7 +290,7 @@ async def test_a_link_that_is_closed_sends_what_it_has_before_it_ends(
         assert two.opened == 1
 
 
-async def test_ports_that_close_leave_what_was_sent(
+async def test_closed_ports_do_not_lose_sent_messages(
     autojump_clock: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with network(monkeypatch, 2) as net:

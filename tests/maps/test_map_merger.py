@@ -141,7 +141,7 @@ def test_a_call_forgets_a_limited_share_of_the_merged_records(tmp_path: Path) ->
         until(lambda: shared.get(b"k1199") == b"v" and not shared._overlay)
 
 
-def test_a_put_does_not_hide_what_another_process_has_put_just_before_it(
+def test_a_put_does_not_hide_the_put_of_another_process_just_before_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with closing(SharedFile(tmp_path / "m", FileSettings(max_bytes=SIZE))) as shared:

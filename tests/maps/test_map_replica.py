@@ -55,7 +55,7 @@ def test_a_thousand_updates_of_one_key_between_two_flushes_are_one_entry() -> No
     assert two.values() == {b"key": b"999"}
 
 
-def test_a_host_that_connects_again_is_sent_only_what_it_lacks() -> None:
+def test_a_host_that_connects_again_gets_missing_changes_only() -> None:
     world = MapWorld(2)
     world.connect_all()
     one, two = world.hosts.values()
@@ -286,7 +286,7 @@ def test_a_survey_of_many_changes_is_cut_and_drops_the_right_ones() -> None:
     assert two.replica.counters["dropped"] == 834
 
 
-def test_a_survey_waits_until_the_peer_has_what_replaced_its_values() -> None:
+def test_a_survey_waits_until_the_peer_has_the_changes_that_replaced_its_values() -> None:
     """A key that was written again is never absent meanwhile."""
     world = MapWorld(2, tombstone_age=5.0, max_bandwidth=2000.0)
     world.connect_all()

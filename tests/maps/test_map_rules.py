@@ -143,7 +143,7 @@ def test_two_values_of_one_stamp_are_told_and_the_smaller_bytes_win() -> None:
     assert join(LAST_WRITER, small, small) == (small, False)
 
 
-def test_a_removal_wins_over_what_it_has_not_seen_with_merging_rules() -> None:
+def test_a_removal_wins_over_unseen_changes_with_merging_rules() -> None:
     rule: ConflictRule = Union()
     value = MapEntry(b'["a"]', MapStamp(9, 2), {2: 1})
     removal = MapEntry(None, MapStamp(5, 1), {1: 2}, 0, 5)

@@ -32,7 +32,7 @@ def test_a_change_leaves_once_for_all_hosts_that_share_a_medium() -> None:
     assert world.messages - before == 9  # each other host acknowledges it, once
 
 
-def test_a_quiet_medium_hears_seldom_what_everybody_has() -> None:
+def test_hosts_on_a_quiet_medium_seldom_report_their_stamps() -> None:
     world = MapWorld(5, shared=True)
     world.connect_all()
     world.hosts[1].write(b"key", b"value")
@@ -84,7 +84,7 @@ def test_a_message_to_all_before_the_greeting_is_ignored() -> None:
     assert two.replica.counters["early"] == 1 and two.replica.take() == []
 
 
-def test_an_old_word_to_all_does_not_take_back_what_a_peer_has_acknowledged() -> None:
+def test_an_old_report_to_all_does_not_take_back_a_peers_acknowledgement() -> None:
     world = MapWorld(3, shared=True)
     world.connect_all()
     world.run(0.5)

@@ -86,7 +86,7 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> CertificateAuthority:
     return CertificateAuthority(tmp_path_factory.mktemp("authority"))
 
 
-async def test_with_tls_hosts_of_one_authority_connect_and_others_do_not(
+async def test_hosts_connect_over_tls_only_with_one_authority(
     authority: CertificateAuthority,
 ) -> None:
     def settings(name: str) -> TlsSettings:

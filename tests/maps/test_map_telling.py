@@ -24,7 +24,7 @@ from jgroups_py.tools.commands.mperf_ports import free_block
 SIZE = 64 * 1024**2
 
 
-def test_lines_have_the_weight_of_what_they_say_and_are_few(
+def test_log_lines_have_the_right_level_and_are_few(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     now = [0.0]
@@ -88,7 +88,7 @@ with blocking.open_map(folder, name="fx", key=int, value=str, identifier=1, list
 
 @pytest.mark.sockets
 @pytest.mark.seed("K24")
-def test_a_host_that_is_killed_and_has_lost_its_disk_gets_back_what_was_replicated(
+def test_a_killed_host_that_lost_its_disk_gets_replicated_changes_back(
     tmp_path: Path,
 ) -> None:
     port = free_block(2)

@@ -60,7 +60,7 @@ def test_a_map_opens_beside_a_process_that_was_stopped_while_it_wrote(tmp_path: 
 
 
 @pytest.mark.usefixtures("wait")
-def test_it_merges_once_the_other_process_goes_on(tmp_path: Path) -> None:
+def test_a_process_merges_once_the_other_one_goes_on(tmp_path: Path) -> None:
     with opened(tmp_path):
         pass
     with stopped_writer(tmp_path):
@@ -87,7 +87,7 @@ def test_a_reader_goes_on_when_its_process_may_write(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("wait")
-def test_nothing_of_the_file_can_be_changed_meanwhile(tmp_path: Path) -> None:
+def test_settings_of_a_file_with_a_stopped_writer_cannot_be_changed(tmp_path: Path) -> None:
     with opened(tmp_path):
         pass
     with stopped_writer(tmp_path):

@@ -48,7 +48,7 @@ def opened(tmp_path: Path, **options: Any) -> Any:
 
 
 @pytest.mark.seed("K8")
-async def test_a_map_is_a_dictionary_whose_calls_return_what_was_there_before(
+async def test_a_map_is_a_dictionary_whose_calls_return_the_former_value(
     tmp_path: Path,
 ) -> None:
     async with opened(tmp_path) as m:
@@ -79,7 +79,7 @@ async def test_a_map_is_a_dictionary_whose_calls_return_what_was_there_before(
         assert dict(m) == {}
 
 
-async def test_a_map_has_its_entries_when_it_is_opened_again_with_what_the_file_says(
+async def test_a_reopened_map_has_its_entries_and_the_settings_of_its_file(
     tmp_path: Path,
 ) -> None:
     async with opened(tmp_path) as m:
@@ -234,7 +234,7 @@ async def test_a_map_that_was_closed_says_so(tmp_path: Path) -> None:
     assert m.closed and repr(m).endswith("(closed)>")
 
 
-async def test_a_listener_gets_what_has_changed_since_and_of_each_key_the_latest(
+async def test_a_listener_gets_the_latest_later_change_of_each_key(
     tmp_path: Path,
 ) -> None:
     async with opened(tmp_path) as m:
@@ -278,7 +278,7 @@ async def test_a_listener_that_waits_ends_when_the_map_is_closed(tmp_path: Path)
             await ended.wait()
 
 
-async def test_hosts_share_a_map_and_listeners_hear_who_has_made_a_change(tmp_path: Path) -> None:
+async def test_hosts_share_a_map_and_listeners_learn_the_host_of_a_change(tmp_path: Path) -> None:
     links, told = MemoryLinks(), []
 
     def watch(event: object) -> None:

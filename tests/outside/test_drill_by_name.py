@@ -26,7 +26,7 @@ def test_a_file_of_that_name_comes_first(tmp_path: Path) -> None:
     assert "short:2" in done.err
 
 
-def test_an_unknown_name_is_answered_with_the_nearest_and_all_that_are_known() -> None:
+def test_an_unknown_name_is_answered_with_the_nearest_and_all_known_names() -> None:
     done = run_here("drill", "nyc-sfoo")
     assert done.code == 2
     assert len(done.err.splitlines()) == 1

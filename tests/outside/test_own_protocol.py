@@ -79,7 +79,7 @@ async def test_an_error_of_an_own_protocol_ends_its_member_and_is_named(
 
 
 @pytest.mark.parametrize("at", ["start", "view"])
-async def test_one_that_raises_at_once_cannot_be_opened(
+async def test_a_channel_with_a_protocol_that_raises_at_once_cannot_be_opened(
     tmp_path: Path, autojump_clock: Any, at: str
 ) -> None:
     network = MemoryNetwork()

@@ -214,7 +214,9 @@ async def test_a_copy_that_a_buddy_has_not_acknowledged_is_waited_for(
         assert b.statistics().counters["backup_nodes"] == 1
 
 
-async def test_after_a_crash_the_size_says_what_is_waited_for(autojump_clock: MockClock) -> None:
+async def test_wait_protected_with_a_size_knows_that_a_member_has_crashed(
+    autojump_clock: MockClock,
+) -> None:
     network = MemoryNetwork()
     async with cache_of(network, "A") as a, trio.open_nursery() as nursery:
         stay = trio.CancelScope()

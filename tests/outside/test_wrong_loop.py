@@ -33,7 +33,7 @@ def without_a_loop(coroutine: Awaitable[None]) -> None:
 
 @pytest.mark.parametrize("name", OPENERS)
 @pytest.mark.parametrize("run", [asyncio.run, without_a_loop])
-def test_a_program_without_a_trio_loop_is_told_what_to_use(
+def test_the_error_without_a_trio_loop_names_the_right_module(
     name: str, run: Callable[[Any], None]
 ) -> None:
     with pytest.raises(LocalProtocolError) as refused:
@@ -69,7 +69,7 @@ OF_ASYNCIO: dict[str, Callable[[], Any]] = {
 
 @pytest.mark.parametrize("name", OF_ASYNCIO)
 @pytest.mark.parametrize("run", [lambda coroutine: trio.run(lambda: coroutine), without_a_loop])
-def test_a_program_without_an_asyncio_loop_is_told_what_to_use(
+def test_the_error_without_an_asyncio_loop_names_the_right_module(
     name: str, run: Callable[[Any], None]
 ) -> None:
     with pytest.raises(LocalProtocolError) as refused:

@@ -95,7 +95,7 @@ def test_without_multicast_the_announcement_goes_to_each_address_found() -> None
     assert fake.take_up_events() == []
 
 
-def test_somebody_elses_search_is_passed_on() -> None:
+def test_the_search_of_another_member_is_passed_on() -> None:
     fake = stack()
     event = MembersFound("GMS", ())
     fake.event_up(event)

@@ -357,7 +357,7 @@ def test_a_protocol_that_keeps_copies_sees_a_states_messages() -> None:
 
 
 @pytest.mark.parametrize("others", [True, False])
-def test_a_state_that_survivors_do_not_have_all_of_is_dropped(others: bool) -> None:
+def test_a_state_with_messages_that_survivors_lack_is_dropped(others: bool) -> None:
     fake = stack(delivered=digest(A=0, B=5, C=1))
     fake.event_down(GetState(None if others else B, 5.0))
     sent(fake)
@@ -374,7 +374,7 @@ def test_a_state_that_survivors_do_not_have_all_of_is_dropped(others: bool) -> N
         assert isinstance(view, ViewChange)
 
 
-def test_a_state_outlives_its_provider_when_all_that_is_in_it_is_here() -> None:
+def test_a_state_outlives_its_provider_when_all_its_messages_are_here() -> None:
     fake = stack(delivered=digest(A=0, B=5, C=1))
     fake.event_down(GetState(B, 5.0))
     fake.up(state(B, b"state", B=7, C=1))

@@ -36,7 +36,7 @@ def taken(window: ReceiveWindow) -> list[int]:
     return out
 
 
-def test_a_store_keeps_only_what_is_new_of_an_overlapping_run() -> None:
+def test_a_store_keeps_only_the_new_part_of_an_overlapping_run() -> None:
     store = RunStore()
     store.append(5, run(5, 8))
     pieces = store.insert(3, run(3, 12))

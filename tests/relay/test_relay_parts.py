@@ -207,7 +207,7 @@ def test_an_origin_is_forgotten_when_its_last_trim_is_stable() -> None:
     assert trimming.forgetting == {} and trimming.trim_serials == {}
 
 
-def test_after_a_merge_all_that_is_forgotten_is_said_once() -> None:
+def test_forgotten_origins_are_repeated_once_after_a_merge() -> None:
     trimming = Trimming()
     assert not trimming.take_merge()
     trimming.merged()

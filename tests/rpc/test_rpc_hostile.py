@@ -135,7 +135,7 @@ async def test_a_member_that_joins_while_a_request_waits_decides_its_form(
         assert waited == 2 and sent == [MessageType.OBJECT]
 
 
-async def test_each_view_decides_anew_whether_a_member_in_java_must_read_what_all_are_told(
+async def test_each_view_decides_anew_whether_a_java_member_must_read_messages_to_all(
     open_sim: Open, autojump_clock: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with nodes(open_sim) as (a, b):
@@ -153,7 +153,7 @@ async def test_each_view_decides_anew_whether_a_member_in_java_must_read_what_al
         assert sent == [MessageType.BYTES] * 2 + [MessageType.OBJECT] * 2 + [MessageType.BYTES] * 2
 
 
-async def test_when_the_group_goes_on_without_us_calls_under_way_end_and_may_have_run(
+async def test_calls_under_way_end_and_may_have_run_when_the_group_goes_on_without_us(
     open_sim: Open, autojump_clock: Any
 ) -> None:
     """The answer may have been dropped with the connection, and the merge view has all members: nothing

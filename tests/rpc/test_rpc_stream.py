@@ -207,7 +207,7 @@ async def test_leaving_the_block_ends_calls_and_handlers(
             assert again.channel is a
 
 
-async def test_when_the_channel_ends_calls_do(open_sim: Open, autojump_clock: Any) -> None:
+async def test_calls_end_with_the_channel(open_sim: Open, autojump_clock: Any) -> None:
     async with nodes(open_sim) as (a, b):
         caught: list[ReplyLost] = []
 

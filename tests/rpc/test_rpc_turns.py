@@ -325,7 +325,7 @@ def _request(src: UUID, dest: UUID | None, value: bytes) -> Batch:
     return Batch(dest, [b"\4note\x91\xa3" + value], {200: header}, src)
 
 
-async def test_calls_wait_for_the_end_of_the_step_and_for_what_stands_before_them(
+async def test_calls_wait_for_the_end_of_the_step_and_for_earlier_items(
     open_sim: Open, autojump_clock: Any
 ) -> None:
     async with _alone(open_sim) as (a, _, target):

@@ -484,7 +484,7 @@ def test_a_window_equals_a_set_of_counters() -> None:
                 newest = max(newest, at)
 
 
-def test_the_floor_excludes_all_that_is_older_and_nothing_that_is_fresh() -> None:
+def test_the_floor_excludes_all_older_packets_and_no_fresh_one() -> None:
     rng = random.Random(2)
     recent, now, sent = Recent(5.0), 0.0, []
     for counter in range(2000):

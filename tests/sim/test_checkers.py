@@ -223,7 +223,7 @@ def test_stream_has_messages_of_members_only(stage: Stage) -> None:
     assert stage.checks == ["stream"]
 
 
-def test_stream_names_the_sender_and_reaches_whom_it_is_for(stage: Stage) -> None:
+def test_a_stream_names_the_sender_and_reaches_its_receivers(stage: Stage) -> None:
     stage.gets("B", "C", *stage.sends("A"))
     stage.gets("B", "A", *stage.sends("A", to="C"), dest="C")
     assert stage.checks == ["stream", "stream"]

@@ -78,7 +78,7 @@ def test_a_member_that_stood_still_suspects_nobody_when_it_goes_on(
 
 
 @pytest.mark.parametrize("seconds", [5, 15, 20])
-def test_within_the_stacks_settings_the_others_do_not_expel_it_either(seconds: float) -> None:
+def test_the_others_do_not_expel_a_paused_member_within_the_stacks_settings(seconds: float) -> None:
     """udp.xml's times: 40 s."""
     group = Watched("ABC", {})
     view = group.members[0].view

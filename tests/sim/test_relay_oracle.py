@@ -257,7 +257,7 @@ def test_a_message_that_is_given_up_needlessly_breaks_the_guarantee() -> None:
     assert list(oracle.given_up()) == [], "a partition and a crash count as two"
 
 
-def test_a_relay_that_acknowledges_sooner_may_lose_what_a_partition_hides() -> None:
+def test_a_relay_that_acknowledges_sooner_may_lose_messages_beyond_a_partition() -> None:
     oracle, home, away = given_up("20s")
     away.members[0].skipped[home.members[1].raw] = [(3, 4)]
     away.disturbed = True

@@ -118,7 +118,7 @@ def test_sites_run_their_transport_and_relays_tcp_between_them(stack: str, insid
 @pytest.mark.seed("R6")
 @pytest.mark.seed("R11")
 @pytest.mark.parametrize("how", ["crash", "leave"])
-def test_when_the_relay_crashes_or_leaves_the_next_one_joins_the_bridge(how: str) -> None:
+def test_the_next_member_joins_the_bridge_when_the_relay_crashes_or_leaves(how: str) -> None:
     sites = Sites()
     world = sites.world
     for n in range(200):

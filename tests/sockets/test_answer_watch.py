@@ -55,7 +55,7 @@ def test_an_answer_that_comes_in_time_is_taken(monkeypatch: pytest.MonkeyPatch) 
     assert offers == [1, 2, 3]  # between any two looks
 
 
-def test_something_else_that_comes_is_taken_and_the_watch_goes_on() -> None:
+def test_an_unrelated_input_is_taken_and_the_watch_goes_on() -> None:
     taken: list[In] = []
     line = Line(at=1)
     watch = watch_of(line, taken)

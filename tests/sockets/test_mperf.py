@@ -130,7 +130,7 @@ def test_payloads_begin_with_their_numbers() -> None:
     assert faults(check) == (6, 0, 0)
 
 
-def test_the_check_counts_what_is_in_order() -> None:
+def test_the_check_counts_messages_in_order() -> None:
     check = Check(2)
     check.take(payloads(0, 0, 1, 2))
     check.take(payloads(1, 0))

@@ -96,7 +96,7 @@ def test_counters_are_there_before_anything_happens(door: Door) -> None:
     assert door.stack.machine.turned_away == {"DOOR.replayed": 3}
 
 
-def test_causes_made_of_what_came_in_do_not_fill_memory(door: Door) -> None:
+def test_causes_made_of_input_do_not_fill_memory(door: Door) -> None:
     for number in range(1000):
         door.protocol.turn_away(f"cause_{number}")
     counts = door.stack.machine.turned_away

@@ -115,7 +115,9 @@ def test_ports_of_fd_sock2_go_on_from_the_lowest(
         ('<FILE_PING location="/x"/>', []),
     ],
 )
-def test_discoveries_tell_whom_they_ask(text: str, expected: list[tuple[Any, ...]]) -> None:
+def test_discoveries_report_the_hosts_that_they_ask(
+    text: str, expected: list[tuple[Any, ...]]
+) -> None:
     found = uses(f'<TCP bind_port="7800"/>{text}')
     assert [use[1:] for use in found if use[0] != "TCP"] == expected
 

@@ -103,7 +103,7 @@ def test_taken_messages_are_not_given_again() -> None:
     assert a.take_outgoing() == [] and not a.has_outgoing
 
 
-def test_everything_that_is_sent_before_the_driver_takes_it_is_one_flush() -> None:
+def test_messages_sent_before_the_driver_takes_them_are_one_flush() -> None:
     a, calls = machine(), list[str]()
     flush = noting(calls, "flush")
     a.want_flush(flush)

@@ -271,7 +271,7 @@ def test_the_kit_for_users_needs_hypothesis_for_strategies_only() -> None:
             assert not targets & {f"jgroups_py.{other}" for other in needing}, file.name
 
 
-def test_a_user_without_hypothesis_is_told_what_to_install() -> None:
+def test_the_error_without_hypothesis_names_the_extra_to_install() -> None:
     for part in ("strategies", "stateful"):
         code = f"import sys; sys.modules['hypothesis'] = None; import jgroups_py.testing.{part}"
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)

@@ -141,7 +141,7 @@ def test_every_folder_of_modules_names_its_allowed_imports() -> None:
     assert len(rooms) > 60 and silent == []
 
 
-def test_every_module_says_what_it_is_for_and_no_function_has_more_than_seventy_lines() -> None:
+def test_every_module_states_its_purpose_and_no_function_has_more_than_seventy_lines() -> None:
     silent, long = [], []
     for file in python_files():
         tree = ast.parse(file.read_text(encoding="utf-8"))

@@ -43,7 +43,7 @@ def account_load() -> tuple[AccountLoad, list[EntryChange]]:
     return load, saved
 
 
-def test_an_object_counts_as_lost_that_lacks_what_was_answered() -> None:
+def test_an_object_without_an_answered_change_counts_as_lost() -> None:
     load, saved = account_load()
     assert trio.run(load.lost) == 0 and load.read == 4
     load.paid[1] = 2

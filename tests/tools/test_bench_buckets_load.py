@@ -80,7 +80,7 @@ def test_efficiency_is_the_work_of_a_cpu_second_beside_that_of_the_first_number_
 
 
 @pytest.mark.seed("A26")
-def test_the_table_says_what_a_request_costs_and_percentiles_of_both_kinds() -> None:
+def test_the_table_has_the_cost_of_a_request_and_percentiles_of_both_kinds() -> None:
     took = {f"p{percent:g}": percent / 10 for percent in PERCENTILES}
     own = {"cpu_us": 420.4, "wait_us": 80.0, "client_wait_us": 33.3, "late": {"p99": 1.04}}
     row = {"a_second": 1999.6, "wrong": 2, "reads": took, "changes": took, **own}

@@ -39,7 +39,7 @@ def test_without_huge_payloads_all_are_alike() -> None:
     assert mean_size(10, 1030) == 30
 
 
-async def test_a_slow_member_takes_so_many_bytes_a_second(autojump_clock: Any) -> None:
+async def test_a_slow_member_takes_the_given_bytes_a_second(autojump_clock: Any) -> None:
     slow, began = SlowTaker(1000.0), trio.current_time()
     await slow.take([b"x" * 100, b"y" * 400])
     assert trio.current_time() - began == pytest.approx(0.5)
@@ -85,7 +85,7 @@ async def _measured(
     return asked[0], figures[""]
 
 
-async def test_the_pressure_is_what_the_case_says(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_pressure_is_that_of_the_case(monkeypatch: pytest.MonkeyPatch) -> None:
     easy, _, fitting, hard = [case for case in PLAN.cases() if case.stack == "tcp.xml"]
     plan, figures = await _measured(monkeypatch, easy)
     assert plan.attributes == {"own": "ports"}

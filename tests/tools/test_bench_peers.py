@@ -267,7 +267,7 @@ async def test_a_view_that_does_not_come_is_named(
         await groups.measured(GroupPlan("udp.xml", 1, 0.0, "test"), [Silent(), Silent()])  # type: ignore[list-item]
 
 
-def test_each_library_is_asked_for_what_it_has(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_library_gets_the_cases_that_it_has(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[tuple[str, str, tuple[Any, ...]]] = []
 
     async def noted(plan: object, peer: Peer, case: Case, _: object) -> dict[str, Any]:

@@ -38,7 +38,7 @@ def test_the_added_latency_is_the_difference_between_the_other_site_and_the_own_
     }
 
 
-def test_a_listener_counts_what_is_missing_or_comes_twice() -> None:
+def test_a_listener_counts_missing_and_repeated_messages() -> None:
     listener = ArrivalListener()
     listener.take(HEAD.pack(PROBE, 0, 0.0), 1.0)
     assert listener.heard.is_set() and not listener.took

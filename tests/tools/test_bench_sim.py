@@ -10,7 +10,7 @@ from jgroups_py.tools.bench import sim as bench_sim
 
 
 @pytest.mark.parametrize("rate", [1, 20])
-def test_all_that_is_sent_arrives(rate: int) -> None:
+def test_every_sent_message_arrives(rate: int) -> None:
     result = bench_sim.run(4, 12, rate=rate)
     assert result["delivered"] == result["expected"] == 4 * 12 * rate
     assert result["one_view"] == 1

@@ -209,7 +209,7 @@ def test_one_bucket_is_moved_by_hand(file: str, node: FakeNode, run: Any) -> Non
     assert code == 2 and "there is no bucket manager 'n9'" in err
 
 
-def test_a_rehearsal_says_how_long_and_whether_something_is_lost(file: str, run: Any) -> None:
+def test_a_rehearsal_reports_the_interruption_and_losses(file: str, run: Any) -> None:
     Path(file).write_text(SEATS.replace("buckets: 8", "buckets: 2"))
     code, out, _ = run("rehearse", file, "--detection", "2s")
     lines = out.splitlines()

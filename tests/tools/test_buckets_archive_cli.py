@@ -50,7 +50,7 @@ def archive(tmp_path: Path) -> Path:
 
 
 @pytest.mark.seed("A22")
-def test_an_archive_is_checked_and_what_can_be_read_is_rescued(archive: Path, run: Any) -> None:
+def test_an_archive_is_checked_and_readable_entries_are_rescued(archive: Path, run: Any) -> None:
     code, out, _ = run("archive", str(archive))
     assert code == 0 and out.splitlines() == [
         f"{archive}: old (shop), written 1970-01-01 00:00:00 UTC",

@@ -76,7 +76,7 @@ def test_a_plan_that_fails_is_made_smaller_and_played_again(
     assert violation["check"] in told and told.count(" starts; ") == 2
 
 
-def test_a_schedule_of_buckets_loses_what_the_fault_does_not_need(
+def test_shrinking_removes_needless_steps_from_a_schedule_of_buckets(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(TokenLedger, "serialise", lambda self, version: b"")

@@ -117,7 +117,7 @@ def test_stats_describe_a_map(tmp_path: Path, run: Any) -> None:
     assert "entries        1" in run("stats", folder)[1]
 
 
-def test_stats_show_what_the_process_that_replicates_knows(tmp_path: Path, run: Any) -> None:
+def test_stats_show_the_figures_of_the_process_that_replicates(tmp_path: Path, run: Any) -> None:
     folder = made(tmp_path / "m", {"a": 1}, identifier=1, max_bytes=1 << 28)
     status = replication_status.ReplicationStatus(
         5.0, 1, {2: "there"}, {2: 7}, 3, {"future_waits": 4}
@@ -155,7 +155,7 @@ def test_a_folder_without_a_map_is_named_and_stays_as_it_was(tmp_path: Path, run
 
 
 @pytest.mark.sockets
-def test_served_maps_replicate_what_other_processes_put(tmp_path: Path, run: Any) -> None:
+def test_served_maps_replicate_puts_of_other_processes(tmp_path: Path, run: Any) -> None:
     port = free_block(2)
     file = tmp_path / "cluster.yaml"
     hosts = ", ".join(f"h{n}: {{hostId: {n}, connectUri: at{n}}}" for n in (1, 2))
@@ -229,7 +229,7 @@ def test_diff_compares_with_the_map_of_a_host_that_listens(tmp_path: Path, run: 
     assert code == 2 and "--certificate must name a PEM file" in out
 
 
-def test_audit_prints_what_was_sent_to_a_peer_and_came_from_it(tmp_path: Path, run: Any) -> None:
+def test_audit_prints_the_messages_to_and_from_a_peer(tmp_path: Path, run: Any) -> None:
     entry = MapEntry(b"value", MapStamp(5, 1), {1: 1})
     log = AuditLog(tmp_path / "logs")
     log.watch(Sent(2, 1, [(b"key", entry.encode())]))

@@ -86,7 +86,7 @@ def test_a_command_that_cannot_be_stopped_any_more_is_no_error() -> None:
         work()
 
 
-def test_one_that_does_not_end_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_command_that_does_not_end_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stoppable, "END_SECONDS", 0.2)
     over = threading.Event()
 

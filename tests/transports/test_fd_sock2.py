@@ -189,7 +189,7 @@ def test_a_silent_neighbour_is_suspected_but_not_gone() -> None:
     assert stack.take_up_events() == [Suspect((B,), gone=False)]
 
 
-def test_somebody_else_behind_a_port_is_passed_over() -> None:
+def test_another_member_behind_a_port_is_passed_over() -> None:
     stack = opened()
     install(stack, C, A, B)
     (connect,) = connects(stack)
@@ -415,7 +415,7 @@ def test_members_join_one_by_one_without_suspicions(network: Any) -> None:
 
 
 @pytest.mark.parametrize("dead", [(B,), (B, C), (A, E), (B, D), (A, B, C, D)])
-def test_everybody_hears_of_all_that_were_killed(network: Any, dead: tuple[UUID, ...]) -> None:
+def test_every_member_learns_of_all_killed_members(network: Any, dead: tuple[UUID, ...]) -> None:
     members = (A, B, C, D, E)
     stacks = ring(network, *members)
     for stack in stacks.values():

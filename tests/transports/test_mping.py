@@ -35,7 +35,7 @@ def ready(**attributes: Any) -> FakeStack:
     return stack
 
 
-def test_its_sockets_are_opened_before_the_transport_is_ready() -> None:
+def test_mping_opens_its_sockets_before_the_transport_is_ready() -> None:
     stack = ready()
     bind, join = stack.take_outgoing()
     assert isinstance(bind, Bind) and (bind.kind, bind.host, bind.port) == ("udp", "127.0.0.1", 0)

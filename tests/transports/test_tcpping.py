@@ -64,7 +64,7 @@ def test_every_host_and_port_but_our_own_is_asked() -> None:
     ]
 
 
-def test_when_all_refuse_we_are_alone_at_once() -> None:
+def test_a_member_is_alone_at_once_when_all_hosts_refuse() -> None:
     stack = ready(("localhost", 7800), port_range=2)
     stack.event_down(FIND)
     stack.event_up(Unreachable(at(7801)))
@@ -89,7 +89,7 @@ def test_a_silent_host_is_waited_for() -> None:
     assert stack.take_up_events() == [MembersFound("GMS", (), alone=False)]
 
 
-def test_when_all_have_refused_or_answered_the_search_ends() -> None:
+def test_a_search_ends_when_all_hosts_have_refused_or_answered() -> None:
     stack = ready(("localhost", 7800), port_range=2)
     stack.event_down(FIND)
     stack.up(response(PingData(B, 0, "B", at(7801))))
@@ -152,7 +152,7 @@ def test_while_a_name_is_not_known_nobody_is_certain_to_be_alone() -> None:
     assert stack.take_up_events() == [MembersFound("GMS", (), alone=False)]
 
 
-def test_all_addresses_of_a_name_are_asked_at_once_and_what_it_had_stays_when_it_fails() -> None:
+def test_all_addresses_of_a_name_are_asked_at_once_and_stay_when_a_look_up_fails() -> None:
     stack = ready(("db", 7801), ("127.0.0.9", 7801), max_resolved=2)
     stack.event_down(FIND)
     (out,) = lookups(stack)

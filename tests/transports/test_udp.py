@@ -220,7 +220,7 @@ def test_datagrams_before_the_socket_is_open_are_counted() -> None:
     assert udp.dropped_not_open == 2
 
 
-def test_its_own_address_is_not_told_to_a_member_by_others() -> None:
+def test_other_members_do_not_tell_a_member_its_own_address() -> None:
     stack, udp = opened(logical_addr_cache_max_size=1)
     for member in (B, A, IpAddress(*HERE)):
         stack.event_down(PhysicalAddress(member, IpAddress(*THERE)))

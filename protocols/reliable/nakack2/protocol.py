@@ -469,9 +469,7 @@ class NAKACK2(Protocol):
         for member, sender in self.round.freeze(self.senders, departed).items():
             self.trace("frozen", sender=member, delivered=sender.window.delivered)
         for member, sender in self.senders.present.items():
-            if (
-                sender.window.has_gap and sender is not self.own
-            ):  # perhaps up to a goal of the previous round
+            if sender.window.has_gap and sender is not self.own:  # perhaps an earlier goal
                 self._saw_gap(member, sender, self.delay)
 
     def _go_on(self) -> None:

@@ -29,7 +29,7 @@ from jgroups_py.wire.primitives import decode_whole, encode_whole
 from jgroups_py.wire.values import write_view_digest
 
 
-def test_everybody_has_the_departed_members_messages_before_the_view(net: Any) -> None:
+def test_all_members_have_the_departed_members_messages_before_the_view(net: Any) -> None:
     a, b, c, d = net.group("ABCD")
     net.delivered("D", A=7, B=9, C=7, D=12)
     seen: list[tuple[int, int]] = []

@@ -92,7 +92,7 @@ def test_sending_stops_and_the_members_that_went_on_are_asked_for_their_numbers(
     assert fake.protocol.statistics()["times_excluded"] == 1
 
 
-def test_when_all_have_answered_the_application_learns_its_losses() -> None:
+def test_the_application_learns_its_losses_after_all_answers() -> None:
     fake = excluded()
     fake.up(said(B, RoundKind.HAS, 1, encode_has(9)))
     assert told(fake) == []
@@ -213,7 +213,7 @@ def test_fewer_than_half_that_go_on_are_not_the_group() -> None:
     assert fake.take_up_events() != [], "half of it is"
 
 
-def test_they_count_together_where_each_has_a_view_of_its_own() -> None:
+def test_members_with_views_of_their_own_count_together() -> None:
     fake = joined(B, A, C, D)
     fake.up(says_view(C, view(6, C)))
     assert rounds(fake) == []

@@ -233,7 +233,7 @@ def test_a_group_that_does_not_answer_is_left_out(net: Any) -> None:
     assert nodes[0].view == nodes[3].view == tuple("ABCD")
 
 
-def test_when_nobody_answers_the_merge_ends_and_joins_go_on(net: Any) -> None:
+def test_a_merge_without_answers_ends_and_joins_go_on(net: Any) -> None:
     a, b = net.group("AB", merge_timeout=1.0)
     split(net, "A", "B")
     heal(net)

@@ -109,7 +109,7 @@ def test_a_round_for_an_older_view_hears_that_there_is_a_newer_one() -> None:
     assert c.out.events == [] and c.out.sent == [(A, RoundKind.REPORT, 1)]
 
 
-def test_a_view_waits_for_the_goals_and_for_what_they_lack() -> None:
+def test_a_view_waits_for_the_goals_and_for_missing_messages() -> None:
     c = Survivor()
     c.freeze(A, 1, A, B, C)
     assert c.puts_off(A), "nothing was decided"
