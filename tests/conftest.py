@@ -4,7 +4,7 @@ tests with sockets in one worker.
 A test shows a number when it carries ``@pytest.mark.seed("R12")``, ran and passed, set-up and
 tear-down included, with every parameter that ran. The file is ``{"R12": ["tests/..."], ...}``.
 
-Hypothesis sets no deadlines: how long an example takes says more about the machine.
+Hypothesis sets no deadlines: the time of an example depends mostly on the machine.
 
 A test that opens sockets, itself or in a child process, carries the marker ``sockets``. Each worker gives
 such tests ports of its own, so several workers run them at once. A test without the marker that opens
@@ -32,10 +32,11 @@ settings.register_profile("tests", deadline=None, suppress_health_check=[HealthC
 settings.load_profile("tests")
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-    # A shell starts what runs in the background so, and children inherit it: a test that interrupts one would wait for ever.
+    # A shell starts background jobs with SIGINT ignored, and children inherit that: a test that interrupts a child
+    # would wait for ever.
     signal.signal(signal.SIGINT, signal.default_int_handler)
-# Imports and collected tests are 400,000 objects that stay. Walking them whenever garbage is looked for took an eighth of the CPU
-# time of the tests: nothing is looked for while they are made. Then they are left alone.
+# Imports and collected tests are 400,000 objects that stay. Walking them at each garbage collection took an eighth of
+# the CPU time of the tests, so the collector is off while they are made. Afterwards they are frozen.
 gc.disable()
 GARBAGE = (1_000, 10, 100)
 """The thresholds of the garbage collector (``gc.set_threshold``): old objects are scanned ten times less often than by

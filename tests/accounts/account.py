@@ -1,8 +1,8 @@
-"""Accounts: what a scene made the machines send, count and tell, as lines of text that people read.
+"""Accounts: everything that machines sent, counted and reported in a scene, as lines of text for people.
 
-A scene has no chance in it, so its account is the same every time. The accounts that were seen last are in
-``tests/traces/accounts``; a change of code that changes nothing leaves them as they are. They find what no
-invariant forbids: a message that is sent twice, a repetition that comes late, a table that is not cleared.
+A scene has no randomness, so its account is the same every time. The latest accounts are in ``tests/traces/accounts``;
+a change of code without a change of behaviour leaves them as they are. They find faults that no invariant forbids: a
+message that is sent twice, a late repetition, a table that is not cleared.
 
 After a change that is meant: ``REWRITE=1 pytest tests/accounts``, then read the diff.
 """
@@ -29,7 +29,7 @@ AGAIN: Final = "if that is meant: REWRITE=1 pytest tests/accounts"
 
 
 class Account:
-    """Entries by kind and name: how often, and at which times first and last, if time passed at all."""
+    """Entries by kind and name: their number, and the times of the first and the last if time has passed."""
 
     def __init__(self) -> None:
         self._times: dict[str, dict[str, int]] = {}
@@ -42,7 +42,7 @@ class Account:
         self._span[kind, name] = (first, at)
 
     def add_all(self, kind: str, counters: Mapping[str, float]) -> None:
-        """Adds counters that a machine keeps itself; those at zero are left out."""
+        """Add counters of the machine itself; zeros are left out."""
         for name, value in counters.items():
             if value:
                 self.add(kind, name, times=round(value))
@@ -97,9 +97,9 @@ def _is_part(value: object) -> bool:
 def check(name: str, accounts: dict[str, Account]) -> None:
     """Compares with the accounts in the file ``name``.txt, scene by scene.
 
-    With REWRITE in the environment the file is written instead. A scene that is not in the file yet is passed
-    over: who adds a test need not write accounts. Raises AssertionError: the first scenes that differ or are
-    gone, with the lines that are gone (-) and new (+).
+    With REWRITE in the environment the file is written instead. A scene without an entry in the file is skipped, so a
+    new test needs no account at once. Raises AssertionError: the first scenes that differ or are gone, with the lines
+    that are gone (-) and new (+).
     """
     text = "".join(
         f"{scene}\n" + "".join(f"    {line}\n" for line in account.lines())

@@ -1,4 +1,4 @@
-"""Makes ``account`` and the schedules of the other areas importable from the tests here."""
+"""Makes ``account`` and the schedules of other folders importable from the tests here."""
 
 import sys
 from pathlib import Path

@@ -20,8 +20,8 @@ assert passive_schedules and site_schedules
 
 
 DRAWN = range(5)
-"""Seeds of drawn schedules. Which steps are drawn depends on what the machines do: a change that is meant
-may change all of these accounts."""
+"""Seeds of drawn schedules. The drawn steps depend on the machines' behaviour, so an intended change may change all of
+these accounts."""
 
 
 class Watched:
@@ -87,7 +87,7 @@ def _not_sent(statistics: dict[str, int]) -> dict[str, int]:
 
 
 def _add_tables(account: Account, machine: BuddyMachine) -> None:
-    """Add the tables that the machines still keep. Those of members that are gone count, too."""
+    """Add the tables that the machines still keep. Members that are gone count, too."""
     sizes = {
         "own": len(machine.own),
         "adopted": len(machine.ownership.adopted),

@@ -1,4 +1,4 @@
-"""Each protocol's account of what it passes on, asks of sockets, counts and keeps in the tests that it has alone or among its like."""
+"""Each protocol's account: its outgoing messages, socket requests, counters and tables in its own tests."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ NETS: Final = {"net": ("protocols/gms", "Net"), "network": ("transports", "Netwo
 
 
 def scenes(module: str) -> Iterator[tuple[str, Callable[[], None]]]:
-    """Yield its tests that need nothing, or a network of fakes."""
+    """Yield its tests without fixtures, and those with a network of fakes."""
     found = importlib.import_module(module)
     for name, function in vars(found).items():
         if not name.startswith("test_") or not inspect.isfunction(function):
@@ -135,7 +135,7 @@ class Watched:
 
 
 def _named(batch: Batch) -> list[str]:
-    """Return the names of headers: protocol and type, or the protocol's own kind where a number tells it."""
+    """Return the names of headers: protocol and type, or the protocol's own kind for a numbered header."""
     names = []
     header: Any
     for number, header in batch.headers.items():

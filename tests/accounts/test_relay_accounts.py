@@ -53,10 +53,10 @@ NAMES = {
 
 DRAWN = {"crashes": CRASHES, "anybody": ANYBODY, "everything": EVERYTHING, "splits": SPLITS}
 SEEDS = range(6)
-"""The seeds of drawn schedules. Which steps are drawn depends on what the members do: a change that is meant may
-change all of these accounts."""
+"""The seeds of drawn schedules. The drawn steps depend on the members' behaviour, so an intended change may change all
+of these accounts."""
 EXHAUSTIVE = ("test_t18_", "test_t19_")
-"""Schedules that are played again for each of their steps: long, and nothing new in an account."""
+"""Schedules that are played again for each of their steps: long, and without news for an account."""
 
 
 def schedules() -> Iterator[tuple[str, Callable[[], None]]]:

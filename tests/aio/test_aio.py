@@ -54,7 +54,7 @@ def nothing_stays() -> Iterator[None]:
 
 
 def run(main: Main) -> None:
-    """Run it as a program would; nothing may be left in its loop."""
+    """Run it as a program would; no task may be left in its loop."""
 
     async def alone() -> None:
         async with asyncio.timeout(30):

@@ -1,4 +1,4 @@
-"""The group goes on without a member: what its channel hands to the application."""
+"""The group goes on without a member: the items that its channel hands to the application."""
 
 from __future__ import annotations
 

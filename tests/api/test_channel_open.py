@@ -1,4 +1,4 @@
-"""Opening and closing: what is refused, what comes out, what stays behind."""
+"""Opening and closing: refusals, errors, and leftovers."""
 
 from __future__ import annotations
 
@@ -344,7 +344,7 @@ async def test_opening_and_closing_leaves_no_task_and_no_object(
     open_toy: Any, autojump_clock: Any, network: Any
 ) -> None:
     tasks = trio.lowlevel.current_statistics().tasks_living
-    others = _channels()  # of earlier tests, kept by what they raised
+    others = _channels()  # channels of earlier tests, kept by raised errors
     for _ in range(20):
         async with open_toy(name="A"):
             pass

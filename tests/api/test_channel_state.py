@@ -23,7 +23,7 @@ LIMITS = ChannelLimits(state_max=1000, state_timeout=3.0)
 
 
 class Provider:
-    """Does what ``how`` says, and tells whether its generator was closed."""
+    """A provider that behaves as ``how`` says. It notes whether its generator was closed."""
 
     def __init__(self, how: Callable[[], Any]) -> None:
         self.how = how
@@ -160,7 +160,7 @@ async def test_the_reader_after_a_cancelled_one_makes_the_state(
 async def test_a_second_reader_that_waits_makes_the_state_that_the_first_one_left(
     open_sim: Any, autojump_clock: Any
 ) -> None:
-    """Nothing else arrives that would wake it."""
+    """No other item arrives that would wake it."""
     provider = Provider(partial(trio.sleep, 1.0))
     first = trio.CancelScope()
 

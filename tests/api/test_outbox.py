@@ -1,4 +1,4 @@
-"""The outbox alone: what becomes one run, what is refused, what is counted, when others should run."""
+"""The outbox alone: which messages become one run or are refused, counters, and turns for other tasks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""open_channel(turned_away=...): the application hears of what was refused."""
+"""open_channel(turned_away=...): the application learns of refusals."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from jgroups_py.stack.ports import In, Out, Received
 
 
 class Handled(Machine):
-    """``to`` takes what it is handed: a compiled machine lets nobody replace its method."""
+    """``to`` takes the items, because a method of a compiled machine cannot be replaced."""
 
     to: Callable[[Sequence[In], float], None]
 
@@ -25,7 +25,7 @@ class Handled(Machine):
 
 
 class Idle(Driver):
-    """Does nothing; what it is handed wakes it, as a message does whose credit is given back."""
+    """A protocol that only passes on. Items wake it, as a message does whose credit is given back."""
 
     def __init__(self) -> None:
         self.handled = Handled("A", random=random.Random(1))

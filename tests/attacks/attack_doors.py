@@ -28,13 +28,13 @@ class Door:
     protocols: tuple[str, ...] = ()
     """The protocols of the door: each may turn an attempt away before it reaches the protocols behind."""
     whole: bool = False
-    """Nothing of an attempt may come beyond it."""
+    """No part of an attempt may get past the door."""
     on: tuple[str, ...] = BOTH
     speaks_tls: bool = False
     """The stranger speaks TLS, too, with a certificate of an authority of its own."""
 
     def files(self, folder: Path) -> DoorFiles:
-        """Make what members and the stranger need in ``folder``."""
+        """Make the files of members and of the stranger in ``folder``."""
         if self.protocols != ("TLS",):
             return DoorFiles({}, None)
         authority = CertificateAuthority(folder)

@@ -1,4 +1,5 @@
-"""Outcomes: who turned each attempt away, door by door. ``outcomes.json`` has them, and the pages are made from it.
+"""Outcomes: the part that turned each attempt away, door by door. ``outcomes.json`` has them, and the pages are made
+from it.
 
 The tests of attacks compare each outcome with the file. ``REWRITE=1 pytest -n 0 tests/attacks`` writes it anew.
 """

@@ -24,7 +24,8 @@ from jgroups_py.wire.packet import Packet
 
 CLUSTER = "bank"
 PATIENCE = 30.0
-"""Seconds that a counter may take on a busy machine. An attempt that is not counted takes so long to fail."""
+"""Seconds that a counter may take on a busy machine. Seconds after which an attempt that was not counted makes the test
+fail."""
 AGAIN = 5.0
 """Seconds after which an attempt that was not counted is made once more."""
 BOTTOM = {
@@ -105,7 +106,7 @@ class Scene:
         self._places = [member.places() for member in self.members]
 
     async def suffer(self, attack: Attack) -> list[str]:
-        """Lets an attack happen. Returns what is wrong afterwards, in words; nothing, if the attempt failed."""
+        """Lets an attack happen. Return the harm that was done, in words; an empty list if the attempt failed."""
         self.stranger.begin()
         before, behind, by_door = self._counted(attack), self._behind(), self._by_door()
         await attack.strike(self)

@@ -1,4 +1,4 @@
-"""A stranger makes up joiners, and says under its own address that others leave, are dead, or are alive."""
+"""A stranger invents joiners, and reports under its own address that others leave, are dead, or are alive."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ async def ghosts_join(scene: Scene) -> None:
 
 
 async def ghost_at_a_place_joins(scene: Scene) -> None:
-    """The ghost is said to be at the stranger's socket, which does not answer."""
+    """The invented joiner's place is the stranger's socket, which does not answer."""
     s, a = scene.stranger, scene.a
     data = encode_whole(write_ping_data_list, [PingData(s.uuid, 0, "S", s.at)])
     header = PingHeader(PingType.GET_MBRS_REQ, CLUSTER, True)

@@ -1,4 +1,4 @@
-"""A stranger speaks in the name of members from its own socket, and says that a member is where the stranger is."""
+"""A stranger speaks in the name of members from its own socket, and claims that a member is at the stranger's place."""
 
 from __future__ import annotations
 
@@ -39,7 +39,8 @@ from jgroups_py.wire.primitives import encode_whole
 from jgroups_py.wire.values import write_ping_data_list, write_view_digest
 
 NOWHERE = IpAddress("127.0.0.1", 1)
-"""A place where nobody is. At the stranger's own, members would ask who else is there, which looks like an answer."""
+"""A place without a process. If it were the stranger's place, members would send discovery requests there, which look
+like an answer."""
 UNRELIABLE = int(Flag.OOB | Flag.NO_RELIABILITY)
 GMS, FD_ALL3, FD_SOCK2, VERIFY, MERGE3, STABLE = (
     PROTOCOL_IDS[name]
@@ -162,7 +163,7 @@ async def hidden_call(scene: Scene) -> None:
 
 
 async def sent_elsewhere(scene: Scene) -> None:
-    """A joiner at another host asks who is there. Members must not connect to that host."""
+    """A joiner at another host sends a discovery request. Members must not connect to that host."""
     s, b = scene.stranger, scene.b
     joiner = UUID.make(Random("elsewhere"))
     data = encode_whole(write_ping_data_list, [PingData(joiner, 0, "X", scene.bait.at)])

@@ -55,7 +55,7 @@ class Stranger:
         self.at = IpAddress(HOST, self.socket.getsockname()[1])
 
     def begin(self) -> None:
-        """Another attempt begins: forget what was heard, and connect anew where a member has hung up."""
+        """Begin another attempt: forget received packets, and connect anew where a member has closed."""
         self.heard()
         self._again_at = 0.0
 
@@ -165,7 +165,7 @@ class Stranger:
     # --- what it hears
 
     def heard(self) -> list[Packet | bytes]:
-        """Everything that has come by now: packets, or bytes where they are none."""
+        """Return everything received so far: packets, or bytes that are no packets."""
         return [_read(data) for data in (self._datagrams() if self._udp else self._frames())]
 
     def _datagrams(self) -> list[bytes]:
@@ -213,7 +213,7 @@ def through_tls(context: ssl.SSLContext, connection: socket.socket) -> socket.so
 
 
 class Bait:
-    """A port on another host of loopback, to which nobody has a reason to connect."""
+    """A port on another host of loopback, to which no member has a reason to connect."""
 
     def __init__(self) -> None:
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
@@ -223,7 +223,7 @@ class Bait:
         self.at = IpAddress(*self._socket.getsockname())
 
     def came(self) -> bool:
-        """Return whether somebody has connected."""
+        """Return whether a member has connected."""
         try:
             self._socket.accept()[0].close()
         except BlockingIOError:

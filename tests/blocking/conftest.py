@@ -22,7 +22,7 @@ from threads import Open, Pair, loops, until
 
 @pytest.fixture(autouse=True)
 def nothing_stays() -> Iterator[None]:
-    """The loop's thread ends with the last user, whatever a test did."""
+    """The loop's thread ends with its last user, also after a test that failed."""
     assert loops() == []
     yield
     gc.collect()

@@ -149,7 +149,7 @@ def test_an_opening_that_takes_too_long_leaves_nothing() -> None:
 
 
 def fetch(channel: blocking.Channel, read: blocking.Channel) -> bytes:
-    """A state is made by who reads, where its reader reaches the request."""
+    """The thread that reads makes the state, when it reaches the request."""
     with ThreadPoolExecutor(1) as pool:
         fetching = pool.submit(channel.fetch_state, timeout=10)
         while not fetching.done():

@@ -1,4 +1,4 @@
-"""A notebook's cell that opens a cache and its export port is run again, as users do, and closes nothing."""
+"""A notebook's cell that opens a cache and its export port, and closes neither, is run again, as users do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Waiting, in threads, for what is true soon."""
+"""Waits, in threads, for a condition that is true soon."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ STOMP_PORT: Final = 61613
 CORE_PORT: Final = 61616
 SYNC_SECONDS: Final = 120.0
 IN_SYNC: Final = "synchronized"
-"""The backup's log has this word when it has what the live broker has."""
+"""The word in the backup's log when it has the live broker's messages."""
 
 
 @contextmanager
@@ -45,7 +45,7 @@ def artemis_pair(folder: Path, offset: int = 0) -> Iterator[int]:
 
 
 def _got(folder: Path) -> Path:
-    """Return the command of the distribution, which is fetched if it is not there."""
+    """Return the command of the distribution, which is fetched if it is missing."""
     command = folder / f"apache-artemis-{VERSION}" / "bin" / "artemis"
     if not command.exists():
         if shutil.which("mvn") is None:

@@ -17,7 +17,7 @@ ANSWERS = frozenset({"CONNECTED", "MESSAGE", "RECEIPT", "ERROR"})
 
 
 class Client:
-    """Speaks to a broker. What comes out of its turn is kept for who asks for it."""
+    """Speaks to a broker. A frame that comes out of turn is kept until a test asks for it."""
 
     def __init__(self, stream: trio.SocketStream) -> None:
         self.stream = stream

@@ -5,7 +5,7 @@
 
 Four senders wait for each receipt, four receivers acknowledge each message with a receipt. Printed for each broker: messages a second (median of the
 rounds), and milliseconds to a receipt. Our two nodes are started here. With ``--artemis`` so are a live ActiveMQ Artemis and its
-backup (``artemis_pair.py``); with ``--beside`` the other broker is there already. Figures of one run may be compared.
+backup (``artemis_pair.py``); with ``--beside`` the other broker runs already. Figures of one run may be compared.
 """
 
 from __future__ import annotations

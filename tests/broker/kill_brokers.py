@@ -1,7 +1,7 @@
-"""Kill the live broker under load of stomp.py clients, again and again, and look at what they were told.
+"""Kill the live broker under load of stomp.py clients, again and again, and judge the clients' answers.
 
-Promises: a message whose receipt came is delivered; a message whose acknowledgement has a receipt is not delivered again; what one client
-sent to a queue comes in its order, apart from what comes again.
+Promises: a message whose receipt came is delivered; a message whose acknowledgement has a receipt is not delivered
+again; messages of one client to a queue come in their order, apart from repetitions.
 
 python tests/broker/kill_brokers.py --kills 50
 """
@@ -32,7 +32,7 @@ PATIENCE = 90.0
 
 
 class Failed(Exception):
-    """A broker is not there, or a client was told what was not so."""
+    """A broker is missing, or a client got a wrong answer."""
 
 
 class Node:
@@ -163,7 +163,7 @@ class Run:
                 self.sent[pair] = number
                 number, attempt = number + 1, 1
             else:
-                client.connect()  # and send it again: nobody knows whether it is there
+                client.connect()  # and send it again, because its outcome is unknown
                 attempt += 1
         with suppress(Exception):
             client.connection.disconnect()

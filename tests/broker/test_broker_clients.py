@@ -1,4 +1,4 @@
-"""Clients of one broker: what STOMP 1.2 says that they may do, and what they may not."""
+"""Clients of one broker: the frames that STOMP 1.2 allows and forbids."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A broker's queue: each message goes to one subscription, in order; whatever a change was, it can be taken back (P13)."""
+"""A broker's queue: each message goes to one subscription, in order; every change can be taken back (P13)."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def small_memory(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def play(queue: Queue, history: list[Any]) -> list[tuple[Callable[[], None], Any]]:
-    """Returns what reverses each change, and the state before it."""
+    """Return, for each change, its reversal and the state before it."""
     found: list[tuple[Callable[[], None], Any]] = []
     for (name, arguments), now in history:
         if name == "subscribe" and arguments[0] in dict(queue.save()[5]):

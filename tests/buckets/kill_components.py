@@ -1,8 +1,10 @@
-"""Kill processes of a bucket store under load of memcached clients, one role after the other, and look at what the clients were told.
+"""Kill processes of a bucket store under load of memcached clients, one role after the other, and judge the clients'
+answers.
 
-Promises: a word whose addition was answered is in its value, once and in its order, at every later read; a client that goes to another door
-when its own is gone waits at most 30 s. Nodes run as ``jgroups-py buckets node``. With ``--moves`` a copy moves all the time, and the kill comes in the middle of a
-move. With ``--versions`` every process that is started again has the other version of the application, so buckets move between both.
+Promises: a word whose addition was answered is in its value, once and in its order, at every later read; a client that
+changes to another door after the loss of its own waits at most 30 s. Nodes run as ``jgroups-py buckets node``. With
+``--moves`` a copy moves all the time, and the kill comes in the middle of a move. With ``--versions`` every process
+that is started again has the other version of the application, so buckets move between both.
 
 python tests/buckets/kill_components.py --kills 20 --moves
 """
@@ -36,14 +38,15 @@ OLD, NEW = 73, 81
 BUCKETS: Final = 12
 CLIENTS: Final = 8
 WORDS_MAX: Final = 400
-"""The most words of one value. Then the client begins the next value."""
+"""The most words of one value. The length of a value at which the client begins the next one."""
 PATIENCE: Final = 180.0
 START_PATIENCE: Final = 600.0
 """Seven processes begin at the same time, on machines that do something else, too."""
 INTERRUPTION_MAX: Final = 30.0
 """A20."""
 ROLES: Final = ("master", "slave", "index", "router", "node")
-"""Killed is: who has the master, or the slave, of a client's key; the first index copy; a process of routers and proxies only; any complete node."""
+"""The killed process is that of the master, or of the slave, of a client's key; the first index copy; one of routers
+and proxies only; any complete node."""
 ALL: Final = "{managers: 1, indices: 1, routers: 1, proxies: 1}"
 NODES: Final = {
     "x1": "{indices: 1, routers: 1}",
@@ -299,7 +302,7 @@ class Run:
         return self.chance.choice(["p1", "p2"] if role == "router" else ["n1", "n2", "n3"])
 
     async def kill(self, role: str) -> float:
-        """Kill one process, and mend what it leaves. Returns the longest time in which a client had no answer."""
+        """Kill one process, and repair the store. Returns the longest time in which a client had no answer."""
         for client in self.clients:
             client.longest = 0.0
         await trio.sleep(self.chance.uniform(0.2, 0.5))
@@ -408,7 +411,7 @@ async def main(options: argparse.Namespace) -> dict[str, Any]:
                     waits[role].append(await run.kill(role))
                     print(f"{number + 1} {role}: {waits[role][-1]:.2f} s", file=sys.stderr)
         except (trio.TooSlowError, AssertionError) as error:
-            # What was told until then is judged all the same.
+            # Earlier answers are judged all the same.
             run.problems.append(f"given up after {number} rounds, at {role}: {error!r}")
     for role, found in waits.items():
         if max(found, default=0.0) > INTERRUPTION_MAX:

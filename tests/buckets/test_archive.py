@@ -1,4 +1,4 @@
-"""Archives: what was written is read; any damage is found, told with its place, and bounded."""
+"""Archives: written entries are read; any damage is found, reported with its place, and bounded."""
 
 from __future__ import annotations
 

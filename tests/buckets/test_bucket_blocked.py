@@ -1,4 +1,4 @@
-"""An entry that blocks holds up its whole node: it is counted, and a warning names what did it."""
+"""An entry that blocks holds up its whole node: it is counted, and a warning names its method."""
 
 from __future__ import annotations
 

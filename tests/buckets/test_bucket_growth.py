@@ -118,7 +118,8 @@ def test_each_of_more_nodes_has_an_equal_share_and_a_request_costs_as_many_messa
 
 @pytest.mark.seed("A25", "A26")
 def test_at_a_thousand_requests_a_second_and_node_nothing_waits_but_for_messages() -> None:
-    """A read is a message there and one back, a change one more pair for the slave. What the components need of a core is the rest, less than a core at this rate."""
+    """A read is a message there and one back, a change one more pair for the slave. The rest is the CPU time of the
+    components: less than a core at this rate."""
     load = Load(2)
     began = time.process_time()
     count = load.run(1_000.0, 0.32)

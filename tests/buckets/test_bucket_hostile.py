@@ -1,4 +1,4 @@
-"""Whatever bytes come from a member: they are counted or change what a member may change, and nothing raises."""
+"""Any bytes from a member are counted, or change only what a member may change, and raise no error."""
 
 from __future__ import annotations
 

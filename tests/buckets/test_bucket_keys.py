@@ -1,4 +1,4 @@
-"""Keys, digests, buckets; what a plug-in may say; proxies."""
+"""Keys, digests, buckets; answers of plug-ins; proxies."""
 
 from __future__ import annotations
 

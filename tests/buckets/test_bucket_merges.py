@@ -1,4 +1,5 @@
-"""A group that splits and merges before the index has reacted: what was sent meanwhile is lost, and nobody is replaced."""
+"""A group that splits and merges before the index has reacted: messages sent meanwhile are lost, and no manager is
+replaced."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from jgroups_py.testing.explorer.buckets.schedule import draw, play
 
 
 def instance_of() -> Instance:
-    """A lease so long that the index has replaced nobody when the group merges."""
+    """A lease so long that the index has replaced no manager when the group merges."""
     return Instance(latency=(0.001, 0.001), lease=4.0)
 
 

@@ -1,4 +1,4 @@
-"""A mirror of the index by itself: whom it follows, and what it takes."""
+"""A mirror of the index by itself: the index copy that it follows, and the rows that it takes."""
 
 from __future__ import annotations
 

@@ -116,7 +116,8 @@ def test_requests_that_waited_for_a_move_go_on_at_once_elsewhere() -> None:
 
 @pytest.mark.seed("A51")
 def test_a_move_that_is_decided_while_it_is_cancelled_keeps_its_only_copy() -> None:
-    """The index says yes to the move. The source hears of it before the destination does, and must not take it for a change by somebody else."""
+    """The index says yes to the move. The source hears of it before the destination does, and must not mistake it for a
+    change by another member."""
     instance = Instance(latency=(0.001, 0.001))
     key = key_in(5)
     assert instance.ask("n1", key, "+before") == "0"
@@ -340,7 +341,7 @@ def test_a_slave_takes_no_change_behind_a_gap() -> None:
 
 
 def test_a_slave_takes_no_change_of_an_epoch_that_is_over() -> None:
-    """The pair is the same after a move that was rolled back, so only the number tells."""
+    """The pair is the same after a move that was rolled back, so only the number shows the difference."""
     slave = Slave()
     row = slave.instance.index("n1").state.rows[3]
     after = BucketRow(3, row.epoch + 1, row.master, row.slave, row.slave_version)
@@ -352,7 +353,7 @@ def test_a_slave_takes_no_change_of_an_epoch_that_is_over() -> None:
 
 
 def test_a_move_sends_entries_in_the_version_that_the_destination_reads() -> None:
-    """Also a change that is made while it goes on."""
+    """This also holds for a change during the move."""
     bucket = Bucket(3, LedgerProvider(NEW), 10)
     row, there = BucketRow(3, 1, Cep("a", "m/a")), Cep("b", "m/b")
     for token in (b"+x", b"+y"):

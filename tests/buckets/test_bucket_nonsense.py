@@ -1,4 +1,5 @@
-"""Plug-ins that return nonsense: the caller is told at once, the entry stays as it was, and its bucket goes on at both copies."""
+"""Plug-ins that return nonsense: the caller gets an error at once, the entry stays as it was, and its bucket goes on at
+both copies."""
 
 from __future__ import annotations
 

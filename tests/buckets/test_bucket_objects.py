@@ -169,7 +169,7 @@ def test_classes_that_cannot_be_entries_are_refused() -> None:
 
 
 class Quiet:
-    """A bucket that keeps what an entry does with it."""
+    """A bucket that records the calls of an entry."""
 
     is_new, now = True, 0.0
 

@@ -1,4 +1,4 @@
-"""Orders of administrators: what is planned for a state of the index, and that it can be carried out."""
+"""Orders of administrators: the plan for a state of the index, and that it can be carried out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Promises that no single part keeps: nothing moves by itself, nobody but the channel says who is lost, and what each component keeps."""
+"""Promises that several parts keep together: no bucket moves by itself, only the channel reports losses, and each
+component keeps its data."""
 
 from __future__ import annotations
 
@@ -127,7 +128,7 @@ def test_keys_are_spread_evenly_over_buckets() -> None:
 
 @pytest.mark.seed("A28")
 def test_the_store_imports_no_module_that_only_one_system_has() -> None:
-    """It was never run on macOS or Windows. Nothing in it asks for more than Python has there."""
+    """It was never run on macOS or Windows. The code needs no more than Python offers there."""
     elsewhere = {"fcntl", "grp", "posix", "pty", "pwd", "resource", "termios", "msvcrt", "winreg"}
     files = sorted(Path(buckets.__file__).parent.rglob("*.py"))
     assert len(files) > 60

@@ -24,7 +24,7 @@ def test_no_answered_change_is_lost_and_no_two_masters_answer(first: int) -> Non
 
 
 def test_a_move_that_the_index_decides_while_it_is_cancelled_is_finished() -> None:
-    """The destination was told to drop its copy, and was the only one to have it."""
+    """The destination was ordered to drop its copy, which was the only one."""
     assert play(draw(19)).problems == []
 
 

@@ -97,7 +97,7 @@ def test_the_loss_of_both_copies_is_listed_by_range_and_told_to_clients() -> Non
     instance.world.run(10.0)
     answer = instance.ask("n1", key_in(4), "?")
     assert isinstance(answer, Unavailable)
-    # One index copy of three: nothing is decided any more, and the copy says what it sees.
+    # With one index copy of three no update is decided any more, and the copy reports that.
     assert any(
         text.startswith("bucket 3 is lost: digests 5555") for text in instance.index("n1").losses()
     )

@@ -1,4 +1,4 @@
-"""Deployment files: what they say, and each mistake with its place (A66, A24, A32, A47)."""
+"""Deployment files: the meaning of their keys, and each mistake with its place (A66, A24, A32, A47)."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ def door(limits: DoorLimits | None = None, store: MemoryStore | None = None) -> 
 
 
 def said(place: Place, data: bytes) -> bytes:
-    """Return all that is answered to ``data`` until the end."""
+    """Return all answers to ``data``."""
     with socket.create_connection(place, timeout=10) as sock:
         sock.sendall(data)
         sock.shutdown(socket.SHUT_WR)

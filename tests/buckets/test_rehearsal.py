@@ -77,7 +77,7 @@ def _forgets(self: Any, copy: Any, change: Any, kept: Any) -> None:
 
 
 def _stays(self: Any, merged: bool = False) -> None:
-    """Nobody replaces managers that are gone."""
+    """Lost managers are not replaced."""
 
 
 @pytest.mark.parametrize(

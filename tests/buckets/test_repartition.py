@@ -1,4 +1,4 @@
-"""Re-partition off line: from any number of buckets to any other, nothing lost, every copy at its node."""
+"""Re-partition off line: from any number of buckets to any other, no entry is lost, and every copy is at its node."""
 
 from __future__ import annotations
 

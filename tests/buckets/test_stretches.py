@@ -1,4 +1,4 @@
-"""Re-partition by several processes: the same entries at the same nodes as by one, whatever the stretches are."""
+"""Re-partition by several processes: the same entries come to the same nodes as by one process, with any stretches."""
 
 from __future__ import annotations
 

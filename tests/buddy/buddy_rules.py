@@ -1,4 +1,4 @@
-"""Rules left out, one at a time, and what is expected to find their absence.
+"""Rules that are left out, one at a time, and the tests that must find their absence.
 
 Each entry swaps one function for one without the rule. ``schedules``: names of scripted ones, by their
 beginning; ``seeds``: profile, first and last of random ones.
@@ -34,7 +34,7 @@ RULES: "list[Rule]" = []
 
 @dataclass(frozen=True)
 class Rule:
-    """``what``: the rule. ``without``: (where, name, what stands there instead)."""
+    """``what``: the rule. ``without``: (class or module, name, replacement)."""
 
     what: str
     without: tuple[tuple[Any, str, Any], ...]

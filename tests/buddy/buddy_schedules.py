@@ -1,6 +1,6 @@
 """The schedules T1 to T29 of the algorithm's note, as far as they concern one site.
 
-Each plays a story in which a rule is what saves the data, and judges. Played with the rule left out
+Each plays a story in which one rule saves the data, and judges it. Played with the rule left out
 (``buddy_rules.py``) each fails.
 """
 

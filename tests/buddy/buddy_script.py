@@ -89,7 +89,7 @@ class Script:
     # --- steps
 
     def run(self) -> None:
-        """Delivers until nothing is left but what is held."""
+        """Deliver all messages but held ones."""
         for _ in range(STEPS_MAX):
             step = self._next()
             if step is None:
@@ -108,7 +108,7 @@ class Script:
             self.step("deliver", address(src), address(dst))
 
     def waiting(self, src: str, dst: str) -> list[str]:
-        """Return the kinds of what is on its way."""
+        """Return the kinds of messages on their way."""
         queue = self.world.channels.get((address(src), address(dst)), ())
         return [type(message).__name__ for _, message in queue]
 
@@ -197,14 +197,14 @@ class Script:
         return "".join(n for n in NAMES + OTHERS if address(n) in held)
 
     def rest(self) -> None:
-        """Nothing is held any more: everything comes to rest and is judged."""
+        """Release all held messages, let everything come to rest, and judge."""
         self.free_all()
         self.run()
         self.world.at_rest()
 
 
 def violated(schedule: Callable[[], object]) -> bool:
-    """Does it fail as it does when a rule is missing?"""
+    """Return whether the script fails in the way that a missing rule causes."""
     try:
         schedule()
     except (AssertionError, KeyError):

@@ -1,4 +1,4 @@
-"""The schedules T22 to T25 of the algorithm's note: two sites. And what seeds found."""
+"""The schedules T22 to T25 of the algorithm's note: two sites. Further schedules come from seeds."""
 
 from buddy_schedules import schedule
 from buddy_script import address
@@ -49,7 +49,7 @@ def t22_the_remote_home_dies_before_its_buddies_have_what_it_received() -> None:
     t.s.crash("T")
     t.s.world.channels.pop((address("T"), address("U")), None)
     t.s.free_all()
-    t.run()  # no time passes: the loss is told
+    t.run()  # no time passes: the loss is reported
     assert t.value(t.s, path) == 1
     t.rest()
 
@@ -96,7 +96,7 @@ def t24_the_event_of_the_second_owner_arrives_first() -> None:
     t = TwoScript()
     t.n.hold("C", "A", ToSite)
     t.n.write("C", "x")
-    # What C says to A waits behind its event: B takes x while A looks on.
+    # C's message to A waits behind its event: B takes x while A looks on.
     late = t.n.world.channels.pop((address("C"), address("A")))
     t.n.free_all()
     t.n.write("B", "x")
@@ -199,7 +199,7 @@ def t23_a_promotion_that_a_dead_relay_was_asked_for_is_asked_again_once() -> Non
 
 @schedule
 def t25_a_site_built_anew_while_the_other_has_no_relay() -> None:
-    """Nobody asked for the bootstrap, then: the explorer does, as who builds a site would (sites 83574)."""
+    """Here no bootstrap was requested; the explorer requests one, as the builder of a site would (sites 83574)."""
     t = TwoScript()
     t.n.write("B", "x")
     t.run()

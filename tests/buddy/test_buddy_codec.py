@@ -1,4 +1,4 @@
-"""Every message survives the way to bytes and back; everything else is refused in one way."""
+"""Every message survives encoding and decoding; all other bytes are refused with one error."""
 
 import random
 from typing import Any

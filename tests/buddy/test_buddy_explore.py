@@ -1,4 +1,4 @@
-"""Random schedules: what the invariants say after every step, and at rest."""
+"""Random schedules: the invariants hold after every step, and at rest."""
 
 import pytest
 from buddy_script import Script, address

@@ -1,4 +1,5 @@
-"""Journals: what owners write is told at the owner and its holders, and a dead owner's last entry to everybody."""
+"""Journals: an owner's writes are reported at the owner and its holders, and a dead owner's last entry at all
+members."""
 
 from buddy_script import Script, address
 

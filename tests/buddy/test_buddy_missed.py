@@ -1,4 +1,4 @@
-"""A member that missed a view: it acts as in a merge, and all agree on who has whose backups."""
+"""A member that missed a view acts as in a merge, and all agree on the holders of backups."""
 
 from buddy_script import Script, address
 

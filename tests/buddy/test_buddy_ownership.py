@@ -1,4 +1,4 @@
-"""Ownership by itself: every transition of a node, and what it refuses."""
+"""Ownership by itself: every transition of a node, and its refusals."""
 
 from __future__ import annotations
 

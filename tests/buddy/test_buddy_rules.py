@@ -1,4 +1,4 @@
-"""Each rule left out once: what is named beside it finds that."""
+"""Each rule is left out once, and its named tests find that."""
 
 import passive_rules
 import passive_schedules

@@ -1,4 +1,4 @@
-"""Schedules T1 to T29: told step by step, each with the rule that it needs."""
+"""Schedules T1 to T29, step by step, each with the rule that it needs."""
 
 import passive_schedules
 import pytest

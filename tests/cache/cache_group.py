@@ -89,7 +89,8 @@ class Group:
         await self.gone[name].wait()
 
     async def together(self) -> None:
-        """All are in one view: on a busy machine who starts may be alone at first, and is merged later."""
+        """Wait until all are in one view: on a busy machine a starting member may be alone at first, and merge
+        later."""
         with trio.fail_after(90):
             while any(len(cache.members) != len(self.caches) for cache in self.caches.values()):  # noqa: ASYNC110
                 await trio.sleep(0.01)

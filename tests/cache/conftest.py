@@ -1,4 +1,4 @@
-"""Caches without files, and stores that fail when told to."""
+"""Caches without files, and stores that fail on demand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A store in a dict that fails when told to, before or after it has done its work."""
+"""A store in a dict that fails on demand, before or after it has done its work."""
 
 from __future__ import annotations
 

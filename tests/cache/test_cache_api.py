@@ -274,7 +274,7 @@ async def test_a_node_is_updated_only_if_it_is_there(cache: TreeCache) -> None:
 
 
 async def test_many_nodes_at_once_are_a_batch(cache: TreeCache) -> None:
-    """Or nothing is done, where a batch would do something else."""
+    """Or it changes nothing, where a batch would act differently."""
 
     def node(**attributes: int) -> Node:
         return Node(cache.encode_all(attributes))

@@ -90,7 +90,7 @@ async def test_each_member_backs_up_exactly_one_other(autojump_clock: Any) -> No
             assert kept == owner.buddies.group and isinstance(kept, BuddyGroup)
             assert kept.buddies == (cache.buddies.machine.me,)
             assert kept.name == f"{before}-{kept.owner}"
-            # Apart from what it owns, and only what the owner owns: not its backups.
+            # Apart from its own nodes, and only the owner's own nodes, not its backups.
             assert await cache.children("/") == (name,)
             assert await cache.children("/_buddy_backup_") == (kept.name,)
             lower = before.lower()

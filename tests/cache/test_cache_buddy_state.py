@@ -24,7 +24,7 @@ async def test_a_nominated_buddy_is_filled_in_the_background(autojump_clock: Any
             while not a.buddies.machine.buddies.pushing:
                 await trio.lowlevel.checkpoint()
         kept = counter(c, "backup_nodes")
-        # Nobody waits for the push: calls are done, a piece at a time goes out meanwhile.
+        # No call waits for the push: calls go on while one piece at a time goes out.
         await a.put("/n/999", "k", "changed", sync=False)
         assert await a.get("/n/998", "k") == 998
         assert kept < 1000 and a.buddies.machine.buddies.pushing

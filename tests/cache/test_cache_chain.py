@@ -1,4 +1,4 @@
-"""The interceptors and what they hand to replication; replication itself is played here."""
+"""The interceptors and their calls of replication; a fake plays replication."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ async def test_a_miss_asks_the_others_only_when_the_call_or_the_configuration_sa
     assert elsewhere.claims == [(["/a"], False)]
     assert await cache.get("/a", "x", gravitation=True) == 1
     assert elsewhere.claims[1:] == [(["/a"], True)]
-    assert await cache.get("/a", "x") == 1  # here now: nobody is asked
+    assert await cache.get("/a", "x") == 1  # the node is here now, so no member is asked
     assert len(elsewhere.claims) == 2
     automatic = cache_with(elsewhere, automatic=True)
     assert await automatic.get("/c", "x", gravitation=False) is None

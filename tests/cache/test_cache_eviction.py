@@ -1,4 +1,4 @@
-"""Eviction: what leaves memory, when, and what never does."""
+"""Eviction: the nodes that leave memory, the time, and the nodes that never leave."""
 
 from __future__ import annotations
 

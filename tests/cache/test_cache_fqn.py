@@ -1,4 +1,4 @@
-"""Paths: written and read, and what is no path."""
+"""Paths: writing and reading them, and texts that are no paths."""
 
 from __future__ import annotations
 

@@ -386,7 +386,7 @@ async def test_a_part_of_a_view_that_merges_without_a_view_of_its_own_takes_the_
     None
 ):
     """``d`` coordinated the view and was cut off. Its last batch reached ``a`` only, and no view of ``a`` and ``b`` came
-    before the merge: nobody had them agree on what ``d`` had sent."""
+    before the merge: they never agreed on the messages of ``d``."""
     a, b, d = (UUID(bytes(15) + bytes([n])) for n in range(3))
     before = View(ViewId(d, 1), (d, a, b))
     sides = (View(ViewId(d, 2), (d,)), View(ViewId(d, 1), (a, b)))

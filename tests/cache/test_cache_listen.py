@@ -1,4 +1,4 @@
-"""Listening to changes: in order, bounded, and what is lost is visible."""
+"""Listening to changes: in order, bounded, and with visible losses."""
 
 from __future__ import annotations
 

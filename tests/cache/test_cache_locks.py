@@ -1,4 +1,4 @@
-"""Locks of what a call touches: no deadlock, nobody starves, results are serial."""
+"""Locks of the nodes of a call: no deadlock, no starvation, serial results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random calls on caches with stores that fail, compared with a dict: nothing acknowledged is lost."""
+"""Random calls on caches with failing stores, compared with a dict: no acknowledged change is lost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Partitions: ``partition=majority``, and how much of what merges dropped is kept."""
+"""Partitions: ``partition=majority``, and the list of values that merges dropped."""
 
 from __future__ import annotations
 

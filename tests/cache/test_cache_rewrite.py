@@ -1,4 +1,4 @@
-"""update, increment, compare_and_set, batch(retries=...): in every mode, and what happens when they fail."""
+"""update, increment, compare_and_set, batch(retries=...): in every mode, and their failures."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def counter(cache: TreeCache, name: str) -> int:
 
 
 def idle(cache: TreeCache) -> bool:
-    """Nobody waits for a lock or a turn, or has one."""
+    """Check that no call waits for a lock or a turn, or has one."""
     return not len(cache._locks) and not len(cache._rewriter)
 
 

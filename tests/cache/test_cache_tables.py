@@ -56,7 +56,7 @@ async def keeper(passivation: bool = False) -> tuple[Keeper, FaultyStore]:
 
 
 async def test_rows_that_a_failed_write_may_have_spoilt_are_counted_and_written_again() -> None:
-    """The call fails, memory keeps the value of before; nobody knows which of them the row is."""
+    """The call fails, memory keeps the former value, and it is unknown which value the row has."""
     kept, store = await keeper()
     await kept.before((NodeChange(A, None, OLD),))
     store.fault = lambda: "after"

@@ -173,7 +173,7 @@ def test_a_turn_is_told_apart_from_another_on_the_same_paths() -> None:
 
 
 async def test_only_changes_that_are_still_the_calls_own_are_stored(autojump_clock: Any) -> None:
-    """While others acknowledged, one node went away, one came back with another value, one was made anew."""
+    """While other members acknowledged, one node went away, one came back with another value, and one was made anew."""
     gone, other, anew, still, removed = map(Fqn.parse, ("/gone", "/other", "/anew", "/still", "/r"))
     old, new = Node({"n": b"1"}), Node({"n": b"2"})
     stored: list[NodeChange] = []

@@ -1,4 +1,4 @@
-"""XML and YAML say the same: any stack written in one reads back as the stack it was."""
+"""XML and YAML are equivalent: any stack written in one of them reads back as the same stack."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""Files with secrets: whose they may be, and who may read them."""
+"""Files with secrets: their owners and modes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Numbers of protocols: what cannot be is refused where it is written."""
+"""Numbers of protocols: impossible ones are refused with their place in the file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading XML and YAML: places, variables, includes, and what is refused."""
+"""Reading XML and YAML: places, variables, includes, and refusals."""
 
 from pathlib import Path
 from typing import Any

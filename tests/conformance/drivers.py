@@ -1,4 +1,4 @@
-"""Harnesses for the two trio drivers: a machine that only records what it hears."""
+"""Harnesses for the two trio drivers, with a machine that only records its inputs."""
 
 from __future__ import annotations
 

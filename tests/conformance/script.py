@@ -1,6 +1,6 @@
 """The duties of every driver towards its machine: scripts as data, and one runner.
 
-A harness runs machines named by letters on whatever is tested (sockets, memory, simulator):
+A harness runs machines named by letters on the tested driver (sockets, memory, simulator):
 
     harness.put(who, out)           one Out, executed by the next ``wait`` at the latest
     await harness.wait(seconds)     time passes (a stepped harness advances its clock)
@@ -76,7 +76,7 @@ class Do:
 
 @dataclass(frozen=True)
 class Expect:
-    """``who`` hears this; inputs of other kinds or handles may come before it."""
+    """Expect this input at ``who``; inputs of other kinds or handles may come before it."""
 
     who: str
     item: Any
@@ -95,7 +95,7 @@ class ExpectBytes:
 
 @dataclass(frozen=True)
 class Quiet:
-    """``who`` hears nothing for a while."""
+    """Expect no input at ``who`` for a while."""
 
     who: str
     seconds: float = 0.1
@@ -312,7 +312,7 @@ class _Runner:
             waited += STEP
 
     def heard(self, who: str, wanted: Any) -> bool:
-        """Is the next unused input of that kind and handle the wanted one?"""
+        """Return whether the next unused input of that kind and handle is the wanted one."""
         for number, item in enumerate(self.harness.inputs(who)):
             if number in self.seen(who) or type(item) is not type(wanted):
                 continue

@@ -1,4 +1,4 @@
-"""A DNS server in a process of its own: answers what the JSON in its argument says, and prints its port.
+"""A DNS server in a process of its own: it gives the answers in its JSON argument, and prints its port.
 
     {"jgroups.svc.": {"A": ["127.0.0.1"], "SRV": ["0 0 7800 a.svc."]}, "bad.svc.": "garbage"}
 

@@ -29,7 +29,7 @@ def became(new: View, old: View | None = None) -> ViewChange:
 
 
 class Listing:
-    """A fake stack, and the requests that its protocol has made and nobody has answered."""
+    """A fake stack, and the unanswered requests of its protocol."""
 
     def __init__(self, protocol: Protocol, **options: Any) -> None:
         self.stack = FakeStack(protocol, address=A, **options)

@@ -1,4 +1,4 @@
-"""DNS_PING: whom it asks, and a real DNS server in a process of its own."""
+"""DNS_PING: the addresses that it asks, and a real DNS server in a process of its own."""
 
 from __future__ import annotations
 

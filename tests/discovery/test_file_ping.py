@@ -1,4 +1,4 @@
-"""FILE_PING: what it reads and writes, whom it asks, and what it makes of a folder full of rubbish."""
+"""FILE_PING: its files, the members that it asks, and a folder full of rubbish."""
 
 from __future__ import annotations
 

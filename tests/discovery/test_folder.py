@@ -1,4 +1,4 @@
-"""The folder itself: whole files or none, and nothing in it keeps a reader waiting or leads it elsewhere."""
+"""The folder itself: whole files or none, and no file keeps a reader waiting or leads it to another place."""
 
 from __future__ import annotations
 

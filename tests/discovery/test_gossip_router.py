@@ -1,4 +1,4 @@
-"""The gossip router's machine: who is registered, who is told of it, and what it refuses."""
+"""The gossip router's machine: registrations, answers, and refusals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""JDBC_PING2: what it reads and writes, with SQLite and with a real PostgreSQL server."""
+"""JDBC_PING2: its rows, with SQLite and with a real PostgreSQL server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""KUBE_PING: whom it asks, what it makes of answers, and an API server that answers what pods.json has recorded."""
+"""KUBE_PING: the pods that it asks, the answers that it reads, and an API server with the recorded answers of
+pods.json."""
 
 from __future__ import annotations
 

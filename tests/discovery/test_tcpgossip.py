@@ -1,4 +1,4 @@
-"""TCPGOSSIP: it registers at routers, asks them, and goes on when one is not there or talks rubbish."""
+"""TCPGOSSIP: it registers at routers, asks them, and goes on when one is missing or sends rubbish."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The deployment examples: the member runs, meets others and leaves when told; files say what is so."""
+"""The deployment examples: the member runs, meets others and leaves on SIGTERM; the files agree with the code."""
 
 from __future__ import annotations
 

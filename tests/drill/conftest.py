@@ -1,4 +1,4 @@
-"""A made-up drill: what applications would have logged, with faults planted by the test."""
+"""An invented drill: the logs of its applications, with faults planted by the test."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Story:
         )
 
     def send(self, t: float, who: str, skip: Sequence[str] = (), length: int = 1) -> int:
-        """A message that everybody who is in a view now delivers, but for those in ``skip``."""
+        """A message that all present members deliver, except those in ``skip``."""
         first = self._sent.get(who, 0) + 1
         self._sent[who] = first + length - 1
         count = {"count": length} if length > 1 else {}

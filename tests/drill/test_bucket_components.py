@@ -57,7 +57,7 @@ def played(*timeline: str, seed: int | None = None) -> tuple[BucketVerdict, dict
 
 
 def hits(result: dict[str, Any]) -> list[tuple[str, str, str]]:
-    """Event, member and what it was hit as."""
+    """Event, member, and the role in which it was killed."""
     return [(one["event"], one["who"].partition("#")[0].removeprefix("NYC."), one["role"]) for one in result["interruptions"]]  # fmt: skip
 
 

@@ -114,7 +114,7 @@ def test_two_owners_are_found_out(drill: Any, monkeypatch: pytest.MonkeyPatch) -
     put = TreeCache.put
 
     async def blind(self: TreeCache, *args: Any) -> None:
-        await put(self, *args, new=True)  # as if the caller knew that nobody has the key
+        await put(self, *args, new=True)  # as if the caller knew that no member has the key
 
     monkeypatch.setattr(TreeCache, "put", blind)
     code, found = drill(CRASH)

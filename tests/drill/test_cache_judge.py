@@ -14,7 +14,7 @@ from jgroups_py.drill.log import DrillRecord
 
 
 class Caches:
-    """Members A, B, C of NYC; one key, 7, unless said otherwise."""
+    """Members A, B, C of NYC; one key, 7, unless a test gives others."""
 
     def __init__(self) -> None:
         self.records: list[DrillRecord] = []

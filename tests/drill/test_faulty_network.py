@@ -1,4 +1,4 @@
-"""The network in memory of cache drills: pausing, and connections to who does not answer."""
+"""The network in memory of cache drills: pauses, and connections to hosts that do not answer."""
 
 from __future__ import annotations
 

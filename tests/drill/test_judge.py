@@ -1,4 +1,4 @@
-"""Every kind of fault, planted in a made-up log, is found; and nothing else is."""
+"""Every kind of fault that is planted in an invented log is found, and no other fault is reported."""
 
 from __future__ import annotations
 

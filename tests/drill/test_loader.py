@@ -1,4 +1,4 @@
-"""Drill files are read word by word; what is wrong is named with its place."""
+"""Drill files are read word by word; mistakes are named with their places."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The report page and the table show what was judged."""
+"""The report page and the table show the verdict."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run of trio in virtual time is the same again for the same seed, wherever its tasks lie in memory."""
+"""A run of trio in virtual time repeats exactly for the same seed, wherever its tasks lie in memory."""
 
 import json
 import random

@@ -1,4 +1,4 @@
-"""The dictionary of examples/: writers at all members at the same time, and everybody ends with the same."""
+"""The dictionary of examples/: all members write at the same time, and end with the same data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Buddy replication on whole simulated clusters: a few schedules; and that what is broken is found."""
+"""Buddy replication on whole simulated clusters: a few schedules hold, and broken rules are found."""
 
 from typing import Any
 

@@ -1,7 +1,8 @@
-"""The schedules that found something, played again: design/simulate.md says what each found.
+"""Schedules that found faults are played again: design/simulate.md describes the faults.
 
-They are files, so they stay what they are when the explorer draws other ones from the same seeds. They are whole: what their seeds found is kept in few steps
-by the tests that the note names. Newer findings are schedules made smaller, in the folder above.
+They are files, so they stay what they are when the explorer draws other ones from the same seeds. The schedules are
+whole; the tests that the note names have the same faults in few steps. Newer findings are schedules made smaller, in
+the folder above.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Histories of concurrent callers: drawn, played, judged, made smaller; and what they found."""
+"""Histories of concurrent callers: drawn, played, judged, made smaller; and the faults that they found."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_histories_are_linearizable(profile: str, seeds: Iterable[int]) -> None:
     "name", ["shared-493", "sealed-271", "shared-579", "named-929", "shared-480"]
 )
 def test_schedules_of_shared_registers_that_were_found_hold(name: str) -> None:
-    """design/simulate.md says what each of them found."""
+    """design/simulate.md describes the fault that each of them found."""
     back_end, schedule = load(FOUND / f"{name}.json")
     assert back_end.play(schedule).problems == []
 
@@ -121,7 +121,7 @@ def steps(*words: str) -> tuple[Do, ...]:
 def test_seed_2755_shrunk_the_coordinator_of_the_losing_side_lets_somebody_in_as_it_merges() -> (
     None
 ):
-    """A seed's schedule shifts when drawing changes: this is what was left of it, as it was found."""
+    """A seed's schedule shifts when drawing changes, so this is the small schedule that was found."""
     schedule = CacheSchedule(
         seed=2755,
         profile="cache-replicated",
@@ -224,15 +224,15 @@ def kept(name: str) -> CacheSchedule:
 
 
 def test_seed_546_a_merge_does_not_acknowledge_dropped_writes() -> None:
-    """C was stopped while it wrote /b/y, and the others went on. The first that it heard was the merge: it dropped its
-    holders, took them for silent consent, and said True; the merge kept the others' value."""
+    """C was stopped while it wrote /b/y, and the others went on. It first heard of the merge: it dropped its holders,
+    took their silence for consent, and returned True; the merge kept the others' value."""
     schedule = kept("cache-buddy-546")
     assert play_caches(schedule).problems == []
     assert play_caches(draw_caches(546, "cache-buddy")).problems == []
 
 
 def test_seed_464_with_majority_nobody_is_killed_of_two() -> None:
-    """The other one waits for good, and that is promised: the schedule is at fault, not the cache."""
+    """The other call waits for ever, as promised: the schedule is at fault, not the cache."""
     outcome = play_caches(kept("cache-buddy-464"))
     assert outcome.problems == []
     assert outcome.faults == 0
@@ -256,8 +256,8 @@ def test_seed_1250_of_sessions_a_joiner_whose_answers_were_lost_breaks_no_histor
 def test_seed_1683_of_sessions_a_history_is_judged_until_a_member_that_found_nobody_goes_on_by_itself(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """B was killed and started again. Discovery's answers were lost, so it began a group of its own, beside A's, which had let it in
-    without a look whether it is there."""
+    """B was killed and started again. Discovery's answers were lost, so it founded a group of its own, beside A's,
+    which had let it in without a check of its presence."""
     trusting = stage.STACK.replace("<pbcast.GMS ", '<pbcast.GMS prove_joiners="false" ')
     assert trusting != stage.STACK
     monkeypatch.setattr(stage, "STACK", trusting)
@@ -458,7 +458,7 @@ def test_seed_480_a_member_that_had_the_last_view_with_it_too_late_was_left_out_
     None
 ):
     """D was cut off from its coordinator while that went on twice, first with D, then without it. The view with D reached it
-    when the cut healed. What D had read from its old copy meanwhile was judged."""
+    when the cut healed. D's reads from its old copy meanwhile were judged."""
     left = {(b"c", FIRST): 1.0, (b"b", FIRST): 2.0, (b"b", BOTH): 2.0}
     assert line_of_a(b_has_both_at=40.0).left == left
 

@@ -43,7 +43,7 @@ def plant_in_buddies(patch: pytest.MonkeyPatch) -> None:
 
 
 def plant_in_caches(patch: pytest.MonkeyPatch) -> None:
-    """A cache that says it has done what it has not."""
+    """A cache that confirms changes that it has not made."""
 
     async def put(self: TreeCache, *args: Any, **kwargs: Any) -> None:
         return None
@@ -52,7 +52,7 @@ def plant_in_caches(patch: pytest.MonkeyPatch) -> None:
 
 
 def plant_in_discovery(patch: pytest.MonkeyPatch) -> None:
-    """Nobody answers who looks for members."""
+    """A member that searches gets no answer."""
     patch.setattr(Discovery, "respond", lambda self, dest, members: None)
 
 
@@ -206,7 +206,7 @@ if __name__ == "__main__":
 def test_an_interrupt_ends_processes_of_which_one_was_killed_while_it_sent_its_result(
     tmp_path: Path,
 ) -> None:
-    """The pool waited for the other half of that result for good: so hung ``drill --seeds`` at a SIGTERM to all."""
+    """The pool waited for the other half of that result for ever, so ``drill --seeds`` hung after a SIGTERM to all."""
     script = tmp_path / "script.py"
     script.write_text(KILLED_WHILE_IT_SENDS)
     command = subprocess.Popen(

@@ -20,7 +20,7 @@ Player = Callable[[Schedule], RunOutcome]
 
 
 class Planted(Stacks):
-    """Plays as it is told to."""
+    """A player with the given outcome."""
 
     def __init__(self, player: Player) -> None:
         self.play = player  # type: ignore[method-assign, assignment]
@@ -31,7 +31,7 @@ def shrink(schedule: Schedule, outcome: RunOutcome, player: Player, runs: int = 
 
 
 def fails_with(*kinds: str, runs: list[int]) -> Player:
-    """Return a player that fails while steps of all these kinds are there."""
+    """Return a player that fails while there are steps of all these kinds."""
 
     def player(schedule: Schedule) -> RunOutcome:
         runs.append(1)

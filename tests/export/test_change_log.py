@@ -1,4 +1,4 @@
-"""The change log: places, ranges, what is trimmed; against a model that keeps everything."""
+"""The change log: places, ranges, trims, compared with a model that keeps everything."""
 
 from __future__ import annotations
 

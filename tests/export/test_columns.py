@@ -1,4 +1,4 @@
-"""Frames: what is packed is unpacked, and no garbage gets through."""
+"""Frames: packed rows are unpacked again, and garbage is refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``jgroups-py export``: a member with a port, in a process of its own; and what Spark's part says without
+"""``jgroups-py export``: a member with a port, in a process of its own; and the errors of Spark's part without
 Spark."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The export port with TLS: who gets in, and that nobody in between can hand proofs on."""
+"""The export port with TLS: it admits the right clients, and an attacker in between cannot pass proofs on."""
 
 from __future__ import annotations
 

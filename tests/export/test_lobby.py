@@ -1,4 +1,4 @@
-"""Clients that do not prove that they know the token have few places, and keep nobody else out."""
+"""Clients that do not prove that they know the token have few places, and keep no other client out."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.sockets
 
 
 class Visitors:
-    """A lobby, and who is in it."""
+    """A lobby, and the clients in it."""
 
     def __init__(self, **limits: float) -> None:
         self.lobby = Lobby(ExportLimits(**limits), self.away_hosts)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""A cache with buddies is followed at all its members: each change once, whoever of them is gone."""
+"""A cache with buddies is followed at all its members: each change comes once, even after losses."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def change(version: int, size: int = 10, *, removed: bool = False) -> Changes:
 
 
 class Here:
-    """Says what it is told to say."""
+    """A source with the given answers."""
 
     seq = told = 0
 
@@ -89,9 +89,7 @@ def test_places_are_numbers_and_those_that_wrote_nothing_have_no_entry() -> None
     assert log.after(at(A, 1), None) == (at(A, 8), 3)
     assert log.after(at(A, 1), 2) == (at(A, 5), 2)
     assert log.after(at(A, 3), 1) == (at(A, 5), 1)
-    here.told = (
-        0  # on the smaller side of a partition nothing new is promised, nothing old taken back
-    )
+    here.told = 0  # the smaller side of a partition promises no new changes, and takes none back
     assert found.places()[bytes(A).hex()].end == 5
 
 
@@ -192,7 +190,7 @@ def test_owners_that_are_gone_are_forgotten_first() -> None:
 
 
 def test_a_target_bounds_each_owner_and_nothing_goes_back() -> None:
-    """Else what one owner wrote beyond the target would be told, and told again."""
+    """Otherwise changes of one owner beyond the target would be reported twice."""
     start, target = place_of({"a": 2, "b": 2}, ()), place_of({"a": 5, "b": 9}, ())
     end = place_of({"a": 7, "b": 4, "c": 3, "d": 1}, ("c",))
     first = following.bounded(end, start, target)
@@ -395,7 +393,7 @@ async def test_a_snapshot_and_later_changes_give_the_present_state() -> None:
 
 
 async def test_members_are_replaced_one_by_one_and_a_reader_that_keeps_up_loses_nothing() -> None:
-    """Nobody who is there at the end ever heard of the first one."""
+    """No member at the end has ever known the first one."""
     async with exported() as e:
         await e.start("AB")
         table = Table()
@@ -490,7 +488,7 @@ async def test_ports_that_are_missing_are_named_and_those_that_are_gone_do_no_ha
 
 
 def test_a_part_counts_when_all_buddies_have_its_content() -> None:
-    """Else a crash could take back what a snapshot has, and no change would ever tell."""
+    """Otherwise a crash could take back a value of a snapshot, and no change would report that."""
 
     class Fake:
         said = 0
@@ -546,7 +544,7 @@ def test_no_more_of_a_dead_owner_is_read_than_was_adopted(
 def test_changes_that_one_member_trimmed_are_read_at_another(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Nothing is passed over; what nobody has any more is said."""
+    """No change is skipped silently; changes that no member has any more are reported."""
     floors = {1: 6, 2: 0}
 
     class Fake:

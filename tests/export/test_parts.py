@@ -1,4 +1,4 @@
-"""A cache with buddies is read at all its members: each node once, whatever moves meanwhile."""
+"""A cache with buddies is read at all its members: each node once, even if nodes move meanwhile."""
 
 from __future__ import annotations
 
@@ -262,7 +262,7 @@ async def _leave_and_come_back(
 
 
 class Between:
-    """Something that happens after the part of the first member was opened, so many times."""
+    """An event after the opening of the first member's part, a given number of times."""
 
     def __init__(
         self, monkeypatch: pytest.MonkeyPatch, first: str, step: Step, times: int = 1

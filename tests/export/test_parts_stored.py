@@ -1,4 +1,4 @@
-"""Parts of members that have a store each: what they own, in memory or not; nothing of the others, nothing old."""
+"""Parts of members that have a store each: their own nodes, in memory or not; no nodes of others, no old values."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ async def test_the_parts_have_own_nodes_in_memory_and_in_stores(
 
 @pytest.mark.seed("B40")
 async def test_rows_that_stay_in_the_store_of_a_former_owner_are_not_told() -> None:
-    """Nor what a call has of them in its hands."""
+    """Nor nodes that a call is just using."""
     async with group() as g:
         a, b = caches = await started(g, "AB", passivation=False, remove_on_find=False)
         for path in ("/x", "/y"):
@@ -182,7 +182,7 @@ async def test_each_node_once_and_as_it_was_while_nodes_leave_memory_come_back_a
                 done[path] += 1
                 await (cache.put(at, "v", 1) if choose.random() < 0.5 else cache.remove_node(at))
             except CacheError:
-                pass  # somebody was faster, or a view changed
+                pass  # another call was faster, or a view changed
             await trio.sleep(choose.choice((0.005, 0.02, 0.05)))
 
     said: Counter[str] = Counter()
@@ -207,7 +207,7 @@ async def test_each_node_once_and_as_it_was_while_nodes_leave_memory_come_back_a
         held = [*map(without_told, before)] == [without_told(source.part()) for source in sources]
         for source in sources:
             source.close()
-        await trio.sleep(choose.choice((0.0, 0.1)))  # what happens now is not in them
+        await trio.sleep(choose.choice((0.0, 0.1)))  # later changes are not in the parts
         rows = [await read(frozen) for frozen, _, _ in parts]
         told = [part for part in before if part is not None]
         if len({part.view for part in told}) > 1 or not held or any(p.moving for p in told):
@@ -280,7 +280,7 @@ class Held(FaultyStore):
 
 @pytest.mark.parametrize("late", [False, True], ids=["before the rows", "after the rows"])
 async def test_changes_while_the_rows_are_taken(late: bool) -> None:
-    """Each node is told as it is when memory is looked at, wherever it was and is."""
+    """Each node is reported with its value at the look at memory, wherever it was and is."""
     async with group() as g:
         store = g.stores["A"] = Held(late)
         g.stores["B"] = FaultyStore()
@@ -550,7 +550,7 @@ async def test_old_rows_of_nodes_that_others_own_are_not_reported(tmp_path: Path
 async def test_each_node_of_a_shared_store_is_told_once_while_nodes_are_made_and_removed(
     autojump_clock: Any,
 ) -> None:
-    """A row whose node is just removed, or made, is nobody's for a moment."""
+    """A row whose node is just removed, or made, has no owner for a moment."""
     choose = random.Random(3)
 
     class Shared(FaultyStore):

@@ -1,4 +1,4 @@
-"""A reader that goes on at another member: which one has its place, and what is said when none has."""
+"""A reader that goes on at another member: the member that has its place, and the error when none has."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ async def test_the_first_member_that_has_the_place_is_used() -> None:
 
 
 async def test_a_change_that_nobody_else_got_is_said_to_be_lost(tmp_path: Path) -> None:
-    """The coordinator tells a reader what it orders before the others have it, and goes."""
+    """The coordinator reports ordered changes to a reader before the others have them, and goes."""
     async with group() as g:
         g.network = network = SplitNetwork()
         text = (resources.files("jgroups_py.stacks") / "sim.xml").read_text()

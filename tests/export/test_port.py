@@ -65,7 +65,7 @@ async def test_a_client_without_the_token_is_refused_and_learns_nothing() -> Non
 
 
 async def test_a_port_that_does_not_know_the_token_is_found_out() -> None:
-    """Something else that listens there must not be given rows."""
+    """Another server that listens there must get no rows."""
     from jgroups_py.export.messages import VERSION, Challenge, Welcome, written
 
     async def pretend(stream: trio.SocketStream) -> None:
@@ -152,7 +152,7 @@ async def test_maps_have_names_and_kinds() -> None:
 
 
 async def test_a_snapshot_under_traffic_is_the_state_at_its_place_in_the_log() -> None:
-    """Read piece by piece while everything changes; the log, played up to its place, gives the same."""
+    """It is read piece by piece during changes; the log, played up to the snapshot's place, gives the same."""
     async with exported(frame_rows=7) as (cache, port), client_of(port) as client:
         begin = (await in_thread(lambda: client.find_offset("cache", earliest=True))).offset
         stop = trio.Event()
@@ -428,7 +428,7 @@ async def test_removals_replacement_and_staging_limits() -> None:
 
 
 async def test_a_reader_goes_on_at_another_member() -> None:
-    """Origins and numbers are the same at all members, and so is where a reader is."""
+    """Origins and numbers are the same at all members, and so is a reader's place."""
     network = MemoryNetwork()
     settings = load_cache_settings("replicated.xml", properties={"cache.stack": "sim.xml"})
 

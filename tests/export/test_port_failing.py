@@ -1,4 +1,4 @@
-"""A store of a user's whose pictures raise: the client is told, the port serves on."""
+"""A user's store whose pictures raise: the client gets an error, and the port goes on."""
 
 from __future__ import annotations
 

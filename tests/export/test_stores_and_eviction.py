@@ -77,7 +77,7 @@ async def whole(cache: TreeCache) -> Tree:
 
 @pytest.mark.parametrize("passivation", [True, False])
 async def test_a_snapshot_has_the_store_of_one_moment(tmp_path: Path, passivation: bool) -> None:
-    """Read piece by piece while nodes are written, removed, loaded and evicted; the log gives the same."""
+    """It is read piece by piece while nodes are written, removed, loaded and evicted; the log gives the same."""
     async with stored(tmp_path, passivation, frame_rows=7) as (cache, _, client):
         begin = (await in_thread(lambda: client.find_offset("cache", earliest=True))).offset
         for number in range(200):
@@ -120,7 +120,7 @@ async def test_a_snapshot_has_the_store_of_one_moment(tmp_path: Path, passivatio
 async def test_a_write_that_the_store_has_already_is_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Else its row would be in a snapshot that does not contain it."""
+    """Otherwise its row would be in a snapshot that must not contain it."""
     from jgroups_py.cache import SqliteStore
 
     there, go_on, apply = trio.Event(), trio.Event(), SqliteStore.apply
@@ -201,7 +201,7 @@ async def test_a_store_that_cannot_be_read_says_so(
 
 
 async def test_a_node_evicted_without_a_store_is_told_as_removed() -> None:
-    """A follower has what the cache has, also when memory was full."""
+    """A follower has the contents of the cache, also when memory was full."""
     async with (
         open_tree_cache("local.xml", properties={"cache.max_nodes": "20"}) as cache,
         open_export(cache, token=TOKEN) as port,

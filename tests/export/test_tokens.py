@@ -1,4 +1,4 @@
-"""Tokens with rights: what a client may read and write, and what a file of tokens says."""
+"""Tokens with rights: the permissions of clients, and files of tokens."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ from jgroups_py.testing import (
 def op(
     caller: str, do: Any, call: float, returned: float, value: Any = None, **more: Any
 ) -> Operation:
-    """A register's: ``value`` is what was written, or what was read."""
+    """A register's: ``value``: the written or read value."""
     copy = more.pop("copy", "")
     if do == "read":
         return Operation(caller, Use("read", "x"), call, returned, value, copy)
@@ -145,7 +145,7 @@ class Slow(Registers):
 
 
 def test_the_limit_is_said_and_is_no_pass() -> None:
-    """20 writes nobody knows of and a read of what none of them wrote: too many orders to try all."""
+    """20 writes of unknown outcome and a read of another value: too many orders to try all."""
     history = [op(f"W{i}", "write", 0, NEVER, i, result=UNKNOWN) for i in range(20)]
     history += [op("R", "read", 5, 6, 3), op("R", "read", 7, 8, 99)]
     verdict = check_history(history, Slow(), steps_max=500)
@@ -155,7 +155,7 @@ def test_the_limit_is_said_and_is_no_pass() -> None:
 
 
 def test_a_place_that_nobody_will_write_any_more_ends_a_search() -> None:
-    """12 writes side by side, and a read of what none of them wrote: known at once, not after 12! orders."""
+    """12 concurrent writes, and a read of another value: found at once, not after 12! orders."""
     history = [op(f"W{i}", "write", 0, 9, i) for i in range(12)]
     verdict = check_history([*history, op("R", "read", 10, 11, 99)], Registers(), steps_max=500)
     assert verdict.linearizable is False

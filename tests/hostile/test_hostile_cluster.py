@@ -1,7 +1,7 @@
-"""Whatever reaches a member, it lives, stays small, and understands its friends.
+"""A member that gets any bytes lives, stays small, and understands its group.
 
-A packet here reaches the member's transport, from anybody. What is not authenticated can be forged: somebody
-who speaks in a member's name can disturb a group (``FORGED``), but cannot end a process or fill its memory.
+A packet here reaches the member's transport, from anybody. Unauthenticated messages can be forged: a forger in a
+member's name can disturb a group (``FORGED``), but cannot end a process or fill its memory.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from jgroups_py.testing.sim import World
 
 STACKS = ("udp.xml", "tcp.xml")
 ALLOWED = 20_000_000
-"""Bytes a member may hold more than before, of what was sent to it: strangers' messages, which are limited
-by number and are short here."""
+"""Bytes that a member may hold more than before: strangers' messages, which are limited by number and are short
+here."""
 
 AT_A_TIME = 3
 """Attacks on one group, one after the other: to make a group takes longer than to strike it."""

@@ -1,4 +1,4 @@
-"""design/limits.md says what is so: every limit is in its table, with its default and a real counter."""
+"""design/limits.md agrees with the code: every limit is in its table, with its default and a real counter."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ LIMITS: dict[str, Any] = {
     "memcached pipeline": PipelineLimits,
 }
 NO_LIMIT = {"max_interval", "max_bundling_time", "max_block_time", "max_providers"}
-"""Intervals, and numbers of retries that fill nothing."""
+"""Intervals, and numbers of retries that use no memory."""
 
 
 def table() -> list[tuple[str, str, str, str]]:

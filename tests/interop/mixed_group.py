@@ -1,4 +1,4 @@
-"""A group of Java and Python members on loopback, each seen through what its application got."""
+"""A group of Java and Python members on loopback, each seen through the items of its application."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ ALLOWED_LOG = {
     "failed sending graceful close .*(Socket closed|Broken pipe|Connection reset)": "Java closes a "
     "connection that the other end has closed at the same moment, or whose process was killed",
 }
-"""Java's warnings that say nothing about what we sent: patterns, and why."""
+"""Java's warnings that are not about our messages: patterns and reasons."""
 
 MEMBERS_MAX = 4
 """Members of one group over TCP, as far as ports and TCPPING's list of hosts go."""
@@ -66,7 +66,7 @@ class SeenView:
 
 
 class Member:
-    """One member, whatever it is written in: the views and messages its application got."""
+    """One member, in Java or Python: the views and messages that its application got."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -81,14 +81,14 @@ class Member:
         self._changed = trio.Event()
 
     async def until(self, condition: Callable[[], Any], seconds: float = 40.0) -> None:
-        """Waits until the condition holds; it is looked at whenever this member saw something."""
+        """Wait until the condition holds; it is checked at each new item of this member."""
         with trio.move_on_after(seconds) as scope:
             while not condition():
                 await self._changed.wait()
         assert not scope.cancelled_caught, f"not within {seconds} s: {self.summary()}"
 
     async def until_view(self, *names: str, seconds: float = 40.0) -> None:
-        """Waits until the newest view has these members, in any order."""
+        """Wait until the newest view has these members, in any order."""
         await self.until(lambda: sorted(self.members) == sorted(names), seconds)
 
     @property
@@ -182,7 +182,7 @@ class ProcessMember(Member):
                 self._answers.append(event)
 
     async def tell(self, *words: object, seconds: float = 60.0) -> None:
-        """Gives a command and waits until it was carried out."""
+        """Give a command and wait until it was carried out."""
         await self.start(*words)
         await self.finished(seconds)
 
@@ -193,13 +193,13 @@ class ProcessMember(Member):
         await self.process.stdin.send_all((" ".join(map(str, words)) + "\n").encode())
 
     async def finished(self, seconds: float = 60.0) -> None:
-        """Waits until all commands were carried out."""
+        """Wait until all commands were carried out."""
         await self.until(lambda: len(self._answers) >= self._asked, seconds)
         problems = [answer["problem"] for answer in self._answers if "problem" in answer]
         assert not problems, problems
 
     async def call(self, *words: object) -> Any:
-        """Makes a call (Calls.java): its value as Java shows it, or what it raised."""
+        """Make a call (Calls.java). Return its value as Java prints it, or its error."""
         await self.tell(*words)
         result = self.called[-1]
         return result["value"] if "value" in result else f"raised {result['problem']}"
@@ -234,7 +234,7 @@ class PythonMember(Member):
         self.faults = FaultFilter()
         self.provided = b""
         self.reading = trio.Event()
-        """Set: the reader takes what comes. Cleared by assigning a fresh event."""
+        """Set: the reader takes items. Cleared by assigning a fresh event."""
         self.reading.set()
         self._leave = trio.Event()
         self._left = trio.Event()
@@ -300,7 +300,7 @@ class PythonMember(Member):
 
 @dataclass
 class Group:
-    """Members of one cluster that nobody else on the machine belongs to."""
+    """Members of a cluster without other members on the machine."""
 
     nursery: trio.Nursery
     parts: JavaParts
@@ -385,7 +385,7 @@ async def mixed_group(
     allowed: Iterable[str] = (),
     file: Path | None = None,
 ) -> AsyncIterator[Group]:
-    """A group, and what must hold at its end: Java did not complain about anything of ours.
+    """A group, with checks at its end: Java did not complain about our messages.
 
     ``allowed``: patterns of further warnings that belong to what the test does. ``file``: a stack file that is not in
     the jar.

@@ -1,5 +1,5 @@
-"""A Python member in a process of its own: lines on standard input become multicasts, what comes
-is printed as Peer.java prints it. Ends with its input, or after a time."""
+"""A Python member in a process of its own: lines on standard input become multicasts, and items are printed as
+Peer.java prints them. Ends with its input, or after a time."""
 
 from __future__ import annotations
 

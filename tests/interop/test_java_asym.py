@@ -1,4 +1,5 @@
-"""Java and Python members in one group with ASYM_ENCRYPT: the key changes hands between them, and who was refused gets none."""
+"""Java and Python members in one group with ASYM_ENCRYPT: the key passes between them, and a refused member gets
+none."""
 
 from __future__ import annotations
 

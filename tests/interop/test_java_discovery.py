@@ -51,7 +51,7 @@ async def agree(*members: Member, seconds: float = 20.0) -> None:
 
 
 async def both_ways(group: Group) -> None:
-    """Each finds the other, whoever was there first, and whoever leaves first."""
+    """Each finds the other, in any order of starts and leaves."""
     python = await group.python("P")
     java = await group.java("J")
     await agree(python, java)

@@ -57,7 +57,7 @@ async def test_a_state_comes_from_python(parts: JavaParts, stack: str, size: int
             await member.until(lambda m=member: "after" in m.texts(python))
 
 
-COUNT, SIZE = 2_000, 10_000  # 20 MB: five times what udp.xml lets be under way
+COUNT, SIZE = 2_000, 10_000  # 20 MB: five times the bytes that udp.xml allows under way
 
 
 @STACKS
@@ -66,7 +66,7 @@ async def test_more_than_credits_from_java(parts: JavaParts, stack: str, multica
     async with mixed_group(parts, stack) as group:
         java = await group.java("J")
         python = await group.python("P")
-        python.reading = trio.Event()  # takes what is there, then nothing more
+        python.reading = trio.Event()  # takes the present messages, then no more
         await java.tell("quiet", "on")
         await java.start("bulk", "*" if multicast else "P", "-", COUNT, SIZE, 7)
         await trio.sleep(1)
@@ -126,7 +126,7 @@ async def test_lost_doubled_and_reordered_datagrams_are_survived(parts: JavaPart
 
 
 async def test_datagrams_that_python_sends_get_lost(parts: JavaParts) -> None:
-    """Java asks again for what Python sent: every third datagram never leaves."""
+    """Java asks again for Python's messages, because every third datagram never leaves."""
 
     class Leaky(FaultFilter):
         def sends(self, dest: object) -> bool:

@@ -1,4 +1,4 @@
-"""Java and Python members in one group: who is in it after joins, leaves, crashes and pauses."""
+"""Java and Python members in one group: the members after joins, leaves, crashes and pauses."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ async def test_two_java_members_join_python_and_everyone_leaves(
 async def test_python_takes_over_from_a_java_coordinator_that_leaves(
     parts: JavaParts, stack: str
 ) -> None:
-    # A Java member that has left hears multicasts until its sockets are closed, and says so of a view.
+    # A Java member that has left hears multicasts until its sockets are closed, and logs a warning about a view.
     async with mixed_group(parts, stack, allowed=["J: not member of view"]) as group:
         j = await group.java("J")
         p = await group.python("P")
@@ -142,7 +142,7 @@ async def test_two_of_four_are_killed_at_once(parts: JavaParts, stack: str) -> N
 
 @STACKS
 async def test_four_members_that_start_at_once_are_one_group(parts: JavaParts, stack: str) -> None:
-    """Whoever founds the group: it is one group in the end, by joining or by merging."""
+    """Any member may found the group: it is one group in the end, by joining or by merging."""
     merging = {"MERGE3.min_interval": "500", "MERGE3.max_interval": "1000"}
     # Two that connect to each other at once close the same connection, from both ends.
     crossed = "failed sending graceful close"

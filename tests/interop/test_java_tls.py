@@ -14,8 +14,8 @@ from jgroups_py.testing.authority import CertificateAuthority
 pytestmark = [pytest.mark.java, pytest.mark.timeout(90)]
 
 PATIENT = {"GMS.join_timeout": "10000"}
-"""A JVM that meets TLS for the first time on a busy machine needs more than a second for its handshakes. It waits so long
-for the first answer only."""
+"""A JVM that meets TLS for the first time on a busy machine needs more than a second for its handshakes. It waits this
+long for the first answer only."""
 
 
 def attributes_of(authority: CertificateAuthority, name: str) -> dict[str, str]:

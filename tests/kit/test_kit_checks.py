@@ -1,4 +1,4 @@
-"""Each named check finds what was broken for it, in a cluster that is sound otherwise."""
+"""Each named check finds the fault that was planted for it, in an otherwise sound cluster."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from jgroups_py.values.view import View
 
 
 class Sound(Protocol):
-    """Breaks nothing; the others break it at the second member, B."""
+    """A sound protocol. Derived ones break it at the second member, B."""
 
     @property
     def mine(self) -> bool:
@@ -118,7 +118,7 @@ class Hoards(Sound):
 
 
 class Slanders(Sound):
-    """Says that the sender is dead, as a failure detector that has proved it."""
+    """Reports that the sender is dead, as a failure detector with a proof would."""
 
     def broken(self, batch: Batch) -> None:
         verify = self.stack.find(VERIFY_SUSPECT2)
@@ -143,7 +143,7 @@ class Invents(Sound):
 
 
 class Conceals(Sound):
-    """Does not say that the others went on, and what was lost by that."""
+    """Does not report that the others went on, nor the losses."""
 
     def event_up(self, event: Event) -> None:
         if not isinstance(event, Exclude):

@@ -1,4 +1,4 @@
-"""The simulated cluster for users: what each call does, and that a seed repeats."""
+"""The simulated cluster for users: the effect of each call, and that a seed repeats."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""check_rule finds what is wrong with a conflict rule, and says it in values."""
+"""check_rule finds the fault of a conflict rule, and shows it with values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rule machine with a cluster in it: it passes with what is sound, and finds what is not."""
+"""The rule machine with a cluster in it: sound protocols pass, and faults are found."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FEW = settings(
     stateful_step_count=8,
     deadline=None,
     database=None,
-    phases=[Phase.generate],  # what is found is not made small here: it takes its time
+    phases=[Phase.generate],  # faults are not made small here, because that takes long
     suppress_health_check=list(HealthCheck),
 )
 

@@ -238,7 +238,7 @@ class Group(SplitGroup[LiveBackupNode]):
         return len(self.live.backups) == len(roles) - 1
 
     async def equal(self) -> dict[str, Any]:
-        """All that is done is confirmed, and all nodes have the same objects, which are returned."""
+        """Wait until all operations are confirmed and all nodes have the same objects, and return the objects."""
         with trio.fail_after(300):
             while not self._is_settled() or any(  # noqa: ASYNC110
                 node.statistics().get("unconfirmed") for node in self.nodes.values()

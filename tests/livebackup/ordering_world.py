@@ -1,7 +1,9 @@
-"""A live node, a backup and what is on the way between them, as one value that can be copied: for model checks and random schedules.
+"""A live node, a backup and the messages between them, as one value that can be copied: for model checks and random
+schedules.
 
-An object's state is a hash of its history: which operation changed it, and all that the operation had read before. So two objects are
-equal only if they were changed in one order by operations that saw the same. A step "A" changes object A, a step "A-" removes it.
+An object's state is a hash of its history: the operations that changed it, and everything that each had read before. So
+two objects are equal only if they were changed in one order by operations that saw the same. A step "A" changes object
+A, a step "A-" removes it.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ def change(state: int, op: int, seen: int) -> int:
 
 
 def changed_objects(objects: dict[str, int], step: str, op: int, seen: int) -> int:
-    """Make the step. Returns what the operation has seen then."""
+    """Make the step. Return everything that the operation has then seen."""
     name = step.rstrip("-")
     before = objects.get(name, 0)
     if step.endswith("-"):
@@ -61,7 +63,7 @@ class Made:
     place: int
     number: int
     state: int
-    """0: the object is not there."""
+    """0: the object does not exist."""
     seen: int
 
 
@@ -99,7 +101,7 @@ class World:
         self.contained = 0
         """The newest operation of the snapshot that the backup began with."""
         self.asked: int | None = None
-        """The backup waits for what this operation and later ones have changed."""
+        """The backup waits for the changes of this operation and of later ones."""
         self.kept: dict[str, int] = {}
         self.tail: list[Sent] = []
 
@@ -289,7 +291,8 @@ class World:
         self.check()
 
     def _begin_anew(self) -> None:
-        """The backup died; another one has the live node's snapshot and vector, and what is on the way comes to it, too."""
+        """The backup died; another one has the live node's snapshot and vector, and messages on the way reach it,
+        too."""
         self.rejoin = False
         states, counters = self._snapshot(0)
         assert states == self.objects
@@ -305,7 +308,7 @@ class World:
         self.ready.clear()
 
     def _differ(self, op: int) -> None:
-        """An operation makes its object wrong. What is not confirmed is ended where it is."""
+        """An operation makes its object wrong. Unconfirmed operations are ended at once."""
         self.differs = False
         self.copies[self.ready[op].ticket.object] = WRONG
         self.asked = min([op, *self.backup.unconfirmed()])
@@ -333,7 +336,8 @@ class World:
     # --- what must hold
 
     def check(self) -> None:
-        """Confirmed operations form a prefix: with each one also whoever made the change before."""
+        """Confirmed operations form a prefix: for each one, the operation with the change before it is also
+        confirmed."""
         self.backup.check()
         by_op = {op: number for number, op in self.numbers.items()}
         for made in self.history.values():
@@ -342,7 +346,8 @@ class World:
         assert self.answered <= self.confirmed, "an answer without a confirmation"
 
     def judge(self) -> None:
-        """Nothing can happen any more: nothing hangs, or the live node is lost and what is left of it is reversed."""
+        """No further step is possible: either no operation hangs, or the live node is lost and its unconfirmed changes
+        are reversed."""
         assert not self.on_the_way and not self.ready
         if self.live_up:
             assert not self.applying, f"{sorted(self.applying)} hang: {self.backup.waits()}"
@@ -362,7 +367,7 @@ class World:
             self.copies[name] = before
         assert not len(self.backup) and not self.backup.waits()
         assert self.answered <= self.confirmed
-        # What is left is what the confirmed operations did, nothing of others.
+        # The changes of confirmed operations are left, and none of others.
         by_op = {op: number for number, op in self.numbers.items()}
         states: dict[str, int] = {}
         counters: dict[str, int] = {}
@@ -422,7 +427,7 @@ def explore(
 
 
 def play(graph: Graph, choice: random.Random, *, lost: str = "", differs: bool = False) -> World:
-    """Play one random order. ``lost`` is "live", "backup", "both" or nothing."""
+    """Play one random order. ``lost`` is "live", "backup", "both" or an empty text."""
     world = World(
         graph,
         crashes=lost in ("live", "both"),
@@ -451,7 +456,7 @@ def random_graph(choice: random.Random) -> Graph:
 def small_graphs(
     operations: int, steps: int, objects: Sequence[str], *, removals: bool = False
 ) -> Iterator[Graph]:
-    """Yield all graphs of so many operations of so many steps each, up to a renaming of objects."""
+    """Yield all graphs of a number of operations of a number of steps each, up to a renaming of objects."""
     choices = [*objects, *(f"{name}-" for name in objects)] if removals else list(objects)
 
     def rows(length: int) -> Iterator[tuple[str, ...]]:

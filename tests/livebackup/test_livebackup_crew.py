@@ -1,4 +1,5 @@
-"""A crew runs each job, in a context of its own, and a job that waits holds no other one up. How operations with tasks of their own end."""
+"""A crew runs each job, in a context of its own, and a job that waits holds no other one up. The ends of operations
+with tasks of their own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Operations that do something else on the backup: found by checksums, and made the same by their effects. In virtual time."""
+"""Operations that act differently on the backup: found by checksums, and made equal by their effects. In virtual
+time."""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ from jgroups_py.livebackup.messages import ARGUMENTS_MAX, Op, Part, checksum_of,
 from jgroups_py.livebackup.snapshots import RETRY_SECONDS
 
 NUMBERS: Iterator[int] = itertools.count()
-"""A foreign service: whoever asks gets another answer."""
+"""A foreign service that gives each caller another answer."""
 
 
 async def put_foreign(work: Work, queue: str) -> int:
@@ -45,7 +46,7 @@ async def put_foreign_once(work: Work, queue: str) -> int:
 
 @by_effects
 async def take_or_note(work: Work, queue: str, notes: str) -> None:
-    """A method that raises, and what is done then."""
+    """A method that raises, and the reaction."""
     try:
         await work.get(Strict, queue).take()
     except LookupError:
@@ -222,7 +223,8 @@ async def become(work: Work, name: str, how: str) -> None:
 async def test_a_state_that_cannot_be_sent_ends_no_live_node_when_a_backup_joins(
     autojump_clock: Any, caplog: pytest.LogCaptureFixture, how: str
 ) -> None:
-    """Each live node after the other would end, as long as somebody joins, and with the last one all is lost."""
+    """Otherwise one live node after the other would end as long as members join, and with the last one all objects
+    would be lost."""
     async with livebackup_group() as group:
         group.also(kinds=(Odd,), operations=(become,))
         (live,) = await group.start("A")

@@ -43,7 +43,7 @@ async def test_a_gathering_wait_can_be_cut_short_and_is_full_the_next_time(
 
 
 class Sent:
-    """An Outgoing, what it sent and when."""
+    """An Outgoing, its sent messages and their times."""
 
     def __init__(self, under_way: int, in_line: int) -> None:
         self.under_way, self.in_line = under_way, in_line

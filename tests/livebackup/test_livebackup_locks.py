@@ -20,7 +20,7 @@ MARK: ContextVar[str] = ContextVar("mark", default="none")
 
 
 class Object:
-    """An object with its lock; it notes who changed it. ``may``: may operations begin with it?"""
+    """An object with its lock; it notes the operations that changed it. ``may``: may operations begin with it?"""
 
     def __init__(self, start: Any) -> None:
         self.lock = ObjectLock("Queue/q")
@@ -142,7 +142,7 @@ async def test_an_object_does_not_rest_between_two_changes_that_wait() -> None:
 
 
 async def test_changes_that_do_not_wait_let_others_run_between_them(autojump_clock: Any) -> None:
-    """Each operation goes on before the next change: it is sent, and may hold others back (``pace.py``)."""
+    """Each operation goes on before the next change, because it is sent and may hold others back (``pace.py``)."""
     ended = list[int]()
 
     async def operation(number: int) -> None:

@@ -34,7 +34,7 @@ class Backup:
         return self.on_their_way
 
     def settle(self, seconds: float, number: int = 1) -> None:
-        """Confirm so many operations after that time."""
+        """Confirm a number of operations after a time."""
         self.now += seconds
         self.settled += number
         assert self.pace.confirmed() == [self.lock] and self.pace.confirmed() == []
@@ -184,7 +184,8 @@ async def test_changes_that_take_longer_than_the_aim_go_on_in_both_nodes_at_once
 async def test_operations_that_wait_for_each_other_end_while_both_objects_rest(
     autojump_clock: Any,
 ) -> None:
-    """Each changes two objects, in either order, and the backup is slow with one of them: what waits holds nothing that another one needs."""
+    """Each operation changes two objects, in either order, and the backup is slow with one of them: a waiting operation
+    holds no object that another one needs."""
     async with livebackup_group() as group:
         live, backup = await group.start("AB")
         slow(backup, 0.02)

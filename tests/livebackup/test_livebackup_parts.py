@@ -1,4 +1,4 @@
-"""The parts of a node that need no network: who has confirmed, who is live, what an operation may do, what comes from others."""
+"""The parts of a node that need no network: confirmations, roles, rights of operations, messages of others."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ async def replace(work: Work, queue: str, message: Any, seconds: float = 0) -> b
 
 
 async def close_or_put_foreign(work: Work, queue: str) -> None:
-    """Does something else on each node."""
+    """An operation that acts differently on each node."""
     if work.name in DIFFERS:
         await work.get(Queue, queue).put(0)
     else:

@@ -102,8 +102,8 @@ def test_peers_that_refused_long_ago_are_not_remembered() -> None:
 
 @pytest.mark.parametrize("check", [True, False])
 def test_entries_of_a_step_are_not_noted_for_ever(check: bool) -> None:
-    """Nobody looked at it where nothing is checked after each step, as in a day of churn: every stack of
-    the bridge that was ever opened stayed."""
+    """It went unnoticed where nothing is checked after each step, as in a day of churn: every bridge stack that was
+    ever opened stayed."""
     world = World(1, check=check)
     members = [world.start(name, "sim.xml", "test") for name in "AB"]
     assert world.run_until(lambda: world.views_agree(members), limit=10)
@@ -114,7 +114,7 @@ def test_entries_of_a_step_are_not_noted_for_ever(check: bool) -> None:
 
 
 def test_the_world_forgets_a_member_that_vanished() -> None:
-    """Nothing ever told the others that it is gone: it was still in their multicast groups."""
+    """The others never learned that it had gone: it was still in their multicast groups."""
     world = World(1)
     members = [world.start(name, "udp.xml", "test") for name in "ABC"]
     assert world.run_until(lambda: world.views_agree(members), limit=10)

@@ -1,4 +1,4 @@
-"""Hosts of maps in memory with real ports, or with streams in memory: what links tests of TCP need."""
+"""Hosts of maps in memory, with real ports or with streams in memory, for tests of links over TCP."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from jgroups_py.maps.tcp import TcpPort
 
 
 class Recorded:
-    """A LinkHost that only notes what it is told."""
+    """A LinkHost that only records its calls."""
 
     compared: Side | None = None
 
@@ -119,7 +119,7 @@ class TableHost:
 
 
 class MemoryNetwork:
-    """Ports by number, reached through streams in memory. ``down``: numbers that nobody reaches."""
+    """Ports by number, reached through streams in memory. ``down``: numbers of unreachable hosts."""
 
     def __init__(self, nursery: trio.Nursery) -> None:
         self.nursery = nursery

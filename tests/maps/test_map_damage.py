@@ -1,4 +1,5 @@
-"""Files of a map after a loss of power, or after somebody has cut or removed one: nothing is hidden, nothing stands still, no signal."""
+"""Files of a map after a loss of power, or after one was truncated or removed: no put is hidden, no process hangs or
+gets a signal."""
 
 from __future__ import annotations
 
@@ -48,7 +49,7 @@ def left(tmp_path: Path) -> Path:
 
 
 def _works(folder: Path) -> SharedFile:
-    """Opened, and what is put is seen and merged."""
+    """Check that the map opens, and that puts are seen and merged."""
     shared = _opened(folder)
     shared.write(b"new", b"1")
     assert shared.get(b"new") == b"1"
@@ -79,7 +80,7 @@ def test_records_behind_a_damaged_one_are_lost_and_told_and_merging_goes_on(
 
 
 def test_records_of_an_earlier_turn_of_the_ring_do_not_pass_for_lost_ones(tmp_path: Path) -> None:
-    """A loss of power may keep the offset of new records, and of their bytes the older ones at the same place."""
+    """A loss of power may keep the offset of new records, but older bytes at their place."""
     folder = tmp_path / "m"
     with closing(_opened(folder, inbox_bytes=4096)) as shared:
         while (
@@ -99,7 +100,8 @@ def test_records_of_an_earlier_turn_of_the_ring_do_not_pass_for_lost_ones(tmp_pa
 
 
 def test_records_left_after_a_damage_have_no_hole(tmp_path: Path) -> None:
-    """Bytes that never came to the disk are zeros, and zeros are no end of the ring, behind which it goes on."""
+    """Bytes that never reached the disk are zeros. Zeros must not be read as the end of the ring, behind which it
+    begins anew."""
     folder = tmp_path / "m"
     with closing(_opened(folder, inbox_bytes=4096)) as shared:
         while shared.write(b"key", b"value") < 2048:
@@ -163,7 +165,7 @@ def test_a_file_that_was_cut_off_is_refused(tmp_path: Path, keep: float) -> None
 def test_a_durable_transaction_is_on_the_disk_before_the_page_that_points_to_it(
     tmp_path: Path, durability: str, flags: tuple[int, int]
 ) -> None:
-    for asked in (durability, "process"):  # who comes later and asks for less keeps it, too
+    for asked in (durability, "process"):  # a later process that asks for less keeps it, too
         with closing(_opened(tmp_path / "m", durability=asked)) as shared:
             is_ = shared.store._env.flags()
             assert (is_["sync"], is_["metasync"]) == tuple(map(bool, flags))

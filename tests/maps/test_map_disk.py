@@ -1,4 +1,4 @@
-"""A disk that is full gives an error and ends no process: what is mapped has a place on the disk before it is written."""
+"""A full disk gives an error and ends no process: mapped pages have a place on the disk before they are written."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ SIZE = 1 << 24
 
 @contextmanager
 def by_hand(folder: Path, **settings: Any) -> Iterator[tuple[SharedFile, Callable[[], None]]]:
-    """A file, and what merges what was put."""
+    """A file, and a function that merges puts."""
     with (
         closing(SharedFile(folder / "m", FileSettings(max_bytes=SIZE, **settings))) as shared,
         shared._merger.lock,
@@ -144,7 +144,7 @@ def test_a_limit_counts_earlier_entries_and_can_be_taken_back(
         merge()
         assert shared.count() == 7
     with by_hand(tmp_path, max_entries=6) as (shared, merge):
-        merge()  # what was written without a limit is known to it
+        merge()  # the limit knows entries that were written without one
         assert shared.count() == 6 and shared.get(b"c") == b"v"
 
 
@@ -193,7 +193,7 @@ STEPS = st.lists(
 
 @pytest.mark.parametrize("evict", ["forget", "remove"])
 def test_counted_uses_and_bytes_match_a_recount(evict: str) -> None:
-    """Whatever happens: each entry has one use, and what is counted is what a recount finds."""
+    """After any change each entry has one use, and counters match a recount."""
 
     @settings(max_examples=15, deadline=None)
     @given(STEPS)
@@ -222,7 +222,7 @@ def test_counted_uses_and_bytes_match_a_recount(evict: str) -> None:
                 else:
                     merge()
             merge()
-            merge()  # buries what is over
+            merge()  # removes expired entries
             recount(shared)
 
     check()

@@ -1,4 +1,4 @@
-"""The lab's histories of maps, and what a put costs on the wire."""
+"""The lab's histories of maps, and the cost of a put on the wire."""
 
 from __future__ import annotations
 

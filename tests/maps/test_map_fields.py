@@ -1,4 +1,4 @@
-"""The rule per-field: hosts that change different fields of a Struct lose nothing."""
+"""The rule per-field: hosts that change different fields of a Struct lose no change."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A reader of changes that keeps its place: what it is told, and when it would miss something."""
+"""A reader of changes that keeps its place: its changes, and the error when it would miss some."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ from jgroups_py.values.address import UUID, Address
 
 
 class Member:
-    """One member: its links, and what its host was told of whom."""
+    """One member: its links, and the reports to its host."""
 
     def __init__(self, number: int, seed: int, **settings: object) -> None:
         self.address = UUID(bytes([number]) * 16)

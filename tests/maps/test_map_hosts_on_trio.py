@@ -221,7 +221,7 @@ async def test_a_host_that_cannot_forget_tombstones_goes_on(
 
 
 def may_replicate(folder: Path) -> bool:
-    """Asks for the lock as another process does. (LMDB opens a file once in a process.)"""
+    """Ask for the lock as another process does. (LMDB opens a file once in a process.)"""
     with open(folder / "replicator", "r+b") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -17,7 +17,7 @@ from jgroups_py.maps.table import MemoryTable
 OTHER = 7
 """Origin of the host that removes."""
 REMOVED = MapEntry(None, MapStamp(5_000 << 8, 2), {OTHER: 1})
-"""Newer than all that is put below."""
+"""A time after all puts below."""
 
 
 def late(slot: int, number: int) -> MapEntry:

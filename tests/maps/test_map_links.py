@@ -1,4 +1,4 @@
-"""Links of maps over streams in memory, in virtual time: who dials, which connection stays, what ends one."""
+"""Links of maps over streams in memory, in virtual time: dialling, the choice of a connection, and its end."""
 
 from __future__ import annotations
 

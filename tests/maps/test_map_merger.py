@@ -1,4 +1,4 @@
-"""A process of its own merges what others put."""
+"""A process of its own merges the puts of others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A file that merges many records in one transaction has what a table in memory has that takes them one after another."""
+"""A file that merges many records in one transaction equals a table in memory that takes them one after another."""
 
 from __future__ import annotations
 

@@ -191,7 +191,7 @@ def test_a_host_that_was_away_longer_than_tombstones_last_begins_anew() -> None:
 
 
 def parted(world: MapWorld, seconds: float = 20.0) -> None:
-    """All hosts have the same; then nobody is connected for longer than tombstones last."""
+    """All hosts are equal; then none is connected for longer than tombstones last."""
     world.connect_all()
     for node, host in world.hosts.items():
         host.write(b"all %d" % node, VALUES[world.rule.name])
@@ -219,7 +219,7 @@ VALUES = {
 def test_hosts_that_were_apart_and_have_all_forgotten_removals_lose_nothing_and_bring_nothing_back(
     hosts: int, shared: bool, rule: ConflictRule
 ) -> None:
-    """Each has removals that the others lack, so each must give something up to the others, at the same time."""
+    """Each has removals that the others lack, so each must drop values because of the others, at the same time."""
     world = MapWorld(hosts, tombstone_age=5.0, max_ahead=1.0, shared=shared, rule=rule)
     parted(world)
     assert all(not any(e.removed for e in h.table.entries.values()) for h in world.hosts.values())
@@ -256,7 +256,7 @@ def test_a_host_that_is_connected_and_lags_while_removals_are_forgotten_gives_th
     one, two = world.hosts.values()
     one.write(b"key", b"value")
     world.run(1)
-    one.offset = 60.0  # what it writes now waits at the other host
+    one.offset = 60.0  # its changes from now on wait at the other host
     one.write(b"key", None)
     one.write(b"more", b"value")
     world.run(10)
@@ -329,7 +329,7 @@ def test_a_slow_link_delays_and_only_the_latest_values_wait() -> None:
         for key in range(10):
             one.write(b"k%d" % key, b"%0100d" % round_)
         world.run(0.1)
-    assert world.bytes - before < 5.0 * 1000 + 10_000  # with what messages cost besides
+    assert world.bytes - before < 5.0 * 1000 + 10_000  # with the overhead of messages
     world.run(5)
     assert world.hosts[2].values() == one.values()
     assert one.replica.counters["entries_sent"] < 200
@@ -423,7 +423,7 @@ def test_a_message_that_would_harm_a_table_or_a_clock_is_refused(
 
 
 class Planted(MemoryTable):
-    """A table that loses what it was given last."""
+    """A table that loses its latest changes."""
 
     def apply(self, entries: Any, advance: Any) -> Any:
         return super().apply(list(entries)[:-1], advance)

@@ -1,4 +1,4 @@
-"""A put that finds the inbox of its process full waits for the merger, and no longer than is said."""
+"""A put that finds the inbox of its process full waits for the merger, at most for its limit."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ VALUE = bytes(1000)
 
 @contextmanager
 def opened(folder: Path, **settings: Any) -> Iterator[SharedFile]:
-    """A file that nobody merges as long as its merger's lock is held."""
+    """A file that is not merged while its merger's lock is held."""
     given = {"max_bytes": 1 << 24, "inbox_bytes": 1 << 14, **settings}
     shared = SharedFile(folder / "m", FileSettings(**given))
     try:
@@ -44,7 +44,7 @@ def fill(write: Callable[[bytes], object], reason: str = "") -> int:
 
 
 def at_a_pause(monkeypatch: pytest.MonkeyPatch, action: Callable[[], object]) -> list[float]:
-    """Does it whenever a put waits. The list gets an item for each time."""
+    """Call a function whenever a put waits. The list gets an item for each time."""
     pauses: list[float] = []
 
     def pause(seconds: float) -> None:
@@ -164,7 +164,7 @@ def test_a_put_that_has_waited_returns_the_value_that_it_replaced(
         m["a"] = b"first"
 
         def meanwhile() -> None:
-            # Another thread puts while this one waits: nothing holds the lock.
+            # Another thread puts while this one waits, because the lock is free.
             thread = threading.Thread(target=lambda: file.write_now(b"a", b"second"))
             thread.start()
             thread.join(20)

@@ -102,7 +102,7 @@ def test_an_old_report_to_all_does_not_take_back_a_peers_acknowledgement() -> No
 
 
 class Later(MemoryTable):
-    """A table that applies what it is given when it is told to, as a file does."""
+    """A table that applies its changes later, on demand, as a file does."""
 
     def __init__(self) -> None:
         super().__init__()

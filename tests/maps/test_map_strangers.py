@@ -200,7 +200,7 @@ def test_a_forked_worker_leaves_replication_to_the_process_that_opened_the_map(
 def test_a_forked_worker_that_outlives_the_process_that_replicated_has_neither_its_port_nor_its_links(
     tmp_path: Path,
 ) -> None:
-    """Otherwise no other process could listen there, and peers would wait for who is dead."""
+    """Otherwise no other process could listen there, and peers would wait for a dead one."""
     place = "127.0.0.1", int(os.environ["JGROUPS_BIND_PORT"]) + 1
     there = f"{place[0]}:{place[1]}"
     options: Any = {"name": "m", "key": str, "value": int, "max_bytes": SIZE}

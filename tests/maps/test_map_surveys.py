@@ -1,4 +1,5 @@
-"""Surveys: hosts that have missed removals become equal again, whatever cuts the survey off; and nothing else is dropped."""
+"""Surveys: hosts that have missed removals become equal again, even if surveys are cut off, and no other value is
+dropped."""
 
 from __future__ import annotations
 
@@ -111,7 +112,7 @@ def test_hosts_that_are_written_all_the_time_get_a_survey_after_a_while(
 def test_a_third_host_that_got_a_value_without_its_removal_gives_it_up_though_nobody_tells_it() -> (
     None
 ):
-    """A host that drops a value surveys its peers; the third host is not connected then, and lacks nothing later."""
+    """A host that drops a value surveys its peers; the third host is not connected then, and lacks no change later."""
     world = MapWorld(3, tombstone_age=2.0)
     one, two, three = world.hosts.values()
     world.connect(1, 2)
@@ -228,7 +229,7 @@ def test_a_key_that_another_host_has_replaced_meanwhile_is_no_difference_for_lon
     world.connect(1, 4)
     changes = list(three.table.changes(three.origin, 0, 9, 9))
     assert not changes
-    four.table.apply([], {three.origin: 1})  # what host 3 passes on now
+    four.table.apply([], {three.origin: 1})  # the changes that host 3 passes on now
     four.start()
     again_linked = [(1, 4), (3, 4)]
     world.cut(1, 4)

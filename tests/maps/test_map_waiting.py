@@ -1,4 +1,4 @@
-"""Waiting until other hosts have what was put, for trio, threads and asyncio."""
+"""Waiting until other hosts have all puts, for trio, threads and asyncio."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""One process at a time writes to the data file. A process that was stopped meanwhile keeps nobody from opening, reading and putting."""
+"""One process at a time writes to the data file. A stopped process keeps no other one from opening, reading and
+putting."""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ def opened(folder: Path, **settings: Any) -> closing[SharedFile]:
 
 @contextmanager
 def stopped_writer(folder: Path) -> Iterator[None]:
-    """Somebody who was stopped inside a transaction."""
+    """A process that was stopped inside a transaction."""
     with closing(WriteLock(folder / "m" / "writing")) as lock:
         assert lock.take(5.0)
         yield
@@ -55,7 +56,7 @@ def test_a_map_opens_beside_a_process_that_was_stopped_while_it_wrote(tmp_path: 
             shared.store.make_writable()
         assert not shared.wait_merged(0.05)
         assert shared.get(b"before") == b"1"
-    with opened(tmp_path) as shared:  # it merges what the other one could not
+    with opened(tmp_path) as shared:  # it merges the puts that the other one could not
         assert shared.get(b"key") == b"2" and shared.wait_merged()
 
 
