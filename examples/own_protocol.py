@@ -1,4 +1,4 @@
-"""A protocol of your own: count what passes, test it with a fake stack, run it in a cluster.
+"""A protocol of your own: it counts passing messages, is tested with a fake stack, and runs in a cluster.
 
 python examples/own_protocol.py
 """

@@ -67,7 +67,7 @@ class TOTAL_ORDER(Protocol):
     def _take_over(self) -> None:
         """Take over: another member is sequencer now."""
         if self._is_sequencer():
-            return  # there is nobody to forward to
+            return  # there is no sequencer
         self._forward(self._kept)
 
     def _is_sequencer(self) -> bool:
@@ -143,7 +143,7 @@ def mended(seed: int) -> SimCluster:
 
 
 def try_as_usual() -> None:
-    """Run the usual tests: it works, and it goes on after a crash of the sequencer."""
+    """Run the usual tests: the protocol works, and it goes on after a crash of the sequencer."""
     with SimCluster("ABC", ["sim.xml", TOTAL_ORDER], invariants=[SameOrder()]) as cluster:
         for member in cluster:
             member.send(b"from everybody", b"twice")

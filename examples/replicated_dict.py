@@ -35,7 +35,7 @@ class ReplicatedDict:
         return {key: value for key, (_, _, value) in sorted(self._entries.items())}
 
     async def put(self, channel: Channel, key: str, value: str) -> None:
-        """Return when it is on its way; it shows when it has come back."""
+        """Return when the write is on its way. It takes effect when it has come back."""
         self._count += 1
         await self._say(channel, {key: (self._count, str(channel.address), value)})
 
@@ -53,7 +53,7 @@ class ReplicatedDict:
                 case Message(payload=payload):
                     self._take(payload)
                 case MergeView(subgroups=groups):
-                    # What the groups wrote while they were apart, or in vain; once is enough.
+                    # Send everything again, because the other groups lack it. One member of each group does.
                     if any(channel.address == group.coordinator for group in groups):
                         await self._say(channel, self._entries)
 

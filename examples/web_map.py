@@ -175,8 +175,8 @@ class Host:
         self.number, self.port = number, port
         self._command = [sys.executable, "-m", "uvicorn", "--app-dir", str(Path(__file__).parent)]
         self._command += ["web_map:app", "--port", str(port), "--workers", str(workers)]
-        # A machine that is busy is no reason to kill a worker. But uvicorn waits so long for a worker that was killed while it was
-        # asked whether it lives, and starts no other one meanwhile.
+        # A machine that is busy is no reason to kill a worker. But uvicorn waits this long for a worker that was killed
+        # during uvicorn's check, and starts no other one meanwhile.
         self._command += ["--log-level", "error", "--timeout-worker-healthcheck", "10"]
         self._environment = {
             **os.environ,

@@ -31,10 +31,13 @@ def main() -> None:
     parser.add_argument("--name", help="the node's name")
     parser.add_argument("--port", type=int, default=61613, help="for STOMP clients, on 127.0.0.1")
     parser.add_argument("--cluster", default="broker")
-    parser.add_argument("--stack", default="tcp.xml", help="how nodes speak to each other")
+    parser.add_argument("--stack", default="tcp.xml", help="the stack of the nodes")
     parser.add_argument("--quorum", type=int, default=0, help="the least nodes that may go on")
     parser.add_argument(
-        "--backups-min", type=int, default=0, help="so many backups confirm, or clients wait"
+        "--backups-min",
+        type=int,
+        default=0,
+        help="backups that must confirm; clients wait for them",
     )
     options = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(message)s")

@@ -1,7 +1,7 @@
 """The waiting messages of a queue: the oldest ones in memory, the others of a deep queue in SQLite.
 
 The file holds messages for which this process has no room. It is no store: the other nodes have every message that must
-survive. So it is not synchronised, and it is gone with the process.
+survive. So the file is not synchronised, and it ends with the process.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class Bodies:
         self.paged = 0
 
     def _depage(self, first: int) -> None:
-        """Read a page, beginning with this message. Raises KeyError when it is not there."""
+        """Read a page, beginning with this message. Raise KeyError if the body is missing."""
         rows = self._rows(first)
         if not rows or rows[0][0] != first:
             raise KeyError(first)

@@ -28,18 +28,19 @@ LAST_WORDS: Final = 5.0
 SUBSCRIPTIONS_MAX: Final = 100
 PREFETCH: Final = 100
 PREFETCH_MAX: Final = 1_000
-"""Messages on their way to one subscription. The header prefetch-count says how many."""
+"""Messages on their way to one subscription. The header prefetch-count gives another number."""
 BATCH_MAX: Final = 100
 """SENDs of one operation. One to a topic is its last one, because it is as many changes as there are subscribers."""
 TRANSACTIONS_MAX: Final = 10
 TRANSACTION_MAX: Final = 1_000
 """Frames of one transaction. They are kept here until COMMIT."""
 RECEIPTS_MAX: Final = 1_000
-"""Receipts that a client has not read. Beyond this nothing more is read from the client until it has read."""
+"""Receipts that a client has not read. Beyond this the broker reads no frames of the client until the client has
+read."""
 WRITE_BYTES: Final = 256_000
 """Frames of about this many bytes leave together."""
 WRITE_TIMEOUT: Final = 60.0
-"""A client that reads nothing for this long is disconnected. Its messages go to others."""
+"""Seconds without reading after which a client is disconnected. Its messages go to others."""
 DESTINATION_MAX: Final = 200
 OWN_HEADERS: Final = frozenset(
     {"receipt", "transaction", "content-length", "subscription", "message-id", "ack", "redelivered"}
@@ -59,7 +60,7 @@ class Running:
         self.error: Exception | None = None
 
     async def wait(self) -> None:
-        """Wait until the operation is confirmed. Raises what ``Node.run`` raises."""
+        """Wait until the operation is confirmed. Raise the errors of ``Node.run``."""
         await self.done.wait()
         if self.error is not None:
             raise self.error
@@ -115,7 +116,8 @@ class Connection:
         self._beat_out = self._beat_in = math.inf
 
     async def run(self) -> None:
-        """Serve the client until it leaves, or is disconnected. Its session is over then; the broker has to end it."""
+        """Serve the client until it leaves, or is disconnected. Its session is over then, and the broker must end
+        it."""
         try:
             with trio.fail_after(CONNECT_TIMEOUT):
                 rest = await self._greet()

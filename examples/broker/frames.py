@@ -66,7 +66,7 @@ class Parser:
         self._commands = commands
 
         self.bad: BadFrame | None = None
-        """Bytes after the last frame that are no frame yet. Nothing more is read then."""
+        """Bytes after the last frame that are no frame yet. No further bytes are read then."""
 
     def feed(self, data: bytes) -> list[Frame]:
         """Return the complete frames."""

@@ -36,7 +36,8 @@ class Refused(Exception):
 
 
 class Queue(Stateful):
-    """Messages in the order in which they came. Each goes to one subscription, and is gone when that has acknowledged it."""
+    """Messages in the order in which they came. Each message goes to one subscription, and is removed when the
+    subscription has acknowledged it."""
 
     def __init__(self) -> None:
         self._contents = Contents()
@@ -80,8 +81,8 @@ class Queue(Stateful):
 
     @undone_by("undo")
     def unsubscribe(self, key: str, now: float) -> Change:
-        """Its unacknowledged messages wait again, before later ones. Answers deliveries to others. Nothing, if there is
-        none."""
+        """Let the subscription's unacknowledged messages wait again, before later ones. Return deliveries to others.
+        Do nothing if there is no such subscription."""
         change = Change(self._contents)
         if key in self._contents.subscriptions:
             for turn, number in list(self._contents.subscriptions[key].flying.items()):

@@ -89,7 +89,7 @@ class Broker:
         del self._connections[session]
 
     def start(self, operation: Operation, *arguments: Any) -> Running:
-        """Run an operation and hand out its deliveries, whoever waits for it or does not."""
+        """Run an operation and hand out its deliveries, even if no caller waits for it."""
         assert self._nursery is not None
         running = Running()
         self._nursery.start_soon(self._run, running, operation, arguments)
