@@ -1,4 +1,4 @@
-"""open_map on trio: what users call."""
+"""open_map on trio: the calls of users."""
 
 from __future__ import annotations
 

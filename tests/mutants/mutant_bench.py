@@ -52,7 +52,7 @@ class NotGreen(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The outcome of one check. ``by`` "": it was green; else the test, or the command with its output.
+    """The outcome of one check. ``by``: the failing test, or the command with its output; empty if all were green.
 
     ``test``: a single test that failed, and did not merely take too long; without parameters. ``once``: such
     tests that did not fail a second time, a busy machine perhaps.
@@ -104,8 +104,8 @@ class Bench:
     """One copy, one check at a time."""
 
     def __init__(self, folder: Path, known: Known, fitted: bool = True) -> None:
-        """``fitted``: a mutant that keeps tests from being collected is a mistake of who wrote it; else
-        it is found."""
+        """``fitted``: if a mutant keeps tests from being collected, its author made a mistake; otherwise it counts as
+        found."""
         self.folder = folder
         self._fitted = fitted
         self._known = known

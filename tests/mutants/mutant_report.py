@@ -63,8 +63,8 @@ def rows_of(table: str) -> dict[str, tuple[str, str]]:
 
 
 def write_table(file: Path, catalogue: Sequence[Mutant], results: Iterable[Result]) -> None:
-    """Brings the table in ``file`` up to date: what was not run now keeps its row, and what is
-    not in the catalogue any more goes. The text above the first area stays."""
+    """Brings the table in ``file`` up to date: mutants that were not run keep their rows, and rows without a mutant in
+    the catalogue go. The text above the first area stays."""
     old = file.read_text(encoding="utf-8") if file.exists() else ""
     rows = rows_of(old)
     for result in results:

@@ -1,7 +1,7 @@
-"""Mutants that nobody thought of: small changes at random places of the files that the catalogue knows.
+"""Random mutants: small changes at random places of the files that the catalogue knows.
 
-Comparisons are widened, conditions taken for true or false, operands, calls and assignments left out. Many a
-change is none that anybody could notice, so what survives is to be looked at, not counted.
+Comparisons are widened, conditions taken for true or false, operands, calls and assignments left out. Many changes have
+no effect, so survivors are to be looked at, not counted.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ _NEAR: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
     ("protocols/", (f"{_ALONE} -k 'tcp or udp or ping or fd_sock2'", _STACKS)),
     ("tools/", ("tests/tools",)),
 )
-"""Beginning of a file's path -> what is asked beside the catalogue's checks; the first that fits. A random change is
+"""Beginning of a file's path -> further checks beside the catalogue's; the first match counts. A random change is
 looked for by all tests that are near it, the quick and exact ones first."""
 _LEFT_OUT: Final = ("check", "statistics", "start", "__init__", "__repr__", "__str__")
 """Functions: what they do is said elsewhere, or they only prepare tables."""
@@ -154,7 +154,7 @@ def _all_of(checks: Sequence[str], file: str) -> tuple[str, ...]:
 def _mutant_of(
     file: str, inside: str, change: Change, area: str, found_by: tuple[str, ...]
 ) -> Mutant | None:
-    """None: only what is told would change, the line stands there more than once, or it does not compile so."""
+    """None: only texts would change, the line occurs more than once, or the change does not compile."""
     text = _text_of(file)
     start, end, new, what = change
     if any(low <= start and end <= high for low, high in told(text)):
@@ -175,7 +175,7 @@ def _mutant_of(
 
 @cache
 def places(text: str) -> list[tuple[str, Change]]:
-    """(Class.function, change) for all that can be changed in a source; nothing where it is not ASCII."""
+    """Return (Class.function, change) for each possible change of a source; none where it is not ASCII."""
     return _Places(text).found if text.isascii() else []  # columns of a syntax tree are bytes
 
 

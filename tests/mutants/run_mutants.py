@@ -1,4 +1,4 @@
-"""Plants one fault after the other and says which of them the tests and the simulator find.
+"""Plants one fault after the other, and prints those that the tests and the simulator find.
 
     python tests/mutants/run_mutants.py                        all of the catalogue
     python tests/mutants/run_mutants.py --area relay --only relay-next-only
@@ -7,7 +7,7 @@
 
 Exit 0: at least 95 % are found and every survivor is explained in the catalogue; 1: not so; 2: it
 could not be run: wrong usage, a mutant that does not fit the source, checks that fail without one.
-Of random changes what survives is listed, for somebody to look at, and the exit is 0.
+Surviving random changes are listed, for a person to look at, and the exit code is 0.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def run(
 ) -> list[Result]:
     """Looks for each, several at the same time; in the order of ``mutants``.
 
-    ``seconds``: none is begun after that. ``fitted``: see ``Bench``. Raises what ``Bench.look_for`` raises.
+    ``seconds``: none is begun after that. ``fitted``: see ``Bench``. Raise the errors of ``Bench.look_for``.
     """
     todo: queue.SimpleQueue[int] = queue.SimpleQueue()
     for index in range(len(mutants)):

@@ -1,4 +1,4 @@
-"""The catalogue fits the source, so that it cannot rot; and the runner tells found from missed."""
+"""The catalogue fits the source, so that it cannot rot; and the runner distinguishes found and missed faults."""
 
 from __future__ import annotations
 

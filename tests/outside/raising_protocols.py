@@ -1,4 +1,4 @@
-"""A protocol of a user's that has a bug: it raises where ``at`` says, once it is armed."""
+"""A user's protocol with a bug: once armed, it raises at the place ``at``."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """A member that talks, in a process of its own, as an outsider writes it.
 
 Arguments: stack, name, members to wait for, attributes as JSON. Every 50 ms it sends one numbered multicast.
-Prints one JSON line for everything: what ``send`` accepted, what came, views, and what it is told when the
-others have gone on without it. "stop" on standard input: no more is sent; the end of it: leave.
+Prints a JSON line for each accepted ``send``, message, view, and exclusion. "stop" on standard input: no more is sent;
+the end of it: leave.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A member that stays alone says what it knows of others: another cluster, version, port or interface."""
+"""A member that stays alone logs hints of others: another cluster, version, port or interface."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ async def test_a_member_with_others_or_with_nobody_near_warns_of_nothing(
 @pytest.mark.sockets
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc/net")
 async def test_another_port_on_this_machine_is_named(caplog: pytest.LogCaptureFixture) -> None:
-    """Real sockets: a member hears nothing of another port, but the machine knows who listens."""
+    """Real sockets: a member hears no packets of another port, but the machine knows its listeners."""
     there, here = {"UDP.mcast_port": "46611"}, {"UDP.mcast_port": "46622"}
     async with (
         open_channel("udp.xml", cluster="demo", name="A", attributes=there),

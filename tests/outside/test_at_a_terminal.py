@@ -1,6 +1,6 @@
 """`jgroups-py chat` and `cache` on a terminal, as a person uses them.
 
-What others say does not break the line that is typed; a shell remembers what was typed.
+Messages of others do not break the line that is being typed; a shell remembers typed lines.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ PATIENCE = 30.0
 
 
 class Person:
-    """Somebody at a terminal of 80 columns. ``screen``: what stands there, line by line."""
+    """Somebody at a terminal of 80 columns. ``screen``: the visible lines."""
 
     def __init__(self, *arguments: str, **environment: str) -> None:
         self.ours, theirs = pty.openpty()

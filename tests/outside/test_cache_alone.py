@@ -1,4 +1,4 @@
-"""`jgroups-py cache put` says so when nobody keeps the value: no other member, no store."""
+"""`jgroups-py cache put` warns when the value will be lost: no other member, no store."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ trio.run(main)
 
 
 def crowd(stack: ExitStack, port: int, handshakes: bool) -> None:
-    """Open connections and leave them alone, after a handshake under an address of nobody."""
+    """Open connections and leave them idle, after a handshake under an unused address."""
     for number in range(CONNECTIONS):
         one = stack.enter_context(socket.create_connection(("127.0.0.1", port), 10))
         if handshakes:

@@ -1,6 +1,6 @@
 """Three sites, senders in the second one. With RELAY's default only the first site relays.
 
-What an outsider does: writes the file, runs the command, reads its exit code and its JSON.
+An outsider writes the file, runs the command, and reads its exit code and its JSON.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ SENT = 80
 
 
 def drill(tmp_path: Path, text: str, *options: str) -> tuple[int, str, dict[str, Any]]:
-    """Exit code, what people read, the JSON."""
+    """Exit code, text output, JSON."""
     file, out = tmp_path / "three.yaml", tmp_path / "out.json"
     file.write_text(text)
     run = run_apart if "--real" in options else run_here

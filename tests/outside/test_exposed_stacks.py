@@ -1,4 +1,5 @@
-"""Nobody opens a group to the network by accident: clear messages that would leave the machine are refused."""
+"""A group is not opened to the network by accident: a stack whose messages would leave the machine in clear is
+refused."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ NYC = {"relay.site": "NYC", "relay.sites": "NYC,LON"}
 async def test_a_lone_relay_that_is_cancelled_is_gone_at_once(
     sent: int, autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """LON has never been there: nobody can acknowledge, and no group could keep us."""
+    """LON has never existed: no site can acknowledge, and no group could keep us."""
     begun = trio.current_time()
     with trio.move_on_after(30) as scope:
         async with open_channel(

@@ -1,4 +1,4 @@
-"""Processes share a map and are killed in the middle of writes. Only what users call is used."""
+"""Processes share a map and are killed in the middle of writes. Only public calls are used."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mistakes of somebody new: each is really made, and the page docs/howto/mistakes.md has the sentence that comes.
+"""Mistakes of new users: each is really made, and the page docs/howto/mistakes.md has its message.
 
 ``REWRITE=1 pytest tests/outside/test_mistakes.py`` writes the sentences into the page. Read the diff.
 """
@@ -44,7 +44,7 @@ SHOP = """<config>
 
 @dataclass
 class Lab:
-    """The folder of shop.xml, and what a mistake made there says."""
+    """The folder of shop.xml, and the message of a mistake in it."""
 
     folder: Path
     logged: pytest.LogCaptureFixture
@@ -196,7 +196,7 @@ MISTAKES: dict[str, Callable[[Lab], str]] = {
 
 
 def rows() -> dict[str, str]:
-    """Return the table of the page: the mistake, and what comes."""
+    """Return the table of the page: the mistake and its message."""
     text = PAGE.read_text(encoding="utf-8").partition(BEGIN)[2].partition(END)[0]
     cells = [line.strip("| \n").split(" | ") for line in text.splitlines()[2:]]
     return {mistake: said.strip("`") for mistake, said in cells}

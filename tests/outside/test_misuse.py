@@ -1,4 +1,4 @@
-"""Impossible arguments are refused at the call, in words, and nothing else happens."""
+"""Impossible arguments are refused at the call, with a clear error and without further effects."""
 
 from __future__ import annotations
 
@@ -234,7 +234,7 @@ async def test_an_update_returns_the_stored_value() -> None:
 
 
 class FullStore(SqliteStore):
-    """Takes nothing, and cannot be closed."""
+    """A store that refuses writes, and cannot be closed."""
 
     async def apply(self, rows: Sequence[Row]) -> None:
         raise StoreError("the disk is full")

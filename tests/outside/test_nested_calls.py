@@ -1,4 +1,5 @@
-"""A call of the cache inside a batch that runs again, for what that batch has read: refused at once, in words."""
+"""A call of the cache inside a batch that runs again, for nodes that the batch has read, is refused at once with a
+clear error."""
 
 from __future__ import annotations
 

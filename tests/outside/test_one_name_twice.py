@@ -1,4 +1,4 @@
-"""Two members of one logical name: every member says so once, with both addresses."""
+"""Two members of one logical name: every member logs that once, with both addresses."""
 
 from __future__ import annotations
 

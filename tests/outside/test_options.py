@@ -1,4 +1,4 @@
-"""The same thing is called the same in every command, and every command shows how it is used."""
+"""Options have the same names in all commands, and every command shows examples."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def commands_in(text: str) -> list[str]:
 
 
 def options_in(text: str) -> dict[str, str]:
-    """Option -> what its line says behind it."""
+    """Option -> the text behind it in its line."""
     listed = text.partition("Options:\n")[2].partition("\nExamples:")[0]
     return dict(re.findall(r"^  (--?[A-Za-z-]+)(?:, --?[A-Za-z-]+)*(.*)$", listed, re.MULTILINE))
 

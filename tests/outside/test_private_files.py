@@ -1,4 +1,4 @@
-"""Files with values of the application may be read by their owner alone, whatever the umask."""
+"""Files with values of the application are readable by their owner alone, for any umask."""
 
 from __future__ import annotations
 

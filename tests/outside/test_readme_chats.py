@@ -1,4 +1,4 @@
-"""The first program of the README, started twice: both print what the other says."""
+"""The first program of the README, started twice: both print the other's messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A method that raises: its caller gets the error, and its member has a line that says who called what."""
+"""A method that raises: its caller gets the error, and its member logs the caller and the method."""
 
 from __future__ import annotations
 

@@ -114,7 +114,7 @@ async def test_a_member_that_does_not_read_itself_is_told_so(
 async def test_a_reader_that_is_slow_or_holds_nobody_up_stays(
     reads: str, autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A little unread traffic harms nobody; a message a minute is slow, not silent."""
+    """A little unread traffic does no harm; a message a minute is slow, not silent."""
     network = MemoryNetwork()
     async with (
         open_channel("udp.xml", cluster="demo", name="A", transport=network) as a,
@@ -154,7 +154,7 @@ async def test_an_rpc_of_which_nobody_reads_the_rest_is_named_too(
 
 
 async def never(limits: ChannelLimits | None, timeout: float | None, seconds: float) -> int:
-    """Members of the view of A when B has read nothing for so long."""
+    """Return the members of A's view after B has not read for some time."""
     network = MemoryNetwork()
     async with (
         open_channel("udp.xml", cluster="demo", name="A", transport=network) as a,

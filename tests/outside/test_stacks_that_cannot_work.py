@@ -109,7 +109,7 @@ def refused_by_validate(file: Path) -> str:
 
 
 def refused_by_open_channel(file: Path) -> str:
-    """Virtual time: it may take none, and nothing may be started."""
+    """In virtual time: the refusal takes none, and no task is started."""
 
     class Network(MemoryNetwork):
         def driver(self, machine: Any) -> NoReturn:
@@ -198,7 +198,7 @@ def test_datagrams_without_fragmentation_are_warned_of(
 async def test_a_message_that_no_packet_takes_is_refused_where_it_is_sent(
     tmp_path: Path, text: str, most: int | None, autojump_clock: object
 ) -> None:
-    """Such a message never arrived, was asked for again and again, and the messages after it waited for it."""
+    """Before, such a message never arrived, was requested again and again, and later messages waited for it."""
     file = tmp_path / "stack.xml"
     file.write_text(text.replace("/>", ' insecure="true"/>', 1))
     network = MemoryNetwork()

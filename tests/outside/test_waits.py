@@ -1,4 +1,5 @@
-"""``wait_view``, ``wait_members``, ``wait_protected``: nobody has to poll, and an error says what is missing."""
+"""``wait_view``, ``wait_members``, ``wait_protected``: programs need not poll, and errors name missing members or
+copies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The trio API in a program that has no trio loop: one line that says what to use instead."""
+"""The trio API in a program without a trio loop: an error of one line names the right module."""
 
 from __future__ import annotations
 

@@ -158,7 +158,7 @@ def test_a_lag_is_forgiven_and_the_others_hear_at_once_that_we_are_back() -> Non
 
 
 def test_a_process_that_always_lags_forgives_no_more_than_the_allowance() -> None:
-    """Each second has a lag of 0.9 s; else it would never find that B is dead."""
+    """Each second has a lag of 0.9 s; B's death must be found all the same."""
     fake = stack(A, B)
     began = fake.now
     while not fake.take_up_events() and fake.now < 100:

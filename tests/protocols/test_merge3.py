@@ -111,7 +111,7 @@ def test_an_announcement_tells_where_the_member_is_once() -> None:
 
 
 def test_the_address_of_a_member_is_forgotten_when_it_has_been_silent_for_long() -> None:
-    """The member was about to join and went away, and no view comes that would tell it (membership 1..40)."""
+    """The member was about to join and went away, and no view reports that (membership 1..40)."""
     fake = stack(check_interval=1.0)
     fake.up(info(C, OTHER, THERE))
     fake.advance(20.0)

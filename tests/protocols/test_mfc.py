@@ -383,7 +383,7 @@ def merge(stack: FakeStack) -> None:
 
 
 def test_an_answer_that_a_sender_waits_for_may_be_on_its_way_for_long() -> None:
-    """Packets were lost, or a link is slow: credit twice for the same bytes would be too much."""
+    """Packets were lost, or a link is slow: the same bytes must not give credit twice."""
     stack = fake()
     for _ in range(11):
         stack.up(control(FcType.CREDIT_REQUEST, B, 100))

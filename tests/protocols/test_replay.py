@@ -1,8 +1,7 @@
 """Recorded conversations of two Java members, one of them replaced by us.
 
-What the Java member A sent is handed to our stack as B at the recorded times; what Java's B answered
-is what we must say, in our words where they may differ (acks are sent on other ticks), in the same
-otherwise.
+The recorded messages of the Java member A are handed to our stack as B at the recorded times. Our answers must be those
+of Java's B; only messages that may differ (acks are sent on other ticks) may have other forms.
 """
 
 from __future__ import annotations
@@ -156,7 +155,7 @@ def test_we_repair_losses_of_a_java_sender() -> None:
 
 
 class Sender(Player):
-    """Plays A: sends what the actions say, loses what they say."""
+    """Plays A: sends and loses messages as the actions say."""
 
     def act(self, action: str) -> None:
         words = action.split()

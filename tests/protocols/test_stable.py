@@ -228,7 +228,7 @@ def received(*numbers: int, delivered: int) -> Digest:
 
 
 def test_a_member_that_keeps_quiet_hears_how_far_the_senders_are() -> None:
-    """C has nothing to tell: it lacks B's last messages and does not know (merge 21517)."""
+    """C has no news to report: it lacks B's last messages and does not know that (merge 21517)."""
     stack = fake()
     stack.up(gossip(B, 5, 5, 5))
     stack.up(gossip(C, 5, 5, 5))

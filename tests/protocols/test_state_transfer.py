@@ -167,8 +167,8 @@ def test_on_joining_the_coordinator_is_asked() -> None:
 
 @pytest.mark.parametrize("kind", [StateType.STATE_RSP, StateType.STATE_EX])
 def test_an_answer_to_a_request_that_was_given_up_is_none_to_the_next_one(kind: StateType) -> None:
-    """Explored: state 76. A provider that nothing of ours reached for long answered when we asked
-    for the second time, with a state as old as the first request."""
+    """Explored: state 76. A provider that our messages had not reached for long answered our second request, with a
+    state as old as the first one."""
     fake = stack(delivered=digest(A=3, B=7))
     fake.event_down(GetState(B, 1.0))
     fake.advance(1.0)
@@ -254,7 +254,7 @@ def test_messages_in_the_state_are_not_delivered() -> None:
     fake.answers[GetDigest] = digest(A=1, B=6, C=1)
     fake.up(state(B, b"state", A=0, B=5, C=3))
     assert texts(fake) == []
-    fake.advance(2.1)  # as long as B lives, what it has of C is not lost
+    fake.advance(2.1)  # as long as B lives, its messages of C are not lost
     assert texts(fake) == [b"6", b"own"]
     fake.up(multicast(C, 2, b"c2", b"c3", b"c4"))
     fake.up(multicast(C, 5, b"c5"))
@@ -323,7 +323,7 @@ def test_out_of_band_messages_are_compared_as_well() -> None:
 
 
 def test_a_state_waits_for_its_providers_own_multicasts() -> None:
-    """Explored: state 1203. If B dies now, nobody else has 6 and 7."""
+    """Explored: state 1203. If B dies now, no other member has 6 and 7."""
     fake = stack(delivered=digest(A=0, B=5, C=1))
     fake.event_down(GetState(B, 5.0))
     fake.up(state(B, b"state", B=7, C=1))
@@ -336,7 +336,7 @@ def test_a_state_waits_for_its_providers_own_multicasts() -> None:
 
 
 def test_a_protocol_that_keeps_copies_sees_a_states_messages() -> None:
-    """Explored: all 7806. Also of who left meanwhile (all 9), and what comes after the state."""
+    """Explored: all 7806. Also those of members that left meanwhile (all 9), and messages after the state."""
     fake = stack(delivered=digest(A=0, B=5, C=1, D=3))
     fake.event_down(GetState(B, 5.0))
     fake.up(multicast(B, 6, b"6", b"7", b"8"))

@@ -259,7 +259,7 @@ def test_an_ack_goes_out_with_the_interval_or_with_the_threshold() -> None:
 
 
 def test_the_ack_of_a_single_message_comes_before_it_would_be_sent_again() -> None:
-    """Writes of a cache, and most requests, are one message and then silence."""
+    """Writes of a cache, and most requests, are one message followed by silence."""
     sender, receiver = sending(1, xmit_interval=0.5), receiving(xmit_interval=0.5)
     receiver.up(data(2))
     receiver.advance(0.5 - 0.001)  # as long as the sender waits, without the way there and back
@@ -504,7 +504,7 @@ def test_a_member_that_still_has_us_in_its_view_delivers_nothing_twice() -> None
 
 
 def test_gaps_of_strangers_are_not_asked_for_any_more_when_they_are_silent() -> None:
-    """The stranger may hear no member (membership 23600); its delivered number is remembered all the same."""
+    """Perhaps the stranger hears no member (membership 23600); its delivered number is remembered all the same."""
     stack = fake(conn_expiry_timeout=2.0, conn_close_timeout=5.0, departed_remembered=100.0)
     stack.up(data(1, start=True, src=D))
     stack.up(data(3, src=D))

@@ -1,4 +1,4 @@
-"""VERIFY_SUSPECT2: who is silent when asked is suspected, who answers is not."""
+"""VERIFY_SUSPECT2: a member that does not answer is suspected, a member that answers is not."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""A few GMSs on a network that loses nothing: discovery and NAKACK2 are played by the test.
+"""A few GMSs on a network without loss: the test plays discovery and NAKACK2.
 
-Of NAKACK2 only the numbers are played: how many messages of each sender a member has delivered,
-who is frozen, what is fetched.
+Only the numbers of NAKACK2 are played: delivered numbers of each sender, frozen senders, fetches.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ sys.path.insert(0, str(Path(__file__).parent))  # gms_rounds.py
 
 
 class Node:
-    """One member: a GMS, and what its NAKACK2 would know."""
+    """One member: a GMS, and the numbers of its NAKACK2."""
 
     def __init__(self, net: Net, name: str, number: int, **config: Any) -> None:
         self.net = net
@@ -104,7 +103,7 @@ class Net:
         return next((n for n in self.nodes.values() if n.address == address), None)
 
     def add(self, name: str, number: int = 0, **config: Any) -> Node:
-        """Return a member that is there but has not connected. ``number``: how high its address is."""
+        """Return a member that exists but has not connected. ``number``: how high its address is."""
         node = Node(self, name, number or len(self.nodes) + 1, **config)
         node.fake.advance(self.now)
         self.nodes[name] = node
@@ -136,7 +135,7 @@ class Net:
         self.nodes[at].fake.event_up(Unsuspect(tuple(self.nodes[n].address for n in names)))
 
     def merge(self, *at: str) -> None:
-        """MERGE3 tells these members of each other's views."""
+        """Let MERGE3 report the views of these members to each other."""
         views: dict[Address, Any] = {self.nodes[n].address: self.nodes[n].gms.view for n in at}
         for name in at:
             self.nodes[name].fake.event_up(MergeViews(views))
@@ -154,7 +153,7 @@ class Net:
     # --- running
 
     def pump(self) -> None:
-        """Carries everything until nothing moves."""
+        """Carry messages until none is under way."""
         moved = True
         while moved:
             moved = False
@@ -212,7 +211,7 @@ class Net:
 
     @staticmethod
     def is_view(batch: Batch) -> bool:
-        """A view on its way, as a multicast or to one who holds multicasts back."""
+        """A view on its way, as a multicast or to a member that holds multicasts back."""
         header = batch.header(AGREE_ID, FragHeader)
         return batch.dest is None or (header is not None and header.index == RoundKind.VIEW)
 
@@ -227,7 +226,7 @@ class Net:
         to.fake.up(batch)
 
     def _hears(self, target: Node, source: Node) -> bool:
-        """NAKACK2 takes multicasts of members only, and nothing of the frozen."""
+        """NAKACK2 takes multicasts of members only, and none of frozen senders."""
         view = target.gms.view
         return view is not None and source.address in view and source.address not in target.frozen
 

@@ -1,8 +1,8 @@
-"""GMSs on a network that is slow, each pair of members for itself: what is said to one comes long before the others.
+"""GMSs on a network that is slow for some pairs of members: a message reaches one member long before the others.
 
-Pairs stay in order. Members send (their numbers rise), die, are suspected wrongly, leave and join, as a seed says; what
-must hold is looked at after each view: the members of a view with one id are the same everywhere, and who goes from one
-view to the next together has the same messages of everybody who is not in it any more.
+Pairs stay in order. Members send (their numbers rise), die, are suspected wrongly, leave and join, as a seed says.
+After each view two promises are checked: views with one id have the same members everywhere, and members that go from
+one view to the next together have the same messages of all members that are not in it any more.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class Slow:
             self.net.suspect(node.name, self.random.choice(dead))
 
     def settle(self) -> None:
-        """Whoever is dead is suspected everywhere, groups that are apart find each other."""
+        """Let all members suspect dead ones, and let separate groups find each other."""
         self.slow = False
         for _ in range(4):
             for node in self.inside():

@@ -103,7 +103,7 @@ def test_a_survivor_reports_its_numbers_of_staying_members(net: Any) -> None:
 
 
 def test_a_member_beyond_the_goal_of_a_survivor_installs_the_view(net: Any) -> None:
-    """C did not report in time, so it held nothing back. What it has more, the others will have."""
+    """C did not report in time, so it held nothing back. The others will get its additional messages."""
     a, b, c, d = net.group("ABCD")
     d.dead = True
     c.deaf = True
@@ -149,7 +149,7 @@ def test_held_messages_are_handed_out_when_the_round_is_given_up(net: Any) -> No
 def test_a_member_that_has_reported_to_two_rounds_holds_until_both_have_ended(
     net: Any, decided_first: bool
 ) -> None:
-    """B suspects A for a moment, while A makes a view without D; all that C has is in A's goals."""
+    """B suspects A for a moment, while A makes a view without D; A's goals include all messages of C."""
     a, b, c, d, e = net.group("ABCDE")
     net.delivered("A", A=4, B=4, C=4, E=4)
     d.dead = True
@@ -236,7 +236,7 @@ def test_a_member_with_the_view_still_reports_its_numbers_of_excluded_senders(
 
 
 def test_another_crash_starts_the_round_again_with_both(net: Any) -> None:
-    """B, who has the missing message, dies while C fetches it."""
+    """B, which has the missing message, dies while C fetches it."""
     a, b, c, d = net.group("ABCD")
     net.delivered("D", A=7, B=9, C=7)
     d.dead = True
@@ -306,7 +306,7 @@ def test_a_member_that_has_not_fetched_in_time_installs_the_view_when_it_has(net
 
 
 def test_messages_that_the_coordinator_could_not_fetch_are_in_nobodys_view(net: Any) -> None:
-    """The goal then is what the coordinator has: B, which has more, does not come along."""
+    """The goal is then the coordinator's number: B, which has more, does not come along."""
     a, b, c, d = net.group("ABCD")
     net.delivered("D", A=7, B=9, C=7)
     d.dead = True
@@ -444,7 +444,7 @@ def test_goals_are_read_as_they_were_written() -> None:
 
 
 def frozen_for(net: Any, *staying: Any) -> Any:
-    """A survivor that holds for a round of A; who is asked next decides nothing."""
+    """A survivor that holds for a round of A; the member that is asked next decides nothing."""
     a, b = net.nodes["A"], net.nodes["B"]
     payload = encode_freeze(b.gms.view.id + 1, tuple(n.address for n in staying))
     _say(b, a, RoundKind.FREEZE, 7, payload)
@@ -527,7 +527,7 @@ def test_a_view_of_a_creator_that_is_no_uuid_does_not_wait(net: Any) -> None:
 
 
 def test_the_later_of_two_views_with_one_number_waits(net: Any) -> None:
-    """The one that decides is told last."""
+    """The deciding member learns of it last."""
     a, b, c, _ = net.group("ABCD")
     frozen_for(net, a, b, c)
     number = b.gms.view.id + 1

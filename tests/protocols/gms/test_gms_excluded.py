@@ -1,4 +1,4 @@
-"""GMS: the group goes on without this member, which is told, waits, and hears what is lost."""
+"""GMS: the group goes on without this member, which learns of it and of its losses, and waits."""
 
 from __future__ import annotations
 
@@ -206,7 +206,7 @@ def test_a_merge_with_strangers_excludes_nobody() -> None:
 
 
 def test_fewer_than_half_that_go_on_are_not_the_group() -> None:
-    """C hears nobody, and has a view of its own: the rest is the group."""
+    """C hears no member, and has a view of its own: the rest is the group."""
     fake = excluded(B, A, C, by=C, out=view(6, C))
     assert fake.take_up_events() == [] and rounds(fake) == []
     fake = excluded(B, A, out=view(6, B))

@@ -1,4 +1,4 @@
-"""GMS: a view without this member, or a view that goes on without those who made it."""
+"""GMS: a view without this member, or a view that continues without its makers."""
 
 from __future__ import annotations
 

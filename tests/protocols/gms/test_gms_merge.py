@@ -430,7 +430,7 @@ def view(number: int, *members: Any) -> View:
 
 
 def test_participants_share_no_member() -> None:
-    """B's view is newer: C belongs to it, A is what is left of the older one."""
+    """B's view is newer: C belongs to the newer view, and A is the rest of the older one."""
     views: dict[Address, Any] = {A: view(4, A, B, C), B: view(5, B, C)}
     assert participants_of(views) == {A: (A,), B: (B, C)}
     assert merge_leader(views, participants_of(views)) == A
@@ -480,7 +480,7 @@ def test_a_group_whose_next_coordinator_never_had_its_view_comes_together(
 def test_a_lone_member_beside_a_group_with_a_coordinator_comes_together_with_it(
     net: Any, follows: str
 ) -> None:
-    """E could lead, but does not count who says that another one leads it."""
+    """E could lead, but it does not count a member that follows another one."""
     b, c, d = passed_over(net, follows)
     net.groups = [set("BCD"), set("E")]
     e = net.connect("E")

@@ -1,4 +1,4 @@
-"""Rounds of survivors that are overtaken, replaced or given up: what is late does no harm."""
+"""Rounds of survivors that are overtaken, replaced or given up: late messages do no harm."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from jgroups_py.wire.primitives import decode_whole
 
 @pytest.mark.parametrize("thawed", [False, True])
 def test_a_view_that_is_older_than_that_of_a_round_does_not_end_it(net: Any, thawed: bool) -> None:
-    """C is asked about D before it has the view with E; what it hands out then, the goals are to
-    contain (all 6989)."""
+    """C is asked about D before it has the view with E; the goals must contain the messages that it hands out then (all
+    6989)."""
     a, b, c, d = net.group("ABCD")
     e = net.add("E", agree_timeout=100.0)
     net.lose = lambda src, dest, batch: dest is c and net.is_view(batch)
@@ -224,7 +224,7 @@ def test_a_coordinator_that_has_gone_on_meanwhile_decides_anew(net: Any, silent:
 
 
 def test_notes_about_members_that_departed_before_hold_nobody_up(net: Any) -> None:
-    """C knows more of it than A does, and nobody can fetch it any more (merge 28608)."""
+    """C has more of its messages than A, and no member can fetch them any more (merge 28608)."""
     a, b, c, d, e = net.group("ABCDE")
     e.dead = True
     net.suspect("A", "E")
@@ -242,7 +242,7 @@ def is_decision(batch: Batch) -> bool:
 
 
 def test_goals_that_were_given_up_do_not_let_the_view_in(net: Any) -> None:
-    """A could not fetch what D had said to have; B, which comes late, has it (merge 25628)."""
+    """A could not fetch messages that D had reported; B, which comes late, has it (merge 25628)."""
     a, b, c, _d = net.group("ABCD")
     net.delivered("D", A=5, B=7, C=5, D=7)
     cannot_fetch(net, a, c)
@@ -281,7 +281,7 @@ def test_a_member_that_turns_out_alive_in_the_round_is_listened_to_again(net: An
 def test_a_member_that_was_asked_in_a_round_that_was_replaced_hears_that_all_are_given_up(
     net: Any,
 ) -> None:
-    """C reported, then it was taken for departed itself, then nobody was (merge 20735)."""
+    """C reported, then C itself counted as departed, then no member did (merge 20735)."""
     a, b, c, d = net.group("ABCD")
     net.lose = lambda src, dest, batch: src is b or src is d
     net.suspect("A", "D")
@@ -329,7 +329,7 @@ def test_a_freeze_that_the_end_of_its_round_has_overtaken_does_not_freeze(
 
 
 def test_a_round_ends_for_all_when_its_coordinator_gets_a_newer_view(net: Any) -> None:
-    """The others had it before: nobody sends them another one that would thaw them."""
+    """The others had the view before, so no other view comes that would thaw them."""
     a, b, c, d = net.group("ABCD")
     net.lose = lambda src, dest, batch: dest is a  # no report comes
     net.suspect("A", "D")

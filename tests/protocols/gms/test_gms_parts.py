@@ -1,4 +1,4 @@
-"""Requests for another view, and what is known of the group, without a GMS."""
+"""Requests for another view, and the knowledge of the group, without a GMS."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The agreement as a survivor sees it, without a GMS: what it sends, and what it asks the protocol to do."""
+"""The agreement as a survivor sees it, without a GMS: its messages, and its steps for the protocol."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ D: Address = make_address(4)
 
 
 class Recorder(GmsOut):
-    """Notes what the agreement does. ``known``: sender -> how far it was delivered."""
+    """Records the output of the agreement. ``known``: sender -> how far it was delivered."""
 
     def __init__(self) -> None:
         self.known = {A: 1, B: 1, C: 1, D: 1}

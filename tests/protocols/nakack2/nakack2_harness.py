@@ -1,4 +1,4 @@
-"""NAKACK2 with a fake above and a fake below: what its tests share."""
+"""NAKACK2 with a fake above and a fake below, for its tests."""
 
 from __future__ import annotations
 

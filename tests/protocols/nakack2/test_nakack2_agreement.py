@@ -1,4 +1,4 @@
-"""NAKACK2 in rounds: senders are frozen, what survivors agreed on is fetched."""
+"""NAKACK2 in rounds: senders are frozen, and agreed messages are fetched."""
 
 from __future__ import annotations
 
@@ -221,7 +221,7 @@ def test_an_agreement_after_the_hold_has_ended_opens_no_frozen_sender() -> None:
 
 
 def test_a_goal_beyond_our_sent_numbers_is_cut_to_them() -> None:
-    """Nobody can send us what we have not sent: a report that says so was forged."""
+    """No member can have messages that we have not sent: a report of such messages was forged."""
     stack = frozen()
     stack.down(Batch(None, [b"1"], {}))
     for batch in stack.take_down():
@@ -288,7 +288,7 @@ def test_while_a_state_is_awaited_stable_messages_are_kept_since_it_may_be_older
 def test_out_of_band_messages_that_came_while_all_is_held_are_told_when_their_sender_departs() -> (
     None
 ):
-    """Explored: all 4214. They have been handed out: who lacks them gets them of us."""
+    """Explored: all 4214. They have been handed out: members that lack them get them from us."""
     stack = joined(A, B, C, D)
     stack.up(data(B, 1, 3))
     stack.event_down(Freeze((D,)))
@@ -305,7 +305,7 @@ def test_out_of_band_messages_that_came_while_all_is_held_are_told_when_their_se
 
 
 def test_an_older_state_that_comes_in_a_round_has_a_frozen_sender_handed_out_again() -> None:
-    """Explored: state 1462. Nothing more is taken of who departs; what is here is kept."""
+    """Explored: state 1462. No more messages of a departing sender are taken; present ones are kept."""
     stack = joined()
     stack.event_down(StateAwaited(True))
     stack.up(data(B, 1, 5))

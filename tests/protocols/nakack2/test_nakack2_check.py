@@ -1,4 +1,4 @@
-"""NAKACK2's own check, which simulations run after each step: it finds what cannot be."""
+"""NAKACK2's own check, which simulations run after each step, finds impossible states."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""NAKACK2: views, digests, states, merges, what is stable and what is gone."""
+"""NAKACK2: views, digests, states, merges, stable and forgotten messages."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ def told_gone(stack: FakeStack) -> list[tuple[Address | None, int]]:
 
 
 def test_a_member_that_asks_for_forgotten_messages_learns_that_they_are_gone() -> None:
-    """The messages were stable in a view without the asker, which did not get the view of the merge that told it (merge
+    """The messages were stable in a view without the asker, which missed the merge view that reported that (merge
     23705)."""
     stack = joined(A, B, C)
     for n in range(1, 6):

@@ -1,4 +1,4 @@
-"""NAKACK2: the others went on without us; what is sent meanwhile goes out with the next view."""
+"""NAKACK2: the others went on without us; messages sent meanwhile go out with the next view."""
 
 from __future__ import annotations
 
@@ -40,7 +40,8 @@ def test_the_applications_multicasts_wait_for_the_next_view() -> None:
 
 
 def test_the_others_begin_after_numbers_from_before() -> None:
-    """None of it has come back to ourselves yet: else they would fetch what was named as lost."""
+    """None of these messages has come back to ourselves yet; otherwise the others would fetch messages that were named
+    as lost."""
     stack = joined()
     send(stack, 1, b"a", b"b")
     assert stack.stack.ask(GetDigest((A,))) == Digest({A: (0, 2)})
