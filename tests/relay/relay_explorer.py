@@ -1,7 +1,7 @@
-"""Random schedules of RELAY, from a seed: which step is next, who sends, who falls, what is slow.
+"""Random schedules of RELAY, from a seed: the next step, senders, failing members, slow links.
 
 Faults stay within what RELAY.md promises: after a crash at home one complete holder is left, and one member at
-each other site. After them everything is repaired and must come to rest with nothing lost.
+each other site. After them everything is repaired and must come to rest without losses.
 """
 
 from __future__ import annotations
@@ -181,7 +181,7 @@ class Explorer:
         self.net.crash(member.name)
 
     def _may_fall(self, member: Member) -> bool:
-        """Does this leave a complete holder (home) or somebody (elsewhere)? A site that is split
+        """Return whether this leaves a complete holder (home) or a member (elsewhere). A site that is split
         keeps its members."""
         others = [
             m for m in self.net.alive(member.site) if m is not member and not m.wants_to_leave
@@ -255,7 +255,7 @@ def explore(
     relay_class: type[RELAY] = RELAY,
     config: dict[str, Any] | None = None,
 ) -> Net:
-    """Runs one schedule; a failure tells its seed and the last steps."""
+    """Run one schedule. A failure has its seed and the last steps."""
     explorer = Explorer(seed, mix, relay_class=relay_class, config=config)
     try:
         return explorer.run()

@@ -1,4 +1,4 @@
-"""RELAY with one rule switched off each: the explorer must find what that breaks."""
+"""RELAY with one rule switched off at a time: the explorer must find the fault."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from jgroups_py.values.batch import Batch
 
 
 class NoCollect(RELAY):
-    """A new holder asks nobody."""
+    """A new holder asks no member."""
 
     def start(self) -> None:
         super().start()
@@ -57,7 +57,7 @@ class ForwardedFromOwn(RELAY):
 
 
 class NotOnlyNext(RELAY):
-    """Members deliver what comes, over gaps too."""
+    """Members deliver arriving messages, even beyond gaps."""
 
     def start(self) -> None:
         super().start()
@@ -88,14 +88,14 @@ class TrimToldOnce(RELAY):
 
 
 class JoinersBeginAnywhere(RELAY):
-    """A joiner is not told where it begins."""
+    """A joiner does not get the numbers at which it begins."""
 
     def _begin_with(self, known: Known) -> None:
         super()._begin_with(replace(known, site_digest={}))
 
 
 class NoCut(RELAY):
-    """Copies of what nobody delivered stay."""
+    """Copies of messages that no member delivered stay."""
 
     def start(self) -> None:
         super().start()
@@ -126,7 +126,7 @@ class _AnyReports(Reports):
 
 
 class ForgetAtOnce(RELAY):
-    """Departed origins are forgotten without waiting for anything."""
+    """Departed origins are forgotten at once."""
 
     def start(self) -> None:
         super().start()
@@ -138,7 +138,7 @@ class ForgetAtOnce(RELAY):
 
 
 class SendsBeforeAsking(RELAY):
-    """A session begins without the answer; the cursor is what this relay itself has."""
+    """A session begins without the answer; this relay's own numbers are the cursor."""
 
     def start(self) -> None:
         super().start()
@@ -153,7 +153,7 @@ class SendsBeforeAsking(RELAY):
 
 
 class LowerNumbers(RELAY):
-    """The seed's text taken at its word: what the other side has is replayed, the rest dropped."""
+    """The seed's text taken literally: messages that the other side has are replayed, the rest is dropped."""
 
     def start(self) -> None:
         super().start()

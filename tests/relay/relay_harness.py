@@ -110,7 +110,7 @@ class Net:
     def new_view(self, site: str, members: list[Member], merged: list[View] | None = None) -> View:
         """A view is agreed on: survivors freeze, agree, and may install it, each in its time."""
         for member in members:
-            # A merge is not skipped: who has missed it would take the others for newcomers.
+            # A merge is not skipped: a member that misses it would take the others for newcomers.
             if isinstance(member.pending, MergeView):
                 self.install(member)
         self.view_number += 1
@@ -144,7 +144,7 @@ class Net:
         return view
 
     def _follows(self, member: Member, sender: Member) -> bool:
-        """Is the sender still part of the member's stream (in the view it has)?"""
+        """Return whether the sender is still part of the member's stream (in its view)."""
         return member.view is not None and sender.id in member.view.members
 
     def join(self, name: str, site: str, **config: Any) -> Member:
@@ -192,8 +192,8 @@ class Net:
         self._step_in(member, lambda: member.bottom.pass_event_up(ViewChange(view, old, ended)))
 
     def crash(self, *names: str, reach: dict[str, int] | None = None, view: bool = True) -> None:
-        """Kills members. Of what they had sent, each survivor gets a random part (or ``reach``
-        messages) at most; unicasts in flight are lost. ``view``: the next view is on its way."""
+        """Kills members. Each survivor gets at most a random part of their messages (or ``reach`` messages); unicasts
+        in flight are lost. ``view``: the next view is on its way."""
         for name in names:
             member = self.members[name]
             member.alive = False
@@ -237,7 +237,7 @@ class Net:
             self._lose_bridge(stack)
         views = [v for m in members if (v := m.pending or m.view) is not None]
         if any(member.id in v.members for v in views):
-            # Leavers hand their messages over: what one has, all have before the view.
+            # Leavers hand their messages over: all members have them before the view.
             self.new_view(member.site, members)
 
     def partition(self, site: str, *groups: Sequence[str]) -> None:
@@ -308,7 +308,7 @@ class Net:
             self._lose_bridge(stack)
 
     def _lose_bridge(self, stack: StackSide) -> None:
-        """The stack is gone; what it had sent may still be in its peers' sockets."""
+        """The stack is gone; its sent messages may still be in its peers' sockets."""
         self.bridge.remove(stack)
         self.bridge_pending.pop(stack, None)
         self.bridge_views.pop(stack, None)
@@ -336,7 +336,7 @@ class Net:
                 )
 
     def cut_wan(self, site: str) -> None:
-        """The site is alone on its side of the bridge; what is under way is lost."""
+        """The site is alone on its side of the bridge; messages under way are lost."""
         self.cut_off.append(site)
         for x, y in list(self.bridge_queues):
             if (self.bridge_of[x].site == site) != (self.bridge_of[y].site == site):
@@ -405,7 +405,7 @@ class Net:
         return member.positions.get(sender, 0) < upto
 
     def step(self, *step: Any) -> None:
-        """Makes one step happen, held or not."""
+        """Make one step happen, held or not."""
         kind, name = step[0], step[1]
         self.steps += 1
         if kind == "view":
@@ -458,7 +458,7 @@ class Net:
             self._tell_stable()
 
     def _tell_stable(self) -> None:
-        """STABLE: what all members of a view have, where all have installed it."""
+        """STABLE: the messages that all members of a view have, where all have installed it."""
         for member in self.alive():
             view = member.view
             if view is None or member.pending is not None:
@@ -506,7 +506,7 @@ class Net:
             self.step(*steps[0])
 
     def settle(self, seconds: float = 60.0) -> None:
-        """Everything happens, and timers fire, until nothing is left to do or time is up."""
+        """Carry out all steps and timers, until none is left or the time is over."""
         end = self.now + seconds
         while True:
             self.deliver()
@@ -518,7 +518,7 @@ class Net:
         self.deliver()
 
     def advance(self, seconds: float) -> None:
-        """Time passes; nothing is delivered."""
+        """Let time pass without deliveries."""
         end = self.now + seconds
         while (due := self.next_deadline()) is not None and due <= end:
             self.step("time", due)

@@ -1,4 +1,5 @@
-"""One member of a site of RELAY machines: its RELAY between a fake of what is below and an application that keeps what it gets."""
+"""One member of a site of RELAY machines: its RELAY between a fake of the lower protocols and an application that keeps
+its messages."""
 
 from __future__ import annotations
 
@@ -84,7 +85,7 @@ class BridgeBottom(Protocol):
 
 
 class Member:
-    """One incarnation of a member, with what its application saw."""
+    """One incarnation of a member, with the messages of its application."""
 
     def __init__(self, net: Any, name: str, site: str, config: dict[str, Any]) -> None:
         self.net = net
@@ -108,7 +109,7 @@ class Member:
         self.traces: list[tuple[str, dict[str, Any]]] = []
         self.born = net.steps
         self.obliged_from: dict[str, int] = {}
-        """Origin -> what was sent before this member had its first view."""
+        """Origin -> messages sent before this member had its first view."""
         self.digests_at: dict[int, dict[Member, int]] = {}
         self.owed: dict[int, Batch] = {}
         """Messages that were handed up here and have not given their credit back, by number."""

@@ -1,4 +1,4 @@
-"""``RelayOut`` without a stack: it remembers what a part says."""
+"""``RelayOut`` without a stack: it records the output of a part."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """An oracle of sites of RELAY machines. It stands outside the protocol and looks at everything.
 
-I1: each message once, in order, no gap that was not announced. I2: no number beyond what was sent, nothing trimmed that somebody lacks.
-I4: members with one view delivered the same of those who are not in it.
+I1: each message once, in order, no gap that was not announced. I2: no number beyond the sent ones, and no trim of a
+    message that a member lacks.
+I4: members with one view delivered the same messages of members that are not in it.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ class SitesOracle:
         ) or self._moved(member, sender)
 
     def _skipped(self, member: Member, sender: Member, number: int) -> bool:
-        """Was the member told that this number does not come?"""
+        """Return whether the member learned that this number does not come."""
         return any(
             what == "gap"
             and more["how"] == "skipped"
@@ -64,11 +65,10 @@ class SitesOracle:
         return any(isinstance(e, StateReceived) for e in member.events)
 
     def stepped(self, touched: Collection[Member], *, split: bool) -> None:
-        """I2 after every step, and what machines check themselves.
+        """Check I2 after every step, and the machines' own checks.
 
-        Args:
-            touched: who did something in this step.
-            split: a site is or was split. Its parts do not hear what others have.
+        Args: touched: members that acted in this step. split: a site is or was split. Its parts do not learn each
+            other's numbers.
         """
         for member in touched:
             if member.alive:
@@ -78,7 +78,7 @@ class SitesOracle:
             self._check_trimmed()
 
     def _check_sent(self, member: Member) -> None:
-        """I2: nothing exceeds what the origin sent."""
+        """I2: no number exceeds the origin's last one."""
         relay = member.relay
         tables = [relay.state.trimmed, relay.state.delivered]
         tables += list(relay.state.site_digest.values())
@@ -115,7 +115,7 @@ class SitesOracle:
                         )
 
     def agreed(self) -> None:
-        """I4: members with the same view delivered the same of those who are not in it."""
+        """I4: members with the same view delivered the same messages of members that are not in it."""
         for site in dict.fromkeys(m.site for m in self._everybody):
             members = [m for m in self._alive(site) if m.view is not None and m.pending is None]
             for one in members:
@@ -157,7 +157,7 @@ class SitesOracle:
         return missing
 
     def at_rest(self, *, primary: str | None, lost: bool, gaps: bool) -> None:
-        """Buffers empty, one ready relay a site, nothing lost, no gap (unless allowed)."""
+        """Check at rest: empty buffers, one ready relay a site, no loss, no gap (unless allowed)."""
         problems = []
         missing = self.lost(primary=primary, announced_too=gaps)
         if not lost and missing:

@@ -138,7 +138,7 @@ def test_a_member_that_said_nothing_here_is_forgotten_also_where_another_site_he
 
 
 def test_a_member_that_departs_with_an_out_of_band_message_beyond_a_gap_leaves_nothing() -> None:
-    """Nothing was delivered of it in order: it counts as silent."""
+    """No message of it was delivered in order, so it counts as silent."""
     net = started()
     origin, state = id_of(net, "O"), net.members["M"].relay.state
     state.note_delivered(origin, 2, 2, in_order=False)
@@ -196,7 +196,7 @@ def test_forgotten_origins_do_not_come_back_with_the_knowledge_of_another_member
 
 
 def forgotten_too_soon(**config: Any) -> Net:
-    """SFO forgot O on the word of half a site (R), before NYC knew that SFO has its messages."""
+    """SFO forgot O after the report of half a site (R), before NYC knew that SFO has its messages."""
     net = started(**config)
     net.hold("bridge", src="Y")
     net.send("O", 2)

@@ -1,4 +1,4 @@
-"""Bytes that should not be there: one exception type inside, nothing outside, bounded memory."""
+"""Hostile bytes: one exception type inside, none outside, bounded memory."""
 
 from __future__ import annotations
 

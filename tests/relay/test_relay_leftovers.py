@@ -1,4 +1,4 @@
-"""Nothing names who has gone: what whole simulations found of that, in few steps each.
+"""No table names departed members: findings of whole simulations, in few steps each.
 
 NYC: R relay, S standby, M other, O origin. SFO: Y relay, Z next, T other.
 """
@@ -45,7 +45,7 @@ def test_a_member_that_never_sent_is_forgotten_by_all_members() -> None:
 
 
 def test_an_origin_that_was_forgotten_unheard_by_the_other_site_is_forgotten() -> None:
-    """The other relay says what it has of it, and acknowledges it once more (relay 5)."""
+    """The other relay reports its numbers of that member, and acknowledges them once more (relay 5)."""
     net = started()
     net.send("O", 2)
     net.settle(2)

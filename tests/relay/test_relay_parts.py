@@ -343,7 +343,7 @@ def test_a_round_ends_when_all_have_answered_and_nothing_is_left_to_fetch() -> N
 
 
 def test_only_a_second_look_counts_as_one() -> None:
-    """A relay gives up what is missing only if it looked for it again after that was missing."""
+    """A relay gives up a missing number only if it has searched again since the number was missing."""
     out, buffer = Recorded(S), RelayBuffer(10, 100_000, 0.0)
     out.clock = 5.0
     holding = CopyHolding(out, roles_of(R, R, S), state_of(), buffer)

@@ -1,4 +1,4 @@
-"""Posts: what a block on a channel sends from relay to relay. On the shipped stack, a network in memory."""
+"""Posts: payloads that a block on a channel sends from relay to relay. On the shipped stack, a network in memory."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ BRIDGE = ",".join(f"127.0.0.1[{port}]" for port in range(7950, 7955))
 
 
 class Heard:
-    """Takes down what RELAY says of other sites."""
+    """Records RELAY's reports about other sites."""
 
     def __init__(self) -> None:
         self.items: list[tuple[Any, ...]] = []

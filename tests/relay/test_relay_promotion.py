@@ -125,7 +125,7 @@ def test_a_member_that_leaves_with_nothing_sent_since_the_promotion_is_forgotten
 
 
 def test_a_joiner_forgets_members_that_it_has_never_met() -> None:
-    """SFO does not relay: each member forgets by itself who has gone."""
+    """SFO does not relay, so each member forgets departed members by itself."""
     net = started()
     net.send("U", 3)
     net.settle(2)

@@ -1,4 +1,4 @@
-"""Rules of RELAY that matter rarely, each where it does: faults planted in them went unnoticed once.
+"""Rules of RELAY that matter rarely, each in a case where it matters: faults planted in them once went unnoticed.
 
 NYC: R relay, S standby, M other, N next, O origin. SFO: Y relay, Z next, T other.
 """
@@ -56,7 +56,7 @@ def test_a_member_that_is_no_longer_in_line_keeps_its_copies() -> None:
 @pytest.mark.parametrize("marked", [True, False])
 @pytest.mark.parametrize(("name", "other"), [("R", "S"), ("S", "R")])
 def test_a_holder_fetches_copies_of_a_states_messages(name: str, other: str, marked: bool) -> None:
-    """STATE_TRANSFER does not hand up what is in the state (all 20045)."""
+    """STATE_TRANSFER does not hand up messages that are in the state (all 20045)."""
     net = started(buffering_members=2)
     holder, provider, origin = (net.members[n] for n in (name, "M", "O"))
     net.hold("bridge")
@@ -320,7 +320,7 @@ def test_a_joiner_is_told_by_a_successor_where_its_view_began() -> None:
     net.deliver()
     net.send("O", 2)
     net.deliver()
-    net.crash("Y", reach={"Z": 99, "T": 99, "J": 99})  # what it had to tell J is lost with it
+    net.crash("Y", reach={"Z": 99, "T": 99, "J": 99})  # its messages to J are lost with it
     net.release()
     net.settle()
     assert got(net, "O", "J") == [[3, 4]]
@@ -331,7 +331,7 @@ def test_a_joiner_is_told_by_a_successor_where_its_view_began() -> None:
 
 
 def set_back(net: Net, name: str, to: int) -> Member:
-    """A member of SFO forgets what it had of O beyond ``to``, without noticing."""
+    """A member of SFO forgets messages of O beyond ``to``, without noticing."""
     member = net.members[name]
     member.relay.state.advance("NYC", id_of(net, "O"), to)
     del member.got["O"][to:]
@@ -362,7 +362,8 @@ def test_a_member_that_is_behind_and_does_not_notice_gets_it_after_a_while() -> 
 
 
 def test_messages_that_came_by_other_ways_hold_no_round_up() -> None:
-    """T lacked what a GAP passed over a moment later; all have it, and nobody keeps it any more (all 8801)."""
+    """T lacked a message that a GAP skipped a moment later; all others have it, and none keeps it any more (all
+    8801)."""
     net = started()
     net.send("O", 3)
     net.settle(30)
@@ -382,7 +383,7 @@ def test_messages_that_came_by_other_ways_hold_no_round_up() -> None:
 
 
 def test_after_a_merge_everybody_lives_in_the_same_epoch() -> None:
-    """T's half has not heard of the promotion, and T is no holder: it asks nobody (all 1033)."""
+    """T's half has not heard of the promotion, and T is no holder, so it asks no member (all 1033)."""
     net = started(primary="NYC", buffering_members=1)
     net.partition("SFO", "YZ", "T")
     net.members["Y"].relay.promote()
@@ -450,7 +451,7 @@ def test_a_gap_is_put_off_while_a_former_relay_may_have_the_number() -> None:
 
 
 def test_a_gap_that_was_put_off_comes_again_also_where_nothing_of_the_origin_is() -> None:
-    """Y asks back, and says 0 for the origin: what it has, it does not list."""
+    """Y asks back, and reports 0 for the origin, because it does not list its numbers."""
     net = started()
     member = net.members["Y"]
     session = unsole(member)

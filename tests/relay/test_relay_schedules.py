@@ -510,7 +510,7 @@ def test_t21_questions_of_an_older_view_are_not_answered() -> None:
 
 
 def test_a_member_that_missed_forgetting_in_a_partition_forgets_after_the_merge() -> None:
-    """A stood still meanwhile. It is no holder: it collects nothing. E tells it again."""
+    """A stood still meanwhile. It is no holder, so it does not collect. E repeats it."""
     net = Net(NYC="EDCBA", SFO="TS")
     net.settle(3)
     net.send("B", 3)

@@ -47,7 +47,7 @@ def test_a_state_older_than_deliveries_sets_the_digests_back() -> None:
 
 
 def test_statements_of_the_relay_while_a_state_is_awaited_count_from_the_state_on() -> None:
-    """The state has messages up to 3, the relay said that all up to 5 are lost: 4 and 5 are."""
+    """The state has messages up to 3, and the relay reported all up to 5 as lost, so 4 and 5 are lost."""
     net = started()
     member, origin = net.members["W"], bytes(net.members["C"].id)
     gap = encode(Gap(10**6, "NYC", {origin: 5}, False))
@@ -89,7 +89,7 @@ def test_a_joiner_with_state_begins_where_the_state_ends() -> None:
 
 
 def test_the_digests_of_a_state_are_those_of_its_provider() -> None:
-    """Another one had been asked, too, and said more (relay 1)."""
+    """Another member had been asked, too, and reported more (relay 1)."""
     net = started()
     joiner = net.join("J", "SFO")
     net.hold("mc", dst="J")
@@ -112,7 +112,7 @@ def test_the_digests_of_a_state_are_those_of_its_provider() -> None:
 
 
 def test_the_first_member_of_a_site_waits_for_no_state() -> None:
-    """Nobody is there to give it one, and no answer to the request for it comes."""
+    """No member can give it one, and its request gets no answer."""
     net = started()
     net.crash(*[member.name for member in net.alive("SFO")])
     first = net.start("P", "SFO")
@@ -176,7 +176,7 @@ def test_only_members_of_ours_are_told_the_digests_of_a_state() -> None:
 def test_a_joiner_that_is_a_holder_collects_as_soon_as_it_knows_where_it_begins() -> None:
     net = started(sfo="T", buffering_members=2)
     joiner = net.join("J", "SFO")
-    net.deliver()  # no time passes: nothing is asked again
+    net.deliver()  # no time passes, so no question is repeated
     assert joiner.relay.is_holder and joiner.relay.holding.complete
 
 
@@ -216,7 +216,7 @@ def given_a_state(net: Any, name: str, provider: str) -> None:
 
 
 def test_a_member_that_was_forgotten_while_a_state_was_awaited_is_forgotten() -> None:
-    """The relay said so in what the state stands for (all 15359)."""
+    """The relay's report is among the messages of the state (all 15359)."""
     net = started(gap_wait=2.0)
     net.send("C", 3)
     net.settle(2)
@@ -274,7 +274,7 @@ def test_a_member_that_joins_while_the_wan_is_cut_keeps_the_other_sites_missing_
 
 
 def test_a_member_that_has_no_relay_is_never_the_relay() -> None:
-    """A Java member is in the view, even first; it takes part in nothing of RELAY."""
+    """A Java member is in the view, even first; it takes no part in RELAY."""
     net = started(nyc="ED", sfo="TS")
     java = UUID(bytes(range(16)))
     first, second = net.members["E"], net.members["D"]

@@ -1,4 +1,4 @@
-"""The relay of a site that is not listed reads nothing, sends nothing, and holds nobody up when it dies."""
+"""The relay of an unlisted site can neither read nor send, and holds no sender up when it dies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The correlator: numbers, who has not answered, what is late. Without trio."""
+"""The correlator: numbers, missing answers, late replies. Without trio."""
 
 from __future__ import annotations
 

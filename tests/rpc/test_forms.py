@@ -1,4 +1,4 @@
-"""Calls as bytes: ours, and Java's against what Java wrote."""
+"""Calls as bytes: our form, and Java's form compared with Java's bytes."""
 
 from __future__ import annotations
 
@@ -254,7 +254,7 @@ def test_a_java_object_stays_bytes_and_goes_back_as_it_came() -> None:
 
 
 def test_a_caller_is_answered_in_the_form_it_knows() -> None:
-    """Whatever form a request came in: in a mixed group ours multicast in Java's."""
+    """This holds for each form of a request, because in a mixed group our members multicast in Java's form."""
     counters = RpcCounters()
     forms: dict[int, Form] = {MessageType.BYTES: OURS, MessageType.OBJECT: JAVA}
     methods = methods_of({"one": lambda: 1})

@@ -1,4 +1,4 @@
-"""Methods and codecs that raise: the caller gets it, the callee goes on and has a line in its log."""
+"""Methods and codecs that raise: the caller gets the error, the callee goes on and logs one line."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ async def test_an_exception_that_is_no_error_ends_the_callee_alone(
 
 
 class Codec:
-    """Says ``made`` of the text "bad", and raises where that is an exception."""
+    """A codec that gives ``made`` for the text "bad", or raises it if it is an exception."""
 
     def __init__(self, made: Any) -> None:
         self.made = made

@@ -1,4 +1,4 @@
-"""Calls between members on a network in memory, on a clock that waits for nobody."""
+"""Calls between members on a network in memory, in virtual time."""
 
 from __future__ import annotations
 
@@ -175,7 +175,7 @@ async def test_a_member_that_leaves_is_suspected_also_by_calls_of_several(
         async def many() -> None:
             found["many"] = await replies(a.rpc, "add", 1, 2)
 
-        c = channel.address  # its RPC is not open: it answers nothing
+        c = channel.address  # its RPC is not open, so it does not answer
         async with trio.open_nursery() as nursery:
             nursery.start_soon(one)
             nursery.start_soon(many)

@@ -1,7 +1,7 @@
 """The sans-IO parts in simulated clusters: crashes, partitions, random times, without trio.
 
-What is checked for every call: each member that was in the caller's view gives one outcome, and no
-request runs twice or at a member that was not called.
+Checks for every call: each member of the caller's view gives one outcome, and no request runs twice or at a member that
+was not called.
 """
 
 from __future__ import annotations

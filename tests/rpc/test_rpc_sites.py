@@ -28,7 +28,7 @@ BRIDGE = ",".join(f"127.0.0.1[{port}]" for port in range(7950, 7957))
 
 
 class Sites:
-    """NYC and SFO; each member notes what it is told, and by whom."""
+    """NYC and SFO; each member records its calls and their callers."""
 
     def __init__(self, nursery: trio.Nursery) -> None:
         self.nursery = nursery

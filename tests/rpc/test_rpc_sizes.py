@@ -1,4 +1,4 @@
-"""Calls in a stack without FRAG2: what no packet takes is an error at once, not a call without an answer."""
+"""Calls in a stack without FRAG2: a call larger than a packet is an error at once, not a call without an answer."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TOO_LARGE = r"a message of \d+ bytes is larger than a packet .* \(at most 65007 
 
 @pytest.fixture
 def open_whole(tmp_path: Path) -> Open:
-    """Channels on udp.xml, but nothing cuts large messages."""
+    """Channels on udp.xml without FRAG2."""
     file = tmp_path / "whole.xml"
     file.write_text(re.sub(r"<FRAG2 [^>]*/>", "", (STACKS / "udp.xml").read_text()))
     return partial(open_channel, file, cluster="sizes", transport=MemoryNetwork())

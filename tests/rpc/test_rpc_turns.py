@@ -112,7 +112,7 @@ async def test_a_call_on_sockets_costs_three_steps_of_tasks() -> None:
 
 
 def the_other_runs(monkeypatch: pytest.MonkeyPatch, other: Channel) -> None:
-    """Let ``other``, of the same process, take what has come for it whenever a caller offers the processor to others."""
+    """Let ``other``, of the same process, take its inputs whenever a caller offers the processor to others."""
 
     def take() -> None:
         driver = other.driver
@@ -303,7 +303,7 @@ async def test_a_reply_without_room_keeps_later_calls_in_the_stream(
 
 @asynccontextmanager
 async def _alone(open_sim: Open) -> AsyncIterator[tuple[Channel, Any, Target]]:
-    """A member that is alone and has its first view behind it, its Rpc, and what is called there."""
+    """A lone member after its first view, its Rpc, and the calls that ran there."""
     async with open_sim(name="A") as a:
         target = Target()
         async with open_rpc(a, target) as rpc:
@@ -313,7 +313,7 @@ async def _alone(open_sim: Open) -> AsyncIterator[tuple[Channel, Any, Target]]:
 
 @contextmanager
 def _step(channel: Channel) -> Iterator[None]:
-    """A step of the stack: what is put off until its end runs when the block ends."""
+    """A step of the stack: calls that are put off until its end run when the block ends."""
     machine = channel.stack.machine
     machine.enter()
     yield

@@ -31,7 +31,7 @@ CONVERSATION = Path(__file__).parents[1] / "wire/vectors/conversation_udp_asym_e
 
 
 class Group:
-    """Members whose packets go where a test says."""
+    """Members whose packets a test routes."""
 
     def __init__(self, *members: UUID, **settings: Any) -> None:
         self.settings = {"change_key_on_leave": True, **settings}

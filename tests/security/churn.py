@@ -3,7 +3,8 @@
     every second        each member sends one numbered message
     every 25 to 40 s    a member leaves or crashes, and another one joins a few seconds later
 
-``lost`` compares what was sent with what was received. ``read`` gives all keys that a former member ever had to somebody who has the
+``lost`` compares sent with received messages. ``read`` gives all keys that a former member ever had to somebody who has
+the
 recording: it returns what that reads and must not.
 """
 
@@ -26,13 +27,13 @@ from jgroups_py.values.batch import Batch
 
 MEMBERS = 5
 GRACE = 10.0
-"""Seconds before its end in which what a member sends or should receive does not count, if it crashes."""
+"""Seconds before a crash in which messages of the crashing member, or to it, do not count."""
 TEXT = re.compile(rb"<secret (\d+)>")
 
 
 @dataclass(slots=True)
 class Sent:
-    """A message: who sent it, which of its own it was, who was to get it, who must not read it."""
+    """A message: its sender and its number there, its receivers, and members that must not read it."""
 
     number: int
     source: Member
@@ -111,7 +112,7 @@ class Churn:
             life.got.setdefault(id(sent.source), []).append(sent.index)
 
     def run(self, seconds: float) -> None:
-        """Lets the group live so long, and come to rest."""
+        """Let the group live for some time, and come to rest."""
         for _ in range(MEMBERS):
             self.join()
         assert self.world.run_until(self._agreed, limit=60)
@@ -192,7 +193,7 @@ class Churn:
         may: Callable[[Life, Sent], bool],
         keys_of: Callable[[Life], Iterable[object]],
     ) -> Readings:
-        """Gives the recording to all former members.
+        """Give the recording to all former members.
 
         Args:
             keys: all keys that there ever were.

@@ -1,12 +1,12 @@
-"""Flood: packets of somebody who has recorded a group and has no key, thrown at its members in virtual time.
+"""Flood: packets of an attacker who has recorded a group and has no key, thrown at its members in virtual time.
 
     replayed      a datagram, or all that came over a connection, once more to the member that had it
     misdirected   the same to another member
     altered       with a bit turned over, cut short, lengthened, or with the head of another one
     forged        made up: random bytes, a head as members write it with random bytes behind, a packet in clear
 
-A connection counts as one packet, however much is played over it. Members go on to send to each other. Nothing of the flood may
-be delivered, no view may change, every message of a member arrives once, and nothing grows.
+A connection counts as one packet, however much is played over it. Members go on to send to each other. No packet of the
+flood may be delivered, no view may change, every message of a member arrives once, and no table grows.
 
 ``python tests/security/flood.py --packets 1000000`` (``make flood``) shows its progress and ends with 1 if something is wrong.
 """
@@ -53,7 +53,7 @@ PLACES: Final = {"jgroups.tcpping.initial_hosts": "10.0.0.1[7800]"}
 
 @dataclass
 class Result:
-    """``thrown``: packets by way. ``refused``: by cause, at all members. ``wrong``: what must not be, in words.
+    """``thrown``: packets by way. ``refused``: by cause, at all members. ``wrong``: violations, in words.
     ``objects``: how many more Python objects there were at the end than after the first half."""
 
     thrown: Counter[str] = field(default_factory=Counter)
@@ -74,7 +74,7 @@ class Stream:
 
 
 class Recorder:
-    """Has the datagrams and connections that reach hosts, the last ones of each kind."""
+    """The latest datagrams and connections that reached hosts, of each kind."""
 
     def __init__(self) -> None:
         self.datagrams: list[tuple[Host, Datagram]] = []

@@ -271,7 +271,7 @@ def test_a_member_that_has_left_cannot_send_under_the_key_it_had() -> None:
 
 
 def test_a_view_that_is_heard_again_brings_back_no_key() -> None:
-    """A replayed packet must not make a member use a key that somebody who has left knows."""
+    """A replayed packet must not make a member use a key that a former member knows."""
     group = three()
     earlier = View(ViewId(A, 3), (A, B))
     group.announce(A, earlier)

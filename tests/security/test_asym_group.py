@@ -1,4 +1,5 @@
-"""Groups with ASYM_ENCRYPT in virtual time: joins, leaves, crashes, splits, loss; keys that rotate; who can read what."""
+"""Groups with ASYM_ENCRYPT in virtual time: joins, leaves, crashes, splits, loss; keys that rotate; the messages that
+former members can read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ASYM_ENCRYPT: a message before its key, and keys from those who may not hand over any."""
+"""ASYM_ENCRYPT: a message before its key, and keys from members that may not hand over any."""
 
 from __future__ import annotations
 

@@ -160,7 +160,7 @@ def test_a_refusal_carries_no_token_and_needs_none() -> None:
 
 
 def test_a_view_in_a_refusal_does_not_get_around_the_check() -> None:
-    """GMS installs the view of an answer, whatever reason is beside it."""
+    """GMS installs the view of an answer, even if the answer also has a reason."""
     view, digest = View(ViewId(B, 1), (A, B)), Digest({A: (0, 0), B: (0, 0)})
     both = encode_whole(write_join_rsp, JoinRsp(view, digest, "no"))
     stack = fake(REGEX)

@@ -1,4 +1,4 @@
-"""Payloads as Java encrypts them, and what is refused."""
+"""Payloads as Java encrypts them, and refused ones."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ def stack_file(folder: Path, algorithm: str = "AES", iv: int = 0) -> str:
 
 
 def eventful(file: str, **options: Any) -> list[list[bytes]]:
-    """Loss, a crash and large messages; what each member got."""
+    """Run a group with loss, a crash and large messages. Return the messages that each member got."""
     lossy = Link(loss=0.1, jitter=0.01, duplicate=0.05)
     with SimCluster("ABC", file, seed=3, inside=lossy, **options) as cluster:
         for n in range(20):

@@ -1,5 +1,6 @@
-"""Groups whose members leave and whose keys change, with a recording of all datagrams: no message is lost, and none that followed is
-readable by who has left. Four minutes of virtual time with each test run, an hour behind ``make encrypted-hours``."""
+"""Groups whose members leave and whose keys change, with a recording of all datagrams: no message is lost, and former
+members can read no later message. Four minutes of virtual time with each test run, an hour behind ``make
+encrypted-hours``."""
 
 from __future__ import annotations
 
@@ -42,7 +43,7 @@ def asym(member: Member) -> ASYM_ENCRYPT:
 
 
 def asym_churn(folder: Path, seconds: float, *, change: str = "true") -> tuple[Churn, Readings]:
-    """Runs the group, and lets who has left read."""
+    """Run the group, and let former members read."""
     world = lossy_world(11)
     file = stack_with(folder, DOOR.format(change))
     keys: dict[bytes, Cipher] = {}
@@ -184,7 +185,7 @@ class Operator:
 
 
 def seal_churn(folder: Path, seconds: float, *, rotate: bool = True) -> tuple[Churn, Readings]:
-    """Runs the group, and lets who has left read."""
+    """Run the group, and let former members read."""
     operator = Operator(12)
     operator.starts_with(folder)
     with pytest.MonkeyPatch.context() as patch:

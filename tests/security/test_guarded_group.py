@@ -42,7 +42,7 @@ def test_a_stranger_ends_with_the_reason_and_the_group_goes_on(tmp_path: Path) -
 
 
 def test_a_member_joins_no_coordinator_that_has_no_token(tmp_path: Path) -> None:
-    """Otherwise whoever comes first could take a group's members."""
+    """Otherwise the first process could take over a group's members."""
     guarded, unguarded = stack_file(tmp_path, "[AB]"), stack_file(tmp_path, None)
     world = World(4)
     trap = start(world, "S", unguarded)

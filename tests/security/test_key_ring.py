@@ -1,4 +1,4 @@
-"""The key ring: what is read, what is refused, and how it changes."""
+"""The key ring: reading, refusals, changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Group keys under public keys: what is encrypted here is decrypted by OpenSSL, and the other way round."""
+"""Group keys under public keys: OpenSSL decrypts keys that are encrypted here, and the other way round."""
 
 from __future__ import annotations
 

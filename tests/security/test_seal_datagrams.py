@@ -1,4 +1,4 @@
-"""Datagrams in SEAL: what goes in, once, from a sender that is there; and by which cause the rest is turned away."""
+"""Datagrams in SEAL: those of living senders go in once; the others are turned away by cause."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ LIMITS = DatagramLimits(max_senders=4, max_pending=3, max_held=5, window=64, fre
 
 
 class End:
-    """One member's datagrams, without a network: ``out`` has what proofs sent."""
+    """One member's datagrams, without a network: ``out``: datagrams that proofs sent."""
 
     def __init__(
         self,
@@ -81,7 +81,7 @@ class End:
 
 
 def meet(a: End, b: End) -> list[bytes]:
-    """Carries proofs between two ends until neither has any. Returns what went in."""
+    """Carries proofs between two ends until neither has any. Return the datagrams that went in."""
     found: list[bytes] = []
     while a.out or b.out:
         for source, dest in ((a, b), (b, a)):
@@ -130,7 +130,7 @@ def test_members_with_different_ciphers_read_each_other() -> None:
 
 
 def test_the_key_of_a_sender_is_made_with_hkdf() -> None:
-    """Against another implementation: who reads design/seal.md can write a second one."""
+    """Compare with another implementation: a reader of design/seal.md can write one."""
     secret, sender = bytes(range(32)), bytes(16)
     info = b"jgroups_py seal 1 datagrams 1 4 demo" + sender
     key = HKDFExpand(hashes.SHA256(), 32, info).derive(secret)
@@ -172,7 +172,7 @@ def test_every_altered_bit_is_noticed() -> None:
     assert b.take(sealed, a) == [b"pay 10"]
     assert b.refused.total() == 8 * len(sealed)
     assert set(b.refused) == {"unsealed", "other_version", "unknown_key", "altered"}
-    assert not b.datagrams.senders.pending  # nobody has an entry who has not authenticated
+    assert not b.datagrams.senders.pending  # no sender has an entry without an authentic packet
 
 
 @pytest.mark.parametrize(
@@ -216,7 +216,7 @@ def test_a_packet_comes_in_once() -> None:
 
 
 def test_a_usual_packet_costs_one_call_of_the_cipher_and_few_others() -> None:
-    """A count in place of a time: what SEAL adds to a packet, beside the cipher."""
+    """A count in place of a time: the work that SEAL adds to a packet, beside the cipher."""
     a, b = friends()
     b.take(a.seal(b"once"), a)
     calls: Counter[str] = Counter()

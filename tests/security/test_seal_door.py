@@ -1,4 +1,4 @@
-"""The door of SEAL: when protocols learn of a connection, what is closed, and how the key ring changes."""
+"""The door of SEAL: reports of connections to protocols, closed connections, and changes of the key ring."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Owner:
 
 
 class House(Protocol):
-    """A transport that notes what comes to it."""
+    """A transport that records its inputs."""
 
     provides = ("transport",)
 
@@ -117,7 +117,7 @@ class End:
 
 
 class Wire:
-    """A connection from A to B: what one writes, the other receives."""
+    """A connection from A to B: each side receives the other's bytes."""
 
     def __init__(self, a: End, b: End) -> None:
         self.a, self.b = a, b

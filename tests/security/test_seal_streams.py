@@ -1,4 +1,4 @@
-"""Connections in SEAL: both ends prove themselves, records come in order, and nothing that was altered goes in."""
+"""Connections in SEAL: both ends prove themselves, records come in order, and altered records are refused."""
 
 from __future__ import annotations
 
@@ -220,7 +220,9 @@ def test_a_key_that_was_dropped_ends_the_connections_that_are_written_with_it() 
     a, b = opened(ring=two)
     a.feed(b.take_ring(two.rotated(2)))
     b.feed(a.take_ring(two.rotated(2)))
-    assert a.take_ring(last) == b.take_ring(last) == b""  # nobody writes with the old key any more
+    assert (
+        a.take_ring(last) == b.take_ring(last) == b""
+    )  # no side encrypts with the old key any more
     assert b.feed(a.seal(b"x")) == b"x"
 
 

@@ -121,8 +121,8 @@ def test_without_an_iv_or_with_one_that_counts_a_run_stays_a_run(algorithm: str,
 
 @pytest.mark.parametrize(("algorithm", "iv"), KINDS[2:])
 def test_a_run_with_ivs_that_count_is_a_run_on_the_wire(algorithm: str, iv: int) -> None:
-    """Each message has a header with its own IV there, as Java wants it. Whoever reads it has one run again, and a message alone is
-    read by its shape."""
+    """Each message has a header with its own IV there, as Java wants it. Its receiver has one run again, and reads a
+    single message by its shape."""
     sender = fake(algorithm, iv, address=B)
     sender.down(replace(run(*[b"%d" % n for n in range(700)]), src=B))
     sent = sender.take_down()
@@ -171,7 +171,7 @@ def test_a_multicast_that_must_not_loop_back_does_not() -> None:
 
 
 def test_messages_of_java_members_are_read() -> None:
-    """The conversation tells beside each packet what it decrypts to."""
+    """The conversation has the plaintext beside each packet."""
     conversation = json.loads(CONVERSATION.read_text())
     read = 0
     for event in conversation["events"]:
@@ -276,7 +276,7 @@ def test_a_payload_that_is_no_bytes_is_dropped() -> None:
 
 
 def test_a_serialised_message_of_another_sender_is_dropped() -> None:
-    """A member that knows the key cannot be made to say what another one said: the sender is inside."""
+    """A message of one member cannot be replayed in the name of another, because the sender is inside."""
     sender, receiver = fake(address=B), fake()
     sender.down(replace(run(5000, type=MessageType.LONG), src=B))
     (batch,) = sender.take_down()
@@ -396,7 +396,7 @@ def test_a_keystore_of_java_is_used(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("algorithm", "iv"), KINDS[1:])
 def test_an_iv_that_comes_twice_harms_nobody(algorithm: str, iv: int) -> None:
-    """Equal headers are a run for who reads the wire, and anybody can send what others have sent once more."""
+    """A reader of the wire takes equal headers for a run, and any process can repeat messages of others."""
     sender, receiver = fake(algorithm, iv), fake(algorithm, iv, address=B)
     sender.down(run(b"one"))
     (one,) = sender.take_down()

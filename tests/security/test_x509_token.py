@@ -1,4 +1,4 @@
-"""X509Token: members with the certificate of the group let each other in, and nobody else."""
+"""X509Token: members with the certificate of the group let each other in, and no other process."""
 
 from __future__ import annotations
 

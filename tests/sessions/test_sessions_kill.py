@@ -76,7 +76,7 @@ class Visit:
 
 
 def shop_with(example: ModuleType, tmp_path: Path, mode: str, more: str) -> list[Visit]:
-    """The load, the kill, and what the survivors say; every visit with what is wrong about it."""
+    """Run the load, the kill, and reads at the survivors. Return every visit with its mistakes."""
     config = load_stack("tcp.xml")
     stack, file = tmp_path / "stack.xml", tmp_path / "cache.yaml"
     attributes = private_attributes(config, 3) | {"pbcast.GMS.join_timeout": "500ms"}

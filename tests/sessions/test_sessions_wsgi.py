@@ -92,7 +92,7 @@ def test_a_visitor_gets_a_cookie_with_the_first_attribute(cache: blocking.TreeCa
     assert value.startswith("session=") and value.endswith(".A") and len(value) == 8 + 43 + 2
     assert ("Cache-Control", "no-store") in site.headers
     assert site.visit() == {"user": "Ada"} and site.set_cookies == []
-    # Who can list the cache cannot take over the session.
+    # A person who can list the cache cannot take over the session.
     id = value.removeprefix("session=").removesuffix(".A")
     assert cache.children("/sessions") == (node_name(id),) and id not in node_name(id)
 
@@ -251,7 +251,7 @@ def test_the_answer_is_not_sent_when_the_session_is_not_saved(
 
 
 def test_streams_and_the_old_way_of_writing_work(cache: blocking.TreeCache) -> None:
-    """The head waits for the first chunk; what comes later is saved at the end."""
+    """The head waits for the first chunk; later changes are saved at the end."""
     site = Site(cache)
     sent: list[str] = []
 

@@ -1,4 +1,5 @@
-"""Processes that share a tree cache over TCP on loopback and are told by lines when to go on. Every folder of tests may import it."""
+"""Processes that share a tree cache over TCP on loopback; lines on their standard input tell them to go on. Every
+folder of tests may import it."""
 
 from __future__ import annotations
 

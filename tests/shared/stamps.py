@@ -26,7 +26,7 @@ class StampHeader(Header):
 
 
 class STAMPS(Protocol):
-    """Stamps what goes down, and keeps the stamps of what comes up."""
+    """Stamps outgoing messages, and keeps the stamps of incoming ones."""
 
     protocol_id = 2001
     opened: ClassVar[list[STAMPS]] = []

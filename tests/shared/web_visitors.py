@@ -1,4 +1,4 @@
-"""Visitors of examples/web_map.py, and what they were told. Used while its workers and hosts are killed."""
+"""Visitors of examples/web_map.py, and their answers. Used while its workers and hosts are killed."""
 
 from __future__ import annotations
 
@@ -128,8 +128,8 @@ def judge(
     more: int = 0,
     more_unsure: int = 0,
 ) -> None:
-    """All hosts show the same within ``seconds``; everything that was answered is there, and nothing that nobody has asked for. ``more``: hits of the first
-    page that others have counted."""
+    """Check that all hosts show the same within ``seconds``: every answered hit, and no hit without a request.
+    ``more``: hits of the first page that others have counted."""
     hits = sum((one.hits for one in visitors), Counter({PAGES[0]: more}))
     unsure = sum((one.unsure_hits for one in visitors), Counter({PAGES[0]: more_unsure}))
     until = time.monotonic() + seconds

@@ -1,7 +1,7 @@
 """Drills of RELAY that go beyond the shipped ones: one shape of trouble each, drawn from a seed.
 
-``SCENARIOS[name]`` is a drill file. The judge says what was lost; the simulator's oracle (RELAY's
-invariants after every step, rest at the end) runs with each.
+``SCENARIOS[name]`` is a drill file. The judge reports losses; the simulator's oracle (RELAY's invariants after every
+step, rest at the end) runs with each.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Each checker can fail: what it is for is planted, and it says so; without it, it is silent."""
+"""Each checker can fail: it reports its planted fault, and is silent without one."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from jgroups_py.values.view import MergeView, View, ViewId
 
 
 class Stage:
-    """A checker and made-up members; what they are given is said by the test."""
+    """A checker and invented members; the test gives their inputs."""
 
     def __init__(self) -> None:
         self.checker = Checker()

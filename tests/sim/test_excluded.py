@@ -1,4 +1,5 @@
-"""The group goes on without a member: it is told at once, waits, and what it sent in vain is named."""
+"""The group goes on without a member: the member learns of it at once, waits, and gets the names of its lost
+messages."""
 
 from __future__ import annotations
 
@@ -99,7 +100,7 @@ def test_stopped_for_longer_than_the_others_wait(victim: int, seconds: float) ->
 
 
 def test_the_view_that_it_missed_is_asked_for() -> None:
-    """Whatever waited for it while it stood still was dropped: full buffers."""
+    """Packets that waited for it while it stood still were dropped by full buffers."""
     group = Group("ABC", SLOW)
     _, b, c = group.members
     token = group.world.partition([group.members[0], b], [c], one_way=True)

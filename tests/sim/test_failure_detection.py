@@ -60,7 +60,7 @@ def test_a_killed_process_is_out_of_the_view_at_once(stack: str, victim: int) ->
 
 @pytest.mark.parametrize("dead", ["A", "E", "AB", "EA", "BD", "BC", "ABD"])
 def test_of_several_killed_at_once_each_is_seen_at_once(dead: str) -> None:
-    """Two neighbours, too: the right one of them was watched by nobody alive, but it watched one."""
+    """This also holds for two neighbours: no living member watched the right one, but it watched a living one."""
     world = World()
     members = group(world, "ABCDEF")
     gone = [m for m in members if m.name in dead]
@@ -127,8 +127,8 @@ def test_a_paused_process_is_not_proved_dead() -> None:
 def test_connections_that_break_between_living_members_prove_nothing(
     stack: str, silence: float, one_way: bool
 ) -> None:
-    """A firewall resets them all and lets nothing through for a while: who was watched is searched,
-    not found, and back before the verification of somebody silent has come to an end."""
+    """A firewall resets all connections and blocks new ones for a while: a watched member is searched, not found, and
+    back before the verification of a silent member ends."""
     world = World()
     members = group(world, "ABC", stack, VERIFY_SUSPECT2__timeout="10s")
     for a, b in itertools.combinations(members, 2):
@@ -155,8 +155,7 @@ def test_without_proofs_the_verification_is_waited_out() -> None:
 
 
 def test_a_crash_right_behind_a_vanished_member_is_seen_at_once() -> None:
-    """B was the one that watched C, but C watched D. The view waits for B's word no longer than
-    agree_timeout."""
+    """B was the one that watched C, but C watched D. The view waits for B's report no longer than agree_timeout."""
     world = World()
     members = group(world, "ABCDE", GMS__agree_timeout="500ms")
     members[1].vanish()

@@ -31,7 +31,7 @@ from jgroups_py.values.events import Event
 
 
 class SOCKETS(Protocol):
-    """Opens what the test asks for and keeps what happens."""
+    """Opens the test's sockets and records their inputs."""
 
     @dataclass(frozen=True, kw_only=True)
     class Config(ConfigBase):

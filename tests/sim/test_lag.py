@@ -1,4 +1,4 @@
-"""A member that was stopped, or whose loop was blocked or is slow, blames nobody for it."""
+"""A member that was stopped, or whose loop was blocked or is slow, suspects no other member because of it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ QUICK = {
 
 
 class Watched:
-    """A group, and who suspected whom: {(protocol, suspecting, suspected): how often}."""
+    """A group, and its suspicions: {(protocol, suspecting, suspected): count}."""
 
     def __init__(self, names: str, settings: dict[str, str], seed: int = 0) -> None:
         self.suspicions: Counter[tuple[str, str, str]] = Counter()

@@ -1,4 +1,4 @@
-"""Whole clusters: who joins, leaves, crashes and merges, and what of their messages is delivered."""
+"""Whole clusters: joins, leaves, crashes and merges, and the delivery of messages."""
 
 from __future__ import annotations
 

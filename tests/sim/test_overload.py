@@ -1,7 +1,8 @@
-"""A slow member with small buffers, tiny and huge messages mixed: everything arrives, and what is sent again stays in proportion.
+"""A slow member with small buffers, tiny and huge messages mixed: all messages arrive, and repetitions stay in
+proportion.
 
-Java's stock stacks fall to a few thousand messages a second here, with an idle CPU, and do not recover within 15 s after the load. Virtual
-time shows what is lost and sent again, and how long the repair takes; it says nothing of a CPU.
+Java's stock stacks fall to a few thousand messages a second here, with an idle CPU, and do not recover within 15 s
+after the load. Virtual time shows losses, repetitions and the time of the repair, but no CPU time.
 """
 
 from __future__ import annotations

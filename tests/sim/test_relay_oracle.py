@@ -118,7 +118,7 @@ def test_i1_a_gap_that_nobody_announced_is_found(run: Any, monkeypatch: pytest.M
     has = RelayState.has
 
     def forgiving(self: Any, site: Any, origin: Any) -> Any:
-        """The member takes whatever comes for the next one."""
+        """The member takes any message for the next one."""
         return max(has(self, site, origin), tried.get(origin, 0))
 
     tried: dict[bytes, int] = {}
@@ -267,7 +267,7 @@ def test_a_relay_that_acknowledges_sooner_may_lose_messages_beyond_a_partition()
 
 
 def test_a_member_that_is_cut_off_for_good_counts_as_gone() -> None:
-    """The site of the origin was split, and those who had its messages do not come back (all 3349)."""
+    """The site of the origin was split, and the members with its messages do not come back (all 3349)."""
     oracle, home, away = given_up("90s")
     away.members[0].skipped[home.members[1].raw] = [(3, 4)]
     home.disturbed = True
@@ -369,7 +369,7 @@ def test_losses_that_all_holders_took_along_are_excused_where_the_survivors_neve
 
 
 def test_a_member_that_begins_blindly_begins_behind_the_trim() -> None:
-    """All who could have told it where to begin were gone (all 8534)."""
+    """All members that knew where it begins were gone (all 8534)."""
     oracle, home, away = given_up("90s")
     joiner, origin = away.members[1], oracle._origins[home.members[0].raw]
     home.trimmed[origin.watched.raw] = 51
@@ -393,7 +393,7 @@ def test_messages_before_two_promotions_at_once_are_excused() -> None:
 
 
 def test_messages_that_a_state_lacks_come_again_in_order_and_once() -> None:
-    """B's state lacks what B did not get of C; A had it, is set back, and gets it again."""
+    """B's state lacks the messages of C that B did not get; A had it, is set back, and gets it again."""
     scene = Scene(draw(1, "relay", Size(1, (3, 3))))
     a, b, c = (scene.start(name) for name in scene.site_of)
     world, oracle = scene.world, scene.world.oracle

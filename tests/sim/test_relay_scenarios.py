@@ -20,7 +20,7 @@ FOUND: dict[str, tuple[int, ...]] = {
     # A joiner of the bridge took a crash for a refusal of its wire version, and was alone for ever.
     "relay after relay leaves": (21,),
     "three sites, each loses its relay": (19,),
-    # The oracle missed copies of what was sent just before the promotion was heard.
+    # The oracle missed copies of messages that were sent just before news of the promotion came.
     "promoted after the old primary is gone, which returns": (31,),
 }
 """Seeds that found bugs, now mended."""

@@ -1,5 +1,5 @@
-"""Two whole sites on the shipped stacks in virtual time: what the link between them costs (nothing
-at home), which transports are used where, and that a leave is as good as a crash."""
+"""Two whole sites on the shipped stacks in virtual time: the cost of the link between them (none at home), the
+transports, and leaves that lose no more than crashes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Counters: what one end counts as sent, the others count as received; what happened shows in them."""
+"""Counters: messages that one end counts as sent, the others count as received, and events show in them."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from jgroups_py.values.events import Event
 
 
 class COUNTED(Protocol):
-    """Counts how often it is looked at, and what it was entered by."""
+    """Counts checks, and records the calls that entered it."""
 
     def start(self) -> None:
         self.looked = 0

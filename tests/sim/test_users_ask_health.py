@@ -42,7 +42,7 @@ def group(world: World, names: list[str], stack: str = "sim.xml") -> list[Member
 
 @pytest.mark.parametrize("seconds", [5, 15, 60])
 def test_10_after_a_stop_of_the_world_the_group_is_as_before(seconds: int) -> None:
-    """All members at once: a hypervisor that stood still. Nobody is to blame."""
+    """All members at once: a hypervisor that stood still. No member is suspected."""
     world = World(seconds)
     members = group(world, list("ABCDE"))
     view = members[0].view

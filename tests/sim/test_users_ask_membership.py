@@ -81,7 +81,7 @@ def test_3_also_in_thousands_of_starts(stack: str) -> None:
 
 
 def silence(members: list[Member]) -> None:
-    """Discovery of these reaches nobody."""
+    """The discovery of these members reaches no other."""
     for member in members:
         discovery: Any = member.stack.find(Discovery)
         discovery.send_request = lambda batch: None
@@ -165,7 +165,7 @@ def test_5_a_member_that_comes_back_under_its_name_is_in_again_soon(stack: str, 
 def test_6_a_member_that_is_alone_has_a_view_when_nobody_can_be_there(
     stack: str, limit: float
 ) -> None:
-    """Multicasts prove nothing: join_timeout. A list of which everybody else refuses does."""
+    """Multicasts prove nothing: join_timeout. A list whose other hosts all refuse proves it."""
     world = World(6)
     member = started(world, stack, ["A"])
     assert world.run_until(lambda: member.view is not None, limit=limit)

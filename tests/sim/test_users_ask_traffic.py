@@ -80,7 +80,7 @@ def test_no_credit_is_lost_however_often_members_come_and_go(how: str, to: str |
 
 
 def test_a_peer_that_takes_no_bytes_holds_up_nobody_else() -> None:
-    """A's connection to C is open, nothing gets through, C is heard all the same."""
+    """A's connection to C is open, but no byte gets through, and C is heard all the same."""
     world = World(13)
     a, b, c = group(world, "ABC", "tcp.xml", FD_ALL3__timeout="1h")
     b.batches.clear()
@@ -114,7 +114,7 @@ def test_a_peer_that_takes_no_bytes_is_out_in_time_and_then_holds_up_no_multicas
 
 
 def test_all_members_are_replaced_one_by_one() -> None:
-    """Traffic goes on; nobody is ever alone, and each step is one view for everybody."""
+    """Traffic goes on; no member is ever alone, and each step is one view for all members."""
     world = World(18, inside=LinkSettings(latency=0.001, jitter=0.002, loss=0.02))
     checker = Checker()
     members: dict[str, Member] = {}

@@ -1,4 +1,4 @@
-"""A caller looks for its answer in its own step: when it finds it, when it gives up, and who may run meanwhile."""
+"""A caller looks for its answer in its own step: it finds the answer, gives up, or lets others run."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from jgroups_py.stack.ports import Close, Connect
 
 
 async def test_closed_and_cancelled_before_it_was_tried() -> None:
-    """The protocol closes it in the turn in which it asked for it, and then all is over."""
+    """The protocol closes the connection in the turn in which it asked for it, and no input follows."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         machine = Machine("A", random=random.Random(0))
         driver = SocketTransport().driver(machine)

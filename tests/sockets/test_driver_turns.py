@@ -1,4 +1,4 @@
-"""Turns of a driver, without sockets: how many there are, what is done in which, and what may not be nested."""
+"""Turns of a driver, without sockets: their number, their work, and forbidden nesting."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from jgroups_py.stack.stack import Stack
 
 
 class Quiet(Driver):
-    """Notes what it is told to do."""
+    """Records its orders."""
 
     def __init__(self, **limits: Any) -> None:
         super().__init__(Machine("A", random=random.Random(0)), DriverLimits(**limits))

@@ -1,4 +1,4 @@
-"""The last descriptors of a process are not for those who connect to it."""
+"""The last descriptors of a process are not given to connections from outside."""
 
 from __future__ import annotations
 

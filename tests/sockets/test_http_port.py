@@ -1,4 +1,4 @@
-"""The port at which Prometheus reads a page: what it answers, and what it survives."""
+"""The port at which Prometheus reads a page: its answers, and hostile requests."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ GET = b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n"
 
 
 class Served:
-    """A port with a page, and what it refused."""
+    """A port with a page, and its refusals."""
 
     def __init__(self) -> None:
         self.refused: list[str] = []

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.sockets
 
 GROUP = "239.255.7.7"
 PATIENCE = 100.0
-"""Seconds; more than enough on a busy machine. A test that fails takes so long."""
+"""Seconds; more than enough on a busy machine. Seconds after which a test fails."""
 FIRST = {"GMS.join_timeout": "100ms", "GMS.max_join_attempts": "1"}
 """Settings of the first member, which finds no other one."""
 STACK = """<config>
@@ -67,7 +67,7 @@ class Pair:
             stranger.sendto(data, (transport.physical.host or "", transport.physical.port))
 
     async def said(self, text: bytes) -> bytes:
-        """A says it to all. Returns the sealed datagram of A that the stranger hears after B has it."""
+        """A says it to all. Return the sealed datagram of A that the stranger hears, after B has it."""
         self.heard_of_a()
         await self.a.send(text)
         await until(lambda: text in self.got)

@@ -1,4 +1,4 @@
-"""Real processes that are stopped, or whose loop is blocked: they blame nobody when they go on."""
+"""Real processes that are stopped, or whose loop is blocked, suspect no member when they go on."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ async def test_stopped_for_20_seconds(stack: str, who: str, multicast: object) -
 async def test_a_member_stopped_for_20_seconds_where_5_are_allowed_is_out(
     multicast: object,
 ) -> None:
-    """The others go on without it when the stack says, and take it back when it is there again."""
+    """The others go on without it after the stack's time-out, and take it back when it returns."""
     quick = {
         "FD_ALL3__timeout": "5s",
         "FD_ALL3__interval": "1s",

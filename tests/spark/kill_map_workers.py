@@ -29,15 +29,16 @@ TRIES: Final = 1000
 """The number of times that Spark may begin a task anew."""
 BURST: Final = 300
 PAUSE: Final = 0.1
-"""A task puts so many carts and rests so long, in seconds. Without rests five of them fill the map of 1 GB within two minutes, and leave no
-core to a web server that starts."""
+"""A task puts this number of carts, and rests for this number of seconds. Without rests five of them fill the map of 1
+GB within two minutes, and leave no core to a web server that starts."""
 TEXT_MAX: Final = 300
 STALE: Final = 90.0
 """Seconds in which the workers must get on."""
 
 
 def task(folder: str, notes: str) -> Callable[[int, Iterator[Any]], Iterator[int]]:
-    """Counts hits and puts carts until there is a file ``stop``. Each attempt notes what returned in a file of its own."""
+    """Counts hits and puts carts until there is a file ``stop``. Each attempt records returned puts in a file of its
+    own."""
 
     def put(number: int, _: Iterator[Any]) -> Iterator[int]:
         from jgroups_py import blocking
@@ -89,7 +90,8 @@ def busy_worker(notes: Path, chance: random.Random) -> int:
 
 
 def judge_carts(folder: Path, notes: Path) -> tuple[int, int]:
-    """Each put that was noted is there and whole, and of each attempt at most one more. Hits that were noted, and those that nobody knows of."""
+    """Check that each recorded put is there and whole, and at most one more of each attempt. Return recorded hits, and
+    hits of unknown outcome."""
     from jgroups_py import blocking
 
     found = noted(notes)

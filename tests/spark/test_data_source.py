@@ -175,7 +175,8 @@ def with_buddies() -> Iterator[tuple[list[Cache], list[ExitStack], dict[str, str
 
 
 def test_a_cache_with_buddies_is_followed_at_all_its_members(spark: Any, tmp_path: Path) -> None:
-    """A snapshot, changes at all members while nodes move, one leaves; each change once, the last ones the state."""
+    """A snapshot, then changes at all members while nodes move and a member leaves: each change comes once, and the
+    last ones give the state."""
     from jgroups_py.spark.jobs import follow, snapshot
 
     table, checkpoint = str(tmp_path / "table"), str(tmp_path / "checkpoint")
@@ -219,7 +220,7 @@ def test_a_cache_with_buddies_is_followed_at_all_its_members(spark: Any, tmp_pat
 def test_a_member_that_is_not_reached_for_too_long_ends_a_stream(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Else what it writes would be missed, and nobody told."""
+    """Otherwise its writes would be missed without an error."""
     from jgroups_py.export.errors import NoMember
     from jgroups_py.spark import reading
 
@@ -507,5 +508,5 @@ def test_tls_and_a_token_for_reading(spark: Any, cache: Cache, tmp_path: Path) -
         with pytest.raises(ConfigError, match="option tlskey is missing"):
             options_of({**place, "tlsCertificate": own.certificate})
         clear = spark.read.format("jgroups").options(**place)
-        said = said_by(lambda: clear.load().collect())  # who gives up first is chance
+        said = said_by(lambda: clear.load().collect())  # chance decides which side gives up first
         assert "closed the connection" in said or "no answer within" in said

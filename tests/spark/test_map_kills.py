@@ -1,4 +1,5 @@
-"""Spark's Python workers and a web server share one map, and are killed with -9: nothing that returned is lost, nothing is half."""
+"""Spark's Python workers and a web server share one map, and are killed with -9: no returned put is lost, and no entry
+is half."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ pytestmark = [
     pytest.mark.timeout(600),
 ]
 PATIENCE = 120.0
-"""Seconds for what comes soon on a machine with nothing else to do."""
+"""Seconds for events that come soon on an idle machine."""
 DRILL = """
 name: two sites
 sites:
@@ -50,7 +50,7 @@ USER = "path string, visits bigint"
 
 @pytest.fixture
 def site(tmp_path: Path) -> Iterator[Callable[[int], list[DemoMember]]]:
-    """Makes a cluster of so many members in processes of their own."""
+    """Make a cluster of members in processes of their own."""
     with ExitStack() as stack:
 
         def made(count: int) -> list[DemoMember]:
@@ -70,7 +70,7 @@ def cluster_of(members: list[DemoMember], folder: Path, **more: str) -> dict[str
 
 
 def until(condition: Callable[[], Any]) -> Any:
-    """Polls; what it says in the end."""
+    """Poll a command, and return its last output."""
     end = time.monotonic() + PATIENCE
     while not (found := condition()):
         assert time.monotonic() < end, "it did not come"
@@ -105,7 +105,7 @@ class Watched:
 
 
 class Killer(threading.Thread):
-    """Runs steps beside a job; what went wrong in them is raised at the end of the block."""
+    """Run steps beside a job. Their errors are raised at the end of the block."""
 
     def __init__(self, steps: Callable[[], None]) -> None:
         super().__init__(daemon=True)
@@ -138,7 +138,7 @@ def kill_python_workers(standalone: Standalone) -> bool:
 
 
 def fail_tasks(standalone: Standalone, watched: Watched, needed: DemoMember | None = None) -> None:
-    """Kills Python workers until a task failed: of one that has nothing to do Spark makes another.
+    """Kill Python workers until a task has failed: Spark replaces an idle one without a failure.
 
     While ``needed`` is stopped tasks that want it do not end, so there is one to fail.
     """
@@ -168,7 +168,7 @@ def state(spark: Any, cluster: dict[str, str], schema: str = USER) -> dict[str, 
 
 
 def changes(spark: Any, cluster: dict[str, str]) -> list[Any]:
-    """Return all that the log of the first member that is left has, in its order (one origin's at a time)."""
+    """Return all changes in the log of the first remaining member, in its order (one origin at a time)."""
     reader = spark.read.format("jgroups").options(
         **cluster, rows="changes", startingoffset="earliest"
     )

@@ -1,5 +1,5 @@
-"""setup.py: the compiler takes the sources, and wrong values of its variables are told. The C code is not compiled here: ``make
-test-compiled`` does that, and runs all tests with it."""
+"""setup.py: the compiler takes the sources, and wrong values of its variables are refused. The C code is not compiled
+here: ``make test-compiled`` does that, and runs all tests with it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Doorkeeper: what is refused is counted each time and told seldom."""
+"""Doorkeeper: refusals are counted each time and logged seldom."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from jgroups_py.values.turned_away import TurnedAway
 
 
 class DOOR(Protocol):
-    """Refuses what the test tells it to."""
+    """A protocol that refuses on demand."""
 
     turns_away: ClassVar[Mapping[str, str]] = {"replayed": "a packet came again"}
 

@@ -22,7 +22,7 @@ from jgroups_py.stack.protocol import Protocol
 
 
 class Seals(Protocol):
-    """A protocol that encrypts what applications send."""
+    """A protocol that encrypts messages of applications."""
 
     @classmethod
     def protects(cls, config: Any) -> Mapping[str, str]:

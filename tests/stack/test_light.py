@@ -1,4 +1,4 @@
-"""Values that are cheap to make are what they look like: frozen dataclasses."""
+"""Light values are cheap to make and still behave like frozen dataclasses."""
 
 from __future__ import annotations
 

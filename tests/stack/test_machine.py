@@ -1,4 +1,4 @@
-"""The machine: time, timers and what is put off; and what a stack does when it is closed."""
+"""The machine: time, timers and delayed calls; and the end of a stack."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def test_messages_sent_before_the_driver_takes_them_are_one_flush() -> None:
 
 
 class Port(Protocol):
-    """Opens a socket when told to; says goodbye when it stops."""
+    """Opens a socket on demand; says goodbye when it stops."""
 
     def start(self) -> None:
         self.stopped = False

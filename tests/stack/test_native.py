@@ -1,4 +1,4 @@
-"""Compiled modules: what stands in for missing things of native classes, and that users' plain classes go with them.
+"""Compiled modules: substitutes for missing features of native classes, and users' plain classes beside them.
 
 All of this runs in plain Python too. ``make test-compiled`` runs it where the modules are compiled.
 """
@@ -62,7 +62,7 @@ def test_a_user_may_derive_from_a_compiled_protocol(name: str) -> None:
 
 
 class _Native:
-    """As mypyc makes them: no ``__dict__``, and the names of fields in the class."""
+    """A class as mypyc makes it: no ``__dict__``, and the names of fields in the class."""
 
     __slots__ = ()
     __mypyc_attrs__ = ("left", "right", "__dict__")

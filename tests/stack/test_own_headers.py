@@ -1,4 +1,4 @@
-"""Headers of users' protocols: their bytes, what is refused, and whole clusters that send them."""
+"""Headers of users' protocols: their bytes, refusals, and whole clusters that send them."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ def test_a_run_with_numbers_is_one_batch(first: int, payloads: list[bytes], by: 
 
 
 class NUMBERS(Protocol):
-    """Numbers what goes down, and checks the numbers of each sender."""
+    """Numbers outgoing messages, and checks the numbers of each sender."""
 
     protocol_id = OWN
 

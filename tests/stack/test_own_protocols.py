@@ -21,7 +21,7 @@ from jgroups_py.values.events import ViewChange
 
 
 class LATE(Protocol):
-    """Holds what goes down for a while, and counts what passes in each way."""
+    """Holds outgoing messages for a while, and counts messages in both directions."""
 
     protocol_id = 2002
 

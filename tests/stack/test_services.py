@@ -1,4 +1,4 @@
-"""Stacks whose parts do not fit together: where the error says that it is."""
+"""Stacks whose parts do not fit together: the place in the error."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class SECOND(Protocol):
 
 
 class QUIET(Protocol):
-    """Has no headers, so it may be there twice."""
+    """A protocol without headers, which may be in a stack twice."""
 
 
 def test_a_protocol_of_a_stack_that_no_file_holds_is_named_by_its_canonical_name() -> None:

@@ -1,4 +1,4 @@
-"""Flow control while members come, go, read slowly or not at all: no credit is lost or made up."""
+"""Flow control while members come, go, read slowly or not at all: no credit is lost or invented."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Churn(RuleBasedStateMachine):
             if member not in members:
                 del self.stacks[member], self.unread[member]
                 self.blocked = {k: None for k in self.blocked if k[0] != member}
-        # Who comes back is somebody else: what is unread of his former life does not count.
+        # A returning member is a new one: unread messages of its former life do not count.
         for member, unread in self.unread.items():
             self.unread[member] = deque(b for b in unread if b.src in self.stacks)
         for member in members:
@@ -128,7 +128,7 @@ class Churn(RuleBasedStateMachine):
     @rule(seconds=st.sampled_from([0.1, 2.5, 5.0, 10.0]))
     def wait(self, seconds: float) -> None:
         if seconds > 1:
-            self.settle()  # no link is as slow as that; else a late REPLENISH counts as lost
+            self.settle()  # no link is slower; otherwise a late REPLENISH would count as lost
         for stack in self.stacks.values():
             stack.advance(seconds)
         self.collect()

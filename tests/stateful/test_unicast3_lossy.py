@@ -96,7 +96,7 @@ class Lossy(RuleBasedStateMachine):
     @precondition(lambda self: not self.flying and self.done())
     @rule()
     def expire(self) -> None:
-        """Nothing to do for so long that the connections are closed."""
+        """Let so much time pass without messages that the connections are closed."""
         for _ in range(60):
             self.wait(0.5)
             while self.flying:

@@ -2,7 +2,7 @@
 
     python tests/tidy/long_tests.py build/tests.xml build/tests-long.xml     writes the list anew (``make durations``)
 
-A test that shows a requirement is never on the list: ``make test`` alone says what is shown.
+A test that shows a requirement is never on the list: Only ``make test`` records shown requirements.
 """
 
 from __future__ import annotations

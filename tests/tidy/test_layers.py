@@ -1,4 +1,4 @@
-"""Imports point downwards, and nothing below the channel reads a clock, chance or a thread."""
+"""Imports point downwards, and no module below the channel uses a clock, chance or a thread."""
 
 import ast
 import subprocess
@@ -94,7 +94,7 @@ def floor(name: str) -> str:
 
 
 class Import(NamedTuple):
-    """``names``: what ``from target import`` names."""
+    """``names``: the names after ``from target import``."""
 
     target: str
     line: int
@@ -137,7 +137,7 @@ def test_imports_point_downwards() -> None:
 
 
 def test_modules_import_each_other_in_one_direction() -> None:
-    """Imports that are there for types count, too: a part gets what it needs, not the whole."""
+    """Imports for types count, too: a part gets only the objects that it needs, not the whole."""
     names = {name for name, _ in MODULES}
     edges = {name: set(_targets(file, names)) - {name} for name, file in MODULES}
     assert [sorted(circle) for circle in _circles(edges)] == []
@@ -182,7 +182,7 @@ SHARED_BY_PROTOCOLS = {
     for name, file in MODULES
     if name.startswith("protocols.") and not file.read_text().count("    protocol_id")
 }
-"""Modules in protocols/ that hold no protocol: what several of them have in common."""
+"""Modules in protocols/ without a protocol: common parts of several protocols."""
 
 OF_ITS_OWN = (
     "protocols.transport",
@@ -282,8 +282,8 @@ def test_the_error_without_hypothesis_names_the_extra_to_install() -> None:
 
 
 def test_no_module_uses_asyncio_or_pickle() -> None:
-    """``jgroups_py.aio`` is for asyncio programs, and nothing of ours imports it. The client of NATS that a bench compares with has no
-    other loop."""
+    """``jgroups_py.aio`` is for asyncio programs, and no module of ours imports it. The client of NATS that a bench
+    compares with has no other loop."""
     for name, file in MODULES:
         inside = name.partition(".")[0] == "aio" or name == "tools.bench.peers.nats"
         for target, line, _ in imports(file):

@@ -11,7 +11,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGES = [
     page
     for page in sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("design/*.md")])
-    # Of former versions and of runs; docs/reference is made.
+    # Paths of former versions and of runs; docs/reference is generated.
     if page.name not in ("CHANGELOG.md", "mutants.md", "mutants-random.md")
     and "reference" not in page.parts
 ]

@@ -202,7 +202,7 @@ def tracked() -> list[Path]:
 
 
 def test_the_repository_stands_alone() -> None:
-    """Nothing reads or mentions a place outside, JGroups' own stack files for tests excepted."""
+    """No file reads or mentions a place outside the repository, except JGroups' own stack files for tests."""
     outside = re.compile(r"\.\./shared(?!/spec/conf)|/work/|/root/|/farm/")
     here = Path(__file__).resolve()
     for file in tracked():

@@ -1,4 +1,4 @@
-"""Credentials: PEM and PKCS12 files are read, and each thing that can be wrong with them is said in words."""
+"""Credentials: PEM and PKCS12 files are read, and each mistake in them gives a clear error."""
 
 from __future__ import annotations
 

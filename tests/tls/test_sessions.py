@@ -1,4 +1,4 @@
-"""TlsSession: two sides in memory. Plain bytes arrive whole, and who must not come in does not, by cause."""
+"""TlsSession: two sides in memory. Plain bytes arrive whole, and wrong peers are refused by cause."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from jgroups_py.tls.session import HANDSHAKE_MAX, TLS_CAUSES
 
 
 class Pair:
-    """A connecting and an accepting side, and what each was refused for."""
+    """A connecting and an accepting side, and the cause of each refusal."""
 
     def __init__(self, client: ssl.SSLContext, server: ssl.SSLContext, cut: int = 0) -> None:
         self.client = TlsSession(client, server_side=False)
@@ -24,7 +24,7 @@ class Pair:
         self.plain = {"client": b"", "server": b""}
 
     def run(self) -> Pair:
-        """The handshake, until nobody has anything to say."""
+        """Run the handshake, until no side has bytes to send."""
         up = self.client.start()
         for _ in range(10):
             down = self.at("server", up)

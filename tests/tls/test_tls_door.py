@@ -1,4 +1,4 @@
-"""TlsDoor in TCP: what goes out and what comes in, between two members in memory and against strangers."""
+"""TlsDoor in TCP: outgoing and incoming bytes, between two members in memory and against strangers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The load of the bucket store's benches: what counts as lost, and which requests met a move."""
+"""The load of the bucket store's benches: lost accounts, and requests that met a move."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The bucket store's benchmark: it runs, loses nothing, and says percentiles."""
+"""The bucket store's benchmark: it runs, loses no entry, and prints percentiles."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The load bench of the bucket store: real nodes and a client process; what the client takes for a whole answer."""
+"""The load bench of the bucket store: real nodes and a client process; the client recognises whole answers."""
 
 from __future__ import annotations
 

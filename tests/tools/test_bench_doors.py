@@ -1,4 +1,4 @@
-"""The bench of doors compares what it says: each stack has its door, and ratios are those of one run."""
+"""The bench of doors compares the right stacks: each has its door, and ratios are those of one run."""
 
 from __future__ import annotations
 

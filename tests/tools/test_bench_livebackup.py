@@ -1,4 +1,4 @@
-"""The bench of live and backup measures what it says."""
+"""The bench of live and backup measures the right figures."""
 
 from __future__ import annotations
 

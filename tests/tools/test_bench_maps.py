@@ -1,4 +1,4 @@
-"""The bench of maps measures what it says."""
+"""The bench of maps measures the right figures."""
 
 from __future__ import annotations
 

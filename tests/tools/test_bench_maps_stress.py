@@ -1,4 +1,4 @@
-"""The stress of maps and the measurement of their delay say what is so."""
+"""The stress of maps and the measurement of their delay report true figures."""
 
 from __future__ import annotations
 

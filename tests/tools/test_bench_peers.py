@@ -1,4 +1,4 @@
-"""The bench beside other libraries compares within a run, and names what it could not measure."""
+"""The bench beside other libraries compares within a run, and names unmeasured cases."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The bench of RELAY tells what a second site adds, and that nothing was lost on the way."""
+"""The bench of RELAY reports the added latency of a second site, and losses."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_a_listener_counts_missing_and_repeated_messages() -> None:
 
 
 class Scripted:
-    """A member's process that says what it is asked for."""
+    """A member's process with the given lines."""
 
     def __init__(self, wrong: int = 0) -> None:
         self.told: list[dict[str, Any]] = []

@@ -40,7 +40,7 @@ nodes: {n1: , n2: , n3: }
 
 
 class FakeNode:
-    """An administrator's member whose index does what it is told."""
+    """An administrator's member whose index obeys."""
 
     def __init__(self, deployment: Deployment, names: str = "n1 n2 n3") -> None:
         self.ceps = {name: Cep(f"member-{name}", f"m/{name}") for name in names.split()}

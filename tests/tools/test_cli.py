@@ -1,4 +1,4 @@
-"""The command group: one line for an error, exit codes, commands that are not there."""
+"""The command group: one line for an error, exit codes, unknown commands."""
 
 import subprocess
 import sys

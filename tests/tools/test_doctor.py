@@ -1,4 +1,4 @@
-"""``jgroups-py doctor``: what it finds by trying, how it judges it, and why a member meets nobody."""
+"""``jgroups-py doctor``: its checks, their judgement, and the reasons why a member meets no other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``jgroups-py fuzz``: that it finds what was planted, says how to see it again, and repeats itself."""
+"""``jgroups-py fuzz``: it finds planted faults, prints the command that shows them again, and repeats itself."""
 
 from __future__ import annotations
 
@@ -337,7 +337,7 @@ def test_cover_tells_ways_apart() -> None:
 def test_messages_of_members_stay_in_an_episode_of_strangers(
     forgers: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Else a packet that was replayed becomes one that nobody has sent."""
+    """Otherwise a replayed packet becomes one that no member has sent."""
     says, bad = [("say", "local/Alocal")] * 3, ("udp", "local/Alocal", 1, b"bad", "10.0.0.1")
     ops = [*says, *[("udp", "local/Alocal", 1, bytes((n,)), "10.0.0.1") for n in range(9)], bad]
 

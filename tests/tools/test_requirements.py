@@ -1,4 +1,4 @@
-"""Requirements: what a run of tests shows is recorded, and printed with what is open."""
+"""Requirements: those that a run of tests shows are recorded, and printed with the open ones."""
 
 import json
 import re

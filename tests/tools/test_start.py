@@ -1,4 +1,4 @@
-"""The command as a plain installation gives it: one line says what to install."""
+"""The command in a plain installation: one line says what to install."""
 
 from __future__ import annotations
 

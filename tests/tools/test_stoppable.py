@@ -1,4 +1,4 @@
-"""A command in a thread of its own: what it returns and raises, and signals, which it never sees."""
+"""A command in a thread of its own: its return values, errors, and signals, which it never sees."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ports that tools take for their members: nobody else chooses them meanwhile."""
+"""Ports that tools take for their members: no other process gets them meanwhile."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``jgroups-py top``: rows from what members answer, and the command beside real members."""
+"""``jgroups-py top``: rows from members' answers, and the command beside real members."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``jgroups-py validate``: what a stack means, what is ignored, how soon it notices losses."""
+"""``jgroups-py validate``: the meaning of a stack, its ignored attributes, its times of detection."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A network in memory for a few fake stacks: executes what ports.py says, in order, without delay."""
+"""A network in memory for a few fake stacks: it executes the items of ports.py, in order, without delay."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Probes at a transport: who is answered, with what, and who is refused."""
+"""Probes at a transport: answers and refusals."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ FAR = ("10.0.0.9", 40001)
 
 
 class Asked:
-    """A member with diagnostics over TCP and UDP, and somebody who asks."""
+    """A member with diagnostics over TCP and UDP, and an asker."""
 
     def __init__(self, *, udp: bool = True, tcp: bool = True, **attributes: Any) -> None:
         self.tcp = TCP(diag_enabled=True, diag_enable_udp=udp, diag_enable_tcp=tcp, **attributes)

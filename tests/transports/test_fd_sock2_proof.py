@@ -111,7 +111,7 @@ def test_a_proof_of_another_member_is_checked(silent: bool) -> None:
     assert connect.dest[1] == 5124 and stack.now == 0.0
     stack.handle(ConnectFailed(connect.handle, not silent, "?"))
     assert stack.take_up_events() == ([] if silent else [Suspect((C,), gone=True)])
-    assert stack.take_down() == []  # who watches it has told everybody
+    assert stack.take_down() == []  # its watcher has told all members
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""A stranger says that somebody is on another host. No member connects there."""
+"""A stranger reports a member on another host. No member connects there."""
 
 from __future__ import annotations
 

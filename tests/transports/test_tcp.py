@@ -219,7 +219,7 @@ def test_when_both_connect_the_higher_address_keeps_its_own(peer: IpAddress, win
     assert written(stack, other) == GRACEFUL_CLOSE
     stack.down(message(peer, b"two"))
     assert len(frames(written(stack, used))) == 1
-    # What was under way on the other one is still read.
+    # Bytes under way on the other connection are still read.
     stack.handle(Received(other, frame_of(message(A, b"late", src=B))))
     assert payloads(stack.take_up()) == [b"late"]
     stack.handle(Closed(other, False))
@@ -433,7 +433,9 @@ def test_a_closed_connection_gives_back_its_bytes() -> None:
     assert tcp.statistics()["incomplete_bytes"] == 100_000
     stack.handle(Closed(-1, False))
     assert tcp.statistics()["incomplete_bytes"] == 50_000
-    stack.handle(Received(-2, bytes(40_004)))  # complete now; what is in it means nothing
+    stack.handle(
+        Received(-2, bytes(40_004))
+    )  # the frame is complete now; its content is meaningless
     assert tcp.statistics()["incomplete_bytes"] == 0
     assert tcp.statistics()["dropped_incomplete"] == 0
     tcp.check()

@@ -1,4 +1,4 @@
-"""Whatever the bytes, a decoder raises RemoteProtocolError or returns; and it allocates little."""
+"""For any bytes a decoder raises RemoteProtocolError or returns, and it allocates little."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading by comparing with an earlier packet gives what reading from the start gives."""
+"""Reading by comparing with an earlier packet gives the same as reading from the start."""
 
 from __future__ import annotations
 
@@ -158,8 +158,8 @@ def test_the_second_list_of_a_member_is_read_by_comparing() -> None:
     ids=["low byte", "carry", "carry of two bytes", "one byte more"],
 )
 def test_a_list_of_one_size_is_read_at_once(first: int, at_once: bool, size: int) -> None:
-    """It is not read message by message, unless the number grows longer or a head differs. Only a reader of the whole
-    list knows ``size_of_each``."""
+    """It is not read message by message, unless the number grows longer or a head differs. Only reading the whole list
+    gives ``size_of_each``."""
     reader = PacketReader()
     header = NakAckHeader2(NakAckType.MSG, first - 20)
     run = Batch(None, [bytes(size)] * 20, {NAKACK: header}, A)

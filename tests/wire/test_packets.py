@@ -1,4 +1,4 @@
-"""Packets: the fast paths give what the general path gives, and sizes are kept."""
+"""Packets: the fast paths give the same as the general path, and sizes are kept."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A reader's borders: not one byte beyond the end, nothing left over, no count that cannot be."""
+"""A reader's borders: it reads no byte beyond the end, leaves none over, and refuses impossible counts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Views, digests and addresses: what must hold of them beyond the vectors."""
+"""Views, digests and addresses: their rules beyond the vectors."""
 
 from __future__ import annotations
 
