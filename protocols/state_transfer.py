@@ -37,8 +37,8 @@ Differs: no BARRIER; the digest is taken at a point of the provider's stream, th
          number of the request as the difference within the requester's own entry; answers repeat it.
 Limits:  max_requests at a provider; max_held_bytes at a requester; max_providers are tried. A
          multicast that was fragmented and only partly delivered when a lower digest was taken is lost
-         to the requester. Own multicasts are never delivered again. An out-of-band multicast that a
-         provider had before others of its sender is in the state and may come again after it.
+         to the requester. Own multicasts are never delivered again. An out-of-band multicast that a provider had before
+         earlier ones of its sender is in the state, and may come once more after the state.
 """
 
 from __future__ import annotations

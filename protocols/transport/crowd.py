@@ -40,7 +40,7 @@ C = TypeVar("C", bound=FromHost)
 
 @dataclass(frozen=True, slots=True)
 class CrowdLimits:
-    """The most connections of strangers, by kind. ``per_host``: of one address."""
+    """The most connections of strangers, by kind. ``per_host``: the most of one address."""
 
     silent: int
     silent_per_host: int

@@ -84,7 +84,7 @@ def somebody_is_suspected(scene: Scene) -> str:
 
 FAMILY = Family(
     "membership",
-    "What a stranger says of members is worth nothing.",
+    "A stranger's reports about members are ignored.",
     (
         Attack(
             "ghosts-join",

@@ -186,7 +186,7 @@ def attack(name: str, sends: str, harm: str, strike: object, cause: str = "other
 
 FAMILY = Family(
     "places",
-    "A packet in a member's name counts only if it comes from where a member is, and a member does not move.",
+    "A packet in a member's name must come from a member's place, and members do not move.",
     (
         attack(
             "moved-by-answer",
@@ -272,7 +272,7 @@ FAMILY = Family(
         attack(
             "hidden-in-a-bundle",
             "a bundle of its own in which one message names A as sender",
-            "B's application gets it as A's",
+            "B's application gets the message as one of A",
             hidden_in_a_bundle,
         ),
         attack(

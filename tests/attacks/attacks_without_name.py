@@ -47,7 +47,7 @@ async def empty_name(scene: Scene) -> None:
 
 FAMILY = Family(
     "nameless",
-    "A packet that names no cluster, or another one, is nobody's.",
+    "A packet without the cluster's name is refused.",
     (
         Attack(
             "nameless-call",
@@ -59,14 +59,14 @@ FAMILY = Family(
         Attack(
             "nameless-message",
             "a message from A, without the transport's header",
-            "B's application gets it as A's",
+            "B's application gets the message as one of A",
             "{transport}.no_cluster",
             nameless_message,
         ),
         Attack(
             "nameless-discovery",
             "a discovery request, without the transport's header",
-            "the answer tells the members' addresses and places",
+            "the answer contains the members' addresses and places",
             "{transport}.no_cluster",
             nameless_discovery,
         ),

@@ -154,7 +154,7 @@ async def test_a_store_that_fails_makes_others_wait_and_loses_nothing(autojump_c
         fault = ""
         assert await b.get("/n/0", "k") == 0
         await g.protected()
-        # A row that somebody has deleted is said to be missing; the copy is safe.
+        # A deleted row is reported as missing; the copy is safe.
         store = g.stores["A"]
         assert isinstance(store, FaultyStore)
         gone = next(

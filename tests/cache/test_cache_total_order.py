@@ -29,7 +29,7 @@ Applied = tuple[bytes, int]
 
 @dataclass
 class View:
-    """``first``: (a coordinator that is gone, how much of its stream comes before this view)."""
+    """``first``: (a coordinator that is gone, the number of its stream's items before this view)."""
 
     number: int
     members: list[bytes]

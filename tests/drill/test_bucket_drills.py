@@ -120,7 +120,7 @@ def test_members_that_come_back_with_another_version_take_over_and_give_back(
     assert not played(BACK)[0].passed
 
 
-# --- faults: a verdict that shows nothing is none
+# --- faults, which the verdict must find
 
 
 def test_answers_before_the_copy_has_it_lose_modifications(monkeypatch: pytest.MonkeyPatch) -> None:

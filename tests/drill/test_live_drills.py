@@ -103,7 +103,7 @@ def test_the_command_shows_the_fate_of_operations(
     assert {"put", "acked", "failed", "role", "census", "partition", "heal"} <= set(events)
 
 
-# --- faults: a verdict that shows nothing is none
+# --- faults, which the verdict must find
 
 
 def test_without_a_quorum_both_sides_confirm_and_one_of_them_is_undone() -> None:

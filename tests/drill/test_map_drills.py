@@ -109,7 +109,7 @@ def test_sites_become_equal_when_a_relay_is_lost_and_comes_back(
     assert {"put", "acked", "got", "seen", "census", "crash", "restart", "view"} <= set(events)
 
 
-# --- faults in the map: a verdict that shows nothing is none
+# --- faults in the map, which the verdict must find
 
 
 def test_entries_that_a_host_drops_are_lost(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -317,7 +317,7 @@ def test_a_dead_member_is_not_brought_back() -> None:
     cluster = Cluster(6, "udp.xml")
     living = {member.address for member in cluster.members}
     dead = [data for data in cluster.packets if decode_packet(data).src not in living]
-    # Joiners are asked in the name of a number by chance, so not every stranger in the recording was a member.
+    # Joiners are asked in the name of a random number, so not every stranger in the recording was a member.
     (gone,) = {
         packet.src
         for packet in map(decode_packet, dead)

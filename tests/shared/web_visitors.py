@@ -108,7 +108,7 @@ def kill_who_replicates(host: Host, name: str) -> int:
 
 
 def wait_for_hits(visitors: Sequence[Visitor], more: int, seconds: float = 60.0) -> None:
-    """Wait until so many further hits were answered."""
+    """Wait until a number of further hits were answered."""
     goal = answered_hits(visitors) + more
     until = time.monotonic() + seconds
     while answered_hits(visitors) < goal:

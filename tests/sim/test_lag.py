@@ -106,7 +106,7 @@ def test_a_slow_loop_neither_suspects_nor_is_suspected(turn: float) -> None:
 
 @pytest.mark.parametrize(("turn", "limit"), [(0.3, 5.0), (0.8, 12.0)])
 def test_a_slow_coordinator_still_notices_a_death(turn: float, limit: float) -> None:
-    """Patience has an end: its own lag is no excuse for keeping the dead. A proof takes it a turn for
+    """Patience has a limit: a member with lag must still notice deaths. A proof takes it a turn for
     each of four ports and four for the rest."""
     group = Watched("ABC", QUICK)
     group.members[0].slow_down(turn)

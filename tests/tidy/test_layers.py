@@ -223,7 +223,8 @@ def test_the_sans_io_part_reads_no_clock_and_no_chance() -> None:
         found += [
             f"{file}:{line} imports {top}: {BANNED[top]}"
             for top, line in tops
-            if top in BANNED and top != "random"  # its type is welcome; calls are looked at below
+            if top in BANNED
+            and top != "random"  # its type may be imported; calls are checked below
         ]
         text = file.read_text(encoding="utf-8")
         if "import random" not in text:

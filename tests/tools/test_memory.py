@@ -1,4 +1,4 @@
-"""`jgroups-py memory`: a short run of each scenario, and that it can fail."""
+"""`jgroups-py memory`: a short run of each scenario, and a failing one."""
 
 from __future__ import annotations
 

@@ -259,7 +259,7 @@ class GMS(Protocol):
         return {**super().statistics(), "highest_id": self.group.highest_id}
 
     def texts(self) -> dict[str, str]:
-        """``coordinator``: of the view, as this member sees it."""
+        """``coordinator``: the view's coordinator, as this member sees it."""
         view = self.view
         return {"coordinator": self.name_of(view.coordinator) if view is not None else ""}
 

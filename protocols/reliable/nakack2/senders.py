@@ -81,7 +81,7 @@ class Left(NamedTuple):
 
 
 class Senders:
-    """See the module's docstring. ``me``: this member; ``interval``: that of repeated requests."""
+    """See the module's docstring. ``me``: this member; ``interval``: seconds between repeated requests."""
 
     def __init__(self, me: Address, interval: float, max_departed: int) -> None:
         self._me = me

@@ -90,7 +90,7 @@ def test_the_view_goes_to_each_subgroup_with_its_digest(net: Any) -> None:
 
 
 def test_the_base_of_delta_views_goes_with_its_view(net: Any) -> None:
-    """A made the merge view that C told its side, and has gone since (membership 4062)."""
+    """A made the merge view, C sent it to its side, and A has gone since (membership 4062)."""
     net.group("ABCD")
     split(net, "AB", "CD")
     heal(net)
