@@ -572,6 +572,10 @@ def class_of(magic: int) -> type[Header] | None:
 
 def encode_header(protocol_id: int, header: Header, version: int = DEFAULT_VERSION) -> bytes:
     """Return protocol id, magic id and body."""
+    in_one = IN_ONE_STEP.get(type(header))
+    written = None if in_one is None else in_one(protocol_id, header)
+    if written is not None:
+        return written
     writer = Writer(version)
     write_header(writer, protocol_id, header)
     return writer.done()

@@ -125,7 +125,7 @@ def _template(batch: Batch, index: int, tp: bytes) -> _Template:
     numbers: list[tuple[int, int]] = []
     unpatched = False
     for protocol_id, first in batch.headers.items():
-        header = first.at(index)
+        header = first.at(index) if index else first
         offset = sequence_offset(header)
         start = len(out)
         out += encode_header(protocol_id, header)
@@ -286,8 +286,8 @@ class _Packer:
             self.parts += _pieces(template, payloads[start:stop], size, part)
             self.count += count
             self.size += overhead * count + (sum(part) if sizes else size * count)
-            template = template.after(count)
             start = stop
+            template = template.after(count) if start < total else None
 
     def others(self, batch: Batch) -> None:
         """Add messages of any kind, one by one."""
