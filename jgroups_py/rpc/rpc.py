@@ -181,8 +181,8 @@ class Rpc:
             self._counters.calls += 1
             outcome = await self._outcome(pending)
         finally:
-            if pending is not None and pending.waiting:
-                self._forget(pending)
+            if pending is not None and (pending.waiting or pending.outcomes):
+                self._forget(pending)  # its outcome may have come when it was cancelled already
         if self._held_back:
             self._admit()
         if outcome.kind is OutcomeKind.VALUE and outcome.type == _BYTES:
@@ -827,6 +827,7 @@ class Rpc:
         if self._error is not None:
             return
         self._error = error
+        self._open_run = None
         self._correlator.end()
         self._callers.unpark_all()
         self._items.end(error)

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import trio
 
-from jgroups_py import UUID, Batch, Channel, LocalProtocolError, Rpc, View, open_rpc
-from jgroups_py.rpc.correlator import PendingCall
+from jgroups_py import UUID, Batch, Channel, ChannelClosed, LocalProtocolError, Rpc, View, open_rpc
+from jgroups_py.rpc.correlator import OutcomeKind, PendingCall
 from jgroups_py.rpc.limits import RpcCounters, RpcLimits
 from jgroups_py.rpc.methods import methods_of, with_caller
 from jgroups_py.rpc.ours import Msgpack, OurForm
@@ -231,6 +231,30 @@ async def test_no_call_joins_those_to_a_member_that_left(
         a.notify(ViewChange(old, alone))
 
 
+async def test_no_call_joins_after_the_end_of_the_rpc(open_sim: Open, autojump_clock: Any) -> None:
+    """The channel goes on, and takes what waits to be sent. Nobody would end the call."""
+    async with _pair(open_sim) as (_, b, rpc, _):
+        first = _begun(rpc, b.address, 1)
+        rpc.ended(ChannelClosed("a test"))
+        assert rpc._join(b.address, "note", (2,)) is None
+        assert (await rpc._outcome(first)).kind is OutcomeKind.LOST
+        with pytest.raises(ChannelClosed):
+            await rpc.call(b.address, "note", 2)
+
+
+async def test_a_call_that_is_cancelled_while_too_many_are_under_way_is_not_counted_on(
+    open_sim: Open, autojump_clock: Any
+) -> None:
+    async with _pair(open_sim, pending_max=1) as (_, b, rpc, _):
+        async with trio.open_nursery() as nursery:
+            for value in range(4):
+                nursery.start_soon(rpc.call, b.address, "note", value)
+            with trio.move_on_after(0):
+                await rpc.call(b.address, "note", 4)
+        assert rpc._held_back == 0 and rpc.statistics().counters.waits_pending >= 3
+        assert await rpc.call(b.address, "note", 5) == 5
+
+
 async def test_a_call_does_not_join_where_flow_control_holds_back(
     open_sim: Open, autojump_clock: Any
 ) -> None:
@@ -243,6 +267,28 @@ async def test_a_call_does_not_join_where_flow_control_holds_back(
         call = _begun(rpc, b.address, 1)
         assert rpc._join(b.address, "note", (bytes(a.limits.send_buffer_max),)) is None
         assert await _outcomes(rpc, [call]) == [1]
+
+
+async def test_a_reply_to_a_call_that_is_just_cancelled_is_not_held(
+    open_sim: Open, autojump_clock: Any
+) -> None:
+    """It comes when the call was cancelled, but its task has not run since."""
+    async with _pair(open_sim) as (_, b, rpc, _), trio.open_nursery() as nursery:
+        scope = trio.CancelScope()
+
+        async def call() -> None:
+            with scope:
+                await rpc.call(b.address, "note", "never")
+
+        nursery.start_soon(call)
+        while not rpc.statistics().pending:
+            await trio.lowlevel.checkpoint()
+        scope.cancel()
+        header = CorrelatorHeader(CorrelatorType.RSP, rpc._correlator.called(b.address).next - 1)
+        rpc.deliver(Batch(None, [OURS.value("late")], {200: header}, b.address))
+        assert rpc.statistics().held_bytes == 5
+        await trio.sleep(1)
+        assert scope.cancelled_caught and rpc.statistics().held_bytes == 0
 
 
 async def test_many_callers_get_their_own_values(open_sim: Open, autojump_clock: Any) -> None:
