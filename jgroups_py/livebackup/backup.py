@@ -12,7 +12,7 @@ from jgroups_py.livebackup.applier import Applier, Step
 from jgroups_py.livebackup.crew import Crew
 from jgroups_py.livebackup.cut import Copies
 from jgroups_py.livebackup.errors import BadOperation, Diverged, LiveBackupError
-from jgroups_py.livebackup.kinds import is_awaited, outcome_of
+from jgroups_py.livebackup.kinds import OperationOutcome, is_awaited, outcome_of
 from jgroups_py.livebackup.messages import Op
 from jgroups_py.livebackup.objects import Space
 from jgroups_py.livebackup.tickets import Ticket
@@ -49,6 +49,8 @@ class BackupWork(Work):
             raise side.differs(
                 self._op, f"change {self._made + 1} is of {key}, not {ticket or 'the end'}"
             )
+        if side.applier.is_ready(number):
+            return await self._change(ticket, method, arguments)
         return await side.in_turn(number, partial(self._change, ticket, method, arguments))
 
     async def _change(self, ticket: Ticket, method: str, arguments: tuple[Any, ...]) -> Any:
@@ -73,7 +75,7 @@ async def _repeat_effects(work: BackupWork, op: Op, side: BackupSide) -> None:
     for (method, arguments, expected), (key, number) in zip(
         op.effects or (), op.record or (), strict=True
     ):
-        outcome = await outcome_of(work.change(key, method, tuple(arguments)))
+        outcome = await outcome_of(work.change, key, method, tuple(arguments))
         if outcome.raised != expected:
             raise side.differs(
                 op,
@@ -155,20 +157,21 @@ class BackupSide:
         try:
             if op.record is None:
                 await self._run_alone(op)
+                return
+            work = BackupWork(op, self)
+            work.enter()
+            if op.effects is None:
+                function = self.space.catalogue.operations[op.name]
+                outcome = await outcome_of(function, work, *op.arguments)
             else:
-                await self._run_ordered(op)
+                outcome = await outcome_of(_repeat_effects, work, op, self)
+            if not self.failed:
+                self._has_run(op, outcome)
         finally:
             self._stop()
 
-    async def _run_ordered(self, op: Op) -> None:
-        work = BackupWork(op, self)
-        if op.effects is None:
-            function = self.space.catalogue.operations[op.name]
-            outcome = await outcome_of(work.run(function, tuple(op.arguments)))
-        else:
-            outcome = await outcome_of(work.run(_repeat_effects, (op, self)))
-        if self.failed:
-            return
+    def _has_run(self, op: Op, outcome: OperationOutcome) -> None:
+        """Compare how an operation ended with the live node, and confirm what is complete."""
         raised = outcome.raised
         rest = self.applier.next_ticket(op.number)
         if rest is not None:
@@ -191,9 +194,8 @@ class BackupSide:
         work = AloneWork(op.name, op.now, op.seed, self.space)
         done = False
         try:
-            await outcome_of(
-                work.run(self.space.catalogue.operations[op.name], tuple(op.arguments))
-            )
+            function = self.space.catalogue.operations[op.name]
+            await outcome_of(work.run, function, tuple(op.arguments))
             done = True
         finally:
             self.torn = self.torn or not done
@@ -206,9 +208,7 @@ class BackupSide:
     # --- turns
 
     async def in_turn(self, number: int, change: Change) -> Any:
-        """Make the next change of this operation when its turn has come; return its value."""
-        if self.applier.is_ready(number):
-            return await change()
+        """Make the next change of this operation when its turn comes; return its value."""
         turn = self._turns[number] = _Turn(number, change)
         self._stop()
         return await turn.result(partial(self._turns.pop, number, None))

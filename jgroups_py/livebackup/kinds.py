@@ -195,10 +195,12 @@ class OperationOutcome(msgspec.Struct, frozen=True):
         return self.value
 
 
-async def outcome_of(running: Awaitable[Any]) -> OperationOutcome:
-    """Turn an error into an outcome. A cancellation passes, without errors that a nursery raised with it."""
+async def outcome_of(function: Callable[..., Any], *arguments: Any) -> OperationOutcome:
+    """Call a function, which may return an awaitable. Turn an error into an outcome. A cancellation passes, without errors
+    that a nursery raised with it."""
     try:
-        return OperationOutcome(await running, None)
+        result = function(*arguments)
+        return OperationOutcome(await result if is_awaited(result) else result, None)
     except Exception as error:
         return OperationOutcome(None, error)
     except BaseExceptionGroup as group:

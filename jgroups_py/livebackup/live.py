@@ -138,9 +138,10 @@ class LiveSide:
             by_effects=is_by_effects(operation),
         )
         begun = self._changed.begins(self.last)
+        work.enter()
         try:
             try:
-                outcome = await outcome_of(work.run(operation, tuple(given)))
+                outcome = await outcome_of(operation, work, *given)
             finally:
                 self._left(answer)
             op = self._op(
@@ -170,7 +171,7 @@ class LiveSide:
                 self._sent(self._op(work, given, None, ""), confirmed)
                 await confirmed.event.wait()
                 if confirmed.is_confirmed:
-                    answer.outcome = await outcome_of(work.run(operation, tuple(given)))
+                    answer.outcome = await outcome_of(work.run, operation, tuple(given))
                     answer.is_confirmed = True
         finally:
             self._left(answer)

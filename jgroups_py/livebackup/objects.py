@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -66,12 +66,13 @@ class Object:
         """Remove the object. Return a function that restores its state."""
         return _nothing
 
-    async def call(self, name: str, arguments: tuple[Any, ...]) -> Any:
-        method = self.method(name)
-        if self.state.runs_in == "thread":
-            return await trio.to_thread.run_sync(method, *arguments)
-        result = method(*arguments)
-        return await result if is_awaited(result) else result
+    def call(self, name: str, arguments: tuple[Any, ...]) -> Any:
+        """Call a method. Return its value or an awaitable of it, for ``outcome_of``."""
+        state = self.state
+        method = method_of(type(state), name, self.key)
+        if state.runs_in == "thread":
+            return trio.to_thread.run_sync(method, state, *arguments)
+        return method(state, *arguments)
 
     async def call_undoable(
         self,
@@ -81,14 +82,14 @@ class Object:
     ) -> tuple[OperationOutcome, Undo]:
         """Call a method. Return the outcome and its undo. ``keep`` gets a copy of the attributes before the call."""
         if is_only_reading(type(self.state), name):
-            return await outcome_of(self.call(name, arguments)), _nothing
+            return await outcome_of(self.call, name, arguments), _nothing
         undo_name = undo_of(type(self.state), name)
         before = _copied(vars(self.state)) if keep or not undo_name else None
         if keep is not None:
             assert before is not None
             keep(before)
         try:
-            outcome = await outcome_of(self.call(name, arguments))
+            outcome = await outcome_of(self.call, name, arguments)
         except BaseException:
             if before is not None:
                 self._restore(before)
@@ -118,6 +119,7 @@ class OwnedObject(Object):
         self._workers = workers
 
     async def call(self, name: str, arguments: tuple[Any, ...]) -> Any:
+        """As in ``Object``."""
         reply = await self._workers.ask("call", self.key, name, *arguments)
         return OperationOutcome(reply.value, reply.error).unwrap()
 
@@ -128,7 +130,7 @@ class OwnedObject(Object):
         keep: Callable[[dict[str, Any]], None] | None = None,
     ) -> tuple[OperationOutcome, Undo]:
         if is_only_reading(type(self.state), name):
-            return await outcome_of(self.call(name, arguments)), _nothing
+            return await outcome_of(self.call, name, arguments), _nothing
         undo_name = undo_of(type(self.state), name)
         ask = self._workers.ask
         reply = await ask("call" if undo_name else "undoable", self.key, name, *arguments)
@@ -227,31 +229,37 @@ class Space:
             await found.forget()
             del self._objects[key]
 
-    async def change_undoable(
+    def change_undoable(
         self,
         key: str,
         method: str,
         arguments: tuple[Any, ...],
         keep: Callable[[dict[str, Any]], None] | None = None,
-    ) -> tuple[OperationOutcome, Undo]:
-        """Make a change, perhaps a removal. Return the outcome and its undo. ``keep`` gets a copy of the attributes
-        before it."""
+    ) -> Awaitable[tuple[OperationOutcome, Undo]]:
+        """Make a change, perhaps a removal, when it is awaited, which must be done. Return the outcome and its undo. ``keep``
+        gets a copy of the attributes before it."""
         found, is_new = self.obtain(key)
         if method == REMOVAL:
-            return await self._remove_undoable(found, is_new, arguments, keep)
+            return self._remove_undoable(found, is_new, arguments, keep)
+        change = found.call_undoable(method, arguments, keep)
+        return self._first_change(found, change) if is_new else change
+
+    async def _first_change(
+        self, found: Object, change: Awaitable[tuple[OperationOutcome, Undo]]
+    ) -> tuple[OperationOutcome, Undo]:
+        """Make the change that the object was created for."""
         try:
-            outcome, undo = await found.call_undoable(method, arguments, keep)
+            outcome, _ = await change
         except BaseException:
-            if is_new:
-                del self._objects[key]
+            del self._objects[found.key]
             raise
-        return outcome, partial(self.drop, key) if is_new else undo
+        return outcome, partial(self.drop, found.key)
 
     async def remove(self, found: Object, is_new: bool, unless: Sequence[str]) -> OperationOutcome:
         """Remove the object, unless the method ``unless`` returns a true value. ``is_new``: it was created for this
         call. The outcome: did it exist and is it gone?"""
         for name in () if is_new else unless:
-            outcome = await outcome_of(found.call(name, ()))
+            outcome = await outcome_of(found.call, name, ())
             if outcome.error is not None or outcome.value:
                 return OperationOutcome(False, outcome.error)
         await self.drop(found.key)

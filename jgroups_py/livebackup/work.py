@@ -98,6 +98,10 @@ class Work:
         finally:
             CURRENT.reset(token)
 
+    def enter(self) -> None:
+        """Make this the operation of a context that ends with it, as that of a crew's job does."""
+        CURRENT.set(self)
+
 
 class Handle:
     """An object in an operation. Each of its public methods is awaited."""
@@ -171,19 +175,21 @@ class LiveWork(Work):
             if self._space.find(key) is None:
                 self.removed[key] = ticket.number
         else:
-            outcome = await outcome_of(found.call(method, arguments))
-        return await self._noted(ticket, method, arguments, outcome)
+            outcome = await outcome_of(found.call, method, arguments)
+        if self._checksum_every or self.effects is not None:
+            outcome = await self._noted(ticket, method, arguments, outcome)
+        return outcome.unwrap()
 
     async def _noted(
         self, ticket: Ticket, method: str, arguments: tuple[Any, ...], outcome: OperationOutcome
-    ) -> Any:
-        """Note everything about a change that backups need, and return its value."""
+    ) -> OperationOutcome:
+        """Note the checksum and the effect of a change, if backups need them. Return its outcome."""
         if self._checksum_every and ticket.number % self._checksum_every == 0:
             outcome, checksum = await self._space.checked(ticket.object, outcome)
             self.checksums.append((len(self.record) - 1, checksum))
         if self.effects is not None:
             self.effects.append((method, list(arguments), outcome.raised))
-        return outcome.unwrap()
+        return outcome
 
 
 class AloneWork(Work):
@@ -198,4 +204,4 @@ class AloneWork(Work):
         if method == REMOVAL:
             outcome = await self._space.remove(*self._space.obtain(key), arguments)
             return outcome.unwrap()
-        return await self._space.object(key).call(method, arguments)
+        return (await outcome_of(self._space.object(key).call, method, arguments)).unwrap()

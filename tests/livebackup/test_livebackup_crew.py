@@ -173,14 +173,14 @@ async def _nursery_of(error: BaseException) -> None:
 
 async def test_a_cancellation_drops_the_errors_of_tasks_that_it_ends(autojump_clock: Any) -> None:
     with trio.move_on_after(1) as scope:
-        await outcome_of(_nursery_of(ValueError("told")))
+        await outcome_of(_nursery_of, ValueError("told"))
     assert scope.cancelled_caught
 
 
 async def test_a_cancellation_drops_no_end_of_the_process(autojump_clock: Any) -> None:
     with pytest.RaisesGroup(KeyboardInterrupt, flatten_subgroups=True):
         with trio.move_on_after(1):
-            await outcome_of(_nursery_of(KeyboardInterrupt()))
+            await outcome_of(_nursery_of, KeyboardInterrupt())
 
 
 async def in_tasks(work: Work, first: str, second: str) -> None:
