@@ -48,7 +48,7 @@ class Reversal(NamedTuple):
     undo: Any
 
 
-class _Running(msgspec.Struct):
+class _Running(msgspec.Struct, gc=False):
     record: Record
     made: int = 0
     """Finished steps."""
@@ -72,7 +72,8 @@ class Applier:
         self._counters = Counters((counters or {}).items())
         self._ledger = Ledger()
         self._running: dict[int, _Running] = {}
-        self._waiting: dict[Ticket, int] = {}
+        self._waiting: dict[tuple[str, int], int] = {}
+        """Ticket -> the operation whose step waits for its turn."""
         self._made: dict[Ticket, Reversal] = {}  # in the order of the changes
         self._operations_max = operations_max
         self._record_max = record_max
@@ -101,7 +102,9 @@ class Applier:
 
     def waits(self) -> list[Step]:
         """Return the steps that wait for an earlier change (P11)."""
-        return [Step(op, self._running[op].made, ticket) for ticket, op in self._waiting.items()]
+        return [
+            Step(op, self._running[op].made, Ticket(*ticket)) for ticket, op in self._waiting.items()
+        ]
 
     def is_ready(self, op: int) -> bool:
         """May the next step of ``op`` run?"""
@@ -159,11 +162,12 @@ class Applier:
             )
         last: dict[str, int] = {}
         for ticket in record:
-            if not last.get(ticket.object, 0) < ticket.number <= NUMBER_MAX:
+            name, number = ticket
+            if not last.get(name, 0) < number <= NUMBER_MAX:
                 raise BadOperation(
                     f"operation {op}: {ticket} does not fit into {write_record(record[:20])}: numbers of an object grow"
                 )
-            last[ticket.object] = ticket.number
+            last[name] = number
 
     def _check_free(self, op: int, record: Record) -> None:
         for ticket in record:
@@ -191,17 +195,18 @@ class Applier:
         """Note a finished step. Return the steps that are ready now. ``abandon`` returns ``undo``."""
         running = self._running[step.op]
         assert running.ready and running.made == step.place, step
-        ticket = self._counters.next(step.ticket.object)
-        assert ticket == step.ticket == running.record[step.place], (ticket, step)
+        ticket = step.ticket
+        self._counters.take(ticket)
+        assert ticket == running.record[step.place], step
         running.ready = False
         running.made += 1
         self._made[ticket] = Reversal(step, undo)
         ready = self._go_on(step.op)
-        following = Ticket(ticket.object, ticket.number + 1)
-        other = self._waiting.pop(following, None)
+        name, number = ticket
+        other = self._waiting.pop((name, number + 1), None) if self._waiting else None
         if other is not None:
             self._running[other].ready = True
-            ready.append(Step(other, self._running[other].made, following))
+            ready.append(Step(other, self._running[other].made, Ticket(name, number + 1)))
         return ready
 
     def ended(self, op: int) -> dict[int, Record]:
@@ -235,7 +240,7 @@ class Applier:
         self._ledger.check()
         for name, number in self._made:
             assert number <= self._counters[name], (name, number)
-        for ticket, op in self._waiting.items():
+        for (name, number), op in self._waiting.items():
             running = self._running[op]
-            assert not running.ready and running.record[running.made] == ticket, (op, ticket)
-            assert self._counters[ticket.object] < ticket.number - 1, f"{ticket} waits for nothing"
+            assert not running.ready and running.record[running.made] == (name, number), op
+            assert self._counters[name] < number - 1, f"{name}({number}) waits for nothing"

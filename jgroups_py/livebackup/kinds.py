@@ -159,16 +159,10 @@ def undo_of(kind: type[Stateful], name: str) -> str | None:
 
 def method_of(kind: type[Stateful], name: str, key: str) -> Callable[..., Any]:
     """Return the public method of a kind. Raises BadOperation, which names the object ``key``."""
-    found = _public(kind, name)
-    if found is None:
+    found = getattr(kind, name, None)
+    if not isinstance(found, FunctionType) or name[:1] == "_" or name in _OWN:
         raise BadOperation(f"{key} has no public method {name}")
     return found
-
-
-def _public(kind: type[Stateful], name: str) -> Callable[..., Any] | None:
-    found = getattr(kind, name, None)
-    is_public = not name.startswith("_") and name not in _OWN and isinstance(found, FunctionType)
-    return found if is_public else None
 
 
 def is_awaited(result: Any) -> bool:
@@ -178,7 +172,7 @@ def is_awaited(result: Any) -> bool:
     return kind is CoroutineType or (kind not in _PLAIN and inspect.isawaitable(result))
 
 
-class OperationOutcome(msgspec.Struct, frozen=True):
+class OperationOutcome(msgspec.Struct):
     """A value or the error that was raised."""
 
     value: Any

@@ -18,7 +18,7 @@ import msgspec
 from jgroups_py.livebackup.tickets import Record, Ticket
 
 
-class _Kept(msgspec.Struct):
+class _Kept(msgspec.Struct, gc=False):
     """An unconfirmed operation."""
 
     record: Record
@@ -32,7 +32,8 @@ class Ledger:
 
     def __init__(self) -> None:
         self._kept: dict[int, _Kept] = {}
-        self._made_by: dict[Ticket, int] = {}
+        self._made_by: dict[tuple[str, int], int] = {}
+        """Ticket -> the unconfirmed operation that has it. A plain tuple finds it too, and is made faster."""
 
     def __len__(self) -> int:
         return len(self._kept)
@@ -67,6 +68,8 @@ class Ledger:
         kept = self._kept[op]
         assert not kept.complete, op
         kept.complete = True
+        if not kept.waiting and not self._before(op):
+            return {op: self._forget(op)}
         confirmed: dict[int, Record] = {}
         todo = [op]
         while todo:
@@ -94,12 +97,14 @@ class Ledger:
             confirmed[member] = self._forget(member)
         return waiting
 
-    def _before(self, op: int) -> Iterable[int]:
-        """Yield the unconfirmed operations that made the change before each change of ``op``."""
+    def _before(self, op: int) -> list[int]:
+        """Return the unconfirmed operations that made the change before each change of ``op``."""
+        found = []
         for name, number in self._kept[op].record:
-            other = self._made_by.get(Ticket(name, number - 1))
+            other = self._made_by.get((name, number - 1))
             if other is not None and other != op:
-                yield other
+                found.append(other)
+        return found
 
     def drop(self, op: int) -> None:
         """Forget an incomplete operation that was given up."""

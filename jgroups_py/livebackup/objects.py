@@ -210,8 +210,12 @@ class Space:
 
     def check(self, key: str, method: str, arguments: Sequence[Any] = ()) -> None:
         """Check a call without creating an object. BadOperation: no such kind or public method."""
-        kind = self._kind(key)
-        for name in arguments if method == REMOVAL else (method,):
+        found = self._objects.get(key)
+        kind = self._kind(key) if found is None else type(found.state)
+        if method != REMOVAL:
+            method_of(kind, method, key)
+            return
+        for name in arguments:
             method_of(kind, name, key)
 
     def _kind(self, key: str) -> type[Stateful]:

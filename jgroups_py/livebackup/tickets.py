@@ -57,6 +57,12 @@ class Counters:
         self._of[name] = number
         return Ticket(name, number)
 
+    def take(self, ticket: Ticket) -> None:
+        """Count a change, which is the next one of its object."""
+        name, number = ticket
+        assert self._of.get(name, 0) == number - 1, f"{ticket} is not the next change"
+        self._of[name] = number
+
     def back(self, ticket: Ticket) -> None:
         """Take back a ticket: the change, the newest one of its object, was reversed."""
         assert self._of[ticket.object] == ticket.number, f"{ticket} is not the newest change"
