@@ -143,6 +143,7 @@ class Following:
         self._confirms += numbers
         if not self._unconfirmed:
             self._gathering.hurry()
+        self._gathering.one_more(len(self._confirms))
 
     @property
     def _unconfirmed(self) -> int:
@@ -153,7 +154,7 @@ class Following:
         """Send all operations confirmed in one turn of the loop in one message. While others are under way, collect
         them for a millisecond."""
         await trio.lowlevel.checkpoint()
-        await self._gathering.rest(self._unconfirmed, gains=self._together)
+        await self._gathering.rest(self._unconfirmed, len(self._confirms), gains=self._together)
         numbers, self._confirms = self._confirms, []
         if not self._ended:
             for start in range(0, len(numbers), CONFIRMS_MAX):

@@ -3,9 +3,11 @@
 A message costs both sides more than an operation does. While the other side is busy and clients wait for objects
 anyway, sending at once gains nothing. So a message waits for more of its kind, as bytes of a TCP connection do with
 Nagle's algorithm (RFC 896). The wait ends when the other side has answered or has nothing to do any more (``hurry``),
-and after ``GATHER_SECONDS`` in any case.
+when ``GATHER_MANY`` wait, and after ``GATHER_SECONDS`` in any case.
 
 The live node knows whether clients wait for objects. A backup sees it in its input: several operations in one message.
+With ``CROWD_FROM`` operations under way the interpreters of both sides are busy, whether clients wait for objects or
+not. Then the time that a message costs is missing for operations.
 """
 
 from __future__ import annotations
@@ -19,6 +21,11 @@ GATHER_SECONDS: Final = 0.001
 GATHER_FROM: Final = 4
 """No message waits while fewer operations are under way, or while fewer wait for objects: the answer would come later
 without a gain."""
+GATHER_MANY: Final = 16
+"""So many operations, or confirmations, are sent without a wait for more. It is a part of CROWD_FROM, so that a crowd
+does not go to and fro between both sides as a whole."""
+CROWD_FROM: Final = 32
+"""While so many operations are under way, messages wait also if no client waits for an object."""
 
 
 class Gathering:
@@ -27,15 +34,22 @@ class Gathering:
     def __init__(self) -> None:
         self._ended: trio.Event | None = None
 
-    async def rest(self, under_way: int, *, gains: bool = True) -> None:
-        """Wait for more messages, if enough operations are under way and a larger message ``gains`` something. One
-        caller at a time."""
-        if under_way < GATHER_FROM or not gains:
+    async def rest(self, under_way: int, waiting: int = 1, *, gains: bool = True) -> None:
+        """Wait for more messages than the ``waiting`` ones, if enough operations are under way and a larger message
+        ``gains`` something. One caller at a time."""
+        if under_way < GATHER_FROM or not (gains or under_way >= CROWD_FROM):
+            return
+        if waiting >= GATHER_MANY:
             return
         self._ended = trio.Event()
         with trio.move_on_after(GATHER_SECONDS):
             await self._ended.wait()
         self._ended = None
+
+    def one_more(self, waiting: int) -> None:
+        """Note that ``waiting`` messages wait now. End the wait if they are many."""
+        if waiting >= GATHER_MANY:
+            self.hurry()
 
     def hurry(self) -> None:
         """End the wait: it gains nothing any more."""

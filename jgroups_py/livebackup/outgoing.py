@@ -73,6 +73,7 @@ class Outgoing(Generic[A]):
         self._add(data, None, None, True)
         if self.bytes >= TOGETHER_BYTES:
             self.hurry()
+        self._gathering.one_more(self.operations)
 
     def say(self, data: bytes, to: A | None = None, *, once: Hashable = None) -> bool:
         """Queue a message. ``once``: a key of its content. False: not queued, because a message with that key already
@@ -112,7 +113,9 @@ class Outgoing(Generic[A]):
         if self.bytes < TOGETHER_BYTES:
             crowd = self._crowd()
             await self._gathering.rest(
-                crowd.open - self.operations, gains=crowd.in_line >= GATHER_FROM
+                crowd.open - self.operations,
+                self.operations,
+                gains=crowd.in_line >= GATHER_FROM,
             )
         left = self.operations
         while left > 0 and self._queue[0].is_operation:

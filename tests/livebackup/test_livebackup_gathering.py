@@ -11,7 +11,13 @@ import pytest
 import trio
 from livebackup_group import livebackup_group, slow_put
 
-from jgroups_py.livebackup.gathering import GATHER_FROM, GATHER_SECONDS, Gathering
+from jgroups_py.livebackup.gathering import (
+    CROWD_FROM,
+    GATHER_FROM,
+    GATHER_MANY,
+    GATHER_SECONDS,
+    Gathering,
+)
 from jgroups_py.livebackup.messages import Confirm, Op, Ops, decode, encode
 from jgroups_py.livebackup.outgoing import TOGETHER_BYTES, Crowd, Outgoing
 
@@ -96,6 +102,29 @@ async def test_operations_that_wait_to_be_sent_are_not_under_way(autojump_clock:
         for _ in range(2 * GATHER_FROM):
             sent.operation()
     assert sent.sizes == [2 * GATHER_FROM] and sent.times == [began]
+
+
+async def test_a_crowd_gathers_though_nobody_waits_for_objects(autojump_clock: Any) -> None:
+    for under_way, sizes in ((CROWD_FROM, [3]), (CROWD_FROM - 1, [1, 1, 1])):
+        async with outgoing(under_way, in_line=0) as sent:
+            for _ in range(3):
+                sent.operation()
+                await trio.sleep(SOON)
+        assert sent.sizes == sizes
+
+
+async def test_many_operations_do_not_wait_for_more(autojump_clock: Any) -> None:
+    async with outgoing(GATHER_FROM) as sent:
+        began = trio.current_time()
+        for _ in range(GATHER_MANY):
+            sent.operation()
+        await trio.sleep(1)
+        again = trio.current_time()
+        for _ in range(GATHER_MANY):
+            sent.operation()
+            await trio.sleep(SOON / GATHER_MANY)
+    assert sent.sizes == [GATHER_MANY] * 2
+    assert sent.times[0] == began and sent.times[1] < again + SOON
 
 
 @pytest.mark.parametrize("what", ["another message", "many bytes", "it is told to hurry"])
@@ -219,6 +248,27 @@ async def test_a_backup_that_has_nothing_left_confirms_at_once(autojump_clock: A
             nursery.cancel_scope.cancel()
     assert max(times) < 0.02 + 5 * SOON, "the first one waits for the others, and no longer"
     assert times[0] == pytest.approx(times[-1], abs=SOON)
+
+
+async def test_a_backup_with_a_crowd_confirms_many_together_and_no_later(
+    autojump_clock: Any,
+) -> None:
+    """Those of a crowd come to their ends one by one, sixteen within a tenth of the time that a confirmation may wait."""
+    async with livebackup_group() as group:
+        live, backup = await group.start("AB")
+        async with trio.open_nursery() as nursery:
+            for number in range(CROWD_FROM):
+                nursery.start_soon(live.run, slow_put, f"long{number}", "m", 6.0)
+            await trio.sleep(9)  # on the backup they run for three more seconds
+            confirmations = _counted(backup)
+            step = SOON / GATHER_MANY
+            times = await _operations(
+                live, nursery, *(0.01 + step * number for number in range(GATHER_MANY))
+            )
+            await trio.sleep(1)
+            nursery.cancel_scope.cancel()
+    assert len(times) == GATHER_MANY and max(times) < 0.02 + 5 * SOON
+    assert len(confirmations) == 1
 
 
 async def test_operations_are_sent_when_those_under_way_are_confirmed(autojump_clock: Any) -> None:
