@@ -30,12 +30,20 @@ class BackupLag(NamedTuple):
     seconds: float
 
 
-class _Sent(msgspec.Struct, Generic[B]):
+NO_LAG: Final = BackupLag(0, 0, 0.0)
+
+
+class _Sent(msgspec.Struct, Generic[B], gc=False):
     """An operation, and the backups that have confirmed it and are still backups."""
 
     size: int
     at: float
-    by: set[B] = set()  # msgspec gives each instance its own copy
+    by: list[B] = []  # msgspec gives each instance its own copy; a set would be larger
+
+    def confirmed(self, by: B) -> None:
+        """Note a confirmation. A backup that says that it is ready once more may confirm again."""
+        if by not in self.by:
+            self.by.append(by)
 
 
 class _Backup(msgspec.Struct, Generic[B]):
@@ -98,7 +106,7 @@ class Confirming(Generic[B]):
             sent = backup.behind.pop(number, None)
             if sent is not None:
                 backup.bytes -= sent.size
-                sent.by.add(by)
+                sent.confirmed(by)
         return self._answers(numbers)
 
     def given(self, member: B) -> None:
@@ -115,7 +123,7 @@ class Confirming(Generic[B]):
         self._backups[backup] = _Backup(behind, sum(sent.size for sent in behind.values()))
         for number, sent in self._open.items():
             if number <= last:
-                sent.by.add(backup)
+                sent.confirmed(backup)
         return self.all_open()
 
     def left(self, backup: B) -> list[int]:
@@ -124,7 +132,7 @@ class Confirming(Generic[B]):
         self._coming.pop(backup, None)
         if self._backups.pop(backup, None) is not None:
             for sent in self._open.values():
-                sent.by.discard(backup)
+                sent.by = [one for one in sent.by if one != backup]
         return self._answers(list(self._open))
 
     def all_open(self) -> list[int]:

@@ -11,7 +11,7 @@ is confirmed. A walk is at most as long as the lag, which the live node limits.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 import msgspec
 

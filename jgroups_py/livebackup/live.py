@@ -9,7 +9,7 @@ from typing import Any
 import trio
 
 from jgroups_py.livebackup.changed import Changed
-from jgroups_py.livebackup.confirming import Confirming
+from jgroups_py.livebackup.confirming import NO_LAG, Confirming
 from jgroups_py.livebackup.crew import Job
 from jgroups_py.livebackup.errors import BadOperation, NotLive, OutcomeUnknown
 from jgroups_py.livebackup.kinds import Operation, OperationOutcome, is_by_effects, outcome_of
@@ -33,14 +33,34 @@ PART_REMOVED = 1_000
 
 
 class _Answer:
-    """The answer that a caller waits for."""
+    """The answer that one caller waits for. It wakes the caller's task, without an event between them."""
 
-    __slots__ = ("event", "is_confirmed", "outcome")
+    __slots__ = ("_is_given", "_task", "is_confirmed", "outcome")
 
     def __init__(self) -> None:
-        self.event = trio.Event()
+        self._is_given = False
+        self._task: trio.lowlevel.Task | None = None
         self.is_confirmed = False
         self.outcome: OperationOutcome | None = None
+
+    def give(self) -> None:
+        """End the caller's wait."""
+        self._is_given = True
+        if self._task is not None:
+            trio.lowlevel.reschedule(self._task)
+            self._task = None
+
+    async def wait(self) -> None:
+        """Wait until it is given."""
+        if self._is_given:
+            await trio.lowlevel.checkpoint()
+            return
+        self._task = trio.lowlevel.current_task()
+        await trio.lowlevel.wait_task_rescheduled(self._leave)
+
+    def _leave(self, _: Any) -> trio.lowlevel.Abort:
+        self._task = None
+        return trio.lowlevel.Abort.SUCCEEDED
 
 
 class LiveSide:
@@ -110,7 +130,7 @@ class LiveSide:
         self._running[answer] = name
         how = self._parallel if self._settings.mode == "parallel" else self._alone
         self._start(partial(how, answer, name, operation, given))
-        await answer.event.wait()
+        await answer.wait()
         if not answer.is_confirmed or answer.outcome is None:
             raise OutcomeUnknown(f"operation {name}: this node is not live any more")
         return answer.outcome.unwrap()
@@ -121,7 +141,7 @@ class LiveSide:
         try:
             await self._run_parallel(answer, name, operation, given)
         except BaseException:  # the term ends
-            answer.event.set()
+            answer.give()
             raise
 
     async def _run_parallel(
@@ -169,13 +189,13 @@ class LiveSide:
             async with self._one_at_a_time:
                 work = AloneWork(name, self._wall(), self._chance(), self.space)
                 self._sent(self._op(work, given, None, ""), confirmed)
-                await confirmed.event.wait()
+                await confirmed.wait()
                 if confirmed.is_confirmed:
                     answer.outcome = await outcome_of(work.run, operation, tuple(given))
                     answer.is_confirmed = True
         finally:
             self._left(answer)
-            answer.event.set()
+            answer.give()
 
     def _op(
         self, work: Work, given: list[Any], record: list[Any] | None, raised: str, *more: Any
@@ -191,14 +211,16 @@ class LiveSide:
         data = encode(op)
         self._answers[op.number] = answer
         self._out.operation(data)
-        self.answer(self.confirming.sent(op.number, len(data), trio.current_time()))
+        answered = self.confirming.sent(op.number, len(data), trio.current_time())
+        if answered:
+            self.answer(answered)
 
     def answer(self, numbers: list[int]) -> None:
         """Answer confirmed operations, and wake waiting callers."""
         for number in numbers:
             answer = self._answers.pop(number)
             answer.is_confirmed = True
-            answer.event.set()
+            answer.give()
         self.wake()
         for lock in self.pace.confirmed():
             lock.look_again(self.locks)
@@ -207,7 +229,7 @@ class LiveSide:
         """End all answers: waiting callers get OutcomeUnknown."""
         answers, self._answers = self._answers, {}
         for answer in answers.values():
-            answer.event.set()
+            answer.give()
 
     # --- turns, lag, pauses
 
@@ -222,7 +244,8 @@ class LiveSide:
             raise NotLive("this node is not live any more")
 
     def _is_behind(self) -> bool:
-        lag, limits, out = self.confirming.lag(trio.current_time()), self._settings, self._out
+        limits, out = self._settings, self._out
+        lag = self.confirming.lag(trio.current_time()) if self.confirming.backups else NO_LAG
         most = max(lag.operations, len(self.confirming), out.operations)
         return not self.ended and (
             most + len(self._running) >= limits.lag_operations

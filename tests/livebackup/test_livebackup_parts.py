@@ -96,6 +96,19 @@ def test_a_returning_backup_confirms_again_operations_outside_its_snapshot() -> 
     assert confirming.confirmed("B", [1]) == [1]
 
 
+def test_a_backup_that_is_ready_once_more_and_confirms_again_counts_once() -> None:
+    confirming: Confirming[str] = Confirming("quorum")
+    for backup in "BCDE":
+        confirming.joined(backup, 0)
+    confirming.sent(1, 10, 0.0)
+    confirming.confirmed("B", [1])
+    confirming.joined("B", 0)
+    assert confirming.confirmed("B", [1]) == [], (
+        "a majority of five is two backups with the live node"
+    )
+    assert confirming.confirmed("C", [1]) == [1]
+
+
 def test_no_more_operations_are_noted_for_a_joiner_than_may_be(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
