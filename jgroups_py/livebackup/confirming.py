@@ -156,10 +156,12 @@ class Confirming(Generic[B]):
     def lag(self, now: float) -> BackupLag:
         operations, size, oldest = 0, 0, now
         for one in self._backups.values():
-            if one.behind:
-                operations = max(operations, len(one.behind))
-                size = max(size, one.bytes)
-                oldest = min(oldest, next(iter(one.behind.values())).at)
+            behind = one.behind
+            if behind:
+                operations = len(behind) if len(behind) > operations else operations
+                size = one.bytes if one.bytes > size else size
+                at = next(iter(behind.values())).at
+                oldest = at if at < oldest else oldest
         return BackupLag(operations, size, now - oldest)
 
     def _answers(self, numbers: Iterable[int]) -> list[int]:

@@ -5,14 +5,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from hashlib import sha256
-from typing import Any
 
 import trio
 
 from jgroups_py.livebackup.crew import Crew
 from jgroups_py.livebackup.errors import BadOperation
 from jgroups_py.livebackup.home import Held, Home
-from jgroups_py.livebackup.kinds import Operation
 from jgroups_py.livebackup.live import LiveSide
 from jgroups_py.livebackup.messages import Confirm, Here, Join, Lead, Ready, encode
 from jgroups_py.livebackup.outgoing import Outgoing
@@ -78,16 +76,12 @@ class Leading:
         while True:
             await trio.sleep(timer.seconds)
             try:
-                await self.run(name, timer.operation, timer.arguments)
+                await self.side.run(name, timer.operation, timer.arguments)
             except Exception as error:
                 self._home.counts["timer_failures"] += 1
                 _log.warning(
                     "%s: operation %s, started by a timer: %r", self._home.name, name, error
                 )
-
-    async def run(self, name: str, operation: Operation, arguments: tuple[Any, ...]) -> Any:
-        """Run an operation. See ``LiveSide.run``."""
-        return await self.side.run(name, operation, arguments)
 
     # --- the others
 

@@ -249,7 +249,8 @@ class LiveSide:
         most = max(lag.operations, len(self.confirming), out.operations)
         return not self.ended and (
             most + len(self._running) >= limits.lag_operations
-            or max(lag.bytes, out.bytes) > limits.lag_bytes
+            or lag.bytes > limits.lag_bytes
+            or out.bytes > limits.lag_bytes
             or lag.seconds > limits.lag_seconds
         )
 

@@ -163,7 +163,7 @@ class LiveBackupNode:
             raise BadOperation(f"{operation!r} was not given to open_livebackup")
         if self._leading is None:
             raise NotLive(f"this node is {self.role}, not live", self.live)
-        return await self._leading.run(name, operation, arguments)
+        return await self._leading.side.run(name, operation, arguments)
 
     def read(
         self, function: Callable[Concatenate[Cut, P], V], *arguments: P.args, **more: P.kwargs
@@ -239,25 +239,29 @@ class LiveBackupNode:
                 await self._on_standing(sender, message)
             case Ops():
                 for op in message.operations:
-                    await self._on_live(sender, op, together=True)
-            case Op() | Part() | Whole() | Gone():
+                    self._on_operation(sender, op, together=True)
+            case Op():
+                self._on_operation(sender, message, together=False)
+            case Part() | Whole() | Gone():
                 await self._on_live(sender, message)
             case Confirm() | Here() | Join() | Ready():
                 if self._leading is not None:
                     self._leading.hear(sender, message)
 
-    async def _on_live(
-        self, sender: Address, message: Op | Part | Whole | Gone, *, together: bool = False
-    ) -> None:
-        """Handle a message that only the followed live node may send."""
+    def _on_operation(self, sender: Address, op: Op, *, together: bool) -> None:
+        """Handle an operation, which only the followed live node may send."""
+        following = self._following
+        if following is not None and sender == following.live and op.term == self.term:
+            following.op(op, together=together)
+        elif sender != self._channel.address:
+            self.counts["operations_of_others"] += 1
+
+    async def _on_live(self, sender: Address, message: Part | Whole | Gone) -> None:
+        """Handle another message that only the followed live node may send."""
         following = self._following
         if following is None or sender != following.live or message.term != self.term:
-            if isinstance(message, Op) and sender != self._channel.address:
-                self.counts["operations_of_others"] += 1
             return
         match message:
-            case Op():
-                following.op(message, together=together)
             case Part() | Whole():
                 await following.snapshot(message)
             case Gone():

@@ -80,16 +80,14 @@ class ObjectPace:
         """Note that operation ``number``, which changed this object first, was sent."""
         if not self._half:
             return
-        now = self._clock()
-        self._forget(now)
         self._order.append((number, key))
         ahead = self._ahead.get(key)
         if ahead is None:
             ahead = self._ahead[key] = _Ahead()
-        ahead.sent.append((number, now))
+        ahead.sent.append((number, self._clock()))
         self._empty.pop(key, None)
 
-    def _forget(self, now: float) -> None:
+    def _forget(self) -> None:
         """Forget settled operations, and idle objects."""
         while self._order and self._is_settled(self._order[0][0]):
             number, key = self._order.popleft()
@@ -98,7 +96,7 @@ class ObjectPace:
                 self._take_settled(key, ahead)
         while self._empty:
             key, since = next(iter(self._empty.items()))
-            if now - since <= KEPT:
+            if self._clock() - since <= KEPT:
                 break
             del self._empty[key], self._ahead[key]
 
@@ -127,7 +125,8 @@ class ObjectPace:
         ahead = self._ahead.get(lock.key)
         if ahead is None:
             return True
-        self._take_settled(lock.key, ahead)
+        if len(ahead.sent) >= LEAST:
+            self._take_settled(lock.key, ahead)
         number = len(ahead.sent)
         if number < LEAST:
             return True
@@ -144,6 +143,7 @@ class ObjectPace:
             ahead = self._ahead.get(lock.key)
             if ahead is not None:
                 self._learn(ahead, self._take_settled(lock.key, ahead))
+        self._forget()
         return locks
 
     def _learn(self, ahead: _Ahead, settled: list[tuple[int, float]]) -> None:

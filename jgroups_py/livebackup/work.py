@@ -34,13 +34,14 @@ CURRENT: Final[ContextVar[Work | None]] = ContextVar("jgroups_py.livebackup", de
 class Work:
     """One running operation on one node. Made by the node."""
 
+    _random: random.Random | None = None
+    _busy = False
+    _changes = 0
+
     def __init__(self, name: str, now: float, seed: int) -> None:
         self.name, self.seed = name, seed
         self.now = now
         """The live node's time when it began the operation, in seconds since 1970: the same on the backup."""
-        self._random: random.Random | None = None
-        self._busy = False
-        self._changes = 0
 
     @property
     def random(self) -> random.Random:

@@ -117,6 +117,7 @@ def test_objects_that_nobody_asks_for_again_are_forgotten_when_they_are_settled(
     for number in range(100):
         settled, now = number - 10, now + 0.1
         pace.sent(f"Queue/{number}", number)
+        pace.confirmed()
     assert len(pace) <= 12 and pace.objects < 25
 
 
