@@ -285,13 +285,13 @@ async def test_a_live_node_does_not_hear_its_own_operations(
         live, backup = await group.start("AB")
         heard: list[str] = []
         for node in (live, backup):
-            usual = node._on_live
+            usual = node._on_operation
 
-            async def note(sender: Any, message: Any, usual: Any = usual, node: Any = node) -> None:
+            def note(*given: Any, usual: Any = usual, node: Any = node, **more: Any) -> None:
                 heard.append(node.role)
-                await usual(sender, message)
+                usual(*given, **more)
 
-            monkeypatch.setattr(node, "_on_live", note)
+            monkeypatch.setattr(node, "_on_operation", note)
         await live.run(put, "q", 1)
         await group.equal()
         assert heard == ["backup"]
