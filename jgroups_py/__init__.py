@@ -3,7 +3,7 @@
 ``open_channel`` makes a member of a group. ``open_rpc`` calls methods of other members. The other names are values and errors.
 For protocols of your own see jgroups_py.stack.protocol and jgroups_py.testing.
 
-May import: channel, rpc and what is below.
+May import: channel, rpc and the rooms below.
 Imported by: everything above them, and users.
 """
 

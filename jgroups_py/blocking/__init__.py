@@ -55,7 +55,7 @@ _PLACES = {
     "maps": "Map open_map",
     "rpc": "Replies Rpc open_rpc",
 }
-"""Module -> names that are imported from it on first use. A map needs no stack, and maps and buckets need extras."""
+"""Names that are imported on first use, by module. A map needs no stack, and maps and buckets need extras."""
 
 if not typing.TYPE_CHECKING:
     __getattr__, __dir__ = on_first_use(__name__, _PLACES)

@@ -303,7 +303,7 @@ class Bucket:
         return list(self._remembered.values())
 
     def state(self) -> dict[str, Any]:
-        """Return, for tests, key -> pieces and version."""
+        """Return, for tests, pieces and version by key."""
         return {key: (_pieces(had), version) for key, (had, version) in sorted(self._saved.items())}
 
 

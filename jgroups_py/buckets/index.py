@@ -85,7 +85,7 @@ class Update:
 
 
 class IndexCopy:
-    """``state``: the decided state. ``placement``: bucket -> names of the managers of master and slave, used once by
+    """``state``: the decided state. ``placement``: names of the managers of master and slave by bucket, used once by
     the copy that creates the instance."""
 
     def __init__(

@@ -85,8 +85,8 @@ class BucketManager:
         self.port, self.info, self.provider, self.settings = port, info, provider, settings
         self.copies: dict[int, Copy] = {}
         self._left: dict[int, int] = {}
-        """Bucket -> the epoch in which its copy was deleted here. So an older row, from a router that was cut off,
-        creates no empty copy."""
+        """The epoch in which a bucket's copy was deleted here, by bucket. So an older row, from a router that was cut
+        off, creates no empty copy."""
         self.incoming: dict[int, IncomingCopy] = {}
         self.contents: dict[int, list[EntryChange]] = {}
         """The buckets' first entries, from archives, when the instance is created. Empty by default; each is removed

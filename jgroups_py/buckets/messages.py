@@ -443,7 +443,7 @@ _decoder: Final[msgspec.msgpack.Decoder[BucketPacket]] = msgspec.msgpack.Decoder
 encode = _encoder.encode
 _change: Final[msgspec.msgpack.Decoder[EntryChange]] = msgspec.msgpack.Decoder(EntryChange)
 encode_change: Final[Callable[[EntryChange], bytes]] = _encoder.encode
-"""For ``Forward.puts``."""
+"""Encodes a change in ``Forward.puts``."""
 
 
 def decode_change(data: bytes) -> EntryChange:

@@ -16,7 +16,7 @@ from jgroups_py.errors import ConfigError
 ROUTERS_MAX: Final = 100
 """The most routers of one member."""
 Placement = Mapping[int, tuple[str, str]]
-"""Bucket -> the managers of its master and its slave, for the start of an instance."""
+"""The managers of a bucket's master and slave, by bucket, for the start of an instance."""
 
 
 @dataclass(frozen=True, kw_only=True)

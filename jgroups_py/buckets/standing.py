@@ -104,8 +104,8 @@ def _rate_of(load: dict[str, Any] | None, node: str) -> list[str]:
 
 
 def unequal(nodes: Iterable[NodeStatistics]) -> dict[int, str]:
-    """Return bucket -> the difference of its copies' numbers of entries. Changes on their way to a slave may show for a
-    moment."""
+    """Return the difference of the numbers of entries of a bucket's copies, by bucket. Changes on their way to a slave
+    may show for a moment."""
     masters: dict[int, BucketLoad] = {}
     slaves: dict[int, BucketLoad] = {}
     for node in nodes:

@@ -32,7 +32,7 @@ class InstanceStatistics:
         return dict(sorted(found.items()))
 
     def of_nodes(self) -> dict[str, dict[str, int]]:
-        """Return node -> sums of its components, named ``KIND_COUNT``."""
+        """Return the sums of each node's components, named ``KIND_COUNT``, by node."""
         names = sorted({node.node for node in self.nodes})
         return {
             name: dict(sorted(_sums([n for n in self.nodes if n.node == name]).items()))
@@ -40,7 +40,7 @@ class InstanceStatistics:
         }
 
     def of_components(self) -> dict[str, dict[str, int]]:
-        """Return component -> its counts. Names of clients' components need not be unique, so their member's name is
+        """Return counts by component. Names of clients' components need not be unique, so their member's name is
         appended."""
         found: dict[str, dict[str, int]] = {}
         for node in self.nodes:

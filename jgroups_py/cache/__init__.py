@@ -5,7 +5,7 @@
 
 See design/tree-cache.md.
 
-May import: buddy, channel and what is below.
+May import: buddy, channel and the rooms below.
 Imported by: export, blocking, aio, sessions, drill, testing.explorer, tools.
 """
 

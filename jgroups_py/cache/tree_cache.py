@@ -95,7 +95,7 @@ class TreeCache:
             nodes_max=self._limits.max_call_nodes,
         )
         self.old_rows: OldRows | None = None
-        """With buddies and a store."""
+        """None without buddies or without a store."""
         if keeper is not None and isinstance(self._replication, BuddyReplication):
             manager, owned = self._replication.manager, self._replication.owned
             self.old_rows = OldRows(keeper, lambda: manager.entries, owned)

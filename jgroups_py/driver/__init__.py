@@ -5,8 +5,8 @@ await nursery.start(driver.run)
 ... driver.wake() after anything was sent down a stack ...
 await driver.stop()
 
-May import: protocols, stack and what is below.
-Imported by: router, channel and what is above.
+May import: protocols, stack and the rooms below.
+Imported by: router, channel and the rooms above.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _PLACES = {
     "multicast": "MulticastProbe probe_multicast",
     "sockets": "SocketDriver SocketTransport",
 }
-"""Module -> names that are imported from it on first use. Rooms without a stack use small modules of this one."""
+"""Names that are imported on first use, by module. Rooms without a stack use small modules of this one."""
 
 if not typing.TYPE_CHECKING:
     __getattr__, __dir__ = on_first_use(__name__, _PLACES)

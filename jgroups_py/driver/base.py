@@ -52,8 +52,8 @@ class DriverLimits:
     linger: float = 1.0
     """The longest time in which a closed connection may send its last bytes."""
     directory_linger: float = 5.0
-    """The longest time after that for which a driver that ends waits until directories have its last requests: stale
-    entries of a departed member would lead others there."""
+    """A driver that ends waits at most this long until directories have its last requests. Otherwise stale entries of a
+    departed member would lead others there."""
     watch: float = 0.0003
     """The longest time in which a caller looks for its answer in its own step (answer_watch.py), while other tasks wait. 0: never."""
     tick: float = 0.25

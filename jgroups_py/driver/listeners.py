@@ -47,7 +47,7 @@ def count(look: Callable[[], dict[str, int] | None], port: int, own: str) -> int
 
 
 def _sockets(proc: Path) -> dict[str, int] | None:
-    """Return inode -> port of all UDP sockets."""
+    """Return the ports of all UDP sockets, by inode."""
     try:
         lines = (proc / "udp").read_text("ascii").splitlines()[1:]
         if (proc / "udp6").exists():

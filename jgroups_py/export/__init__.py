@@ -7,7 +7,7 @@
 The port gives consistent snapshots and ranges of a change log, and takes bulk writes in two phases, in columnar frames.
 A client must know the token. See design/export.md.
 
-May import: cache, channel and what is below.
+May import: cache, channel and the rooms below.
 Imported by: blocking, spark, tools.
 """
 
@@ -61,7 +61,8 @@ __all__ = [
 ]
 
 _PLACES = {"server": "ExportPort open_export", "source": "Source"}
-"""Module -> names of the member's side. They are imported on first use, because clients need no loop, cache and stack."""
+"""Names of the member's side, by module. They are imported on first use, because clients need no loop, cache and
+stack."""
 
 if not typing.TYPE_CHECKING:
     __getattr__, __dir__ = on_first_use(__name__, _PLACES)

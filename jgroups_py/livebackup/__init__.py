@@ -1,7 +1,7 @@
 """Live and backup: the backup repeats the operations of the live node, each object's changes in the live order, and the rest in parallel
 (seed 002).
 
-May import: channel and what is below. The order itself (tickets, ledger, applier), confirming and roles are without I/O.
+May import: channel and the rooms below. The order itself (tickets, ledger, applier), confirming and roles are without I/O.
 """
 
 from __future__ import annotations

@@ -106,7 +106,7 @@ class BackupSide:
         self._on_confirmed, self._on_diverged = on_confirmed, on_diverged
         self._turns: dict[int, _Turn] = {}
         self._chained: dict[int, _Turn] = {}
-        """Operation -> its turn, while a chain makes it."""
+        """The turn of an operation while a chain makes it, by number."""
         self._moving = 0
         """Running operations that do not wait for a turn."""
         self._still = trio.Event()

@@ -25,13 +25,14 @@ class Changed:
     def __init__(self, counters: Counters) -> None:
         self._counters = counters
         self._by: dict[str, int] = {}
-        """Object -> the newest operation that changed it."""
+        """The newest operation that changed an object, by object."""
         self._removed: dict[str, tuple[int, int]] = {}
-        """Object -> number of its newest removal, and the operation that made it; the oldest operation first."""
+        """The number of an object's newest removal and the operation that made it, by object; the oldest operation
+        first."""
         self._newest_forgotten = 0
         """The newest operation with a forgotten removal."""
         self._under_way: dict[int, int] = {}
-        """Running operations, the oldest first -> the newest operation sent before it began."""
+        """The newest operation sent before a running one began, by running operation; the oldest first."""
         self._begun = 0
 
     def begins(self, last: int) -> int:
@@ -45,7 +46,7 @@ class Changed:
         del self._under_way[begun]
 
     def sent(self, op: int, record: Iterable[tuple[str, int]], removed: Mapping[str, int]) -> None:
-        """Note an ended operation. ``removed``: object -> number of its removal."""
+        """Note an ended operation. ``removed``: numbers of removals, by object."""
         for key, number in record:
             if number <= self._counters[key]:  # otherwise the removal is forgotten already
                 self._by[key] = op

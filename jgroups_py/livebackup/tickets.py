@@ -76,5 +76,5 @@ class Counters:
         self._of.pop(name, None)
 
     def vector(self) -> dict[str, int]:
-        """Return a copy: object -> number of its newest change."""
+        """Return a copy: the numbers of newest changes, by object."""
         return dict(self._of)

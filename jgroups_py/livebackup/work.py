@@ -145,7 +145,7 @@ class LiveWork(Work):
         self._checksum_every = checksum_every
         self.record: list[Ticket] = []
         self.removed: dict[str, int] = {}
-        """Object -> number of its removal."""
+        """The number of an object's removal, by object."""
         self.checksums: list[tuple[int, bytes]] = []
         """Place in the record, and the checksum of the object after that change."""
         self.effects: list[tuple[str, list[Any], str]] | None = [] if by_effects else None

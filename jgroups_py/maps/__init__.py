@@ -9,7 +9,7 @@ a moment later (seed 004).
 ``jgroups_py.blocking`` and ``jgroups_py.aio`` have it, too. A machine without I/O (replica.py) keeps the tables of several hosts equal.
 See design/maps.md.
 
-May import: channel and what is below.
+May import: channel and the rooms below.
 Imported by: blocking, aio, drill, spark, testing, tools.
 """
 
@@ -124,7 +124,7 @@ _PLACES = {
     "tcp_links": "TcpLinks",
     "tcp_settings": "TcpSettings",
 }
-"""Module -> names that are imported from it on first use. The merging process needs few of them."""
+"""Names that are imported on first use, by module. The merging process needs few of them."""
 
 if not typing.TYPE_CHECKING:
     __getattr__, __dir__ = on_first_use(__name__, _PLACES)

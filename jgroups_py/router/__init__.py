@@ -1,6 +1,6 @@
 """A gossip router: a process that knows where the members of groups are, for TCPGOSSIP of ours and of Java.
 
-May import: driver, protocols and what is below.
+May import: driver, protocols and the rooms below.
 Imported by: tools.
 """
 

@@ -1,6 +1,6 @@
 """Remote calls on a channel: ``open_rpc`` and its values.
 
-May import: channel and what is below.
+May import: channel and the rooms below.
 Imported by: ``jgroups_py``, blocking, aio.
 """
 

@@ -7,7 +7,7 @@ An application finds its session as ``environ["jgroups_py.session"]`` (``scope[.
 values. A response is sent when the changes of its request have their copies. So a visitor who has seen the response
 finds the changes, also when this process is killed. See design/sessions.md.
 
-May import: blocking, cache and what is below.
+May import: blocking, cache and the rooms below.
 Imported by: testing.explorer, users.
 """
 

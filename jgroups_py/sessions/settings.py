@@ -30,7 +30,7 @@ class SessionSettings:
     secure: bool = True
     """The browser sends the cookie over HTTPS only. Use False only to try things out."""
     same_site: Literal["Lax", "Strict", "None"] = "Lax"
-    """Whether pages of other sites may cause requests with the cookie."""
+    """Decides if pages of other sites may cause requests with the cookie."""
     path: str = "/"
     domain: str = ""
     """The hosts that get the cookie. Empty: only the host that set the cookie."""

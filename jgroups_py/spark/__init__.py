@@ -16,7 +16,7 @@ member's part is of one moment; all these moments are within milliseconds. Chang
 changes of a path the one with the higher ``stamp`` is later.
 Options, schemas and guarantees: design/spark.md.
 
-May import: drill, export, testing and what is below.
+May import: drill, export, testing and the rooms below.
 Imported by: tools.
 """
 

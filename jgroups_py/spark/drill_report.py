@@ -280,9 +280,9 @@ class _Lags:
 
     def __init__(self, found: Any) -> None:
         self.origins: dict[tuple[str, str, str | None], Any] = {}
-        """By site, origin's site, origin; None: of all origins there."""
+        """Bins by site, origin's site and origin. None as origin: of all origins there."""
         self.seconds: dict[tuple[str, str], dict[int, Any]] = {}
-        """By site and origin's site, then by second of the drill."""
+        """Bins by site and origin's site, then by second of the drill."""
         for row in found.where("what = 'lag'").toLocalIterator():
             for origin in (row.origin, None):
                 _add(self.origins, (row.site, row.origin_site, origin), row.bins)

@@ -39,7 +39,7 @@ def nodes_of_columns(columns: dict[str, Any], rows: int) -> Any:
 
 
 def nodes_of_texts(column: Any) -> Any:
-    """Return each row's data, of maps name -> JSON text."""
+    """Return each row's data, of maps of JSON texts by name."""
     return pa.array([_from_texts(row) for row in column.to_pylist()], pa.binary())
 
 

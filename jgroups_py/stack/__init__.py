@@ -48,7 +48,7 @@ __all__ = [
 _PLACES = {
     "protocol": "Batch Bytes Event Fraction Header HostPorts Protocol Query Seconds Suspect Timer Unsuspect ViewChange register_header",
 }
-"""Module -> names that are imported from it on first use. Rooms without a stack use small modules of this one."""
+"""Names that are imported on first use, by module. Rooms without a stack use small modules of this one."""
 
 if not typing.TYPE_CHECKING:
     __getattr__, __dir__ = on_first_use(__name__, _PLACES)

@@ -180,8 +180,8 @@ class Protocol:
         return {}
 
     def memory_limits(self, members: int) -> dict[str, int]:
-        """Return attribute -> the most bytes that it lets this protocol hold in a group of ``members``. Count Python's
-        overhead, not payload alone."""
+        """Return the most bytes that an attribute lets this protocol hold in a group of ``members``, by attribute.
+        Count Python's overhead, not payload alone."""
         return {}
 
     # --- for a protocol to use

@@ -10,7 +10,7 @@
 
 design/testing-kit.md walks through it, examples/own_protocol_property.py is a test of a protocol.
 
-May import: drill and what is below.
+May import: drill and the rooms below.
 Imported by: spark, tools, tests, users.
 """
 

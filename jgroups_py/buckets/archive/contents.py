@@ -67,7 +67,7 @@ def read_contents(
     provider: EntryBehaviourProvider,
     digest: Callable[[str], int] = digest_of,
 ) -> dict[int, list[EntryChange]]:
-    """Return bucket -> its entries, for ``open_buckets(contents=...)``.
+    """Return entries by bucket, for ``open_buckets(contents=...)``.
 
     Raises:
         BadArchive: an archive is damaged, is of another application, or has an entry in a format that the provider does

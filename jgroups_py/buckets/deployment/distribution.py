@@ -29,12 +29,13 @@ SPREAD_WORK_MAX: Final = 10_000_000
 """The most pairs that are looked at to spread the load of a loss. Large instances get the result found until then."""
 
 Pairs = Counter[tuple[str, str]]
-"""(node of the master, node of the slave) -> how many buckets."""
+"""Numbers of buckets by (node of the master, node of the slave)."""
 
 
 @dataclass(frozen=True)
 class Distribution:
-    """``nodes``: bucket -> nodes of master and slave. ``components``: bucket -> their managers, as an index copy takes it."""
+    """``nodes``: nodes of master and slave by bucket. ``components``: their managers by bucket, as an index copy takes
+    it."""
 
     nodes: Mapping[int, tuple[str, str]]
     components: Mapping[int, tuple[str, str]]
@@ -294,7 +295,7 @@ def overloads(deployment: Deployment, pairs: Pairs) -> list[tuple[str, str, int]
 
 
 def masters_after(pairs: Pairs, lost: Collection[str]) -> Counter[str]:
-    """Return node -> its masters when these nodes are lost and the slaves of their masters are promoted."""
+    """Return the numbers of masters by node, when these nodes are lost and the slaves of their masters are promoted."""
     after: Counter[str] = Counter()
     for (master, slave), count in pairs.items():
         if master not in lost:

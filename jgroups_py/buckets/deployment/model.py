@@ -66,7 +66,7 @@ class Deployment:
 
     @cached_property
     def causes(self) -> dict[str, tuple[str, ...]]:
-        """Return cause of failure -> its nodes. Every node is a cause of its own, named ``node NAME``; a cause of a
+        """Return nodes by cause of failure. Every node is a cause of its own, named ``node NAME``; a cause of a
         single node is that node."""
         found: dict[str, list[str]] = {}
         for node in self.nodes:

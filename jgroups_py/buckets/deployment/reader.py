@@ -265,4 +265,4 @@ def _reads() -> dict[str, Callable[[str], Any]]:
 
 
 _SETTINGS: Final = _reads()
-"""Setting -> how its text is read."""
+"""The reader of a setting's text, by setting."""

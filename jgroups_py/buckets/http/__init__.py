@@ -2,7 +2,7 @@
 
 The meaning of a request is decided without I/O (exchange.py). See design/bucket-doors.md.
 
-May import: buckets.items, driver, stack and what is below. It needs h11, the extra ``http``.
+May import: buckets.items, driver, stack and the rooms below. It needs h11, the extra ``http``.
 Imported by: tools, users.
 """
 

@@ -3,7 +3,7 @@
 A request is a value (requests.py). A function without I/O applies it to an item (behaviour.py). A store runs requests:
 in this process (store.py) or in a bucket store (bucket_items.py).
 
-May import: buckets.node and what is below; all but bucket_items.py: errors, stack and what is below.
+May import: buckets.node and the rooms below; all but bucket_items.py: errors, stack and the rooms below.
 Imported by: buckets.memcached, buckets.http, tools, users.
 """
 

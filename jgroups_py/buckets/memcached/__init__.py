@@ -2,7 +2,7 @@
 
 The parser and the replies have no I/O. See design/bucket-doors.md.
 
-May import: buckets.items, driver, stack and what is below.
+May import: buckets.items, driver, stack and the rooms below.
 Imported by: tools, users.
 """
 

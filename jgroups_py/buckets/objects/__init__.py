@@ -1,6 +1,6 @@
 """Plain Python classes as entries: ``await seats["LH400/12A"].book("Ann")``.
 
-May import: buckets and what is below. Imported by: blocking, aio, tools, users.
+May import: buckets and the rooms below. Imported by: blocking, aio, tools, users.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """A drill file and a seed become a plan.
 
-May import: config and what is below.
+May import: config and the rooms below.
 Imported by: the rest of drill, tools, spark.
 """

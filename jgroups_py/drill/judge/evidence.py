@@ -100,9 +100,9 @@ class Evidence(Lives):
     def __init__(self, sites: Sequence[str] = ()) -> None:
         super().__init__(sites)
         self.sent: dict[Who, array[float]] = {}
-        """Origin -> send times; index 0 is seqno 1."""
+        """Send times by origin; index 0 is seqno 1."""
         self.delivered: dict[Who, dict[Who, Delivered]] = {}
-        """Receiver -> origin -> deliveries."""
+        """Deliveries by receiver and origin."""
         self._silent: dict[Who, None] = {}
         self.told: dict[str, Told] = {}
         self.samples: dict[Who, list[tuple[float, dict[str, Any]]]] = {}

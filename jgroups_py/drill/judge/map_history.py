@@ -114,7 +114,7 @@ class Histories:
     def __init__(self, evidence: Evidence) -> None:
         self.keys: dict[int, KeyHistory] = {}
         self.began: dict[Who, float] = {}
-        """When an incarnation had opened its map and reported its contents."""
+        """The time when an incarnation had opened its map and reported its contents."""
         self.asked: dict[Who, None] = {}
         """The hosts that reported their contents at the end."""
         for record in evidence.marks:

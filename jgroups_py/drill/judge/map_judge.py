@@ -94,7 +94,7 @@ class PutLag(NamedTuple):
     """A put that reached another host."""
 
     put: float
-    """When the put returned."""
+    """The time when the put returned."""
     seconds: float
     origin: Who
     target: Who

@@ -95,11 +95,11 @@ class Lives:
         self.sites: list[str] = list(sites)
         self.views: dict[Who, list[ViewSeen]] = {}
         self.bridge_views: dict[Who, list[tuple[float, tuple[str, ...]]]] = {}
-        """Relay -> (time, sites on the bridge)."""
+        """Time, and sites on the bridge, by relay."""
         self.faults: list[Fault] = []
         self.born: dict[Who, float] = {}
         self.gone: dict[Who, tuple[float, str]] = {}
-        """When and how each incarnation ended."""
+        """The time and the manner of the end of each incarnation."""
 
     def members(self, site: str) -> list[Who]:
         """Return all incarnations of a site."""

@@ -6,6 +6,6 @@ samples     the figures measured at calm moments, and the comparison of two time
 simulated   a day in virtual time       real    an hour with processes       strikes   their faults
 plot        curves as SVG
 
-May import: drill.run and what is below.
+May import: drill.run and the rooms below.
 Imported by: tools.
 """

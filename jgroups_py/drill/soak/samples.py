@@ -33,7 +33,7 @@ PROCESS: Final = "process"
 
 @dataclass(frozen=True, slots=True)
 class SoakSample:
-    """Seconds since the start, member (name#incarnation) -> table -> (entries, bytes), figures."""
+    """Seconds since the start; the entries and bytes of each table of each member (name#incarnation); figures."""
 
     t: float
     members: dict[str, dict[str, tuple[int, int]]]

@@ -58,7 +58,7 @@ class TableSize:
 
 @dataclass
 class Tables:
-    """Name -> table; ``cut``: ways that were longer than ``DEPTH_MAX``."""
+    """Tables by name; ``cut``: ways that were longer than ``DEPTH_MAX``."""
 
     found: dict[str, TableSize] = field(default_factory=dict)
     cut: list[str] = field(default_factory=list)
@@ -176,7 +176,7 @@ def _attributes(name: str, thing: Any) -> Iterator[tuple[str, Any]]:
 
 
 def roots_of(machine: Machine) -> dict[str, Any]:
-    """Return name -> machine, stack and protocol; those of a child stack (RELAY's bridge) have its cluster as
+    """Return the machine, stacks and protocols by name. The names in a child stack (RELAY's bridge) have its cluster as
     prefix."""
     roots: dict[str, Any] = {"machine": machine}
     for stack in machine.stacks:

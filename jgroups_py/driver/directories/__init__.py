@@ -1,6 +1,6 @@
 """Directories outside the group: each kind in a file of its own, asked in threads.
 
-May import: stack and what is below.
+May import: stack and the rooms below.
 Imported by: driver, and the simulator for ``in_memory``.
 """
 

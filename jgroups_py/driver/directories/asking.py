@@ -48,7 +48,7 @@ KINDS: Final[dict[type, str]] = {
     ReadPrivate: "private",
     LoadCredentials: "credentials",
 }
-"""Class of a request -> the module that answers it."""
+"""The module that answers a request, by its class."""
 
 
 def real_directory(request: DirectoryRequest) -> Any:

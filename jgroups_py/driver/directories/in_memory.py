@@ -46,16 +46,16 @@ class MemoryDirectories:
         self.pods: bytes | None = None
         """None: there is no API server."""
         self.fails: dict[str, str] = {}
-        """Kind of a directory (folder, names, kubernetes, database, private, credentials) -> the reason why it does not
-        answer."""
+        """The reason why a directory does not answer, by kind (folder, names, kubernetes, database, private,
+        credentials)."""
         self.private: dict[str, bytes] = {}
-        """Path -> contents of a file that holds secrets."""
+        """Contents of files that hold secrets, by path."""
         self.asked: dict[str, int] = {}
         """Number of requests, by kind of directory."""
         self._tables: sqlite3.Connection | None = None
 
     def files(self, location: str, cluster: str) -> dict[str, bytes]:
-        """Return a folder's files: name -> contents."""
+        """Return the contents of a folder's files, by name."""
         return self.folders.setdefault((location, cluster), {})
 
     @property

@@ -38,7 +38,7 @@ SHARED: Final = b"shared:"
 """The prefix, after the number, in messages of registers (explorer/stacks/shared.py), which read the rest."""
 MULTICAST, UNICAST, OOB = 0, 1, 2
 _STATE: Final = list[tuple[bytes, int, bool, list[int]]]
-"""For each sender: its bytes, the last number, whether the next may skip some, out-of-band numbers."""
+"""The state of each sender: its bytes, the last number, true if the next may skip some, out-of-band numbers."""
 
 
 @dataclass(slots=True)

@@ -36,7 +36,7 @@ class Named:
         self._named: dict[Address, dict[int, None]] = {}
         """By sender: the numbers reported to it as lost."""
         self._later: dict[Address, list[tuple[Member, int, int]]] = {}
-        """By sender: gaps of others, to be judged when the sender's reader has come so far."""
+        """By sender: gaps of others, to be judged when the sender's reader has come to them."""
         self.named = 0
 
     def watch(self, member: Member) -> None:

@@ -35,7 +35,7 @@ MAY_REMEMBER: Final[dict[str, str]] = {
     "RELAY.state._forgotten": "so that old copies are not delivered: at most 1000",
     "RELAY.state.left": "origins of other sites, which may come back: at most 1000 of each",
 }
-"""The beginning of a finding -> why it is allowed."""
+"""The reason why a finding is allowed, by its beginning."""
 
 
 def leftovers(

@@ -10,6 +10,6 @@
 
 ``jgroups-py dev simulate``, ``dev buddy-explore`` and ``dev fuzz`` are its commands; design/simulate.md tells how it is made.
 
-May import: testing.check, testing.sim, testing.histories, drill and what is below.
+May import: testing.check, testing.sim, testing.histories, drill and the rooms below.
 Imported by: the kit, tools.
 """

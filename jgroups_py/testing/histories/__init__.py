@@ -10,6 +10,6 @@
 It imports nothing of the project; ``explore``, ``drill`` and ``testing`` import it. Users take it from
 ``jgroups_py.testing``.
 
-May import: what is below the simulator.
+May import: the rooms below the simulator.
 Imported by: testing, testing.explorer.
 """

@@ -10,7 +10,7 @@
 No trio, no threads, no sockets: an event heap and the same machines that the trio driver runs.
 The same seed gives the same run, byte for byte, whatever PYTHONHASHSEED is.
 
-May import: protocols, stack and what is below.
+May import: protocols, stack and the rooms below.
 Imported by: drill, testing, tools.bench.
 """
 

@@ -40,7 +40,8 @@ PATIENCE: Final = 120.0
 
 @dataclass
 class RehearsalClient:
-    """Adds tokens to one key, one after the other. ``answered``: token -> its place. ``gap``: longest time between two answers."""
+    """Adds tokens to one key, one after the other. ``answered``: places by token. ``gap``: the longest time between two
+    answers."""
 
     key: str
     answered: dict[str, int] = field(default_factory=dict)
@@ -123,7 +124,7 @@ class RehearsalStage:
         self.old, self.new = ledger(OLD), ledger(NEW)
         self._turn = 0
         self._waiting: dict[str, set[str]] = {}
-        """Member -> keys whose client waits for an answer from there."""
+        """Keys whose client waits for an answer, by the member that is to answer."""
 
     # --- members
 

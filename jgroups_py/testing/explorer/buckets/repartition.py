@@ -44,7 +44,7 @@ PAUSE: Final = 0.5
 ATTEMPTS_MAX: Final = 20
 """The most attempts of a step that is interrupted."""
 MEMORY: Final = Path("/dev/shm")
-"""Where files cost no wait for a disk, on Linux."""
+"""The folder on Linux where files cost no wait for a disk."""
 PAGES_MAX: Final = 60
 """The most questions for one page."""
 

@@ -14,6 +14,6 @@
 The same seed gives the same inputs, on however many cores. ``jgroups-py dev fuzz`` is the command; design/fuzzing.md
 tells why it is made this way.
 
-May import: drill, testing.sim and what is below, and the lab.
+May import: drill, testing.sim and the rooms below, and the lab.
 Imported by: tools.
 """

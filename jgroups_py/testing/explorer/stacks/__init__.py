@@ -7,6 +7,6 @@
     play.py       one run: faults, then heal.py
     shared.py     registers that all members of a site share
 
-May import: testing.check, testing.sim, testing.histories and what is below.
+May import: testing.check, testing.sim, testing.histories and the rooms below.
 Imported by: testing.explorer, the kit.
 """
