@@ -240,7 +240,7 @@ class TreeCache(Handle[AsyncTreeCache]):
     def remove_tree(
         self, path: AnyPath, *, timeout: float | None = None, **options: Unpack[CallOptions]
     ) -> int:
-        """Remove a node and all nodes below it, together. Return how many there were."""
+        """Remove a node and all nodes below it, together. Return their number."""
         count: int = self._call(self._value.remove_tree, path, timeout=timeout, **options)
         return count
 
@@ -252,7 +252,7 @@ class TreeCache(Handle[AsyncTreeCache]):
         timeout: float | None = None,
         **options: Unpack[CallOptions],
     ) -> int:
-        """Move a node and all nodes below it, together: ``/a/x`` to ``/b/x``. Return how many there were."""
+        """Move a node and all nodes below it, together: ``/a/x`` to ``/b/x``. Return their number."""
         count: int = self._call(self._value.move, path, to, timeout=timeout, **options)
         return count
 

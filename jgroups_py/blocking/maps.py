@@ -145,11 +145,11 @@ class Map(LocalMap[K, V], MutableMapping[K, V], Generic[K, V]):
         return self._file.wait_merged(1e9 if timeout is None else timeout)
 
     def wait_replicated(self, hosts: int, timeout: float = 60.0) -> None:
-        """Wait until ``hosts`` other hosts have everything that this host has written so far.
+        """Wait until ``hosts`` other hosts have everything that this host has written before this call.
 
         Raises:
-            WaitTimeout: they have not, within ``timeout`` seconds. The text says how much each host lacks. Nothing is
-                undone.
+            WaitTimeout: fewer hosts had it within ``timeout`` seconds. The text says how much each host lacks. Nothing
+                is undone.
         """
         waited = Replicated(self._file, hosts, self._host)
         limit = time.monotonic() + timeout

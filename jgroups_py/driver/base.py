@@ -278,7 +278,7 @@ class Driver:
         return self._nursery is not None
 
     def statistics(self) -> dict[str, int]:
-        """Return counters: public int attributes, and how late this process has been (milliseconds)."""
+        """Return counters: public int attributes, and the delays of this process (milliseconds)."""
         lateness = self.machine.lateness
         return {
             **{k: v for k, v in vars(self).items() if type(v) is int and k[0] != "_"},

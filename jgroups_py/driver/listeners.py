@@ -30,7 +30,7 @@ def others(sock: socket.socket, interface: str, proc: Path = Path("/proc/net")) 
 
 
 def count(look: Callable[[], dict[str, int] | None], port: int, own: str) -> int | None:
-    """Return how many sockets besides ``own`` have ``port``. ``look`` returns sockets and their ports.
+    """Return the number of sockets besides ``own`` that have ``port``. ``look`` returns sockets and their ports.
 
     The kernel hands its list out in pieces. When a socket is closed between two of them, another one may be left out. Then the next look
     has no closed socket, and differs. So two equal looks in a row leave out no socket that was there before the first.

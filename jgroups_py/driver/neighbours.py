@@ -56,7 +56,7 @@ def _read(file: Path) -> list[str]:
 
 
 def _listening(lines: Sequence[str]) -> dict[Endpoint, int]:
-    """Return the multicast addresses that UDP sockets are bound to, and how many sockets."""
+    """Return the number of UDP sockets that are bound to each multicast address."""
     found: dict[Endpoint, int] = {}
     for line in lines[1:]:
         words = line.split()

@@ -69,7 +69,8 @@ class EchoProbe:
 @dataclass(frozen=True, slots=True)
 class ClockProbe:
     """``synchronised``: the system says that its clock follows a server; None: it does not say. ``late``: the longest
-    time by which a short sleep ended too late. ``stepped``: by how much the clock was set meanwhile. Seconds."""
+    time by which a short sleep ended too late. ``stepped``: the amount by which the clock was set meanwhile.
+    Seconds."""
 
     synchronised: bool | None
     late: float
@@ -202,7 +203,7 @@ def _synchronised() -> bool | None:
 
 
 def fragments(size: int, mtu: int, host: str) -> int:
-    """Return how many packets of IP a datagram of ``size`` bytes becomes on an interface with that MTU."""
+    """Return the number of IP packets for a datagram of ``size`` bytes on an interface with that MTU."""
     header = 40 + 8 if ":" in host else 20
     room = (mtu - header) // 8 * 8
     if room <= 0:

@@ -284,7 +284,8 @@ class ExportClient:
     # --- writing
 
     def stage(self, frame: StageRows, body: bytes) -> int:
-        """Send rows (``columns.WRITES``). With the last ones it returns how many rows the attempt has staged."""
+        """Send rows (``columns.WRITES``). With the last ones it returns the number of rows that the attempt has
+        staged."""
         self._send(frame, body)
         return self._next(RowsStaged).rows if frame.last else 0
 

@@ -68,7 +68,7 @@ class OwnerLog:
         self._totals.append((self._totals[-1] if self._totals else self._dropped) + len(changes))
 
     def trim(self) -> tuple[int, int]:
-        """Remove the oldest entry. Return how many changes and bytes it had."""
+        """Remove the oldest entry. Return its numbers of changes and bytes."""
         time, changes, size = self._entries[self._gone]
         self.floor = self._numbers[self._gone]
         self._entries[self._gone] = time, (), 0

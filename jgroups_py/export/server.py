@@ -82,7 +82,7 @@ DEFAULT_MAP = "cache"
 TELL_EVERY = 1.0
 """Seconds between two progress messages of a commit."""
 BEHIND_EVERY = 0.05
-"""Seconds between two looks whether this member has caught up."""
+"""Seconds between two checks of a member that has to catch up."""
 EXPIRE_EVERY = 30.0
 """Seconds between two looks for unused snapshots and jobs."""
 

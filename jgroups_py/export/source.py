@@ -84,7 +84,7 @@ class Source(ABC):
         """
 
     def logs(self) -> Mapping[str, LogPlace] | None:
-        """Return which part of each owner's log is here, or None where there is one log."""
+        """Return the part of each owner's log that is here, or None where there is one log."""
         return None
 
     @property
@@ -108,7 +108,7 @@ class Source(ABC):
         return False
 
     def part(self) -> PartOpened | None:
-        """Return which part of the rows this member owns now, or None if it has all rows."""
+        """Return the part of the rows that this member owns now, or None if it has all rows."""
         return None
 
     @abstractmethod

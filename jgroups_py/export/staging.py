@@ -79,7 +79,7 @@ class Staging:
         return sum(job.written for job in jobs), sum(job.of for job in jobs)
 
     async def stage(self, said: StageRows, body: bytes) -> int:
-        """Take a frame. Return how many rows the attempt has staged.
+        """Take a frame. Return the number of rows that the attempt has staged.
 
         Raises:
             Busy: a limit is reached.

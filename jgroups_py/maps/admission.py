@@ -101,8 +101,8 @@ class MapAdmission:
         return ""
 
     def ready(self, entries: Entries) -> tuple[int, int]:
-        """Return how many entries, from the first one, are not too far ahead, and the time of the next one, 0 if these
-        are all."""
+        """Return the number of entries, from the first one, that are not too far ahead, and the time of the next one, 0
+        if these are all."""
         limit = self._wall() + self._ahead
         for count, (_, entry) in enumerate(entries):
             time = self.latest(entry)

@@ -79,7 +79,7 @@ class AsyncMap(LocalMap[K, V], Generic[K, V]):
             await self._sleep(LISTEN_INTERVAL)
 
     async def wait_replicated(self, hosts: int, timeout: float = 60.0) -> None:
-        """Wait until ``hosts`` other hosts have everything that this host has written so far.
+        """Wait until ``hosts`` other hosts have everything that this host has written before this call.
 
         Raises:
             WaitTimeout: ``timeout`` seconds were not enough. The text has the missing changes of each host. Nothing is

@@ -4,9 +4,10 @@ Each slot (a writing process) has two offsets: how far its inbox is written, and
 grows with each merge. A reader compares ``mark``: as long as these bytes are equal, there is no change. They cover only
 the slots in use, mostly few.
 
-Layout, in the host's order of bytes, at 0: magic, version u32, bytes of an inbox u64; at 56: how many slots were ever used u64, generation u64, then SLOTS offsets written and
-SLOTS offsets merged, u64 each, a number that grows while a process merges, and the strongest durability that any
-process has asked for. A ``memoryview`` writes and reads such a number in one piece, ``struct`` would not.
+Layout, in the host's order of bytes, at 0: magic, version u32, bytes of an inbox u64; at 56: number of slots ever used
+u64, generation u64, then SLOTS offsets written and SLOTS offsets merged, u64 each, a number that grows while a process
+merges, and the strongest durability that any process has asked for. A ``memoryview`` writes and reads such a number in
+one piece, ``struct`` would not.
 """
 
 from __future__ import annotations

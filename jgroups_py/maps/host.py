@@ -33,7 +33,7 @@ from jgroups_py.maps.stamp import HybridClock
 from jgroups_py.maps.telling import Telling
 
 TAKEOVER_INTERVAL: Final = 0.2
-"""Seconds between checks whether the replicating process is gone."""
+"""Seconds between checks for the end of the replicating process."""
 
 MapEvent = Told | Arrived | Sent
 

@@ -20,7 +20,7 @@ from typing import Any, Final
 
 LOG: Final = logging.getLogger("jgroups_py.maps")
 LOOK_INTERVAL: Final = 0.05
-"""Seconds between checks whether a process merges."""
+"""Seconds between checks for a process that merges."""
 END_TIMEOUT: Final = 10.0
 """Seconds in which a child must end."""
 

@@ -64,7 +64,7 @@ class Had:
         self.epoch[seqno[first] - 1] = np.searchsorted(np.asarray(given), order[first]) - 1
 
     def has(self, top: int) -> Any:
-        """Return for seqnos 1 to ``top`` whether they are there."""
+        """Return an array for seqnos 1 to ``top``. True: it is there."""
         found: Any = np.zeros(top, dtype=bool)
         size = min(top, len(self.t))
         found[:size] = self.t[:size] < NEVER

@@ -1,4 +1,5 @@
-"""Makes one line of Spark's forty: the error that a Python worker raised, or Spark's own."""
+"""Finds the line that matters among the forty of an error in Spark: the error that a Python worker raised, or Spark's
+own."""
 
 from __future__ import annotations
 

@@ -182,8 +182,8 @@ def follow(
     progress: Callable[[Mapping[str, Any]], None] | None = None,
     until: Callable[[], bool] = lambda: False,
 ) -> int:
-    """Append changes to a Parquet table, each once, also when it is stopped and started again. Return how many it appended in
-    this run. If a member goes in the middle of a call, it goes on at another one.
+    """Append changes to a Parquet table, each once, also when it is stopped and started again. Return the number that
+    it appended in this run. If a member goes in the middle of a call, it goes on at another one.
 
     Args:
         checkpoint: the folder in which Spark keeps how far it is. The default is next to the table.

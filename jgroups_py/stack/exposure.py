@@ -108,7 +108,7 @@ def port_uses(built: Built, host: str = "127.0.0.1") -> tuple[PortUse, ...]:
 
 
 def place_of(built: Built, host: str = "127.0.0.1") -> TransportPlace:
-    """Return where the transport of a stack may be."""
+    """Return the host and the ports that the transport of a stack may have."""
     _, config = built[0]
     first = getattr(config, "bind_port", 0)
     last = min(first + getattr(config, "port_range", 0), 65535) if first else 0

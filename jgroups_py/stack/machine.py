@@ -182,7 +182,7 @@ class Machine:
 
     def woke(self, now: float, wanted: float, since: float) -> bool:
         """The driver calls this before ``handle`` or ``advance``. It wanted to run this machine at ``wanted``, which is
-        past. The last time it could was ``since``. Returns whether that is a lag. After a lag, timers are put off by
+        past. The last time it could was ``since``. Returns True if that is a lag. After a lag, timers are put off by
         the time since then, and the stacks hear of it."""
         if not self.lateness.note(now - wanted, now):
             return False

@@ -21,7 +21,7 @@ _NO_BLOCKS: Final = bytes(SIZE)
 
 
 def place_of_count(iv: bytes) -> int | None:
-    """Return where the count begins. None: this IV does not count."""
+    """Return the beginning of the count. None: this IV does not count."""
     if len(iv) < FEWEST:
         return None
     place = len(iv) - SIZE

@@ -461,7 +461,7 @@ class GetDigest(Query):
 
 @dataclass(frozen=True, slots=True)
 class TransportPorts(Query):
-    """-> (bind_port, port_range), as set: on which ports members of one stack file listen. Transport."""
+    """-> (bind_port, port_range), as set: the ports on which members of one stack file listen. Transport."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -473,7 +473,7 @@ class GetPhysical(Query):
 
 @dataclass(frozen=True, slots=True)
 class IsBelieved(Query):
-    """-> bool: is it known by more than hearsay that ``member`` is at ``physical``? Transport."""
+    """-> bool: True if it is known by more than hearsay that ``member`` is at ``physical``. Transport."""
 
     member: Address
     physical: IpAddress
@@ -486,12 +486,12 @@ class GetView(Query):
 
 @dataclass(frozen=True, slots=True)
 class CanProveReach(Query):
-    """-> bool: does somebody understand ``ProveReach``? Discovery."""
+    """-> bool: True if somebody understands ``ProveReach``. Discovery."""
 
 
 @dataclass(frozen=True, slots=True)
 class HasMulticast(Query):
-    """-> bool: can the transport reach members it does not know? Transport."""
+    """-> bool: True if the transport can reach members it does not know. Transport."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -79,7 +79,7 @@ _UNICASTS: Final = (h.UnicastHeader3, h.UnicastHeader)
 
 
 def sequence_offset(header: Header) -> int | None:
-    """Return where in the body the number starts that advances within a run: a byte that is not 0, then the low byte.
+    """Return the place in the body of the number that advances within a run: a byte that is not 0, then the low byte.
     None: the header has no such number on the wire."""
     if isinstance(header, _NAKACKS):
         return None if header.type == h.NakAckType.XMIT_REQ else 1
@@ -95,7 +95,7 @@ def sequence_offset(header: Header) -> int | None:
 
 
 def sequence_size(header: Header, first: int) -> int:
-    """Return how many bytes of the number follow its first byte, which has the length of a compressed number."""
+    """Return the count of the number's bytes after its first byte, which has the length of a compressed number."""
     return IV_COUNT if isinstance(header, h.EncryptHeader) else first
 
 

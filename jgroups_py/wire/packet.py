@@ -576,7 +576,7 @@ def _follow(
     r: Reader, data: bytes, start: int, message: WireMessage, payloads: list[Any], left: int
 ) -> int:
     """Take the messages that continue the run of ``message`` (which began at ``start``) as far as
-    their bytes can be predicted. Return how many."""
+    their bytes can be predicted. Return their number."""
     pos, size = r.pos, len(message.payload)
     at = pos - size - 4 - start  # the place of the length within a message
     head = bytearray(data[start : start + at + 4])
@@ -631,8 +631,8 @@ def _follow(
 
 
 def _spots(marks: list[int], message: WireMessage, start: int, head: bytearray) -> list[int] | None:
-    """Return where in ``head`` the low bytes of sequence numbers are. None: that is not known, or the next number has
-    one byte more."""
+    """Return the places of the low bytes of sequence numbers in ``head``. None: that is not known, or the next number
+    has one byte more."""
     if len(marks) != len(message.headers):  # headers within headers
         return None
     spots: list[int] = []
@@ -647,7 +647,7 @@ def _spots(marks: list[int], message: WireMessage, start: int, head: bytearray) 
 
 
 def _matches(found: bytes, expected: bytearray, size: int) -> int:
-    """Return how many pieces of ``size`` bytes are equal from the start."""
+    """Return the number of pieces of ``size`` bytes that are equal from the start."""
     for i in range(0, len(found), size):
         if found[i : i + size] != expected[i : i + size]:
             return i // size

@@ -111,7 +111,7 @@ class Reader:
     # Bytes
 
     def skip(self, size: int) -> int:
-        """Advance over ``size`` bytes and return where they start."""
+        """Advance over ``size`` bytes and return their start."""
         pos = self.pos
         if size < 0:
             self.fail(f"negative length {size}")

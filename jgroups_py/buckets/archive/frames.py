@@ -70,7 +70,7 @@ class Record(msgspec.Struct, frozen=True, tag="entry", array_like=True, forbid_u
 
 
 class Point(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """A record's place: its frame's offset, how many records stand before it, its key."""
+    """A record's place: its frame's offset, the number of records before it, its key."""
 
     offset: Number
     number: Number

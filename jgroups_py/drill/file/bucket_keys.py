@@ -29,7 +29,7 @@ class BucketWorkload:
 
 
 def moves(text: str) -> float:
-    """Read how many masters and slaves the administrator moves in a second."""
+    """Read the number of masters and slaves that the administrator moves in a second."""
     found = values.rate(text)
     if found > MOVES_MAX:
         raise ValueError(f"{text!r} is too much; at most {MOVES_MAX:g}/s")

@@ -52,7 +52,7 @@ def one_of(words: Sequence[str]) -> Callable[[str], str]:
 
 
 def step(text: str) -> float:
-    """Read how long a change takes."""
+    """Read the duration of a change."""
     found = values.duration(text)
     if found > STEP_MAX:
         raise ValueError(f"{text!r} is too long; at most {STEP_MAX:g}s")

@@ -152,7 +152,7 @@ class _Seen:
         self.operations: dict[Entry, LiveOperation] = {}
         self.reads: list[Read] = []
         self.failed: list[tuple[Who, bool]] = []
-        """Requests without an answer, and whether they certainly did nothing."""
+        """Requests without an answer; True for those that certainly did nothing."""
         self.ends: dict[Who, Logs] = {}
         self.missing: dict[int, None] = {}
         self.alone: int | None = None

@@ -51,7 +51,8 @@ class Wait(NamedTuple):
 
 
 def longest_wait(under_way: Iterable[tuple[float, float]], t: float) -> Wait | None:
-    """Return how long the service stood still after a fault at ``t``. None: nothing that began later was done.
+    """Return the time for which the service stood still after a fault at ``t``. None: nothing that began later was
+    done.
 
     ``under_way``: (begun, done) of messages or requests. It looks at the time from ``t`` until the first message or
     request that began later was done. It returns the longest part of that time in which one was always under way. Time

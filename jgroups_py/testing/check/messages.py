@@ -274,7 +274,7 @@ class Messages:
         self._leave_out(there, member)
 
     def _leave_out(self, there: Address, member: Member) -> None:
-        """Allow a gap: ``member`` may have forgotten its multicasts so far, because ``there`` was not in its view."""
+        """Allow a gap: ``member`` may have forgotten its earlier multicasts, because ``there`` was not in its view."""
         seen = self._seen.get(there)
         if seen is not None:
             seen.track(member.address, MULTICAST).lost = self.count(member)

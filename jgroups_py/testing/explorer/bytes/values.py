@@ -47,7 +47,7 @@ _DEEP: Final = 3
 
 
 class FuzzValues:
-    """Draws values; the same generator draws the same ones."""
+    """Draws values. The same random generator leads to the same values."""
 
     def __init__(self, rng: random.Random) -> None:
         self.rng = rng

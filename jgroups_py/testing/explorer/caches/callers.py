@@ -67,7 +67,7 @@ class CallHistory:
     """Calls and returns so far."""
 
     def now(self) -> float:
-        """A time later than all that were noted before."""
+        """A time later than all times noted before."""
         self.events += 1
         return trio.current_time() + self.events * TICK
 

@@ -54,7 +54,7 @@ START_SECONDS: Final = 60.0
 END_SECONDS: Final = 120.0
 """Virtual time in which all callers must be done, and all must be at rest, after the faults."""
 LOOK_SECONDS: Final = 0.02
-"""The seconds between two looks whether a state is reached."""
+"""The seconds between two checks for a state."""
 REOPEN_SECONDS: Final = 0.5
 """The seconds after which an application that was expelled opens its cache again."""
 TIMEOUT: Final = 4.0

@@ -26,7 +26,7 @@ from jgroups_py.testing.sim import Member
 from jgroups_py.values.view import View
 
 LOOK_SECONDS: Final = 0.25
-"""The seconds between two looks whether a state is reached."""
+"""The seconds between two checks for a state."""
 FLOOD_MAX: Final = 400_000
 """Credits above that are not used up: it takes too long. Schedules are drawn below."""
 SETTLE_SECONDS: Final = 3.0

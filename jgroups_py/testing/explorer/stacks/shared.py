@@ -103,7 +103,7 @@ class Shared:
                     self._later(site, name, number)
 
     def now(self) -> float:
-        """A time later than all that were noted before."""
+        """A time later than all times noted before."""
         self._ticks += 1
         return self.scene.world.now + self._ticks * TICK
 
