@@ -53,19 +53,20 @@ class Reservations:
         return len(self._waiting)
 
     def add(self, reservation: Reservation) -> None:
-        """Put it last. One that this manager has asked for before, for the same bucket, is forgotten."""
+        """Put a reservation last. An earlier one of the same manager for the same bucket is forgotten."""
         who = (reservation.manager, reservation.row.bucket)
         self._waiting = deque(r for r in self._waiting if (r.manager, r.row.bucket) != who)
         self._waiting.append(reservation)
 
     def put_back(self, reservation: Reservation) -> None:
-        """Put it first again, unless its manager has asked anew."""
+        """Put a reservation first again, unless its manager has asked anew."""
         who = (reservation.manager, reservation.row.bucket)
         if all((r.manager, r.row.bucket) != who for r in self._waiting):
             self._waiting.appendleft(reservation)
 
     def next(self, members: tuple[str, ...]) -> Reservation | None:
-        """Take the first one whose parties are all in the view. Others are forgotten: their managers ask again."""
+        """Take the first reservation whose parties are all in the view. Those before it are forgotten: their managers
+        ask again."""
         while self._waiting:
             reservation = self._waiting.popleft()
             if reservation.parties() <= set(members):

@@ -51,15 +51,15 @@ class Transfer:
         self.asked: Cep | None = None
         """The index copy that was asked last."""
         self.reserved: Reserved | None = None
-        """What the index copies keep for this move."""
+        """The reservation that the index copies keep for this move."""
         self.silent = 0
         """Questions to the index without an answer in time."""
         self.again_at = 0.0
-        """When the index is asked again."""
+        """The time when the index is asked again."""
         self.holding: Cep | None = None
         """The slave that was told to answer no more reads."""
         self.held = True
-        """Has it answered?"""
+        """False while that slave has not answered."""
         self._ends: int | None = None
         self._settings = settings
         self._changes: Iterator[EntryChange] | None = bucket.serialise(

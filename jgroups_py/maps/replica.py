@@ -63,9 +63,9 @@ TOMBSTONES_AT_ONCE: Final = 200
 """Tombstones checked in one flush interval. With more tombstones a full round takes longer."""
 OTHER_CODECS: Final = "other codecs"
 REFUSALS: Final = {"given twice": "same identifier", OTHER_CODECS: OTHER_CODECS}
-"""The kind of the news about a refusal, logged as an error, by words in its reason. Other reasons are warnings."""
+"""Words in the reason for a refusal -> the kind of its news, logged as an error. Other reasons are warnings."""
 RESTS_MAX: Final = 9
-"""Without changes a Have is sent only after every tenth ``have_interval``."""
+"""Without changes a Have is sent only each tenth ``have_interval``."""
 
 
 class ReplicaTable(SurveyedTable, Protocol):

@@ -175,7 +175,7 @@ class Correlator:
                 pending.add(CallOutcome(src, OutcomeKind.LOST))
                 continue
             self.held += size
-            # As ``PendingCall.add``: in a run of replies the calls of functions are what takes the time.
+            # As ``PendingCall.add``: in a run of replies, calls of functions take most of the time.
             pending.outcomes.append(_outcome((src, kind, payload, type, size)))
             wake, pending.wake = pending.wake, None
             if wake is not None:

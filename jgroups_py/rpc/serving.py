@@ -147,7 +147,7 @@ class Server:
     def serve(self, batch: Batch) -> Iterator[OutgoingValues | ServedCall | OutgoingReply]:
         """Like ``read``, but call methods that are not async, if the requests are in our form and wait for answers.
 
-        In a run of requests the calls of functions are what takes the time. So this is one loop.
+        In a run of requests, calls of functions take most of the time. So this is one loop.
         """
         header, src = batch.headers[ID], batch.src
         assert isinstance(header, CorrelatorHeader) and src is not None
