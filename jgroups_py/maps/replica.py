@@ -2,8 +2,7 @@
 and executes the results of ``take``.
 
     a link opens          Hello both ways, then Have
-    a flush is due        own changes above what the peer has, each key once with its latest value, go to each peer (K3), within
-                          ``max_bandwidth`` and at most ``window`` bytes ahead of what the peer has acknowledged (K4)
+    a flush is due        own changes above what the peer has go to each peer
     changes come          they are applied and acknowledged with Got; changes that would leave a gap are dropped and
                           asked for
     several links share   own changes leave once for all of them (SendAll), and so does Have. A peer that lags, or whose window is full, gets
@@ -18,23 +17,40 @@ Only the table knows entries; a link holds one number for each origin, and nothi
 Source:  seed 004, K1-K18. Version vectors: Parker and others (1983); the exchange: Petersen and others, Bayou (1997).
 Differs: Chronicle Map compares time stamps of bootstraps; here changes are numbered, so a host's missing changes are
     known exactly.
-Bounds: admission.py decides which changes of peers are taken.
-Limits:  ``window`` bytes on the way to a peer, ``peers_max`` links, MESSAGE_MAX bytes of a message, CHUNK bytes of entries in one.
+Limits:  ``peers_max`` links, MESSAGE_MAX bytes of a message; those of the parts.
+
+This module orders the parts and talks to the table. A part owns its data, knows no replica, and returns what is to be sent:
+
+    admission.py      which changes of peers are taken
+    hellos.py         which hosts are linked
+    peer_link.py      what a peer has, and what is on its way to it
+    departures.py     what is sent next: windows, bandwidth, a medium that several links share
+    repairs.py        whom to ask for the changes of a host that is gone
+    forgetting.py     which tombstones are forgotten; confirmations.py has what all hosts are known to have
+    surveys.py        removals that are forgotten here and not known elsewhere
+    taking_turns.py   hosts that displace each other
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, Protocol
 
 from jgroups_py.maps.admission import MapAdmission
 from jgroups_py.maps.confirmations import Confirmations
+from jgroups_py.maps.departures import MapDepartures
 from jgroups_py.maps.entry import TIME_MAX, DamagedEntry, MapEntry, node_of
-from jgroups_py.maps.errors import InboxFull, MapFull
+from jgroups_py.maps.errors import InboxFull
+from jgroups_py.maps.forgetting import MapForgetting, TableOfTombstones
+from jgroups_py.maps.hellos import (
+    hello_of,
+    kind_of_refusal,
+    objection_to,
+    shown_host,
+    takes_turns,
+)
 from jgroups_py.maps.messages import (
-    VERSION,
     BadMessage,
     Got,
     Have,
@@ -47,7 +63,9 @@ from jgroups_py.maps.messages import (
     decode,
     encode,
 )
-from jgroups_py.maps.orders import Arrived, CloseLink, Out, SendAll, SendToPeer, Sent, Told
+from jgroups_py.maps.orders import Arrived, CloseLink, Out, SendAll, SendToPeer, Told
+from jgroups_py.maps.peer_link import PeerLink
+from jgroups_py.maps.repairs import MapRepairs
 from jgroups_py.maps.replica_settings import ReplicaSettings
 from jgroups_py.maps.stamp import TICKS_PER_S, HybridClock
 from jgroups_py.maps.sums import Contents, compared
@@ -55,70 +73,16 @@ from jgroups_py.maps.surveys import MapDifference, MapSurveys, SurveyedTable
 from jgroups_py.maps.table import ChangedKey, Vector
 from jgroups_py.maps.taking_turns import TakingTurns
 
-CHUNK: Final = 256 * 1024
-"""Bytes of entries in one message, roughly."""
-CHUNK_ENTRIES: Final = 1000
-"""The most entries in one message."""
-TOMBSTONES_AT_ONCE: Final = 200
-"""Tombstones checked in one flush interval. With more tombstones a full round takes longer."""
-OTHER_CODECS: Final = "other codecs"
-REFUSALS: Final = {"given twice": "same identifier", OTHER_CODECS: OTHER_CODECS}
-"""Words in the reason for a refusal -> the kind of its news, logged as an error. Other reasons are warnings."""
 RESTS_MAX: Final = 9
 """Without changes a Have is sent only each tenth ``have_interval``."""
 
 
-class ReplicaTable(SurveyedTable, Protocol):
+class ReplicaTable(SurveyedTable, TableOfTombstones, Protocol):
     """The part of a table that a replica needs. ``apply`` and ``drop`` may take effect later, in the order of calls."""
 
-    def vector(self) -> Vector: ...
     def apply(
         self, entries: Iterable[tuple[bytes, MapEntry]], advance: Mapping[int, int]
     ) -> Sequence[ChangedKey] | None: ...
-    def tombstones(self, after: bytes, most: int) -> Iterator[tuple[bytes, MapEntry]]:
-        """Yield the first ``most`` tombstones above ``after``, in the order of keys."""
-
-    def forget(self, keys: Iterable[bytes]) -> None: ...
-
-
-@dataclass(slots=True)
-class _Link:
-    number: int
-    shared: bool = False
-    hello: Hello | None = None
-    has: Vector = field(default_factory=dict)
-    """The changes that the peer has reported."""
-    sent: Vector = field(default_factory=dict)
-    """The changes that need not be sent: those in ``has``, and those sent."""
-    heard: bool = False
-    """Has a Have of the peer come?"""
-    on_the_way: int = 0
-    """Bytes sent since the last Have that acknowledged all."""
-    flights: list[tuple[int, int, int]] = field(default_factory=list)
-    """Origin, number up to, bytes: sent and not acknowledged."""
-    wants: dict[int, int] = field(default_factory=dict)
-    """By other origin, the number after which the peer has asked for changes."""
-    have_due: float = 0.0
-    told: Contents | None = None
-    """The contents of this host's table at its last Have to the peer."""
-    rests: int = 0
-    """Intervals without a Have, for lack of changes."""
-    owes: dict[int, int] = field(default_factory=dict)
-    """Origins to be acknowledged, each with its last acknowledged number."""
-    ack_due: float = 0.0
-    applied: int = 0
-    """Entries of the next message that the table has already."""
-    ahead: dict[int, int] = field(default_factory=dict)
-    """The time of the first waiting change of each origin whose changes from here have to wait."""
-    warned: set[str] = field(default_factory=set)
-    """The log lines about this peer, once for each link."""
-
-
-@dataclass(slots=True)
-class _Behind:
-    since: float
-    number: int
-    asked_at: float = 0.0
 
 
 class Replica:
@@ -131,25 +95,16 @@ class Replica:
         self._table = table
         self._clock = clock
         self._now = now
-        self._links: dict[int, _Link] = {}
+        self._links: dict[int, PeerLink] = {}
         self._out: list[Out] = []
         self._received: Vector = table.vector()
         """The changes given to the table, which may not have applied them yet."""
         self._admission = MapAdmission(
             settings, [*self._received, *table.forgotten], clock.wall_time
         )
-        self._newest = 0
-        """The latest time of any change that was sent."""
-        self._behind: dict[int, _Behind] = {}
+        self._repairs = MapRepairs(settings, self._admission)
         self._confirmations = Confirmations()
         self._flush_at = now
-        self._forget_at = now
-        self._forget_after = b""
-        """The last checked tombstone; empty: a new round begins."""
-        self._looked_at = 0
-        """Tombstones checked in this round."""
-        self._budget = 0.0
-        self._budget_at = now
         self._shared_due = now
         self._shared_told: Contents | None = None
         self._shared_rests = 0
@@ -157,7 +112,11 @@ class Replica:
         self._skewed: set[int] = set()
         self._turns = TakingTurns()
         self._surveys = MapSurveys(settings, table)
+        self._forgetting = MapForgetting(
+            settings, table, clock, self._surveys, self._confirmations, now
+        )
         self.counters: Counter[str] = Counter()
+        self._departures = MapDepartures(settings, table, self.counters, now)
 
     # --- the driver's side
 
@@ -174,31 +133,19 @@ class Replica:
             self._send(link, Refused(f"{len(self._links)} hosts are connected already"))
             self._out.append(CloseLink(link))
             return
-        self._links[link] = _Link(link, shared)
+        self._links[link] = PeerLink(link, shared)
         self._surveys.opened(link, self._now)
         self._shared_rests = RESTS_MAX
-        mine = self.settings
-        self._send(
-            link,
-            Hello(
-                VERSION,
-                mine.map,
-                mine.node,
-                mine.origin,
-                mine.file,
-                mine.rule,
-                mine.key,
-                mine.value,
-                mine.name,
-            ),
-        )
+        self._send(link, hello_of(self.settings))
 
     def link_closed(self, link: int) -> None:
         peer = self._links.pop(link, None)
         self._surveys.closed(link)
         if peer is not None and peer.hello is not None:
             self._confirmations.parted(peer.hello.node)
-            self._tell("gone", peer.hello.node, f"{_shown(peer.hello)} is not connected any more")
+            self._tell(
+                "gone", peer.hello.node, f"{shown_host(peer.hello)} is not connected any more"
+            )
 
     def received(self, link: int, data: bytes, now: float, *, shared: bool = False) -> None:
         """Take the bytes of one message. Any bytes may come. ``shared``: it was sent to all on a medium.
@@ -217,8 +164,7 @@ class Replica:
             self._on_message(link, peer, message, shared)
         except (BadMessage, DamagedEntry) as error:
             self.counters["garbage"] += 1
-            node = peer.hello.node if peer.hello else 0
-            self._tell("garbage", node, f"a message that cannot be read: {error}")
+            self._tell("garbage", peer.node, f"a message that cannot be read: {error}")
             self._drop(link, "your message cannot be read")
 
     def overheard(self, data: bytes, now: float) -> None:
@@ -240,18 +186,17 @@ class Replica:
         if self._now >= self._flush_at:
             self._flush_at = self._now + self.settings.flush_interval
             self._flush()
-        if self._now >= self._forget_at:
-            self._forget()
-        self._repair()
+        self._forgetting.tick(self._now, self.counters)
+        for peer, want in self._repairs.due(self._links.values(), self._received, self._now):
+            self.counters["asked"] += 1
+            self._send_to(peer, want)
         self._say_what_we_have()
         return self._flush_at
 
     def tell(self, kind: str, link: int, text: str) -> None:
         """Report news of the driver about the peer of a link."""
         peer = self._links.get(link)
-        self._tell(
-            kind, peer.hello.node if peer is not None and peer.hello is not None else 0, text
-        )
+        self._tell(kind, peer.node if peer is not None else 0, text)
 
     def changed(self) -> None:
         """Note a local write: it is sent at the next flush."""
@@ -280,11 +225,11 @@ class Replica:
 
     # --- messages
 
-    def _on_message(self, link: int, peer: _Link, message: Message, shared: bool) -> None:
+    def _on_message(self, link: int, peer: PeerLink, message: Message, shared: bool) -> None:
         if isinstance(message, Hello):
             self._on_hello(link, peer, message)
         elif isinstance(message, Refused):
-            self._refused(peer.hello.node if peer.hello else 0, message.reason[:400])
+            self._refused(peer.node, message.reason[:400])
             self._close(link)
         elif peer.hello is None:
             raise BadMessage("the first message must be a Hello")
@@ -299,41 +244,12 @@ class Replica:
         else:
             self._on_survey(peer, message)
 
-    def _on_hello(self, link: int, peer: _Link, hello: Hello) -> None:
-        mine = self.settings
-        problem = ""
+    def _on_hello(self, link: int, peer: PeerLink, hello: Hello) -> None:
         if peer.hello is not None:
             problem = "a second Hello"
-        elif hello.version != VERSION:
-            problem = f"version {hello.version} of the protocol, here it is {VERSION}"
-        elif hello.map != mine.map:
-            problem = f'the map is "{hello.map[:100]}" there and "{mine.map}" here'
-        elif hello.rule != mine.rule:
-            problem = f'the conflict rule is "{hello.rule[:100]}" there and "{mine.rule}" here'
-        elif (hello.key, hello.value) != (mine.key, mine.value):
-            problem = (
-                f"{OTHER_CODECS}: keys and values are {hello.key[:100]} and {hello.value[:100]} there, {mine.key} and {mine.value} here. Give the same "
-                "key= and value= at all hosts; a file keeps those with which it was made, so remove the folder of the host that is wrong"
-            )
-        elif not self._admission.is_identifier(hello.node):
-            problem = (
-                f"identifier {hello.node} is not from 1 to {mine.identifier_max}, which are configured here: "
-                "give wide_identifiers at all hosts or at none"
-            )
-        elif hello.node == mine.node or node_of(hello.origin) != hello.node:
-            problem = (
-                f"identifier {hello.node} is given twice: {_shown(hello)} and this host have it"
-            )
-        elif any(
-            p.hello is not None and p.hello.node == hello.node and p.hello.file != hello.file
-            for p in self._links.values()
-        ):
-            problem = f"identifier {hello.node} is given twice: two connected hosts have it"
-        elif refusal := self._admission.refusal(hello.origin):
-            self.counters[refusal] += 1
-            problem = (
-                f"changes of {mine.origins_max} files of hosts are known here already (origins_max), and the one of "
-                f"{_shown(hello)} is new: keep the folders of maps, or give a larger origins_max at all hosts"
+        else:
+            problem = objection_to(
+                hello, self.settings, self._admission, self.peers.values(), self.counters
             )
         before = [
             other
@@ -341,11 +257,7 @@ class Replica:
             if other != link and old.hello is not None and old.hello.node == hello.node
         ]
         if not problem and before and self._turns.displaced(hello.node, self._now):
-            problem = (
-                f"identifier {hello.node} seems to be given twice: {_shown(hello)} connects again and again while it is connected, as two hosts do that "
-                "have copies of one folder. The one that is connected stays. Remove one of the folders while nothing has it open; what was written there "
-                "may be lost"
-            )
+            problem = takes_turns(hello)
         if problem:
             self._refused(hello.node, problem)
             self._drop(link, problem)
@@ -353,16 +265,16 @@ class Replica:
         for other in before:  # the same host has connected again
             self._close(other)
         peer.hello = hello
-        self._tell("connected", hello.node, f"{_shown(hello)} is connected")
+        self._tell("connected", hello.node, f"{shown_host(hello)} is connected")
         self._send_have(link, peer)
 
     def _refused(self, node: int, reason: str) -> None:
         """Note that a link ends for this reason, found by this host or given by the peer."""
-        kind = next((kind for text, kind in REFUSALS.items() if text in reason), "refused")
+        kind = kind_of_refusal(reason)
         self.counters[kind.replace(" ", "_")] += 1
         self._tell(kind, node, reason)
 
-    def _on_have(self, peer: _Link, have: Have, shared: bool) -> None:
+    def _on_have(self, peer: PeerLink, have: Have, shared: bool) -> None:
         assert peer.hello is not None
         if have.clock > TIME_MAX:
             raise BadMessage(f"the time {have.clock}, at most {TIME_MAX} is possible")
@@ -375,7 +287,6 @@ class Replica:
         lacks = not peer.heard and self._surveys.lacks(vector)
         if lacks or have.lacking:
             self._surveys.note_lacking()  # before the peer can get changes that hide it
-        first, peer.heard = not peer.heard, True
         mine = self._table.vector()
         own = self.settings.origin
         if vector.get(own, 0) > mine.get(own, 0):
@@ -383,18 +294,12 @@ class Replica:
             self._tell(
                 "restored",
                 node,
-                f"{_shown(peer.hello)} has {vector[own]} changes of this host, which has made {mine.get(own, 0)}: "
+                f"{shown_host(peer.hello)} has {vector[own]} changes of this host, which has made {mine.get(own, 0)}: "
                 "an older copy of its file was put back, and what it writes now is ignored elsewhere. Remove its folder while nothing has it open: it gets all from others",
             )
         if vector.get(own, 0) < peer.has.get(own, 0):  # the peer has begun anew
-            peer.sent[own], peer.flights, peer.on_the_way = vector.get(own, 0), [], 0
-        peer.has = vector
-        known = self._admission.known
-        for origin, number in vector.items():
-            if origin in known and (
-                first or (number > peer.sent.get(origin, 0) and origin not in peer.wants)
-            ):
-                peer.sent[origin] = number
+            peer.begins_anew(own, vector.get(own, 0))
+        peer.reports(vector, self._admission.known)
         if lacks:
             self._begin_survey(peer)
         elif difference := self._surveys.compare(peer.number, have, self._now):
@@ -406,7 +311,7 @@ class Replica:
             if number > self._received.get(origin, 0) and origin != own:
                 self._lacks(origin)
 
-    def _taken_of(self, peer: _Link, pairs: list[tuple[int, int]]) -> Vector:
+    def _taken_of(self, peer: PeerLink, pairs: list[tuple[int, int]]) -> Vector:
         """Return the part of a peer's numbers that is kept. Log once if there are others."""
         vector = self._admission.vector(pairs)
         if len(vector) < len(pairs):
@@ -415,56 +320,42 @@ class Replica:
                 self._refuse(refused, peer)
         return vector
 
-    def _refuse(self, refusal: str, peer: _Link | None) -> None:
+    def _refuse(self, refusal: str, peer: PeerLink | None) -> None:
         """Note that changes of an origin are not taken. ``refusal``: the name of a counter."""
         self.counters[refusal] += 1
-        if peer is not None and refusal in peer.warned:
+        if peer is not None and not peer.warns(refusal):
             return
-        if peer is not None:
-            peer.warned.add(refusal)
         mine = self.settings
         self._tell(
             "refused",
-            peer.hello.node if peer is not None and peer.hello is not None else 0,
+            peer.node if peer is not None else 0,
             f"changes of hosts with identifiers above {mine.identifier_max} are not taken: give wide_identifiers at all hosts or at none"
             if refusal == "identifiers_refused"
             else f"changes of further files of hosts are not taken: {mine.origins_max} are known (origins_max)",
         )
 
     def _lacks(self, origin: int) -> None:
-        """Note that a peer has more changes of an origin. Refused origins are not asked for."""
-        if len(self._behind) < self.settings.origins_max and not self._admission.refusal(origin):
-            have = self._received.get(origin, 0)
-            self._behind.setdefault(origin, _Behind(self._now, have))
+        """Note that a peer has more changes of an origin."""
+        self._repairs.lacks(origin, self._received.get(origin, 0), self._now)
 
-    def _on_want(self, peer: _Link, want: Want) -> None:
+    def _on_want(self, peer: PeerLink, want: Want) -> None:
         if want.origin not in self._table.vector():
             return
-        peer.wants[want.origin] = want.after
-        peer.sent[want.origin] = want.after
-        # Changes sent earlier will not be acknowledged: the peer may have begun anew meanwhile.
-        peer.flights = [flight for flight in peer.flights if flight[0] != want.origin]
-        peer.on_the_way = sum(flight[2] for flight in peer.flights)
+        peer.wanted(want.origin, want.after)
         self.changed()
 
-    def _on_got(self, peer: _Link, got: Got) -> None:
+    def _on_got(self, peer: PeerLink, got: Got) -> None:
         known = self._admission.known
         vector = {origin: number for origin, number in got.vector if origin in known}
-        for origin, number in vector.items():
-            if number > peer.has.get(origin, 0):
-                peer.has[origin] = number
-                if number > peer.sent.get(origin, 0) and origin not in peer.wants:
-                    peer.sent[origin] = number
+        peer.acknowledges(vector)
         self._land(peer, vector)
 
-    def _land(self, peer: _Link, vector: Vector) -> None:
+    def _land(self, peer: PeerLink, vector: Vector) -> None:
         """Note that the peer has these changes, which makes room for more."""
-        if any(vector.get(f[0], 0) >= f[1] for f in peer.flights):
-            peer.flights = [f for f in peer.flights if vector.get(f[0], 0) < f[1]]
-            peer.on_the_way = sum(f[2] for f in peer.flights)
+        if peer.land(vector):
             self.changed()
 
-    def _on_changes(self, peer: _Link, changes: OriginChanges) -> None:
+    def _on_changes(self, peer: PeerLink, changes: OriginChanges) -> None:
         origin = changes.origin
         if origin == self.settings.origin:
             self.counters["own_ignored"] += 1  # K18
@@ -486,7 +377,7 @@ class Replica:
             return
         self._apply(changes, peer)
 
-    def _apply(self, changes: OriginChanges, peer: _Link | None = None) -> bool:
+    def _apply(self, changes: OriginChanges, peer: PeerLink | None = None) -> bool:
         """Apply changes. ``peer``: the host that has sent them. Return whether any change was taken."""
         origin, to = changes.origin, changes.to
         entries = self._admission.read(changes)
@@ -519,20 +410,17 @@ class Replica:
                     f"two values of key {change.key[:40]!r} have one stamp",
                 )
         self._out.append(Arrived(node, origin, entries, changed))
-        behind = self._behind.get(origin)
-        if behind is not None:
-            behind.since, behind.number, behind.asked_at = self._now, to, 0.0
+        self._repairs.came(origin, to, self._now)
         return True
 
-    def _wait_for(self, peer: _Link | None, origin: int, time: int) -> None:
+    def _wait_for(self, peer: PeerLink | None, origin: int, time: int) -> None:
         """Note that a change is too far ahead of this host's clock. It is asked for when the clock has come near."""
         self.counters["future_waits"] += 1
         self._lacks(origin)
         if peer is None or peer.hello is None:
             return
         peer.ahead[origin] = time
-        if "future" not in peer.warned:
-            peer.warned.add("future")
+        if peer.warns("future"):
             ahead = (time - self._clock.wall_time()) / TICKS_PER_S
             self._tell(
                 "future",
@@ -541,23 +429,22 @@ class Replica:
                 "are taken (max_ahead): it waits until then, and so do all later ones of that host. Is a clock wrong?",
             )
 
-    def _compare_with_clock(self, peer: _Link, clock: int) -> None:
+    def _compare_with_clock(self, peer: PeerLink, clock: int) -> None:
         """Log that a peer, whose clock has ``clock``, makes changes from here wait."""
         assert peer.hello is not None
-        if not self._admission.is_ahead_of(clock, self._newest):
+        if not self._admission.is_ahead_of(clock, self._departures.newest):
             peer.warned.discard("ahead")
-        elif "ahead" not in peer.warned:
-            peer.warned.add("ahead")
-            ahead = (self._newest - clock) / TICKS_PER_S
+        elif peer.warns("ahead"):
+            ahead = (self._departures.newest - clock) / TICKS_PER_S
             self._tell(
                 "ahead",
                 peer.hello.node,
-                f"changes sent from here are {ahead:,.0f} s ahead of the clock of {_shown(peer.hello)}, which makes them wait "
+                f"changes sent from here are {ahead:,.0f} s ahead of the clock of {shown_host(peer.hello)}, which makes them wait "
                 f"({self.settings.max_ahead:g} s are taken: max_ahead). Is a clock wrong?",
             )
 
     def _into_table(
-        self, peer: _Link | None, entries: Sequence[tuple[bytes, MapEntry]], advance: Vector
+        self, peer: PeerLink | None, entries: Sequence[tuple[bytes, MapEntry]], advance: Vector
     ) -> Sequence[ChangedKey] | None:
         """Apply the entries of a message. If the table had no room for all of them, a repeated call goes on behind the
         applied ones."""
@@ -573,7 +460,7 @@ class Replica:
 
     # --- changes of which tombstones were forgotten
 
-    def _begin_survey(self, peer: _Link) -> None:
+    def _begin_survey(self, peer: PeerLink) -> None:
         """Begin a survey for a peer that may have values whose removal was forgotten here."""
         self._surveys.begin(peer.number)
         self._tell_stale(
@@ -581,7 +468,7 @@ class Replica:
             "lacks removals that are forgotten here: what it has seen and this host has not any more goes there",
         )
 
-    def _differs(self, peer: _Link, difference: MapDifference) -> None:
+    def _differs(self, peer: PeerLink, difference: MapDifference) -> None:
         """Note that the peer has the same changes and another map. Both hosts soon send their Have again, so that both
         compare again."""
         self.counters["differed"] += 1
@@ -598,11 +485,11 @@ class Replica:
             self._tell(
                 "differs",
                 peer.hello.node,
-                f"{_shown(peer.hello)} has the same changes and another map. One of both has lost something, or a host that is away has replaced it: "
+                f"{shown_host(peer.hello)} has the same changes and another map. One of both has lost something, or a host that is away has replaced it: "
                 "`jgroups-py maps diff` says which keys differ",
             )
 
-    def _on_survey(self, peer: _Link, survey: MapSurvey) -> None:
+    def _on_survey(self, peer: PeerLink, survey: MapSurvey) -> None:
         gone = self._surveys.take(survey)
         if not gone:
             return
@@ -611,152 +498,29 @@ class Replica:
         self._tell(
             "stale",
             peer.hello.node,
-            f"{gone} changes that {_shown(peer.hello)} has replaced or removed while it was away, and forgotten, are dropped here",
+            f"{gone} changes that {shown_host(peer.hello)} has replaced or removed while it was away, and forgotten, are dropped here",
         )
         for other in self._links.values():  # these peers may have got changes from here meanwhile
             if other is not peer and other.heard:
                 self._begin_survey(other)
 
-    def _tell_stale(self, peer: _Link, what: str) -> None:
+    def _tell_stale(self, peer: PeerLink, what: str) -> None:
         assert peer.hello is not None
-        if "stale" not in peer.warned:
-            peer.warned.add("stale")
-            self._tell("stale", peer.hello.node, f"{_shown(peer.hello)} {what}")
+        if peer.warns("stale"):
+            self._tell("stale", peer.hello.node, f"{shown_host(peer.hello)} {what}")
 
     # --- sending
 
     def _flush(self) -> None:
-        budget = self._send_shared(self._budget_now())
+        self._departures.refill(self._now)
+        self._out += self._departures.for_all(self._links.values())
         for peer in list(self._links.values()):
             if not peer.heard:
                 continue
-            mine = self._table.vector()
-            origins = [self.settings.origin, *peer.wants]
             if survey := self._surveys.following(peer.number, peer.has, self._now):
                 self._send_to(peer, survey)
                 self.changed()
-            for origin in origins:
-                budget = self._send_changes(peer, origin, mine.get(origin, 0), budget)
-                if origin in peer.wants and peer.sent.get(origin, 0) >= mine.get(origin, 0):
-                    del peer.wants[origin]
-        self._budget = budget
-
-    def _send_shared(self, budget: float) -> float:
-        """Send own changes once for all peers of a medium that are equally far."""
-        own = self.settings.origin
-        to = self._table.vector().get(own, 0)
-        while budget > 0:
-            ready = [p for p in self._links.values() if p.shared and p.heard and own not in p.wants]
-            after = max((p.sent.get(own, 0) for p in ready), default=to)
-            ready = [
-                p
-                for p in ready
-                if p.sent.get(own, 0) == after and p.on_the_way < self.settings.window
-            ]
-            if after >= to or len(ready) < 2:
-                break
-            entries, size, upto = self._chunk(own, after, to, budget)
-            data = encode(OriginChanges(own, after, upto, entries))
-            self._out.append(SendAll(tuple(p.number for p in ready), data))
-            self.counters["shared_sent"] += 1
-            self.counters["entries_sent"] += len(entries)
-            budget -= size
-            for peer in ready:
-                self._on_its_way(peer, own, upto, size, entries)
-        return budget
-
-    def _send_changes(self, peer: _Link, origin: int, to: int, budget: float) -> float:
-        while peer.sent.get(origin, 0) < to:
-            if peer.on_the_way >= self.settings.window or budget <= 0:
-                self.counters["throttled"] += 1
-                return budget
-            after = peer.sent.get(origin, 0)
-            entries, size, upto = self._chunk(origin, after, to, budget)
-            self._send(peer.number, OriginChanges(origin, after, upto, entries))
-            self.counters["entries_sent"] += len(entries)
-            budget -= size
-            self._on_its_way(peer, origin, upto, size, entries)
-        return budget
-
-    def _chunk(
-        self, origin: int, after: int, to: int, budget: float
-    ) -> tuple[list[tuple[bytes, bytes]], int, int]:
-        """Return the next entries of an origin, their bytes, and the number up to which they are complete."""
-        entries: list[tuple[bytes, bytes]] = []
-        size, last = 0, after
-        most = min(CHUNK, self.settings.window)
-        if self.settings.max_bandwidth:
-            most = min(most, int(budget) + 1)
-        for number, key, entry in self._table.changes(origin, after, to, CHUNK_ENTRIES):
-            data = entry.encode()
-            entries.append((key, data))
-            size += len(key) + len(data) + 24
-            last = number
-            self._newest = max(self._newest, entry.stamp.time)
-            if size >= most:
-                return entries, size, last
-        return entries, size, to if len(entries) < CHUNK_ENTRIES else last
-
-    def _on_its_way(
-        self, peer: _Link, origin: int, upto: int, size: int, entries: list[tuple[bytes, bytes]]
-    ) -> None:
-        assert peer.hello is not None
-        peer.sent[origin] = upto
-        peer.flights.append((origin, upto, size))
-        peer.on_the_way += size
-        self._out.append(Sent(peer.hello.node, origin, entries))
-
-    def _budget_now(self) -> float:
-        rate = self.settings.max_bandwidth
-        if not rate:
-            return float("inf")
-        passed, self._budget_at = self._now - self._budget_at, self._now
-        return min(self._budget + passed * rate, rate)
-
-    def _repair(self) -> None:
-        """Ask one peer for changes of an origin that does not send them itself."""
-        wait = self.settings.repair_wait
-        for origin, behind in list(self._behind.items()):
-            have = self._received.get(origin, 0)
-            best = max(
-                (p for p in self._links.values() if p.hello is not None),
-                key=lambda p: (
-                    p.has.get(origin, 0),
-                    p.hello is not None and p.hello.origin == origin,
-                ),
-                default=None,
-            )
-            if best is None or best.has.get(origin, 0) <= have:
-                del self._behind[origin]
-                continue
-            if have > behind.number:
-                behind.number, behind.since = have, self._now
-            if origin in best.ahead:
-                best = self._next_best(origin, have)
-                if best is None:
-                    continue
-            linked = any(
-                p.hello is not None and p.hello.origin == origin for p in self._links.values()
-            )
-            since = max(behind.since, behind.asked_at)
-            if self._now - since >= wait or not (linked or behind.asked_at):
-                behind.asked_at = self._now
-                self.counters["asked"] += 1
-                self._send_to(best, Want(origin, have))
-
-    def _next_best(self, origin: int, have: int) -> _Link | None:
-        """Return a peer that has more of an origin, and no change of it that still has to wait."""
-        for peer in self._links.values():
-            time = peer.ahead.get(origin, 0)
-            if time and not self._admission.is_ahead(time):
-                del peer.ahead[origin]
-            if (
-                peer.hello is not None
-                and peer.has.get(origin, 0) > have
-                and origin not in peer.ahead
-            ):
-                return peer
-        return None
+            self._out += self._departures.for_one(peer)
 
     def _say_what_we_have(self) -> None:
         if self._now >= self._shared_due:
@@ -770,7 +534,7 @@ class Replica:
             elif peer.owes and self._now >= peer.ack_due:
                 self._acknowledge(peer)
 
-    def _is_have_due(self, peer: _Link) -> bool:
+    def _is_have_due(self, peer: PeerLink) -> bool:
         if self._now < peer.have_due:
             return False
         if peer.rests >= RESTS_MAX or peer.told != self._table.contents():
@@ -789,7 +553,7 @@ class Replica:
         self._shared_rests, self._shared_told = 0, contents
         self._out.append(SendAll(links, encode(self._have(contents))))
 
-    def _acknowledge(self, peer: _Link) -> None:
+    def _acknowledge(self, peer: PeerLink) -> None:
         """Acknowledge changes that the table has applied."""
         vector = self._table.vector()
         got = [(o, vector.get(o, 0)) for o, acked in peer.owes.items() if vector.get(o, 0) > acked]
@@ -803,7 +567,7 @@ class Replica:
             else:
                 peer.owes[origin] = number
 
-    def _send_have(self, link: int, peer: _Link) -> None:
+    def _send_have(self, link: int, peer: PeerLink) -> None:
         peer.have_due = self._now + self.settings.have_interval
         peer.rests, peer.told = 0, self._table.contents()
         self._send(link, self._have(peer.told))
@@ -812,44 +576,6 @@ class Replica:
         clock = self._clock.wall_time()
         sum_ = compared(contents.sums, clock)
         return Have(list(contents.vector.items()), clock, sum_, contents.lacking)
-
-    # --- tombstones
-
-    def _forget(self) -> None:
-        """Check some tombstones. The next ones are due at the next flush, or after a rest."""
-        self._confirmations.settle(self._table.vector())
-        found = list(self._table.tombstones(self._forget_after, TOMBSTONES_AT_ONCE))
-        self._forget_some(found)
-        self._looked_at += len(found)
-        if len(found) == TOMBSTONES_AT_ONCE:
-            self._forget_after = found[-1][0]
-            return
-        rounds = max(1, self._looked_at // TOMBSTONES_AT_ONCE)
-        self._forget_at = self._now + self.settings.have_interval * rounds
-        self._forget_after, self._looked_at = b"", 0
-
-    def _forget_some(self, tombstones: Iterable[tuple[bytes, MapEntry]]) -> None:
-        wanted = self.settings.peers - {self.settings.node}
-        now = self._clock.wall_time()
-        old = now - int(self.settings.tombstone_age * TICKS_PER_S)
-        kept = now - int(self.settings.tombstone_min_age * TICKS_PER_S)
-        forgotten, aged = [], False
-        for key, entry in tombstones:
-            everywhere = bool(wanted) and self._confirmations.cover(wanted, entry.dots)
-            everywhere = everywhere and entry.stamp.time <= kept
-            everywhere = everywhere and self.settings.rule == "last-writer"
-            if everywhere or entry.stamp.time < old:
-                forgotten.append(key)
-                aged = aged or not everywhere
-        if forgotten:
-            try:
-                if aged:
-                    self._surveys.note_lacking()  # before the tombstones are gone
-                self._table.forget(forgotten)
-            except MapFull:  # some may be forgotten; the next round finds the others
-                self.counters["forget_full"] += 1
-            else:
-                self.counters["tombstones_forgotten"] += len(forgotten)
 
     # --- helpers
 
@@ -871,7 +597,7 @@ class Replica:
     def _send(self, link: int, message: Message) -> None:
         self._out.append(SendToPeer(link, encode(message)))
 
-    def _send_to(self, peer: _Link, message: Message) -> None:
+    def _send_to(self, peer: PeerLink, message: Message) -> None:
         self._send(peer.number, message)
 
     def _drop(self, link: int, reason: str) -> None:
@@ -881,8 +607,3 @@ class Replica:
     def _close(self, link: int) -> None:
         self._out.append(CloseLink(link))
         self.link_closed(link)
-
-
-def _shown(hello: Hello) -> str:
-    name = "".join(char if char.isprintable() else "?" for char in hello.name[:60])
-    return f"host {hello.node}" + (f" ({name})" if name else "")

@@ -240,7 +240,7 @@ def test_origins_are_bounded_wherever_they_are_named() -> None:
         world.run(0.01)
     (peer,) = replica._links.values()
     assert len(two.table.vector()) <= 10
-    assert len(replica._behind) <= 10
+    assert len(replica._repairs) <= 10
     for kept in (peer.has, peer.sent, peer.owes, peer.wants, replica._admission.known):
         assert len(kept) <= 20
     assert not peer.wants

@@ -1,11 +1,12 @@
-"""Tombstones are looked at a few at a time: a map may have very many of them (jgroups_py/maps/replica.py)."""
+"""Tombstones are looked at a few at a time: a map may have very many of them (jgroups_py/maps/forgetting.py)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from jgroups_py.maps.entry import MapEntry
-from jgroups_py.maps.replica import TOMBSTONES_AT_ONCE, Replica
+from jgroups_py.maps.forgetting import TOMBSTONES_AT_ONCE
+from jgroups_py.maps.replica import Replica
 from jgroups_py.maps.replica_settings import ReplicaSettings
 from jgroups_py.maps.stamp import TICKS_PER_S, HybridClock, MapStamp
 from jgroups_py.maps.table import MemoryTable

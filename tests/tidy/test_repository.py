@@ -22,7 +22,6 @@ LONGER = {
     "jgroups_py/wire/packet.py": "a hot path whose steps are read together",
     "protocols/reliable/nakack2/protocol.py": "a hot path whose steps are read together",
     "jgroups_py/rpc/rpc.py": "a hot path whose steps are read together",
-    "jgroups_py/maps/replica.py": "the order of its parts",
 }
 """Files of more lines, and why they are not cut (design/architecture.md)."""
 
