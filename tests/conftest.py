@@ -21,7 +21,6 @@ import signal
 import socket
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +44,15 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests" / "shared"))
 WORKER_PORTS = range(11000, 12000, 20)
 """The first port of each worker, for members with the shipped stacks. Tools take their ports above (``free_block``)."""
+_FIRST = WORKER_PORTS[
+    int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % len(WORKER_PORTS)
+]
+PORTS = {
+    "JGROUPS_UDP_MCAST_PORT": str(_FIRST),
+    "JGROUPS_BIND_PORT": str(_FIRST + 1),
+    "JGROUPS_TCPPING_INITIAL_HOSTS": f"localhost[{_FIRST + 1}]",
+}
+"""The ports of this worker, as environment variables."""
 NUMBER = "seed"
 """Name of the property of a report that carries a number from a worker."""
 
@@ -95,50 +103,59 @@ def _requirements() -> str:
     return (ROOT / "design" / "requirements.md").read_text(encoding="utf-8")
 
 
-@pytest.fixture(autouse=True)
-def _ports_of_this_worker(
-    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[None]:
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[object]:
     """Ports for a test with the marker ``sockets`` and its children; no sockets for any other.
 
-    Tests with Java members or Spark run one after the other, and keep the ports of their stacks."""
-    if any(request.node.get_closest_marker(marker) for marker in ("java", "spark")):
-        yield
-        return
-    if request.node.get_closest_marker("sockets") is None:
-        with SOCKETS.forbidden(request.node.nodeid):
-            yield
-        return
-    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
-    first = WORKER_PORTS[worker % len(WORKER_PORTS)]
-    monkeypatch.setenv("JGROUPS_UDP_MCAST_PORT", str(first))
-    monkeypatch.setenv("JGROUPS_BIND_PORT", str(first + 1))
-    monkeypatch.setenv("JGROUPS_TCPPING_INITIAL_HOSTS", f"localhost[{first + 1}]")
-    yield
+    Tests with Java members or Spark run one after the other, and keep the ports of their stacks. This is no fixture: a
+    fixture for each of 9,000 tests takes seconds."""
+    if any(item.get_closest_marker(marker) for marker in ("java", "spark")):
+        return (yield)
+    if item.get_closest_marker("sockets") is None:
+        SOCKETS.forbid(item.nodeid)
+        try:
+            return (yield)
+        finally:
+            SOCKETS.allow()
+    before = {name: os.environ.get(name) for name in PORTS}
+    os.environ.update(PORTS)
+    try:
+        return (yield)
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Iterator[object]:
+    result = yield
+    if SOCKETS.opened:
+        opened = SOCKETS.opened[0]
+        pytest.fail(f"{item.nodeid} opens sockets ({opened}): mark it pytest.mark.sockets")
+    return result
 
 
 class _Sockets:
     """Watches for sockets of the internet that this process binds or connects."""
 
     def __init__(self) -> None:
-        self._test: str | None = None
-        self._opened: list[str] = []
+        self._test = ""
+        self.opened: list[str] = []
         sys.addaudithook(self._on_event)
 
-    @contextmanager
-    def forbidden(self, test: str) -> Iterator[None]:
-        self._test, self._opened = test, []
-        try:
-            yield
-        finally:
-            self._test = None
-        if self._opened:
-            pytest.fail(f"{test} opens sockets ({self._opened[0]}): mark it pytest.mark.sockets")
+    def forbid(self, test: str) -> None:
+        self._test, self.opened = test, []
+
+    def allow(self) -> None:
+        self._test, self.opened = "", []
 
     def _on_event(self, event: str, arguments: tuple[Any, ...]) -> None:
-        if self._test is not None and event in ("socket.bind", "socket.connect"):
+        if event in ("socket.bind", "socket.connect") and self._test:
             if arguments[0].family != socket.AF_UNIX:
-                self._opened.append(f"{event} {arguments[1]}")
+                self.opened.append(f"{event} {arguments[1]}")
 
 
 SOCKETS = _Sockets()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 from jgroups_py.buckets.digest import bucket_of, digest_of
@@ -108,12 +109,12 @@ class Instance:
         }
 
 
+@cache
+def _keys_of(pair: int) -> list[str]:
+    keys = (f"key-{n}" for n in range(2_000))
+    return [key for key in keys if bucket_of(digest_of(key), PAIRS) == pair - 1]
+
+
 def key_in(pair: int, number: int = 0) -> str:
     """Return a key of this pair (from 1)."""
-    found = (f"key-{n}" for n in range(100_000))
-    fitting = [
-        key
-        for _, key in zip(range(2_000), found, strict=False)
-        if bucket_of(digest_of(key), PAIRS) == pair - 1
-    ]
-    return fitting[number]
+    return _keys_of(pair)[number]

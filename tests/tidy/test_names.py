@@ -1,7 +1,7 @@
 """Each class name has one meaning: a public class of a name is in one module only, but for the names of MEANT."""
 
-import ast
 import functools
+import re
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -55,6 +55,10 @@ MEANT = {
 """Names that several modules use on purpose, and why."""
 
 
+PUBLIC_CLASS = re.compile(r"^class ([^\W_]\w*)", re.MULTILINE)
+"""A class of a module: parsing all modules takes a second and more."""
+
+
 @functools.cache
 def shared() -> dict[str, list[str]]:
     """Names of public classes that stand in two or more modules: name -> modules."""
@@ -68,9 +72,8 @@ def shared() -> dict[str, list[str]]:
                 continue  # links to the folders themselves
             if where.startswith(TWINS):
                 continue
-            for node in ast.parse(file.read_text(encoding="utf-8")).body:
-                if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                    places.setdefault(node.name, []).append(where)
+            for name in PUBLIC_CLASS.findall(file.read_text(encoding="utf-8")):
+                places.setdefault(name, []).append(where)
     return {name: found for name, found in places.items() if len(found) > 1}
 
 
