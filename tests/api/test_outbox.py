@@ -129,6 +129,29 @@ def test_a_turn_ends_after_a_number_of_messages_or_bytes(count: int, size: int) 
     assert box.is_turn_over
 
 
+@pytest.mark.parametrize("limits", [{"turn_messages": 10}, {"turn_bytes": 10}])
+@pytest.mark.parametrize(
+    ("lists", "in_turn"),
+    [
+        ([4, 4, 4, 4], [4, 8, 4, 8]),  # a third one would not fit
+        ([5, 5, 1], [5, 0, 1]),
+        ([9, 9], [9, 9]),
+        ([4, 25], [4, 5]),  # 10, 10 and 5 after others ran
+        ([0, 3], [0, 3]),
+    ],
+)
+async def test_lists_share_a_turn_that_has_room_for_them(
+    limits: dict[str, int], lists: list[int], in_turn: list[int]
+) -> None:
+    """``in_turn``: after each list, what was put in since others ran."""
+    box, found = outbox(**limits), []
+    for count in lists:
+        await box.put_many([b"x"] * count, A, 0, True)
+        found.append(box.turn_messages)
+    assert found == in_turn
+    assert len(handed(box)[0].payloads) == sum(lists)
+
+
 def test_flags_that_nobody_knows_are_refused() -> None:
     with pytest.raises(LocalProtocolError, match="unknown flags 0x8000"):
         outbox().put(b"", A, 0x8000, True)

@@ -71,6 +71,14 @@ def test_a_shipped_stack_becomes_typed_settings_and_nothing_in_it_is_ignored(nam
     assert [str(item) for item in ignored if item.attribute.key != "bundler.max_size"] == []
 
 
+def test_a_turn_on_tcp_leaves_in_few_large_packets() -> None:
+    """A packet of 64 KB costs more than its share: nothing is lost on a connection, whatever the size."""
+    (transport, settings), *_ = build(load("tcp.xml"))
+    assert settings.bundler_max_size * 2 >= transport.turn_bytes > 256_000
+    (transport, settings), *_ = build(load("udp.xml"))
+    assert settings.bundler_max_size * 4 >= transport.turn_bytes == 256_000
+
+
 @pytest.mark.parametrize("name", shipped_stacks())
 def test_a_shipped_stack_opens_with_its_users_and_its_cost(name: str) -> None:
     text = (ROOT / "stacks" / name).read_text(encoding="utf-8")
