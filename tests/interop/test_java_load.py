@@ -82,9 +82,11 @@ async def test_more_than_credits_from_java(parts: JavaParts, stack: str, multica
 @STACKS
 @pytest.mark.parametrize("multicast", [True, False])
 async def test_more_than_credits_from_python(parts: JavaParts, stack: str, multicast: bool) -> None:
+    # Bundles as large as those of our own tcp.xml. The stack is that of the jar.
+    large = {"TCP.bundler.max_size": "256K"} if stack == "tcp" else {}
     async with mixed_group(parts, stack) as group:
         java = await group.java("J")
-        python = await group.python("P")
+        python = await group.python("P", attributes=large)
         await java.tell("quiet", "on")
         dest = None if multicast else python.address_of(java)
         with trio.fail_after(30):
