@@ -6,7 +6,7 @@
     move_all(node, old, new)                    the rest
     stop the old member                         let the new one create its index copy (create_index)
 
-Clients go on meanwhile. A bucket is moved at most once, and is locked for a round trip (transfer.py). The provider of
+Clients go on meanwhile. A bucket is moved at most once, and is locked for about two round trips (transfer.py). The provider of
 the newer version converts in both directions.
 
 Source: 4.2.5, 4.4.3.
