@@ -152,7 +152,7 @@ class Membership:
         self.minority = 2 * len(here) <= len(before) and bool(before)
 
     def _remember(self, view: View, before: tuple[Address, ...]) -> list[Address]:
-        """Note since when each member is here. Return the strangers."""
+        """Note for each member the time since which it is here. Return the strangers."""
         same: tuple[Address, ...] = before
         if isinstance(view, MergeView):
             same = next((sub.members for sub in view.subgroups if self.me in sub), ())

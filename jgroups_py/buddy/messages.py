@@ -176,7 +176,7 @@ class Inventory(Message, frozen=True):
     orphans: tuple[Orphan, ...]
     givers: tuple[tuple[Path, Epoch], ...]
     adopted: tuple[tuple[Address, int, bool], ...]
-    """(Dead owner, the view of the adoption, whether all holders have its nodes)."""
+    """(Dead owner, the view of the adoption, True if all holders have its nodes)."""
     nodes: tuple[Listed, ...] = ()
     sites: SiteState = SiteState()
     holders: tuple[Address, ...] = ()

@@ -318,7 +318,7 @@ class Outbox:
         return not self.buffered or self.buffered + size <= self._limits.send_buffer_max
 
     async def wait(self, to: Address | None, size: int) -> None:
-        """Return when ``size`` bytes for ``to`` may have room. Raise ``error`` at the end."""
+        """Wait until ``size`` bytes for ``to`` may have room. Raise ``error`` at the end."""
         self.waits += 1
         self._wake()
         started = trio.current_time()

@@ -90,7 +90,7 @@ class Merger:
         os.close(self._handle)
 
     def run(self, each_time: Callable[[], None] | None = None) -> None:
-        """Run until the file is closing. ``each_time`` is called some times a second at least, without a lock."""
+        """Run until the file is closing. ``each_time`` is called at least a few times a second, without a lock."""
         shared = self._shared
         pause = shared.settings.merge_interval
         while True:

@@ -3,7 +3,8 @@
     spark.read.format("jgroups").option("kind", "maps").load("/data/fx")
     spark.readStream.format("jgroups").options(kind="maps", rows="changes").load("/data/fx")
 
-Tasks open the folder as any other process of the host does. So it must be on the machine of the driver and of each executor, which all are hosts of the map then.
+Tasks open the folder as any other process of the host does. So it must be on the machine of the driver and of each
+executor. All of them are hosts of the map then.
 Promises: design/spark.md.
 """
 

@@ -1,4 +1,4 @@
-"""Names in certificates, and whether one of them is the name of a member."""
+"""Names in certificates, and the check that one of them is the name of a member."""
 
 from __future__ import annotations
 

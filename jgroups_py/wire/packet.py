@@ -478,8 +478,8 @@ def continue_list(
 
 @dataclass(frozen=True, slots=True)
 class ListStart:
-    """The places in a list: of its number of messages, of its first message (to ``stop``), of the headers of that
-    message."""
+    """The beginning of a list: the places of its number of messages, of its first message (to ``stop``) and of the
+    headers of that message."""
 
     count_at: int
     message_at: int

@@ -179,7 +179,8 @@ class Rules:
         self.primary_only = primary_only
         self.walls = unhealed(lives.faults)
         self.obliged: dict[Who, float] = {}
-        """By member, the time of sending from which it is obliged: its first view, or its return to the site's view."""
+        """By member, the time from which it must have all messages that are sent: its first view, or its return to the
+        site's view."""
         for site in lives.sites:
             self.obliged.update(_obliged(lives, site))
         for who in _paused(lives.faults):

@@ -247,7 +247,7 @@ class Messages:
                     self._lose(other, member)
 
     def _late(self, site: str) -> int:
-        """Return the time-outs so far of rounds of agreement at ``site``."""
+        """Return the sum of the timed-out rounds of agreement of the members at ``site``."""
         return sum(m.late_rounds or 0 for m in self._members.values() if m.site == site)
 
     def _in_time(self, member: Member, old: View) -> bool:

@@ -1,9 +1,9 @@
 """Runs one input, watches its time and memory, and describes an error in one line.
 
 Time is CPU time, so that a busy machine does not fail an input: a timer of the process ticks once a second of it. An
-endless loop in C code is not reached by that; engine.py ends the process then. Memory is the peak that
-tracemalloc sees while the input is read, for a share of the inputs and for those that raised the process' resident
-size; and the process' address space for all of them.
+endless loop in C code is not reached by that; engine.py ends the process then. Memory is limited twice. tracemalloc
+measures the peak while an input is read, for a share of the inputs and for those that raised the process' resident
+size. The process' address space is limited for all of them.
 """
 
 from __future__ import annotations

@@ -245,7 +245,7 @@ class Healer:
         return relay is not None and relay.is_relaying
 
     def _credits(self) -> bool:
-        """Send twice all credits, in pieces, as fast as allowed."""
+        """Send twice as many bytes as there are credits, in pieces, as fast as allowed."""
         for member in self.core():
             for protocol in member.stack.protocols:
                 if not isinstance(protocol, FlowControl) or self._credit(protocol) > FLOOD_MAX:
