@@ -14,7 +14,7 @@ import trio
 from jgroups_py.tools.bench import cache_perf
 from jgroups_py.tools.bench.peers import __main__ as bench_peers
 from jgroups_py.tools.bench.peers import groups, libraries, measures, missing, runs
-from jgroups_py.tools.bench.peers.bare import BarePeer
+from jgroups_py.tools.bench.peers.bare import BarePeer, BundledBarePeer
 from jgroups_py.tools.bench.peers.corosync import CorosyncPeer
 from jgroups_py.tools.bench.peers.group_member import GroupPlan
 from jgroups_py.tools.bench.peers.java import JavaPeer, TunedJavaPeer
@@ -80,7 +80,7 @@ def test_the_result_names_libraries_that_are_not_here(monkeypatch: pytest.Monkey
     monkeypatch.setattr(shutil, "which", lambda _: None)
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
     found, absent = libraries.peers()
-    assert [peer.name for peer in found] == [OURS, BarePeer.name]
+    assert [peer.name for peer in found] == [OURS, BarePeer.name, BundledBarePeer.name]
     for text in (
         "Java JGroups 5.5.6.Final: there is no java",
         "pyzmq mesh: zmq is not installed",
@@ -364,9 +364,10 @@ def test_a_group_of_real_members_joins_is_idle_and_loses_one(
 
 
 @pytest.mark.sockets
-def test_the_floor_of_a_call_is_measured() -> None:
+@pytest.mark.parametrize("kind", [BarePeer, BundledBarePeer])
+def test_the_floor_of_a_call_is_measured(kind: type[BarePeer]) -> None:
     plan = replace(PLAN, callers=(1, 4), seconds=0.5, warm_up=0.1)
-    found = trio.run(measures.all_calls, plan, BarePeer(), case_of(plan, "calls"), "test-floor")
+    found = trio.run(measures.all_calls, plan, kind(), case_of(plan, "calls"), "test-floor")
     assert [found[f", {n} callers"]["calls_per_s"] > 0 for n in (1, 4)] == [True, True]
 
 

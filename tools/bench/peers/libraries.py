@@ -10,7 +10,7 @@ import trio
 from jgroups_py.tools.bench import cache_perf
 from jgroups_py.tools.bench.cache_perf import CachePerfPlan
 from jgroups_py.tools.bench.peers import groups, relays
-from jgroups_py.tools.bench.peers.bare import BarePeer
+from jgroups_py.tools.bench.peers.bare import BarePeer, BundledBarePeer
 from jgroups_py.tools.bench.peers.corosync import CorosyncPeer
 from jgroups_py.tools.bench.peers.group_member import GroupPlan
 from jgroups_py.tools.bench.peers.java import JavaPeer, TunedJavaPeer
@@ -88,6 +88,7 @@ KINDS: Final = (
     TunedJavaPeer,
     ZeroMqPeer,
     BarePeer,
+    BundledBarePeer,
     NatsPeer,
     RedisPeer,
     CorosyncPeer,
