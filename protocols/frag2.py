@@ -11,8 +11,8 @@ Place: above MFC and UFC, below STATE_TRANSFER.
 
 Only the large messages of a run are cut; the others stay together, in order. A
 message of bytes is sliced; any other is serialised first. The credits of the fragments are those of
-the message, so its sender is held back until it was consumed. Beyond ``max_held_credits`` they are given back as
-fragments come, because a message larger than the credits could otherwise never arrive.
+the message, so its sender is held back until it was consumed. Flow control hears of the bytes of incomplete messages
+(IncompleteBytes) and gives them back in advance, because a message larger than the credits could otherwise never arrive.
 
 Source:  JGroups FRAG2.java; WIRE.md 12.
 """
@@ -30,7 +30,14 @@ from jgroups_py.stack.services import FRAGMENTATION
 from jgroups_py.stack.windows import compact
 from jgroups_py.values.address import UUID, Address
 from jgroups_py.values.batch import Batch, Credit
-from jgroups_py.values.events import Consumed, Event, Query, SharedAttribute, ViewChange
+from jgroups_py.values.events import (
+    Consumed,
+    Event,
+    IncompleteBytes,
+    Query,
+    SharedAttribute,
+    ViewChange,
+)
 from jgroups_py.values.message import Flag, MessageType
 from jgroups_py.values.native import has_settings, mypyc_attr
 from jgroups_py.values.view import View
@@ -84,7 +91,6 @@ class _Puzzle:
 
     __slots__ = (
         "count",
-        "credits",
         "got",
         "held",
         "parts",
@@ -105,8 +111,8 @@ class _Puzzle:
         """Index -> fragment. It is empty if ``refused``."""
         self.got = 0
         self.size = 0
-        self.held = 0
-        self.credits: list[Credit] = []
+        self.held: dict[bool, int] = {}
+        """Credits: of multicasts (True), of unicasts."""
         self.refused = False
 
     def is_before(self, place: _Place | None) -> bool:
@@ -127,8 +133,8 @@ class _Puzzles:
         """The time when the last fragment came."""
         self.open: dict[int, _Puzzle] = {}
         self.size = 0
-        self.held = 0
-        """Credits not given back."""
+        self.held = {True: 0, False: 0}
+        """Credits: of multicasts (True), of unicasts."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -153,11 +159,6 @@ class FRAG2(Protocol):
         self._puzzles: dict[Address, _Puzzles] = {}
         self._view: View | None = None
         self._forgetting = self.timer(self._on_forgetting)
-        self._held_max = self.config.max_held_credits
-        for name in ("MFC", "UFC"):
-            credits = self.ask_down(SharedAttribute("max_credits", name))
-            if isinstance(credits, int):
-                self._held_max = min(self._held_max, credits // 4)
 
         self.messages_cut = 0
         self.fragments_sent = 0
@@ -276,7 +277,7 @@ class FRAG2(Protocol):
         if puzzle.refused:
             self.consume(batch)
         else:
-            self._keep(table, puzzle, batch, header.index, len(part))
+            self._keep(src, table, puzzle, batch, header.index, len(part))
         if puzzle.got == puzzle.count:
             self._complete(src, table, puzzle, header.id)
 
@@ -365,30 +366,46 @@ class FRAG2(Protocol):
                 self.refused,
             )
         puzzle.refused = True
-        self._empty(table, puzzle)
+        self._empty(src, table, puzzle)
 
     def _keep(
-        self, table: _Puzzles, puzzle: _Puzzle, batch: Batch, index: int, length: int
+        self,
+        src: Address,
+        table: _Puzzles,
+        puzzle: _Puzzle,
+        batch: Batch,
+        index: int,
+        length: int,
     ) -> None:
         puzzle.parts[index] = compact(batch)
         puzzle.size += length + _OVERHEAD
         table.size += length + _OVERHEAD
-        owed = sum([credit.amount for credit in batch.credits])
-        if table.held + owed > self._held_max:
-            self.consume(batch)
-        else:
-            puzzle.credits += batch.credits
-            puzzle.held += owed
-            table.held += owed
+        for credit in batch.credits:
+            kind = credit.multicast
+            puzzle.held[kind] = puzzle.held.get(kind, 0) + credit.amount
+            table.held[kind] += credit.amount
+            if puzzle.got < puzzle.count:
+                self._tell(src, table, kind)
 
-    def _empty(self, table: _Puzzles, puzzle: _Puzzle) -> None:
-        """Free a puzzle's pieces and give their credits back."""
+    def _tell(self, src: Address, table: _Puzzles, multicast: bool) -> None:
+        """Tell flow control how many credits incomplete messages hold."""
+        self.pass_event_down(IncompleteBytes(src, multicast, table.held[multicast]))
+
+    def _release(self, src: Address, table: _Puzzles, puzzle: _Puzzle) -> tuple[Credit, ...]:
+        """Return the credits of a message that is incomplete no more. Flow control is told before they are given back."""
         table.size -= puzzle.size
-        table.held -= puzzle.held
-        puzzle.size = puzzle.held = 0
+        puzzle.size = 0
+        held, puzzle.held = puzzle.held, {}
+        for kind, amount in held.items():
+            table.held[kind] -= amount
+            self._tell(src, table, kind)
+        return tuple([Credit(src, kind, amount) for kind, amount in held.items()])
+
+    def _empty(self, src: Address, table: _Puzzles, puzzle: _Puzzle) -> None:
+        """Free a puzzle's pieces and give their credits back."""
         puzzle.parts.clear()
-        if puzzle.credits:
-            credits, puzzle.credits = tuple(puzzle.credits), []
+        credits = self._release(src, table, puzzle)
+        if credits:
             self.pass_event_down(Consumed(credits))
 
     def _remove(self, src: Address, table: _Puzzles, number: int) -> None:
@@ -400,7 +417,7 @@ class FRAG2(Protocol):
         self.dropped += 1
         self.trace("dropped", sender=src, id=number)
         puzzle = table.open.pop(number)
-        self._empty(table, puzzle)
+        self._empty(src, table, puzzle)
 
     def _forget(self, src: Address) -> None:
         table = self._puzzles.pop(src, None)
@@ -412,13 +429,11 @@ class FRAG2(Protocol):
         self._remove(src, table, number)
         if puzzle.refused:
             return
-        table.size -= puzzle.size
-        table.held -= puzzle.held
+        credits = self._release(src, table, puzzle)
         # The message takes the place of its last fragment, and has its seqnos.
         first, last = puzzle.parts[0], puzzle.parts[puzzle.count - 1]
         headers = {**first.headers, **last.headers}
         del headers[_ID]
-        credits = tuple(puzzle.credits)
         data = b"".join([puzzle.parts[index].payloads[0] for index in range(puzzle.count)])
         if puzzle.serialised:
             try:
@@ -464,9 +479,9 @@ class FRAG2(Protocol):
             assert len(table.open) <= self.config.max_messages
             puzzles = table.open.values()
             assert table.size == sum(puzzle.size for puzzle in puzzles)
-            assert table.held == sum(puzzle.held for puzzle in puzzles)
+            for kind in (True, False):
+                assert table.held[kind] == sum(puzzle.held.get(kind, 0) for puzzle in puzzles)
             assert table.size <= self.config.max_bytes
-            assert table.held <= self._held_max
             for puzzle in puzzles:
                 assert puzzle.refused or puzzle.got == len(puzzle.parts) < puzzle.count
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from jgroups_py.config.settings import Bytes, Seconds
 from jgroups_py.stack.protocol_settings import ProtocolSettings
@@ -19,15 +20,13 @@ class Frag2Config(ProtocolSettings):
     it. A message that does not fit is refused."""
     max_messages: int = 1000
     """The most incomplete messages of one sender; a further one replaces the oldest."""
-    max_held_credits: Bytes = 500_000
-    """The most credits that are withheld for incomplete messages of one sender; at most a quarter of its
-    max_credits."""
     max_strangers: int = 100
     """The most senders outside the view with incomplete messages."""
     stranger_timeout: Seconds = 30.0
     """Seconds without a fragment after which incomplete messages of such a sender are dropped."""
 
+    ignored: ClassVar[frozenset[str]] = frozenset({"max_held_credits"})
+
     def __post_init__(self) -> None:
         self._at_least(1, "frag_size", "max_bytes", "max_messages", "max_strangers")
-        self._at_least(0, "max_held_credits")
         self._above(0, "stranger_timeout")

@@ -27,6 +27,7 @@ The senders and receivers:
     HoldStability       down  GMS -> STABLE                    during a merge nothing is purged
     MergeViews          up    MERGE3 -> GMS
     Consumed            down  channel, or a protocol that keeps a batch -> MFC, UFC
+    IncompleteBytes     down  FRAG2 -> MFC, UFC                credits of messages that are not all there
     FlowBlocked, FlowOpened   up  MFC, UFC, RELAY -> channel
     GetState, StateReady      down  channel -> STATE_TRANSFER
     StateRequested, StateReceived, StateFailed   up  STATE_TRANSFER -> channel
@@ -322,6 +323,16 @@ class Consumed(Event):
     """The application has taken the messages of these credits."""
 
     credits: tuple[Credit, ...]
+
+
+@light
+@dataclass(frozen=True, slots=True)
+class IncompleteBytes(Event):
+    """So many credits of ``sender`` belong to messages of which the rest is still to come. Bytes, all such messages together."""
+
+    sender: Address
+    multicast: bool
+    amount: int
 
 
 @dataclass(frozen=True, slots=True)

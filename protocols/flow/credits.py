@@ -6,6 +6,7 @@ Messages that do not fit wait here, in order. FlowBlocked asks the channel to wa
     message from above      fits: count it, send it; else: send the part of the run that fits, keep the rest
     message from below      attach the credit that its sender is owed
     Consumed                owe it; 60 % of max_credits (1 - min_threshold) or more: REPLENISH
+    IncompleteBytes         so much belongs to messages of which the rest is still to come: REPLENISH it in advance
     REPLENISH from P        P has taken that much: send waiting messages
     blocked for too long    CREDIT_REQUEST to the members that are short
     CREDIT_REQUEST from P   REPLENISH the consumed bytes, the rest as soon as it is consumed
@@ -15,7 +16,12 @@ NO_FC and messages without bytes are exempt, but a message without bytes does no
 count their own multicasts, so a member that does not read stops sending.
 
 A message that is larger than ``max_credits`` goes when nothing else is under way, and blocks until it
-has been taken. (Java needs FRAG2's frag_size below max_credits; so does a mixed group.)
+has been taken. (Java needs FRAG2's frag_size below max_credits; so does a mixed group.) Fragments of a message that is larger
+than the credits are given back before it is complete; account.py says how much. So a member that reads nothing has at most
+``max_credits`` of each sender, and one message of it that was cut.
+
+A sender with fewer credits than its receiver gives back unasked waits for ``max_block_time``, and asks. From then on the
+receiver gives it less at a time.
 
 Credits are totals here, but increments on the wire. A credit gets lost when a merge skips messages between groups that could
 not hear each other. So a member of the other side that asks twice, and from which no message has come for a while, is
@@ -33,6 +39,7 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, TypeAlias
 
+from jgroups_py.protocols.flow.account import CreditAccount
 from jgroups_py.protocols.flow.config import FlowConfig
 from jgroups_py.stack.protocol import Protocol
 from jgroups_py.values.address import Address
@@ -43,6 +50,7 @@ from jgroups_py.values.events import (
     FlowBlocked,
     FlowOpened,
     HeldSenders,
+    IncompleteBytes,
     LacksCredit,
     Query,
     SharedAttribute,
@@ -55,6 +63,8 @@ from jgroups_py.wire.headers import FcHeader, FcType
 
 LEAK_SECONDS: Final = 60.0
 """Seconds after which a credit that a sender waits for is no longer under way."""
+LATE_SECONDS: Final = 0.1
+"""A request so long after the last message is that of a sender that has waited, because it was given nothing unasked."""
 NO_FC: Final = int(Flag.NO_FC)
 _DONT_LOOPBACK: Final = int(Transient.DONT_LOOPBACK)
 _FLAGS: Final = int(Flag.OOB | Flag.DONT_BUNDLE)
@@ -109,13 +119,9 @@ class Lane:
 
 
 @dataclass(slots=True)
-class _Debt:
-    """The bytes that are owed to one sender, and the time when it first asked for more than is owed (None if it did
-    not)."""
+class _Debt(CreditAccount):
+    """The account of one sender, and the time when it first asked for more than is owed (None if it did not)."""
 
-    held: int = 0
-    owed: int = 0
-    wanted: int = 0
     vain_at: float | None = None
     missing: int = 0
     """The least part of its requests since then that was neither held nor owed."""
@@ -342,7 +348,7 @@ class FlowControl(Protocol):
             if len(strangers) >= self.config.max_strangers:
                 self.strangers_dropped += 1
                 del self._debts[strangers[0]]
-        debt = self._debts[src] = _Debt()
+        debt = self._debts[src] = _Debt(self._threshold)
         return debt
 
     def on_control(self, batch: Batch, header: object) -> None:
@@ -378,6 +384,7 @@ class FlowControl(Protocol):
     def _on_request(self, src: Address, wanted: int) -> None:
         debt = self._debts.get(src) or self._new_debt(src)
         debt.wanted = wanted
+        self._fit_threshold(debt)
         missing = wanted - debt.held - debt.owed
         if missing <= 0:
             debt.vain_at = None
@@ -392,14 +399,20 @@ class FlowControl(Protocol):
                 self.trace("leak_repaired", sender=src, amount=debt.missing)
                 debt.merged = False
                 debt.owed += debt.missing
-        if debt.owed:
+        if debt.due > 0:
             self._replenish(src, debt)
-        if debt.wanted and debt.held and debt.asked_at is None:
+        if debt.wanted and debt.is_unread and debt.asked_at is None:
             debt.asked_at = self.now
 
+    def _fit_threshold(self, debt: _Debt) -> None:
+        """Give less at a time to a sender that waits with less under way than is given unasked: it has few credits."""
+        if debt.wanted >= self._threshold:
+            debt.threshold = self._threshold
+        elif debt.wanted and debt.moved_at + LATE_SECONDS <= self.now:
+            debt.threshold = max(1, debt.wanted * self._threshold // self._max)
+
     def _replenish(self, to: Address, debt: _Debt) -> None:
-        amount, debt.owed = debt.owed, 0
-        debt.wanted = max(0, debt.wanted - amount)
+        amount = debt.give()
         self._moved(debt)
         self.replenishments_sent += 1
         self.trace("replenish", to=to, amount=amount)
@@ -423,23 +436,30 @@ class FlowControl(Protocol):
             if not others:
                 return
             event = Consumed(tuple(others))
+        elif type(event) is IncompleteBytes and event.multicast == self.multicast:
+            debt = self._debts.get(event.sender)
+            if debt is not None:
+                debt.hold_incomplete(event.amount)
+                self._settle(event.sender, debt)
+            return
         self.pass_event_down(event)
 
     def _on_consumed(self, sender: Address, amount: int) -> None:
         self.bytes_consumed += amount
         debt = self._debts.get(sender)
         if debt is not None:
-            debt.held = max(0, debt.held - amount)
+            debt.read(amount)
             debt.asked_at = None
-        if sender == self.stack.address:
+            self._settle(sender, debt)
+        elif sender == self.stack.address:
             self._on_replenish(sender, amount)
-            return
-        if debt is None:
-            return
-        debt.owed += amount
-        if debt.owed >= self._threshold or (
-            debt.wanted and (debt.held == 0 or debt.owed >= debt.wanted)
-        ):
+
+    def _settle(self, sender: Address, debt: _Debt) -> None:
+        """Give back what is due, if it is worth a message. Own bytes need none."""
+        if sender == self.stack.address:
+            if debt.due > 0:
+                self._on_replenish(sender, debt.give())
+        elif debt.is_worth_giving:
             self._replenish(sender, debt)
 
     # --- views
@@ -514,8 +534,9 @@ class FlowControl(Protocol):
                 assert lane.queue[0].length > lane.room, "it fits and waits"
                 assert self._fitting(lane, lane.queue[0]) == 0, "a part fits and waits"
         for debt in self._debts.values():
-            assert debt.held >= 0
-            assert 0 <= debt.owed < max(self._threshold, 1)
+            assert 0 <= debt.incomplete <= debt.held
+            assert debt.held + debt.owed >= 0, "more was given than received"
+            assert debt.due < debt.threshold <= max(self._threshold, 1)
 
     def texts(self) -> dict[str, str]:
         """``waits_for``: the members for whose credits messages wait."""

@@ -14,7 +14,7 @@ from jgroups_py.protocols.frag2 import FRAG2
 from jgroups_py.testing import FakeStack, make_address
 from jgroups_py.values.address import UUID, Address
 from jgroups_py.values.batch import Batch, Credit
-from jgroups_py.values.events import Consumed, Query, SharedAttribute, ViewChange
+from jgroups_py.values.events import Consumed, IncompleteBytes, SharedAttribute, ViewChange
 from jgroups_py.values.message import Flag, MessageType
 from jgroups_py.values.payloads import Streamable
 from jgroups_py.values.view import View, ViewId
@@ -144,7 +144,7 @@ def test_fragments_in_order_without_their_beginning_are_not_kept() -> None:
     stack = fake()
     for index in (1, 2):
         stack.up(fragment(1, index, 3, b"x", owed=5, flags=0))
-    assert stack.take_down_events() == [Consumed((Credit(B, True, 5),))] * 2
+    assert stack.take_down_events(Consumed) == [Consumed((Credit(B, True, 5),))] * 2
     assert (count(stack, "incomplete"), count(stack, "torn")) == (0, 2)
     stack.up(fragment(2, 0, 2, b"ab", flags=0))
     stack.up(fragment(2, 1, 2, b"cd", flags=0))
@@ -161,7 +161,7 @@ def test_the_next_message_in_order_ends_an_incomplete_one(cut: bool) -> None:
     assert count(stack, "incomplete") == 2
     stack.take_down_events()
     stack.up(fragment(2, 0, 2, b"ef", flags=0) if cut else Batch(None, (b"x",), {}, B))
-    assert stack.take_down_events() == [Consumed((Credit(B, True, 5),))]
+    assert stack.take_down_events(Consumed) == [Consumed((Credit(B, True, 5),))]
     assert count(stack, "incomplete") == (2 if cut else 1)
 
 
@@ -182,7 +182,7 @@ def test_the_next_message_in_order_ends_those_out_of_band_that_were_sent_before_
     stack.up(numbered(fragment(1, 1, 2, b"ab", owed=5), 7, conn))
     stack.up(numbered(fragment(2, 1, 2, b"ef"), 10, conn))
     stack.up(numbered(Batch(None, (b"x",), {}, B), 8, conn))
-    assert stack.take_down_events() == [Consumed((Credit(B, True, 5),))]
+    assert stack.take_down_events(Consumed) == [Consumed((Credit(B, True, 5),))]
     stack.up(numbered(fragment(2, 0, 2, b"cd"), 9, conn))
     assert [batch.payloads for batch in stack.take_up()] == [(b"x",), (b"cdef",)]
     assert count(stack, "incomplete") == 0
@@ -251,29 +251,48 @@ def test_messages_of_several_senders_do_not_mix() -> None:
 
 
 def test_the_message_owes_the_credits_of_its_fragments() -> None:
-    stack = fake(max_held_credits=100)
+    stack = fake()
     stack.up(fragment(1, 0, 2, b"ab", owed=30))
     stack.up(fragment(1, 1, 2, b"cd", owed=20))
+    assert stack.take_down_events(Consumed) == []
+    assert stack.take_up()[0].credits == (Credit(B, True, 50),)
+
+
+def test_flow_control_hears_how_many_credits_incomplete_messages_hold() -> None:
+    stack = fake()
+    stack.up(fragment(1, 0, 3, b"ab", owed=30))
+    stack.up(fragment(2, 0, 2, b"ab", owed=7))
+    stack.up(replace(fragment(3, 0, 2, b"ab"), dest=A, credits=(Credit(B, False, 4),)))
+    stack.up(fragment(1, 0, 3, b"ab", C, owed=1))
+    stack.up(fragment(1, 1, 3, b"ab", owed=20))
+    assert stack.take_down_events() == [
+        IncompleteBytes(B, True, 30),
+        IncompleteBytes(B, True, 37),
+        IncompleteBytes(B, False, 4),
+        IncompleteBytes(C, True, 1),
+        IncompleteBytes(B, True, 57),
+    ]
+    stack.up(fragment(1, 2, 3, b"ab", owed=5))
+    assert stack.take_down_events() == [IncompleteBytes(B, True, 7)], "never 62: it is complete"
+
+
+def test_flow_control_hears_of_a_dropped_message_before_its_credits_go_back() -> None:
+    """Else the same bytes would be given back as incomplete ones and as read ones."""
+    stack = fake(max_messages=1)
+    stack.up(fragment(1, 0, 2, b"ab", owed=5))
+    stack.up(fragment(2, 0, 2, b"ab"))
+    assert stack.take_down_events() == [
+        IncompleteBytes(B, True, 5),
+        IncompleteBytes(B, True, 0),
+        Consumed((Credit(B, True, 5),)),
+    ]
+
+
+def test_messages_without_credits_are_not_told_to_flow_control() -> None:
+    stack = fake()
+    stack.up(fragment(1, 0, 2, b"ab"))
+    stack.up(fragment(1, 1, 2, b"ab"))
     assert stack.take_down_events() == []
-    assert stack.take_up()[0].credits == (Credit(B, True, 30), Credit(B, True, 20))
-
-
-def test_credits_beyond_a_limit_are_given_back_so_that_the_rest_can_come() -> None:
-    stack = fake(max_held_credits=25)
-    for index in range(4):
-        stack.up(fragment(1, index, 4, b"ab", owed=10))
-    assert stack.take_down_events() == [Consumed((Credit(B, True, 10),))] * 2
-    assert stack.take_up()[0].credits == (Credit(B, True, 10),) * 2
-
-
-def test_the_limit_of_held_credits_follows_the_present_credits() -> None:
-    answers: dict[type[Query], Any] = {
-        SharedAttribute: lambda query: 80 if query.argument == "MFC" else None
-    }
-    stack = FakeStack(FRAG2(frag_size=10), address=A, answers=answers)
-    for index in range(3):
-        stack.up(fragment(1, index, 4, b"ab", owed=10))
-    assert len(stack.take_down_events(Consumed)) == 1
 
 
 def test_duplicates_are_dropped() -> None:
@@ -303,7 +322,7 @@ def test_the_oldest_incomplete_message_makes_room() -> None:
     for number in (1, 2, 3):
         stack.up(fragment(number, 0, 2, b"ab", owed=5))
     assert count(stack, "dropped") == 1
-    assert stack.take_down_events() == [Consumed((Credit(B, True, 5),))]
+    assert stack.take_down_events(Consumed) == [Consumed((Credit(B, True, 5),))]
     stack.up(fragment(2, 1, 2, b"cd"))
     assert len(stack.take_up()) == 1
 
@@ -335,7 +354,7 @@ def test_an_incomplete_message_from_outside_the_view_is_dropped_when_nothing_mor
     assert count(stack, "incomplete") == 2
     stack.take_down_events()
     stack.advance(2.0)
-    assert stack.take_down_events() == [Consumed((Credit(C, True, 5),))]
+    assert stack.take_down_events(Consumed) == [Consumed((Credit(C, True, 5),))]
     assert count(stack, "incomplete") == 1 and count(stack, "dropped") == 1
     stack.up(fragment(2, 0, 3, b"ab", C))
     stack.advance(11.0)
@@ -366,7 +385,7 @@ def test_a_serialised_message_that_is_none_is_dropped() -> None:
     header = FragHeader(1, 0, 1, True)
     stack.up(Batch(None, (b"\x00\x00rubbish",), {ID: header}, B, credits=(Credit(B, True, 3),)))
     assert count(stack, "bad") == 1
-    assert stack.take_down_events() == [Consumed((Credit(B, True, 3),))]
+    assert stack.take_down_events(Consumed) == [Consumed((Credit(B, True, 3),))]
 
 
 def test_a_count_that_changes_is_refused() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from jgroups_py.errors import ConfigError
-from jgroups_py.protocols.flow.credits import LEAK_SECONDS
+from jgroups_py.protocols.flow.credits import LATE_SECONDS, LEAK_SECONDS
 from jgroups_py.protocols.flow.mfc import MFC
 from jgroups_py.testing import FakeStack, make_address
 from jgroups_py.values.address import Address
@@ -17,6 +17,7 @@ from jgroups_py.values.events import (
     FlowBlocked,
     FlowOpened,
     HeldSenders,
+    IncompleteBytes,
     LacksCredit,
     ViewChange,
 )
@@ -475,6 +476,123 @@ def test_rubbish_is_counted_and_dropped(amount: Any) -> None:
     stack.up(control(FcType.REPLENISH, B, amount))
     assert count(stack, "bad") == 1
     assert stack.take_up() == []
+
+
+# --- messages that are not all there
+
+
+def incomplete(stack: FakeStack, amount: int, src: Address = B) -> None:
+    """FRAG2 holds so many bytes of messages of which the rest is still to come."""
+    stack.event_down(IncompleteBytes(src, True, amount))
+
+
+def test_bytes_of_incomplete_messages_are_given_back_in_advance_when_it_is_worth_it() -> None:
+    stack = fake()
+    deliver(stack, 59)
+    incomplete(stack, 59)
+    assert said(stack) == []
+    deliver(stack, 1)
+    incomplete(stack, 60)
+    assert said(stack) == [(B, "REPLENISH", 60, 3)]
+    assert stack.take_down_events() == [], "it is not for those below"
+
+
+def test_what_was_given_in_advance_is_not_given_again_when_it_is_read() -> None:
+    stack = fake()
+    deliver(stack, 80)
+    incomplete(stack, 80)
+    assert said(stack) == [(B, "REPLENISH", 80, 3)]
+    deliver(stack, 70)
+    incomplete(stack, 0)
+    stack.up(control(FcType.CREDIT_REQUEST, B, 70))
+    assert said(stack) == [], "it is complete now, and unread"
+    consume(stack)
+    assert said(stack) == []
+    consume(stack)
+    assert said(stack) == [(B, "REPLENISH", 70, 3)]
+
+
+def test_a_sender_with_few_credits_gets_those_of_its_incomplete_message_when_it_asks() -> None:
+    stack = fake()
+    deliver(stack, 20)
+    incomplete(stack, 20)
+    stack.up(control(FcType.CREDIT_REQUEST, B, 20))
+    assert said(stack) == [(B, "REPLENISH", 20, 3)]
+    assert stack.stack.ask(HeldSenders()) == {}, "there is nothing to read"
+
+
+def test_a_request_that_overtakes_a_fragment_is_answered_when_it_has_come() -> None:
+    stack = fake()
+    stack.up(control(FcType.CREDIT_REQUEST, B, 20))
+    deliver(stack, 20)
+    assert said(stack) == []
+    incomplete(stack, 20)
+    assert said(stack) == [(B, "REPLENISH", 20, 3)]
+
+
+def test_a_sender_that_waits_with_few_credits_is_given_less_at_a_time_from_then_on() -> None:
+    """60 of 100 bytes are given unasked; of 20 it is 12."""
+    stack = fake()
+    deliver(stack, 20)
+    consume(stack)
+    stack.advance(LATE_SECONDS)
+    stack.up(control(FcType.CREDIT_REQUEST, B, 20))
+    assert said(stack) == [(B, "REPLENISH", 20, 3)]
+    deliver(stack, 11)
+    consume(stack)
+    assert said(stack) == []
+    deliver(stack, 1)
+    consume(stack)
+    assert said(stack) == [(B, "REPLENISH", 12, 3)]
+    stack.up(control(FcType.CREDIT_REQUEST, B, 60))
+    deliver(stack, 59)
+    stack.take_down()
+    consume(stack)
+    stack.up(control(FcType.CREDIT_REQUEST, B, 0))
+    said(stack)
+    deliver(stack, 12)
+    consume(stack)
+    assert said(stack) == [], "it has had 60 bytes under way, so it has no fewer credits"
+
+
+def test_a_sender_that_asks_at_once_does_not_lack_credits() -> None:
+    stack = fake()
+    deliver(stack, 20)
+    consume(stack)
+    stack.up(control(FcType.CREDIT_REQUEST, B, 20))
+    assert said(stack) == [(B, "REPLENISH", 20, 3)]
+    deliver(stack, 59)
+    consume(stack)
+    assert said(stack) == []
+
+
+def test_own_incomplete_messages_get_their_credits_at_once_and_only_once() -> None:
+    stack = fake()
+    send(stack, 90)
+    replenish(stack, 90, B, C)
+    send(stack, 80)
+    assert sizes(stack) == [90]
+    deliver(stack, 90, A)
+    incomplete(stack, 90, A)
+    assert sizes(stack) == [80]
+    incomplete(stack, 0, A)
+    replenish(stack, 80, B, C)
+    send(stack, 30)
+    consume(stack)
+    assert sizes(stack) == [], "what was given in advance is paid first"
+    deliver(stack, 80, A)
+    consume(stack)
+    assert sizes(stack) == [30]
+
+
+def test_incomplete_unicasts_are_not_for_multicasts() -> None:
+    stack = fake()
+    deliver(stack, 80)
+    stack.event_down(IncompleteBytes(B, False, 80))
+    assert said(stack) == []
+    assert stack.take_down_events() == [IncompleteBytes(B, False, 80)]
+    incomplete(stack, 80, D)
+    assert said(stack) == [], "nothing came from D"
 
 
 # --- views

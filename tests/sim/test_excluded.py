@@ -243,7 +243,7 @@ def test_a_message_is_named_of_which_the_rest_waits_for_credits() -> None:
     a, b, c = group.members
     a.reading = b.reading = False
     for _ in range(3):
-        c.send(group.checker.payload(c, 1000))
+        c.send(group.checker.payload(c, 700))
     group.world.run_for(1.0)
     c.pause()
     group.world.run_for(60.0)
