@@ -4,7 +4,7 @@ A scene has no randomness, so its account is the same every time. The latest acc
 a change of code without a change of behaviour leaves them as they are. They find faults that no invariant forbids: a
 message that is sent twice, a late repetition, a table that is not cleared.
 
-After a change that is meant: ``REWRITE=1 pytest tests/accounts``, then read the diff.
+After an intended change: ``REWRITE=1 pytest tests/accounts``, then read the diff.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Account:
         return [line for kind in sorted(self._times) for line in self._lines(kind)]
 
     def _lines(self, kind: str) -> list[str]:
-        """Entries without times in one line, each other one in its own."""
+        """Return entries without times in one line, and each other entry in a line of its own."""
         timeless, timed = [], []
         for name, times in sorted(self._times[kind].items()):
             first, last = self._span[kind, name]

@@ -59,7 +59,7 @@ class Group:
         member.provide_state = lambda: b"s" * 3000
 
     def talk(self, names: str = "ABC") -> None:
-        """Runs, single messages, fragments; to all and to each."""
+        """Send runs, single messages and fragments, to all and to each."""
         for name in names:
             member = self[name]
             member.send(*[self._text("run") for _ in range(10)])

@@ -79,7 +79,7 @@ async def next_message(channel: aio.Channel | aio.Rpc) -> Message:
 
 
 async def calls_under_way(handle: aio.TreeCache | aio.Channel) -> int:
-    """Tasks in the other loop, without the one that looks."""
+    """Return the tasks in the other loop, without the one that counts."""
     nursery = handle._opened._calls
     count: int = await handle._look(lambda: len(nursery.child_tasks))
     return count - 1
@@ -164,7 +164,7 @@ def test_cancelling_twice_still_waits_for_the_end_of_the_call() -> None:
 
 
 def test_a_message_that_came_for_a_cancelled_reader_is_kept(open_sim: Open) -> None:
-    """However the two race: all numbers arrive, once, in order."""
+    """In any order of the two, all numbers arrive once and in order."""
 
     async def main() -> None:
         async with open_sim() as channel:

@@ -20,7 +20,7 @@ async def test_messages_of_one_turn_go_down_as_runs_in_order(
     async with open_toy(name="A") as a:
         seen: list[Batch] = []
         toy = toy_of(a)
-        a.stack._send = seen.append  # what the top protocol is handed
+        a.stack._send = seen.append  # the messages that the top protocol gets
         for n in range(3):
             a.send_nowait(b"all %d" % n)
             a.send_nowait(b"one %d" % n, a.address)

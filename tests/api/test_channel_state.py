@@ -234,7 +234,7 @@ async def test_a_state_that_is_ready_after_the_end_of_its_channel_goes_nowhere(
 async def test_an_exception_that_is_no_error_ends_the_block_of_the_reader(
     open_sim: Any, autojump_clock: Any
 ) -> None:
-    """KeyboardInterrupt, SystemExit: they end the program, as everywhere; the joiner is refused."""
+    """KeyboardInterrupt and SystemExit end the program, as everywhere, and the joiner is refused."""
 
     async def serve_badly(a: Channel) -> None:
         async with (

@@ -34,7 +34,7 @@ def toy_of(channel: Channel) -> TOY:
 
 
 def from_below(channel: Channel, *what: Event | Batch) -> None:
-    """The stack hands this up."""
+    """Let the stack hand up these items."""
     toy = toy_of(channel)
     toy.machine.enter()
     for one in what:
@@ -190,7 +190,7 @@ async def test_bytes_under_flow_control_do_not_count_against_that_limit(
 
 
 class Reader:
-    """A block on top, whose application has taken seven messages and has three before it."""
+    """A block on top, whose application has taken seven messages; three more wait."""
 
     def reading(self) -> tuple[object, int]:
         return "seven", 3

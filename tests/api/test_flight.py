@@ -1,4 +1,4 @@
-"""The flight recorder of a member, and the command that shows what it wrote."""
+"""The flight recorder of a member, and the command that shows its files."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def lines_of(file: Path) -> list[Mapping[str, Any]]:
 
 
 async def until_there(file: Path) -> list[Mapping[str, Any]]:
-    """Waits in real time: a thread writes the file, and virtual time does not wait for it."""
+    """Wait in real time: a thread writes the file, and virtual time does not wait for it."""
     for _ in range(3000):
         if await trio.to_thread.run_sync(file.exists):
             break

@@ -58,7 +58,7 @@ async def running() -> AsyncIterator[Idle]:
 async def test_a_wake_while_inputs_are_handed_in_shares_their_turn() -> None:
     async with running() as driver:
         driver.take([Received(1, b"x")])
-        assert trio.lowlevel.current_statistics().tasks_runnable == 0  # nobody was woken for it
+        assert trio.lowlevel.current_statistics().tasks_runnable == 0  # no task was woken for it
         await wait_all_tasks_blocked()
         assert (driver.turns, driver.handed) == (1, [Received(1, b"x")])
 

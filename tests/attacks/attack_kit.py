@@ -19,10 +19,11 @@ BOTH = ("UDP", "TCP")
 
 @dataclass(frozen=True, slots=True)
 class Attack:
-    """``name``: of the attempt, unique. ``sends``: the stranger's packets. ``harm``: the result that must not be.
+    """``name``: the unique name of the attempt. ``sends``: the stranger's packets. ``harm``: the result that must not
+    be.
 
     ``cause``: the counter of ``statistics().turned_away`` that shows it, or a statistic ``PROTOCOL.counter``.
-    ``strike``: does it. ``judge``: more harm than that of ``Scene.harm``, in words, or "".
+    ``strike``: makes the attempt. ``judge``: more harm than that of ``Scene.harm``, in words, or "".
     ``on``: the transports that it concerns. ``silent``: members must not answer.
     """
 

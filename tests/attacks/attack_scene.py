@@ -24,8 +24,7 @@ from jgroups_py.wire.packet import Packet
 
 CLUSTER = "bank"
 PATIENCE = 30.0
-"""Seconds that a counter may take on a busy machine. Seconds after which an attempt that was not counted makes the test
-fail."""
+"""Seconds after which an attempt that was not counted makes the test fail: a busy machine takes long."""
 AGAIN = 5.0
 """Seconds after which an attempt that was not counted is made once more."""
 BOTTOM = {
@@ -106,7 +105,7 @@ class Scene:
         self._places = [member.places() for member in self.members]
 
     async def suffer(self, attack: Attack) -> list[str]:
-        """Lets an attack happen. Return the harm that was done, in words; an empty list if the attempt failed."""
+        """Let an attack happen. Return the harm that was done, in words; an empty list if the attempt failed."""
         self.stranger.begin()
         before, behind, by_door = self._counted(attack), self._behind(), self._by_door()
         await attack.strike(self)
@@ -150,7 +149,7 @@ class Scene:
         return wrong
 
     async def _work(self) -> list[str]:
-        """Members call each other and say something to everybody. All of that must arrive."""
+        """Let members call each other and send multicasts. All must arrive."""
         self.told += 1
         note = f"genuine {self.told}"
         with trio.move_on_after(PATIENCE) as scope:

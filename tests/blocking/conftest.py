@@ -1,4 +1,4 @@
-"""Channels and caches for threads. Nothing of them stays after a test."""
+"""Channels and caches for threads. A test leaves none of them behind."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """A live ActiveMQ Artemis and its backup, on the loopback interface: replicated, NIO journal with sync, STOMP.
 
-It is got from Maven Central (``mvn``; it needs Java 11 or later) into build/artemis, and each pair begins with empty journals there.
+It comes from Maven Central (``mvn``; it needs Java 11 or later) into build/artemis, and each pair begins with empty
+journals there.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ IN_SYNC: Final = "synchronized"
 @contextmanager
 def artemis_pair(folder: Path, offset: int = 0) -> Iterator[int]:
     """Run both until the end of the block. The STOMP port of the live one; the backup's ports are one above. ``offset`` is added to
-    all of Artemis' usual ports. RuntimeError: they cannot be had or do not get in sync; their logs are in ``folder``."""
+    all of Artemis' usual ports. RuntimeError: they cannot be fetched or do not synchronise; their logs are in
+    ``folder``."""
     command = _got(folder)
     ports = CORE_PORT + offset, CORE_PORT + offset + 1
     brokers = []

@@ -33,7 +33,7 @@ class Client:
         await self.stream.send_all(frame.encode())
 
     async def done(self, command: str, body: bytes = b"", **headers: str) -> None:
-        """Say it, and wait for its receipt."""
+        """Send a frame, and wait for its receipt."""
         self._receipts += 1
         await self.say(command, body, receipt=f"r{self._receipts}", **headers)
         found = await self.get("RECEIPT", "ERROR")
@@ -54,7 +54,7 @@ class Client:
         return [(await self.get("MESSAGE")).body.decode() for _ in range(number)]
 
     async def refused(self) -> str:
-        """Return the reason. The broker hangs up after it."""
+        """Return the reason of an ERROR. The broker closes the connection after it."""
         frame = await self.get("ERROR")
         with trio.fail_after(60):
             while await self.stream.receive_some(65536):

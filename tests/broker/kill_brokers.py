@@ -89,7 +89,7 @@ class Client(stomp.ConnectionListener):  # type: ignore[misc]
                 time.sleep(0.1)
 
     def done(self, action: Any, *arguments: Any, **headers: Any) -> bool:
-        """Do it and wait for the receipt. False: the connection was lost before it came."""
+        """Carry out an action and wait for its receipt. False: the connection was lost before it came."""
         self._number += 1
         receipt = f"r{self._number}"
         try:
@@ -244,7 +244,7 @@ def run(kills: int, load: int, ports: list[int], log: Path) -> dict[str, Any]:
 
 
 def _more(watched: Run, number: int) -> None:
-    """Wait for so many more confirmed messages."""
+    """Wait for a number of further confirmed messages."""
     goal, until = sum(watched.sent.values()) + number, time.monotonic() + PATIENCE
     while sum(watched.sent.values()) < goal:
         if time.monotonic() > until or watched.problems:
@@ -253,7 +253,7 @@ def _more(watched: Run, number: int) -> None:
 
 
 def _live(nodes: list[Node]) -> Node:
-    """Return the one that takes connections."""
+    """Return the node that takes connections."""
     for node in nodes:
         probe = stomp.StompConnection12([("127.0.0.1", node.port)], reconnect_attempts_max=1)
         with suppress(StompException, OSError):

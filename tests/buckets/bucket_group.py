@@ -57,7 +57,7 @@ class Group(SplitGroup[BucketNode]):
         await trio.sleep(1)
 
     async def whole(self) -> None:
-        """Each pair has both copies, and every member knows it."""
+        """Wait until each pair has both copies and every member knows that."""
         with trio.fail_after(300):
             for node in self.nodes.values():
                 await node.wait_until(
@@ -84,7 +84,7 @@ async def ask(node: BucketNode, key: str, body: str) -> str:
 async def deployed_group(
     deployment: Deployment, plugin: Plugin
 ) -> AsyncIterator[dict[str, BucketNode]]:
-    """All nodes of a deployment on a network in memory, when they know where its buckets are."""
+    """Yield all nodes of a deployment on a network in memory, once they know where its buckets are."""
     network = SplitNetwork()
     async with AsyncExitStack() as opened:
         nodes = {}

@@ -38,12 +38,12 @@ OLD, NEW = 73, 81
 BUCKETS: Final = 12
 CLIENTS: Final = 8
 WORDS_MAX: Final = 400
-"""The most words of one value. The length of a value at which the client begins the next one."""
+"""The most words of one value; then the client begins the next one."""
 PATIENCE: Final = 180.0
 START_PATIENCE: Final = 600.0
-"""Seven processes begin at the same time, on machines that do something else, too."""
+"""Seconds in which processes must start: seven start at the same time, perhaps on a busy machine."""
 INTERRUPTION_MAX: Final = 30.0
-"""A20."""
+"""The longest allowed seconds without an answer (A20)."""
 ROLES: Final = ("master", "slave", "index", "router", "node")
 """The killed process is that of the master, or of the slave, of a client's key; the first index copy; one of routers
 and proxies only; any complete node."""
@@ -130,7 +130,8 @@ class Processes:
 
 @dataclass
 class Client:
-    """Adds words to a value, one after the other, and reads it now and then. It has one connection, to another door when that is lost."""
+    """Adds words to a value, one after the other, and reads it now and then. It has one connection; after its loss it
+    connects to another door."""
 
     number: int
     ports: list[int]

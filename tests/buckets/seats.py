@@ -9,7 +9,7 @@ from jgroups_py.buckets.plugin import Plugin
 
 
 class SeatTaken(Exception):
-    """Somebody else has it."""
+    """Another passenger has the seat."""
 
 
 @dataclass
@@ -19,7 +19,7 @@ class Seat:
 
     @modifies
     async def book(self, passenger: str) -> int:
-        """Returns how often the seat has been booked."""
+        """Book the seat. Return the number of bookings so far."""
         self.history.append(passenger)
         if self.passenger not in (None, passenger):
             raise SeatTaken(self.passenger, len(self.history) - 1)

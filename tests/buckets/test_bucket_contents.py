@@ -1,4 +1,4 @@
-"""Everything out of an instance and into another one with other nodes and another number of buckets (A22)."""
+"""All entries of an instance are moved into another one with other nodes and another number of buckets (A22)."""
 
 from __future__ import annotations
 

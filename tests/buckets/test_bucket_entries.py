@@ -1,4 +1,5 @@
-"""All entries out of a running instance, and into one: by any member, page by page, while buckets move and nodes are lost."""
+"""All entries are read from a running instance, and written into one: by any member, page by page, while buckets move
+and nodes are lost."""
 
 from __future__ import annotations
 

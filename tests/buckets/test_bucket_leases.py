@@ -69,7 +69,7 @@ def test_a_manager_without_a_lease_asks_often_and_one_with_a_lease_seldom() -> N
 
 
 def test_an_index_copy_that_begins_does_not_wait_for_leases_that_are_known_to_be_over() -> None:
-    """The others have waited when they replaced its node. Until it has the rows, requests at its door wait, and so do
+    """The others waited when they replaced its node. Until it has the rows, requests at its door wait, and so do
     all other updates."""
     instance = Instance(lease=4.0)
     instance.kill("n1")

@@ -31,7 +31,7 @@ from jgroups_py.testing.explorer.buckets.ledger import NEW, OLD, LedgerProvider,
 from jgroups_py.testing.explorer.buckets.world import BucketWorld, full_member
 
 KEY = key_in(4)
-"""Of bucket 3, whose master is on node 2 and whose slave is on node 3."""
+"""A key of bucket 3, whose master is on node 2 and whose slave is on node 3."""
 
 
 @pytest.mark.seed("A51", "A62")
@@ -226,7 +226,7 @@ def _only_an_index(machine: BucketMachine) -> None:
 @pytest.mark.seed("A52")
 @pytest.mark.parametrize("seed", range(1, 6))
 def test_updates_of_all_index_copies_end_where_messages_are_slow(seed: int) -> None:
-    """They refuse each other's locks. A pause that is short beside the way of a message would let them do so for ever."""
+    """They refuse each other's locks. With a pause that is short beside a message's delay they would do so for ever."""
     instance = Instance(seed, latency=(0.1, 0.4), ask_timeout=60.0)
     world, ended = instance.world, list[Any]()
     assert world.run(30.0, lambda: all(instance.index(n).state.version for n in MASTERS))

@@ -39,7 +39,7 @@ class Processes:
         self.running: dict[str, trio.Process] = {}
 
     async def start(self, name: str, version: int = OLD, *, beside: bool = False) -> str:
-        """Returns the name of the process."""
+        """Start a process. Return its name."""
         arguments = json.dumps([name, self._stack, self._attributes, version, beside])
         name = f"{name}-{version}" if beside else name
         self.running[name] = await trio.lowlevel.open_process(

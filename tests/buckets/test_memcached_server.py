@@ -36,7 +36,7 @@ class Door:
         return socket.create_connection(self.place, timeout=10)
 
     def said(self, data: bytes) -> bytes:
-        """Return all that is answered to ``data`` until the end."""
+        """Return all answers to ``data``."""
         with self.connect() as sock:
             sock.sendall(data)
             sock.shutdown(socket.SHUT_WR)
@@ -174,7 +174,7 @@ def ask_for_ever(sock: socket.socket) -> None:
 
 
 def threading_wait(seconds: float) -> None:
-    """Real time passes: the server has its own loop."""
+    """Let real time pass: the server has its own loop."""
     trio.run(trio.sleep, seconds)
 
 

@@ -115,13 +115,13 @@ class Script:
     def call(
         self, name: str, kind: str, *paths: str, deep: bool = False, mode: str = "take"
     ) -> int:
-        """Begins a call and gives its number."""
+        """Begin a call and return its number."""
         wanted = tuple((tuple(path.split("/")), deep) for path in paths)
         self.step("call", address(name), kind, wanted, mode)
         return self.world._ops
 
     def write(self, name: str, *paths: str) -> int:
-        """A write that is done before this returns."""
+        """Write, and return when the write is done."""
         number = self.call(name, "write", *paths)
         self.run()
         assert self.outcome(number) is not None, f"write {number} is not done"
@@ -159,7 +159,7 @@ class Script:
         self.step("merge")
 
     def stop(self, name: str) -> None:
-        """The process is stopped: the others go on without it, and it has no view of its own."""
+        """Stop the process: the others go on without it, and it has no view of its own."""
         self.step("split", (address(name),), 0)
         for part, members in enumerate(self.world.parts):
             if address(name) not in members:

@@ -13,7 +13,7 @@ from jgroups_py.values.address import Address
 
 
 class Side(Script):
-    """One of the two."""
+    """One of the two sites."""
 
     def __init__(self, sites: WorldSites, at: int) -> None:
         self.sites = sites
@@ -29,7 +29,7 @@ class Side(Script):
 
 
 class TwoScript:
-    """``n``, ``s``: the sites. Linked, and everything is delivered unless the script holds it back."""
+    """``n``, ``s``: the sites. They are linked, and everything is delivered unless the script holds it back."""
 
     def __init__(
         self,
@@ -90,7 +90,7 @@ class TwoScript:
         self.step("lose")
 
     def begin(self) -> None:
-        """N is built anew."""
+        """Build N anew."""
         self.step("begin")
         self.n = Side(self.sites, 0)
 

@@ -1,4 +1,4 @@
-"""Caches with buddies on one network in memory, for tests: started, killed, closed, split, made deaf."""
+"""Caches with buddies on one network in memory, which tests start, kill, close, split and make deaf."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def owners_backed_up_by(cache: TreeCache) -> list[str]:
 
 
 class Deaf(deque[Any]):
-    """Takes what comes, and has nothing."""
+    """An owner of no nodes that drops all messages."""
 
     def append(self, item: Any) -> None:
         pass

@@ -316,7 +316,7 @@ async def test_many_nodes_at_once_stay_within_memory() -> None:
 
 
 async def test_many_nodes_at_once_wait_for_nobody(cache: TreeCache) -> None:
-    """While a call is under way, a batch has to queue behind it."""
+    """While a call is under way, a batch queues behind it."""
     before = await cache.put_at_once([(Fqn(("a",)), Node({"v": b"1"}))], replace=False)
     cache._invocation._under_way += 1
     try:

@@ -213,7 +213,7 @@ async def test_a_write_out_of_bounds_changes_nothing_anywhere(
 
 
 class Bug(FaultyStore):
-    """Raises what a store should not."""
+    """An error that a store should not raise."""
 
     async def _call(self, name: str) -> Fault:
         try:

@@ -290,7 +290,7 @@ async def test_a_joiner_gets_no_state_but_its_part_of_the_ring(autojump_clock: A
         (c,) = await g.start("C", settings())
         assert c.statistics().nodes == counter(c, "backup_nodes") == 0
         assert counter(b, "backup_nodes") == 250
-        assert a.buddies._channel._giver._provider is None  # nobody could give a state, if asked
+        assert a.buddies._channel._giver._provider is None  # no member could give a state, if asked
         await g.kill("B")  # C is A's buddy now, and is given all of it, in the background
         await g.protected()
         assert counter(c, "backup_nodes") == 250 and c.statistics().nodes == 0

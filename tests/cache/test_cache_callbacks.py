@@ -37,7 +37,7 @@ ERRORS: dict[str, Callable[[], Exception]] = {
 
 
 class RudeStore(FaultyStore):
-    """Raises ``error`` where it would have raised StoreError; ``answer``: what it says to reads instead."""
+    """Raises ``error`` where it would have raised StoreError; ``answer``: its result of reads instead."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -132,7 +132,7 @@ async def test_a_store_whose_methods_are_not_async_is_refused_in_words() -> None
 
 
 class RudePolicy(EvictionPolicy):
-    """Raises at ``at``, and evicts what it likes."""
+    """A policy that raises at ``at``, and evicts any node."""
 
     def __init__(self, at: str) -> None:
         self.at = at

@@ -139,6 +139,6 @@ async def test_a_write_nobody_confirmed_says_that_it_may_have_happened(
         await cache.put("/a", "x", 1)
     assert not caught.value.definite
     with pytest.raises(ReplicationError):
-        await cache.remove_node("/none")  # asked again: is the last removal confirmed by now?
+        await cache.remove_node("/none")  # asked again whether the last removal is confirmed by now
     assert elsewhere.commits == [["/a"], []]
     assert cache.statistics().counters["failed_calls"] == 2

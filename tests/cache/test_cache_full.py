@@ -158,7 +158,7 @@ async def test_many_nodes_at_once_are_one_batch_everywhere(
                 await a.put_at_once([*rows(a, old=0), wrong], replace=False)
         assert await whole(a) == await whole(b) == {"/old": {"x": 10}}
 
-        # A large one, of which the origin knows what it says and the other reads it.
+        # A large batch, whose content the origin knows and the other member reads.
         large = rows(a, **{f"n{n}": n for n in range(3000)})
         async with trio.open_nursery() as nursery:
             nursery.start_soon(partial(a.put_at_once, large, replace=False))

@@ -99,7 +99,7 @@ async def play(cache: TreeCache, model: Model, step: Any) -> None:
         case "evict":
             await cache.evict(at)
         case "wait":
-            await trio.sleep(6)  # the evictor's task looks, and a store that failed is asked again
+            await trio.sleep(6)  # the evictor's task runs, and a store that failed is tried again
 
 
 async def same(cache: TreeCache, model: Model) -> None:

@@ -14,7 +14,7 @@ from jgroups_py.cache import TreeCache
 
 
 def packets(cache: TreeCache) -> int:
-    """Sent so far."""
+    """Return the number of packets sent so far."""
     protocols = cache.buddies.channel.statistics().protocols
     return int(sum(p.get("packets_sent", 0) for p in protocols.values()))
 

@@ -273,7 +273,7 @@ async def within(scope: trio.CancelScope, do: Any, *arguments: Any) -> None:
 
 
 class Slow(FaultyStore):
-    """Writes wait for ``go_on``, once there is one."""
+    """A store whose writes wait for ``go_on``, once it is set."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -175,7 +175,7 @@ async def test_a_lost_site_had_named_the_others_missing_keys_and_is_built_anew_f
             await ours[number % 2].put(f"/k/{number}", "n", number)
         await until(lambda: not unsent(ours, "SFO"))
         nyc_sites = [cache.buddies.sites for cache in ours]
-        for sites in nyc_sites:  # the link is dead, nobody knows yet
+        for sites in nyc_sites:  # the link is dead, but not noticed yet
             sites.post = lambda site, message: None  # type: ignore[method-assign]
         await ours[0].put("/k/4", "n", "late")
         await ours[1].put("/new", "n", "late")

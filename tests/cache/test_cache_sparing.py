@@ -1,4 +1,4 @@
-"""A few warnings of each kind, then how many more there were."""
+"""A few warnings of each kind are logged, then the number of further ones."""
 
 from typing import Any
 

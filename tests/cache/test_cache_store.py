@@ -184,7 +184,7 @@ async def test_a_write_the_store_refuses_is_not_done() -> None:
         assert caught.value.definite
         assert await cache.get("/a", "x") == 1  # from memory
         with pytest.raises(StoreError):
-            await cache.get("/b", "x")  # nobody knows
+            await cache.get("/b", "x")  # unknown outcome
         assert cache.statistics().counters["store_failures"] == 2
         store.fault = lambda: ""
     assert store.rows[A].attributes == {"x": b"\x01"}

@@ -106,14 +106,14 @@ async def test_keeping_ends_after_its_time_and_says_so(autojump_clock: Any) -> N
         nursery.start_soon(keeping.run)
         keeping.begin(first)
         keeping.begin(second)
-        await trio.sleep(10)  # nobody asks
+        await trio.sleep(10)  # no member asks
         assert keeping.keeps(("x",)) and not keeping.keeps(("z",)) and not keeping.keeps(("x", "a"))
         began = trio.current_time()
         await trio.sleep(KEEP_TIME / 2)
         assert keeping.keeps(("x",)) and told == []
         await trio.sleep(KEEP_TIME)
         assert not keeping.keeps(("x",)) and told == [pytest.approx(began + KEEP_TIME)]
-        keeping.end(first)  # nobody waits any more
+        keeping.end(first)  # no caller waits any more
         assert keeping.keeps(("y", "a")) and len(told) == 1
         keeping.end(second)
         assert not keeping.keeps(("y", "a")) and len(told) == 2

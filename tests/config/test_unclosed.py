@@ -1,4 +1,4 @@
-"""An XML element that is not closed is named with its own line, not where the parser gave up."""
+"""An XML element that is not closed is named with its own line, not with that where the parser gave up."""
 
 from __future__ import annotations
 

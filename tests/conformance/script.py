@@ -68,7 +68,7 @@ GROUP: Any = ("239.255.98.7", 0)
 
 @dataclass(frozen=True)
 class Do:
-    """``who`` wants ``out``."""
+    """Let ``who`` put out ``out``."""
 
     who: str
     out: Any
@@ -274,7 +274,7 @@ STEP = 0.005
 
 
 async def run_script(steps: Sequence[Step], harness: Harness, group_port: int = 45777) -> None:
-    """Plays a script; a step that does not come true is an AssertionError."""
+    """Play a script. AssertionError: an expectation is not met."""
     await _Runner(harness, ("239.255.98.7", group_port)).run(steps)
 
 

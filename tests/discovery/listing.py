@@ -36,19 +36,19 @@ class Listing:
         self.waiting: list[Consult] = []
 
     def ready(self, answer: Any = None) -> None:
-        """The transport is open, and so is the directory."""
+        """Open the transport and the directory."""
         self.stack.event_up(TransportReady(at(7800)))
         if self.requests():
             self.answer(answer)
         self.stack.take_up_events()
 
     def requests(self) -> list[DirectoryRequest]:
-        """Return those that wait for an answer, oldest first."""
+        """Return the requests that wait for an answer, oldest first."""
         self.waiting += [out for out in self.stack.take_outgoing() if isinstance(out, Consult)]
         return [out.request for out in self.waiting]
 
     def answer(self, answer: Any = None, problem: str = "", *, final: bool = False) -> Any:
-        """Answers the oldest one, and gives it."""
+        """Answer the oldest request, and return it."""
         self.requests()
         out = self.waiting.pop(0)
         self.stack.handle(Consulted(out.handle, answer, problem, final))

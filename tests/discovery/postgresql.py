@@ -57,7 +57,7 @@ def postgresql() -> Iterator[Server]:
     """A server on loopback that wants the password.
 
     Raises:
-        NoServer: PostgreSQL is not installed, or there is nobody to run it as.
+        NoServer: PostgreSQL is not installed, or there is no user to run it.
     """
     initdb, postgres = program("initdb"), program("postgres")
     who: dict[str, Any] = {}

@@ -21,7 +21,7 @@ def write(number: int) -> WriteFile:
 
 
 class Watched:
-    """A desk, what it answered, and in which order."""
+    """A desk, and its answers in order."""
 
     def __init__(self, directory: Callable[[DirectoryRequest], Any], waiting_max: int = 10) -> None:
         self.answers: list[Consulted] = []

@@ -57,7 +57,7 @@ def test_a_folder_that_fails_for_a_while_splits_no_group_for_good() -> None:
         cluster.world.directory.fails["folder"] = "Input/output error"
         cluster.start("C", wait=False)
         cluster.run_for(20)
-        assert len(cluster["C"].views[0].members) == 1  # nobody told it of the others
+        assert len(cluster["C"].views[0].members) == 1  # no entry named the others
         del cluster.world.directory.fails["folder"]
         cluster.settle()
         assert len(cluster["C"].view_names) == 3

@@ -46,7 +46,7 @@ def member(
 
 
 async def together(*channels: Channel) -> None:
-    """All have one view of exactly themselves, and hear each other."""
+    """Wait until all have one view of exactly themselves, and hear each other."""
     with trio.fail_after(20):
         while any(  # noqa: ASYNC110 - several channels
             len(channel.view.members) != len(channels) for channel in channels
