@@ -65,7 +65,7 @@ def test_only_ready_pods_of_our_revision_count_where_that_is_wanted() -> None:
     split: dict[str, Any] = {"port_range": 0, "split_clusters_during_rolling_update": True}
     assert asked(ping(**split)) == ["10.244.0.12:7800", "10.244.0.14:7800"]
     assert asked(ping("10.244.0.13", **split)) == []
-    assert len(asked(ping("10.9.9.9", **split))) == 4  # not on the list: nobody is left out
+    assert len(asked(ping("10.9.9.9", **split))) == 4  # not on the list, so no member is left out
 
 
 def test_a_missing_setting_of_a_pod_is_read_from_the_environment() -> None:

@@ -133,7 +133,7 @@ def test_the_first_router_that_answers_is_not_kept_waiting_by_the_other() -> Non
     stack.handle(Received(one, listing(ME, OTHER)))
     assert [b.dest for b in stack.take_down()] == [at(7801)]
     stack.event_up(Unreachable(at(7801)))
-    assert stack.take_up_events() == []  # the other one may know more
+    assert stack.take_up_events() == []  # the other router may know more members
     stack.handle(Received(two, listing(ME, OTHER, PingData(C, 1, "C", at(7802)))))
     assert [b.dest for b in stack.take_down()] == [at(7802)]
     stack.event_up(Unreachable(at(7802)))

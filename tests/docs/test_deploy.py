@@ -68,7 +68,7 @@ def test_three_members_meet_are_well_and_leave_when_told(tmp_path: Path) -> None
 
 
 def _becomes_well(file: Path) -> bool:
-    """The file follows a view within a moment."""
+    """Return whether the file follows a view within a moment."""
     for _ in range(50):
         if run(["health", "--members", "3", str(file)]) == 0:
             return True
@@ -77,7 +77,7 @@ def _becomes_well(file: Path) -> bool:
 
 
 def environments() -> Iterator[tuple[str, dict[str, str]]]:
-    """Each file's name and the environment it gives a member."""
+    """Yield each file's name and the environment that it gives to a member."""
     compose = yaml.safe_load((DEPLOY / "compose.yaml").read_text())
     yield "compose.yaml", compose["services"]["member"]["environment"]
     (workload,) = [part for part in KUBERNETES if part["kind"] == "StatefulSet"]

@@ -56,7 +56,7 @@ class Story:
     def view(
         self, t: float, site: str, members: Sequence[str] = (), to: Iterable[str] = ()
     ) -> None:
-        """Given to all its members, or to some."""
+        """Install a view at all its members, or at some."""
         members = [m if "#" in m else f"{m}#1" for m in members] or self.sites[site]
         self._views += 1
         for name in list(to) or members:

@@ -94,7 +94,7 @@ def test_each_component_is_found_at_the_members_that_have_it(
 
 
 async def test_a_fault_waits_for_its_own_move(autojump_clock: Any, tmp_path: Path) -> None:
-    """Other moves pass, and of an upgrade the one that chance says."""
+    """Other moves pass; in an upgrade chance picks the move."""
     planned = plan.build(loader.loads(text("at: 0s, crash: NYC.master, during: upgrade")))
     course = bucket_simulated.BucketSimulation(planned, NoProgress(), tmp_path)
     (event,) = planned.events

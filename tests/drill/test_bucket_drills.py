@@ -45,7 +45,7 @@ CUT_AND_KILLED = """\
 
 
 def text(timeline: str) -> str:
-    """The drill; where a node is cut off, busier, and nothing moves away from it."""
+    """Return the text of a drill. With a cut it is busier, and no bucket moves away from the cut-off node."""
     drill = DRILL.format(timeline=timeline)
     if timeline == CUT_AND_KILLED:
         drill = drill.replace("rate: 30/s", "rate: 90/s").replace("moves: 4/s", "moves: 0/s")

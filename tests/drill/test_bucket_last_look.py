@@ -52,7 +52,7 @@ async def test_the_last_look_waits_once_for_all_keys_that_nobody_answers(
 
 
 def test_many_seeds_tell_how_many_buckets_have_one_copy() -> None:
-    """The number of buckets with one copy is a number; what else is counted is listed."""
+    """The number of buckets with one copy is only a number; other findings are listed."""
     runs = [
         {"lost": [], "unavailable": [3], "alone": 4},
         {"lost": [7, 8], "unavailable": [], "alone": None},

@@ -42,7 +42,7 @@ MANY = """\
 
 @pytest.fixture
 def drill(tmp_path: Path) -> Any:
-    """Runs a drill; gives the exit code and the result."""
+    """Run a drill. Return the exit code and the result."""
 
     def how(
         timeline: str, *options: str, buddies: int = 1, loss: str = "0%", stop: str = "3s"
@@ -84,7 +84,7 @@ def test_faults_of_every_kind_lose_nothing(drill: Any) -> None:
 def test_too_few_buddies_for_the_falls_are_found_out(
     drill: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    code, found = drill(TWO, stop="1.5s")  # nothing is written again that was lost
+    code, found = drill(TWO, stop="1.5s")  # lost values are not written again
     assert code == 1 and found["verdict"] == "fail" and found["lost"]
     lost = {entry["key"] for entry in found["lost"]}
     assert lost == {key["key"] for key in found["keys"] if key["lost"]}

@@ -63,7 +63,7 @@ CALM = "  - {at: 1s, pause: SFO.T, for: 50ms}"
 
 @pytest.fixture
 def drill(tmp_path: Path) -> Any:
-    """Runs a drill; gives the exit code and the result."""
+    """Run a drill. Return the exit code and the result."""
 
     def how(timeline: str, *options: str, **more: Any) -> tuple[int, Any]:
         path, out = tmp_path / "cache.yaml", tmp_path / "out.json"

@@ -31,7 +31,9 @@ async def test_a_member_that_is_paused_and_wants_a_turn_waits_for_it(autojump_cl
             await a.send(b"1")  # the application of a paused process runs on, here
             for _ in range(10):
                 await trio.lowlevel.checkpoint()
-            assert not driver._woken  # else its task would ask again and again, and no time pass
+            assert (
+                not driver._woken
+            )  # otherwise its task would ask again and again, and no time would pass
             driver.resume()
             async for item in a:
                 if getattr(item, "payload", None) == b"1":

@@ -31,7 +31,7 @@ class Nodes:
         self.records.append(DrillRecord(t, "NYC", who, event, origin, seqno, detail or None))
 
     def run(self, t: float, entry: str, logs: Logs, took: float | None = 0.1) -> None:
-        """An operation. ``logs``: the contents of each log at the end. ``took`` None: its client does not know."""
+        """An operation. ``logs``: the contents of each log at the end. ``took`` None: its outcome is unknown."""
         self.add(t, entry[0], "put", entry, keys=list(logs))
         if took is None:
             self.add(t + 1, entry[0], "failed", entry, keys=list(logs), why="?", definite=False)

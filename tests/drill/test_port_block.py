@@ -16,7 +16,7 @@ pytestmark = pytest.mark.sockets
 
 
 def test_drills_at_one_time_have_blocks_apart() -> None:
-    """Though none of them has bound a port of its members yet."""
+    """This holds although none of them has bound a port of its members yet."""
     with ExitStack() as stack:
         bases = sorted(stack.enter_context(port_block(5)) for _ in range(6))
         assert all(b - a > GUARD_OFFSET for a, b in pairwise(bases))

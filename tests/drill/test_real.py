@@ -116,7 +116,7 @@ def test_a_drill_that_is_interrupted_leaves_no_process_behind(tmp_path: Path, nu
     ) as runner:
         assert runner.stdout is not None and runner.stderr is not None
         for line in runner.stdout:
-            if "vanish NYC" in line:  # that process is stopped: it would never see us go
+            if "vanish NYC" in line:  # that process is stopped, so it would never notice our leave
                 break
         time.sleep(0.3)
         members = psutil.Process(runner.pid).children()

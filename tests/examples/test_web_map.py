@@ -105,7 +105,7 @@ def test_a_cart_is_the_visitors_own_and_has_a_limit(tmp_path: Path) -> None:
             assert (await ask("POST", "/hits/home"))[1] == {"hits": 1}
             assert (await ask("GET", "/hits/home"))[1] == {"hits": 1}
             assert (await ask("GET", "/nothing"))[0] == 404
-            # Without the other host nobody replicates.
+            # Without the other host there is no replication.
             assert (await ask("GET", "/replication"))[1] == {"hits": False, "carts": False}
 
     asyncio.run(visit())

@@ -92,7 +92,8 @@ def test_seed_107_a_member_that_gets_no_state_is_told_so_without_a_group_around_
 
 
 def test_merge_10_orders_of_an_ended_side_are_void() -> None:
-    """Members applied what their coordinator had multicast before the merge; it had taken their tree."""
+    """Members applied batches that their coordinator had multicast before the merge, although it had taken another
+    tree."""
     schedule = msgspec.structs.replace(draw(10, "merge"), shared=2)
     assert play(schedule).problems == []
 
@@ -239,7 +240,8 @@ def test_seed_464_with_majority_nobody_is_killed_of_two() -> None:
 
 
 def test_seed_464_a_member_started_while_it_leaves_starts_when_it_has_left() -> None:
-    """B was still handing over when its start was due. The start was left out, and the group had two members from then on."""
+    """B was still handing over when its start was due. The start was skipped, and the group had two members from then
+    on."""
     outcome = play_caches(kept("cache-buddy-464-leave"))
     assert outcome.problems == []
     [started] = [line.split()[0] for line in outcome.story if "B#2 is started" in line]

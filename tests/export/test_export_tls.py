@@ -121,7 +121,7 @@ async def test_a_port_without_tls_is_not_spoken_to(theirs: TlsSettings) -> None:
 async def test_an_attacker_in_between_with_a_trusted_certificate_cannot_pass_proofs_on(
     ours: TlsSettings, theirs: TlsSettings, authority: CertificateAuthority
 ) -> None:
-    """The man in the middle speaks TLS with both, copies all bytes, and knows no token."""
+    """The attacker in between speaks TLS with both, copies all bytes, and knows no token."""
     middle = load(authority.settings("middle"))
 
     async def between(client: trio.SocketStream) -> None:

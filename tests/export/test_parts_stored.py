@@ -75,7 +75,7 @@ async def started(
 
 
 async def read(frozen: Frozen) -> list[tuple[str, dict[str, bytes]]]:
-    """All rows, then it is closed."""
+    """Read all rows, then close it."""
     found = [
         (str(path), dict(node.attributes))
         async for page in frozen.pages(0, 10**9, 7)

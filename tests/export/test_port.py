@@ -94,7 +94,7 @@ async def test_garbage_is_answered_and_hurts_nobody() -> None:
                 return said
 
         assert b"too long" in await in_thread(throw, b"\xff" * 100)
-        for header, body in ((5000, 0), (100, 1)):  # nobody keeps much for strangers
+        for header, body in ((5000, 0), (100, 1)):  # few bytes are kept for strangers
             assert b"too long" in await in_thread(throw, struct.pack(">II", header, body))
         assert b"not a hello" in await in_thread(throw, b"\0\0\0\4\0\0\0\0abcd")
         assert b"problem" not in await in_thread(throw, b"\0\0")  # says no more: let go
@@ -297,7 +297,7 @@ async def test_a_commit_goes_on_without_its_client_and_is_joined() -> None:
 
 @pytest.mark.parametrize("replace", [False, True])
 async def test_equal_rows_are_not_written_again(replace: bool) -> None:
-    """A load that is done again at another member, where a part of it has arrived."""
+    """A load is done again at another member, where a part of it has arrived."""
     async with exported() as (cache, port), client_of(port) as client:
         await cache.put_node("/n/1", {"v": 1, "w": 2})
         await cache.put_node("/n/2", {"v": 1})

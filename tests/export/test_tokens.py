@@ -145,7 +145,7 @@ def doorway_of(port: ExportPort) -> doorway.ExportDoorway:
 
 
 async def connected(port: ExportPort, token: str) -> None:
-    """A client with the token is let in, soon."""
+    """Wait until a client with the token is let in."""
     with trio.fail_after(5):
         while True:
             try:

@@ -26,7 +26,7 @@ from jgroups_py.testing import (
 def op(
     caller: str, do: Any, call: float, returned: float, value: Any = None, **more: Any
 ) -> Operation:
-    """A register's: ``value``: the written or read value."""
+    """Return an operation of a register. ``value``: the written or read value."""
     copy = more.pop("copy", "")
     if do == "read":
         return Operation(caller, Use("read", "x"), call, returned, value, copy)
@@ -138,7 +138,7 @@ def test_a_return_before_the_call_is_refused() -> None:
 
 
 class Slow(Registers):
-    """A model that does not tell which operation may give which value."""
+    """A model that does not say which operation may give which value."""
 
     def gives(self, what: Use) -> None:
         return None

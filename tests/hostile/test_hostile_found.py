@@ -256,7 +256,7 @@ def test_a_line_that_is_no_record_of_a_log_is_refused(line: str) -> None:
 
 
 def forged_view(cluster: Cluster, at: int, view: View) -> None:
-    """``view`` reaches the member number ``at`` as if its coordinator had sent it."""
+    """Let ``view`` reach the member number ``at`` as if its coordinator had sent it."""
     member = cluster.members[at]
     assert member.view is not None
     payload = encode_whole(write_view_digest, ViewDigest(view, Digest()))

@@ -1,4 +1,4 @@
-"""Messages of strangers, and in the name of members, that have no number. They go nowhere."""
+"""Messages without a number, of strangers and in the name of members, are refused."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ def parts() -> JavaParts:
 
 @pytest.fixture(scope="session")
 def older_parts(parts: JavaParts) -> JavaParts:
-    """JGroups of the minor version before."""
+    """JGroups of the previous minor version."""
     return _parts_or_skip(OLDER)
 
 

@@ -1,7 +1,7 @@
 """Gets a JGroups jar, compiles our Java sources against it, and takes its stack files out: once per run.
 
-Nothing of JGroups is kept in the repository: the jar comes from Maven's usual places, the stack
-files are read from it when the tests run. Everything lands in ``build/java``.
+No part of JGroups is kept in the repository: the jar comes from Maven's usual places, the stack files are read from it
+when the tests run. Everything lands in ``build/java``.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def with_postgresql(parts: JavaParts) -> JavaParts:
     """Return the parts with PostgreSQL's driver for Java.
 
     Raises:
-        Unavailable: the driver cannot be had.
+        Unavailable: the driver cannot be fetched.
     """
     return replace(parts, more=(_fetch("org.postgresql", "postgresql", POSTGRESQL),))
 

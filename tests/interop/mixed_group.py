@@ -34,7 +34,7 @@ ALLOWED_LOG = {
 """Java's warnings that are not about our messages: patterns and reasons."""
 
 MEMBERS_MAX = 4
-"""Members of one group over TCP, as far as ports and TCPPING's list of hosts go."""
+"""The most members of a group over TCP, for which there are ports and hosts in TCPPING's list."""
 
 QUICK = {
     "VERIFY_SUSPECT2.timeout": "500",
@@ -128,7 +128,7 @@ class ProcessMember(Member):
     async def run(
         self, command: list[str], task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
     ) -> None:
-        """The life of the process, which never survives this task."""
+        """Run the process, which never survives this task."""
         self.process = await trio.lowlevel.open_process(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
         )
@@ -187,7 +187,7 @@ class ProcessMember(Member):
         await self.finished(seconds)
 
     async def start(self, *words: object) -> None:
-        """Gives a command."""
+        """Give a command."""
         assert self.process.stdin is not None
         self._asked += 1
         await self.process.stdin.send_all((" ".join(map(str, words)) + "\n").encode())
@@ -282,7 +282,7 @@ class PythonMember(Member):
             await self.reading.wait()
 
     async def leave(self) -> None:
-        """Leaves the group; returns when it has."""
+        """Leave the group; return when it has left."""
         self._leave.set()
         await self._left.wait()
 

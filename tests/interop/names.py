@@ -13,7 +13,7 @@ WAIT_MAX = 5.0
 
 
 async def names_known(channel: Channel, members: Iterable[Address]) -> None:
-    """Waits until the channel knows the logical names of all ``members``. A SiteUUID carries its own."""
+    """Wait until the channel knows the logical names of all ``members``. A SiteUUID carries its own."""
     with trio.move_on_after(WAIT_MAX):
         for member in members:
             if isinstance(member, SiteUUID):

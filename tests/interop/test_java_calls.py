@@ -197,7 +197,7 @@ class Slow(Target):
 
 
 async def test_a_member_that_is_killed_meanwhile_is_suspected(parts: JavaParts) -> None:
-    """A Python caller learns it of a Java member, and a Java caller of a Python member."""
+    """A Python caller learns of the end of a Java member, and a Java caller of that of a Python member."""
     async with mixed_group(parts, "udp", allowed=["failed sending graceful close"]) as group:
         j = await group.java("J")  # without RpcDispatcher: it never answers
         p = await group.python("P", target=Slow())

@@ -21,7 +21,7 @@ from jgroups_py.tools.commands.mperf_ports import free_block
 
 pytestmark = [pytest.mark.java, pytest.mark.sockets, pytest.mark.timeout(120)]
 PATIENT = {"GMS.join_timeout": "2000"}
-"""A member that Java asks to let it in may have to look first where that Java member is."""
+"""A member that gets a Java member's request to join may first have to locate it."""
 Router = Callable[[JavaParts], AbstractAsyncContextManager[int]]
 
 
@@ -37,7 +37,7 @@ def stack_file(parts: JavaParts, folder: Path, discovery: str) -> Path:
 
 
 async def agree(*members: Member, seconds: float = 20.0) -> None:
-    """All members have one view of exactly themselves."""
+    """Wait until all members have one view of exactly themselves."""
     names = sorted(member.name for member in members)
 
     def settled() -> bool:

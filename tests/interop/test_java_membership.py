@@ -20,7 +20,7 @@ STACKS = pytest.mark.parametrize("stack", ["udp", "tcp"])
 
 
 async def agree(*members: Member, seconds: float = 15.0) -> None:
-    """All members end up with one view of exactly themselves, and hear each other in it."""
+    """Wait until all members have one view of exactly themselves and hear each other in it."""
     names = sorted(member.name for member in members)
 
     def settled() -> bool:
@@ -36,7 +36,7 @@ async def agree(*members: Member, seconds: float = 15.0) -> None:
 
 
 async def hear_each_other(*members: Member, mark: str) -> None:
-    """A multicast of each member reaches each member."""
+    """Check that a multicast of each member reaches each member."""
     for member in members:
         if isinstance(member, PythonMember):
             await member.send(mark)
@@ -162,7 +162,7 @@ async def test_four_members_that_start_at_once_are_one_group(parts: JavaParts, s
 
 @STACKS
 async def test_a_quiet_group_stays_as_it_is(parts: JavaParts, stack: str) -> None:
-    """Heartbeats, announcements, stability and idle connections, at a pace to see them in 4 s."""
+    """Heartbeats, announcements, stability and idle connections are so frequent that 4 s show them."""
     pace = {
         "STABLE.desired_avg_gossip": "500",
         "UNICAST3.conn_expiry_timeout": "1000",

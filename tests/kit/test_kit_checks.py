@@ -67,7 +67,7 @@ class Omits(Sound):
 
 
 class Forgets(Sound):
-    """The last message of a run."""
+    """Drops the last message of a run."""
 
     def broken(self, batch: Batch) -> None:
         if len(batch) > 1:
@@ -87,7 +87,7 @@ class Misattributes(Sound):
 
 
 class Keeps(Sound):
-    """The credits."""
+    """Keeps the credits."""
 
     def broken(self, batch: Batch) -> None:
         self.pass_up(replace(batch, credits=()))

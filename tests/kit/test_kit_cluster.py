@@ -178,7 +178,7 @@ def test_sites_are_joined_by_relay() -> None:
 
 
 class Everything(Invariant):
-    """Notes what it is told."""
+    """Records all calls."""
 
     def __init__(self) -> None:
         self.told: dict[str, int] = {}

@@ -61,7 +61,7 @@ def test_a_broken_promise_is_named_with_values(of: Any, law: str, says: list[str
 
 
 def test_three_values_that_depend_on_their_order_are_found() -> None:
-    """Stone, paper, scissors: each pair has a winner, three have none."""
+    """Rock, paper, scissors: each pair has a winner, but three together have none."""
     beats = {("stone", "scissors"), ("scissors", "paper"), ("paper", "stone")}
     rule = Rule(lambda a, b: a if a == b or (a, b) in beats else b)
     with pytest.raises(RuleBroken) as told:

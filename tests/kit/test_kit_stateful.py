@@ -22,7 +22,7 @@ FEW = settings(
 
 
 class Third(Protocol):
-    """Delivers the third message of anybody twice."""
+    """Delivers the third message of each sender twice."""
 
     def start(self) -> None:
         self.count = 0

@@ -2,7 +2,7 @@
 
     python tests/livebackup/explore_orders.py --schedules 100000 --first 1
 
-Prints what was tried. Exit 1 when something was violated, with the seed that shows it again.
+It prints the tried schedules. Exit 1: a violation, with the seed that shows it again.
 """
 
 from __future__ import annotations

@@ -72,7 +72,7 @@ class Queue(Stateful):
         return self.put(message)
 
     def page(self, count: int) -> int:
-        """A bulk of messages comes from the disk (P14)."""
+        """Take a bulk of messages from the disk (P14)."""
         self.messages += [f"paged {len(self.messages) + n}" for n in range(count)]
         return len(self.messages)
 
@@ -114,7 +114,7 @@ async def bind(work: Work, address: str, queue: str, consumers: list[str]) -> No
 
 
 async def send(work: Work, session: str, address: str, message: Any) -> int:
-    """A message goes to all queues of an address, and from each at once to its next consumer (P5)."""
+    """Send a message to all queues of an address, and from each at once to its next consumer (P5)."""
     number: int = await work.get(Session, session).sent()
     for queue in await work.get(PostOffice, "main").route(address):
         consumer = await work.get(Queue, queue).next_consumer()
@@ -191,7 +191,7 @@ class Group(SplitGroup[LiveBackupNode]):
         self.also()
 
     def also(self, kinds: Any = (), operations: Any = ()) -> None:
-        """Nodes that start after this have these, too."""
+        """Give these also to nodes that start later."""
         self._kinds, self._operations = (*KINDS, *kinds), (*OPERATIONS, *operations)
 
     async def open(self, name: str) -> LiveBackupNode:
@@ -210,7 +210,7 @@ class Group(SplitGroup[LiveBackupNode]):
         return await self._begin(name, opening)
 
     async def start(self, names: str) -> list[LiveBackupNode]:
-        """Returns the live node first. On a busy machine two may be alone at first, and any of them stays live."""
+        """Return the live node first. On a busy machine two may be alone at first, and any of them stays live."""
         for name in names:
             await self.open(name)
         with trio.fail_after(300):
@@ -226,7 +226,7 @@ class Group(SplitGroup[LiveBackupNode]):
         return found
 
     async def settled(self) -> None:
-        """One node is live, and all others confirm."""
+        """Wait until one node is live and all others confirm."""
         with trio.fail_after(300):
             while not self._is_settled():  # noqa: ASYNC110
                 await trio.sleep(0.05)
@@ -259,7 +259,7 @@ def states(node: LiveBackupNode) -> dict[str, Any]:
 
 
 def slow(node: Any, seconds: float) -> None:
-    """This node takes longer for each change."""
+    """Make the node take longer for each change."""
     found = node.space.object("Queue/q")
     usual = found.call_undoable
 

@@ -194,7 +194,7 @@ class World:
             case "lose live":
                 self.live_up = False
                 self.confirms.clear()
-                self.on_the_way.clear()  # what had come before was another order's "arrive"
+                self.on_the_way.clear()  # the earlier arrival was the "arrive" of another order
             case "lose backup":
                 self._begin_anew()
 
@@ -231,7 +231,7 @@ class World:
             self.alone.add(number)
 
     def _snapshot(self, since: int) -> tuple[dict[str, int], dict[str, int]]:
-        """States and counters."""
+        """Return states and counters."""
         states = {n: s for n, s in self.objects.items() if self.changed.is_changed(n, since)}
         counters = {name: self.counters[name] for name in states}
         return states, counters | dict(self.changed.removed())
@@ -308,7 +308,7 @@ class World:
         self.ready.clear()
 
     def _differ(self, op: int) -> None:
-        """An operation makes its object wrong. Unconfirmed operations are ended at once."""
+        """Let an operation make its object wrong. Unconfirmed operations are ended at once."""
         self.differs = False
         self.copies[self.ready[op].ticket.object] = WRONG
         self.asked = min([op, *self.backup.unconfirmed()])
@@ -319,7 +319,7 @@ class World:
         self.alone |= set(self.sent)
 
     def _give(self) -> None:
-        """Some objects come anew, or all of them when a removal is forgotten that the backup may not have seen."""
+        """Send some objects anew, or all of them if a removal is forgotten that the backup may not have seen."""
         assert self.asked is not None
         since = self.changed.since(self.asked)
         states, counters = self._snapshot(since)
@@ -406,7 +406,7 @@ def copy_of(applier: Applier) -> Applier:
 def explore(
     graph: Graph, *, crashes: bool = True, rejoin: bool = True, differs: bool = False
 ) -> int:
-    """Every order in which everything can happen. Returns the number of different worlds."""
+    """Play every order of all steps. Return the number of different worlds."""
     first = World(graph, crashes=crashes, rejoin=rejoin, differs=differs)
     seen = {first.key()}
     todo = [first]

@@ -1,4 +1,4 @@
-"""Messages wait for more of their kind before they are sent; tests of how long."""
+"""Messages wait for more of their kind before they are sent; tests of the waiting times."""
 
 from __future__ import annotations
 
@@ -206,7 +206,7 @@ async def _time_of(live: Any, queue: str, seconds: float) -> float:
 
 
 async def _operations(live: Any, nursery: trio.Nursery, *seconds: float) -> list[float]:
-    """Each at an object of its own. Returns the times to their answers, when they have come."""
+    """Start operations, each at an object of its own. Return the times to their answers, after all have come."""
     times: list[float] = []
 
     async def client(number: int) -> None:
@@ -218,7 +218,7 @@ async def _operations(live: Any, nursery: trio.Nursery, *seconds: float) -> list
 
 
 async def _waiting(live: Any, nursery: trio.Nursery) -> None:
-    """Clients that wait for an object, for long."""
+    """Start clients that wait long for an object."""
     for _ in range(1 + GATHER_FROM):
         nursery.start_soon(live.run, slow_put, "long", "m", 60.0)
     await trio.testing.wait_all_tasks_blocked()

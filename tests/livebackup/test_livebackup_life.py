@@ -131,7 +131,7 @@ async def test_a_new_live_node_answers_nobody_before_its_backups_follow_it(
 ) -> None:
     async with livebackup_group() as group:
         live, *others = await group.start("ABC")
-        for node in others:  # what they say to the new live node is slow
+        for node in others:  # their messages to the new live node are slow
 
             def slowly(usual: Any) -> Any:
                 async def send(payload: Any, to: Any = None, **options: Any) -> None:
@@ -220,7 +220,7 @@ async def test_an_operation_that_never_ends_keeps_a_joiner_waiting_and_no_client
 async def test_a_snapshot_has_no_half_of_an_operation_though_others_go_on_beginning(
     autojump_clock: Any,
 ) -> None:
-    """There is always one that is half done, until new ones wait."""
+    """Some operation is always half done, until new ones wait."""
     async with livebackup_group(snapshot_wait=3.0) as group:
         (live,) = await group.start("A")
 

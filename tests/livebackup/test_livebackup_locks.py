@@ -47,13 +47,13 @@ class Object:
 
 @asynccontextmanager
 async def opened() -> AsyncIterator[tuple[Object, trio.Nursery]]:
-    """An object, and a nursery whose tasks have ended in the end."""
+    """An object, and a nursery whose tasks end with the block."""
     async with open_crew() as crew, trio.open_nursery() as nursery:
         yield Object(crew.start_next), nursery
 
 
 async def in_their_order(nursery: trio.Nursery, *calls: Callable[[], Any]) -> None:
-    """Each begins when the one before it waits."""
+    """Let each task begin when the one before it waits."""
     for call in calls:
         nursery.start_soon(call)
         await trio.testing.wait_all_tasks_blocked()
@@ -306,7 +306,7 @@ async def patient(work: Work, queue: str, message: Any, seconds: float) -> int:
 async def test_operations_that_wait_for_the_same_object_have_it_in_one_order_on_both_sides(
     autojump_clock: Any,
 ) -> None:
-    """Some cut a change off, which both nodes do alike."""
+    """Some operations cut a change off, and both nodes do so in the same way."""
     async with livebackup_group() as group:
         group.also(operations=(patient,))
         live, _ = await group.start("AB")

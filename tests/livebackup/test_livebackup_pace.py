@@ -27,7 +27,7 @@ class Backup:
         return self.newest - self.settled
 
     def fill(self) -> int:
-        """Let as many begin as may; returns how many are on their way."""
+        """Let as many operations begin as allowed. Return the number on their way."""
         while self.pace.may_begin(self.lock):
             self.newest += 1
             self.pace.sent(self.lock.key, self.newest)
@@ -75,7 +75,7 @@ def test_confirmations_that_come_more_slowly_make_fewer_of_them() -> None:
 
 
 def test_a_long_way_to_the_backups_is_no_reason_to_wait() -> None:
-    """All that is on its way is confirmed together after 0.2 seconds, so it can be ever more."""
+    """All operations on their way are confirmed together after 0.2 seconds, so their number may grow."""
     backup = Backup(0.05)
     for _ in range(20):
         backup.fill()
@@ -123,7 +123,7 @@ def test_objects_that_nobody_asks_for_again_are_forgotten_when_they_are_settled(
 
 @asynccontextmanager
 async def watched(live: Any, most: list[float]) -> AsyncIterator[None]:
-    """Notes the greatest lag in seconds."""
+    """Record the greatest lag in seconds."""
 
     async def watch() -> None:
         while True:

@@ -29,7 +29,7 @@ class Lines:
         self.seen: list[str] = []
 
     async def read(self) -> bool:
-        """Returns False at the end. A line that is not complete was not answered."""
+        """Read lines. Return False at the end. A line that is not complete was not answered."""
         data = await self._stream.receive_some(65536)
         *lines, self._rest = (self._rest + data).split(b"\n")
         self.seen += [line.decode() for line in lines]

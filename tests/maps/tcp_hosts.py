@@ -139,7 +139,7 @@ class MemoryNetwork:
         return ours
 
     def cut(self) -> None:
-        """Breaks all connections."""
+        """Break all connections."""
         for stream in self.streams:
             stream.send_stream.close()
             stream.receive_stream.close()
@@ -147,7 +147,7 @@ class MemoryNetwork:
 
 
 async def until(condition: Callable[[], Any], limit: float = 30.0) -> None:
-    """Waits for a condition."""
+    """Wait for a condition."""
     with trio.fail_after(limit):
         while not condition():  # noqa: ASYNC110
             await trio.sleep(0.01)

@@ -45,7 +45,7 @@ def say(world: MapWorld, message: Message, to: int = 2) -> None:
 def change(
     host: ExploredHost, seconds: float = 0.0, number: int = 1, **more: Any
 ) -> tuple[bytes, bytes]:
-    """Return an entry of a host whose time is so far ahead."""
+    """Return an entry of a host whose time is ``seconds`` ahead."""
     time = host.clock.wall_time() + int(seconds * S)
     given: dict[str, Any] = {"value": b"value", "dots": {host.origin: number}, **more}
     given.setdefault("stamp", MapStamp(time, host.node))
@@ -247,7 +247,7 @@ def test_origins_are_bounded_wherever_they_are_named() -> None:
     assert replica.counters["origins_refused"] > 50
     assert len(told(world, 2, "refused")) == 1
     assert "10 are known (origins_max)" in told(world, 2, "refused")[0]
-    # Hosts that are known are as welcome as before.
+    # Known hosts are accepted as before.
     one.write(b"mine", b"value")
     world.run(2)
     assert two.values()[b"mine"] == b"value"

@@ -21,7 +21,7 @@ def no_space(*_: object) -> None:
 
 
 def on_disk(file: Path) -> int:
-    """Bytes; a file system may take some for itself besides."""
+    """Return the bytes on the disk; a file system may need some more for itself."""
     return file.stat().st_blocks * 512
 
 
@@ -88,7 +88,7 @@ def descriptors() -> int:
 def test_a_file_that_cannot_be_made_says_why_and_leaves_nothing_open(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As with RLIMIT_FSIZE."""
+    """RLIMIT_FSIZE has this effect."""
 
     def too_large(*_: object) -> None:
         raise OSError(errno.EFBIG, "File too large")

@@ -1,4 +1,4 @@
-"""A map keeps to the limits of its entries: those that were used least recently go."""
+"""A map keeps to the limits of its entries: the least recently used ones go."""
 
 from __future__ import annotations
 

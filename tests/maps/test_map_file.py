@@ -394,7 +394,7 @@ def test_processes_that_make_a_map_at_once_agree_on_the_size_of_inboxes(tmp_path
     thread.start()
     try:
         thread.join(0.2)
-        assert not made  # somebody else is making it
+        assert not made  # another process is making it
         os.ftruncate(handle, 4096)
         os.pwrite(handle, b"jgroups_py map\0\0" + struct.pack("=IxxxxQ", 1, 4096), 0)
     finally:

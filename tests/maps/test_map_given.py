@@ -1,4 +1,4 @@
-"""Impossible arguments are refused at the call, in words, and leave no file behind."""
+"""Impossible arguments are refused at the call, with a clear error, and leave no file behind."""
 
 from __future__ import annotations
 

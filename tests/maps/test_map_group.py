@@ -85,7 +85,7 @@ class Group:
                 member.overheard.append(out.data)
 
     def deliver(self, most: int = 100_000) -> None:
-        """Hands over messages until none is under way, which must happen."""
+        """Hand over messages until none is under way."""
         for _ in range(min(most, 2000)):
             waiting = [key for key, queue in self.queues.items() if queue]
             if not waiting:

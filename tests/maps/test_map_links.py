@@ -80,7 +80,7 @@ async def test_one_connection_stays_of_two_hosts_that_dial_each_other(
             net.ports[2].dial("fx", "localhost:1")
             await until(lambda: one.links and two.links)  # noqa: B023
             await trio.sleep(60)
-            assert len(net.tries) == 2  # nobody has dialled again
+            assert len(net.tries) == 2  # no host has dialled again
             assert len(one.links) == len(two.links) == 1
             one.send(b"to two")
             two.send(b"to one")

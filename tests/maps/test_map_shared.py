@@ -68,7 +68,7 @@ def test_a_peer_whose_window_is_full_holds_up_nobody_else() -> None:
     world.run(1)
     one, slow = world.hosts[1], world.hosts[4]
     for pipe in slow.links.values():
-        pipe.waiting.append((world.now + 5.0, b""))  # what it says comes later
+        pipe.waiting.append((world.now + 5.0, b""))  # its messages come later
     for number in range(30):
         one.write(b"k%d" % number, b"x" * 300)
         world.run(0.1)

@@ -1,5 +1,4 @@
-"""Programs whose authors have not read much: they are cancelled, raise in callbacks, open twice, send a map
-elsewhere."""
+"""Careless programs: they are cancelled, raise in callbacks, open a map twice, or pickle it."""
 
 from __future__ import annotations
 

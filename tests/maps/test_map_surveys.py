@@ -121,7 +121,7 @@ def test_a_third_host_that_got_a_value_without_its_removal_gives_it_up_though_no
     world.cut(1, 2)
     one.write(b"key", None)
     world.connect(1, 3)
-    world.run(0.5)  # 3 has the removal; not the change that it removes, which 1 left out
+    world.run(0.5)  # host 3 has the removal, but not the removed change, which host 1 left out
     world.run(4)
     world.cut(1, 3)
     assert not one.table.entries and not three.table.entries

@@ -12,11 +12,11 @@ from jgroups_py.maps.stamp import TICKS_PER_S, HybridClock, MapStamp
 from jgroups_py.maps.table import MemoryTable
 
 NOW = 1_000_000
-"""Seconds."""
+"""The present time in seconds."""
 
 
 class Counted(MemoryTable):
-    """Notes how many tombstones were looked at each time."""
+    """Records the number of tombstones of each look."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -169,14 +169,14 @@ def test_a_disk_that_takes_nothing_is_a_clear_error(
 
 
 def reads(shared: SharedFile) -> bool:
-    """Is there a snapshot whose pages LMDB keeps?"""
+    """Return whether there is a snapshot whose pages LMDB keeps."""
     lines = shared.store._env.readers().splitlines()[1:]
     return any(line.split()[2] != "-" for line in lines)
 
 
 @pytest.mark.parametrize("merger", ["thread", "process"])
 def test_the_snapshot_of_a_process_that_does_nothing_ends(tmp_path: Path, merger: str) -> None:
-    """Or the file would grow with each merge, up to ``max_bytes``."""
+    """Otherwise the file would grow with each merge, up to ``max_bytes``."""
     with opened(tmp_path) as shared:
         shared.write(b"key", b"1")
     with (tmp_path / "m" / "merger").open() as other:

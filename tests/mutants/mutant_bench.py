@@ -2,7 +2,8 @@
 
 A check is green, or it finds the fault; one that takes too long has found it as well (``hang``).
 Before a check counts, it must have been green without any fault; and the test that finds a fault must
-find it twice. Who does not is left out, and the check is run again without it: what comes after it counts.
+find it twice. A test that fails only once is left out, and the check is run again without it, so that later tests
+count.
 """
 
 from __future__ import annotations
@@ -67,7 +68,8 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """The result of one mutant. ``by`` "": no test found it. ``once``: tests that failed, and not a second time."""
+    """The result of one mutant. ``by``: the test that found it; empty if none did. ``once``: tests that failed, and not
+    a second time."""
 
     mutant: Mutant
     by: str
@@ -119,7 +121,7 @@ class Bench:
                 shutil.copy2(file, folder / file.name)
 
     def look_for(self, mutant: Mutant) -> Result:
-        """Plants the fault, runs its checks until one finds it, takes it out again.
+        """Plant the fault, run its checks until one finds it, and take it out again.
 
         Raises:
             BadCatalogue: it does not fit, or tests cannot even be collected with it.
@@ -230,7 +232,7 @@ _FAILED: Final = re.compile(r"^(?:FAILED|ERROR) (\S+?(?:\[.*\])?)(?: - .*)?$", r
 
 
 def _environment(folder: Path) -> dict[str, str]:
-    """The copy's modules come first, and what was compiled of them is kept."""
+    """The copy's modules come first, and their compiled files are kept."""
     wanted = {
         "PYTHONPATH": str(folder),
         "PYTHONHASHSEED": "0",
@@ -245,7 +247,7 @@ def _bound_memory() -> None:
 
 
 def _write(file: Path, text: str) -> None:
-    """Writes a source file; what was compiled of the former one must not be taken for it."""
+    """Write a source file. Compiled files of the former one must not be used for it."""
     file.write_text(text, encoding="utf-8")
     Path(importlib.util.cache_from_source(str(file))).unlink(missing_ok=True)
 

@@ -34,7 +34,7 @@ _TELLS: Final = re.compile(
 )
 """Calls that only write to the log or to traces (not those of a log that is replicated)."""
 _WARNS: Final = re.compile(r"(\w+\.)*_?log(ger)?\.(warning|error|exception|log)\(")
-"""Of these: whether something is said counts, a limit that is reached is to be seen; its words do not."""
+"""Of these calls only the words do not count: a reached limit must be logged."""
 _COUNTS: Final = re.compile(r"(\w+\.)+(bad|dropped|num_\w+|\w*_(sent|received|dropped))\b")
 _STACKS: Final = "tests/accounts/test_stack_accounts.py"
 _ALONE: Final = "tests/accounts/test_protocol_accounts.py"
@@ -96,11 +96,12 @@ _NEAR: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
 """Beginning of a file's path -> further checks beside the catalogue's; the first match counts. A random change is
 looked for by all tests that are near it, the quick and exact ones first."""
 _LEFT_OUT: Final = ("check", "statistics", "start", "__init__", "__repr__", "__str__")
-"""Functions: what they do is said elsewhere, or they only prepare tables."""
+"""Functions that only report, or only prepare tables."""
 _ELSEWHERE: Final = ("jgroups_py/spark/", "examples/")
-"""Nothing of these is drawn: tests of the first need Spark (make test-spark), and nobody builds on the second."""
+"""Folders without random changes: tests of the first need Spark (make test-spark), and no code depends on the
+second."""
 Change = tuple[int, int, str, str]
-"""Beginning and end in the file, the new text, and what the change does."""
+"""Beginning and end in the file, the new text, and a description of the change."""
 
 
 def drawn(catalogue: Sequence[Mutant], areas: Sequence[str], count: int, seed: int) -> list[Mutant]:
@@ -181,8 +182,8 @@ def places(text: str) -> list[tuple[str, Change]]:
 
 @cache
 def told(text: str) -> list[tuple[int, int]]:
-    """From, to of what decides nothing but what the log, traces and counters say: the arguments of calls that tell,
-    the condition of an ``if`` in which everything tells."""
+    """Return the places (from, to) that affect only log, traces and counters: arguments of calls that report, and
+    conditions of an ``if`` with such calls only."""
     return _Told(text).found if text.isascii() else []
 
 

@@ -5,7 +5,7 @@
     python tests/mutants/run_mutants.py --time 60 --pick KEY   as many as fit, chosen by KEY
     python tests/mutants/run_mutants.py --random 100 --seed 7  changes at random places, no catalogue
 
-Exit 0: at least 95 % are found and every survivor is explained in the catalogue; 1: not so; 2: it
+Exit 0: at least 95 % are found and every survivor is explained in the catalogue; 1: otherwise; 2: it
 could not be run: wrong usage, a mutant that does not fit the source, checks that fail without one.
 Surviving random changes are listed, for a person to look at, and the exit code is 0.
 """
@@ -105,7 +105,7 @@ def run(
     say: Say,
     fitted: bool = True,
 ) -> list[Result]:
-    """Looks for each, several at the same time; in the order of ``mutants``.
+    """Look for each, several at the same time. Return results in the order of ``mutants``.
 
     ``seconds``: none is begun after that. ``fitted``: see ``Bench``. Raise the errors of ``Bench.look_for``.
     """

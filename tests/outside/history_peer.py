@@ -5,7 +5,7 @@ there, waits for a line, calls, prints "done", waits for a line, reads everythin
 what merges have discarded, waits for a line.
 
 A line of the file is a call or a return, in JSON: the time of the machine's monotonic clock, which all
-processes share, the number of the call, and what was called or came back. So a process that is killed leaves
+processes share, the number of the call, and the call or its result. So a process that is killed leaves
 calls without returns.
 """
 

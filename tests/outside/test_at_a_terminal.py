@@ -25,7 +25,7 @@ PATIENCE = 30.0
 
 
 class Person:
-    """Somebody at a terminal of 80 columns. ``screen``: the visible lines."""
+    """A person at a terminal of 80 columns. ``screen``: the visible lines."""
 
     def __init__(self, *arguments: str, **environment: str) -> None:
         self.ours, theirs = pty.openpty()

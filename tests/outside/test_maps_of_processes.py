@@ -25,7 +25,8 @@ for number in range(first, first + 10**9):
 
 
 def kill_writers(folder: Path, kills: int, seed: int) -> None:
-    """Starts a writer and kills it after a random number of puts. Every put that had returned is there, and each value is whole."""
+    """Start a writer and kill it after a random number of puts. Every put that had returned is there, and each value is
+    whole."""
     chance = random.Random(seed)
     first = 0
     with blocking.open_map(folder, key=str, value="json", max_bytes=SIZE) as m:
