@@ -20,7 +20,7 @@ from jgroups_py.cache import (
 
 
 class SlowStore(Store):
-    """A dict. A store whose writes are durable after ``pause`` seconds."""
+    """A store in a dict, whose writes are durable after ``pause`` seconds."""
 
     pause = 0.0
 

@@ -177,7 +177,7 @@ def numbered(batch: Batch, seqno: int, conn: int | None = None) -> Batch:
 def test_the_next_message_in_order_ends_those_out_of_band_that_were_sent_before_it(
     conn: int | None,
 ) -> None:
-    """A joiner never gets the beginning of the first one; of the second one all comes (all 1266)."""
+    """A joiner never gets the beginning of the first one; it gets all of the second one (all 1266)."""
     stack = fake()
     stack.up(numbered(fragment(1, 1, 2, b"ab", owed=5), 7, conn))
     stack.up(numbered(fragment(2, 1, 2, b"ef"), 10, conn))

@@ -1,7 +1,7 @@
 """Recorded conversations of two Java members, one of them replaced by us.
 
 The recorded messages of the Java member A are handed to our stack as B at the recorded times. Our answers must be those
-of Java's B; only messages that may differ (acks are sent on other ticks) may have other forms.
+of Java's B, except for messages that may differ (acknowledgements are sent on other ticks).
 """
 
 from __future__ import annotations

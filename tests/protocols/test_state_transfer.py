@@ -106,7 +106,7 @@ def test_the_state_contains_messages_that_had_come_in_part_when_its_receiver_joi
     fake.advance(1.0)
     assert fake.take_up_events(StateRequested) == [] == sent(fake)
     if completed:
-        fake.answers[SharedAttribute] = frozenset({(B, 2)})  # begun since: D has all of it
+        fake.answers[SharedAttribute] = frozenset({(B, 2)})  # B began it after D had joined
         fake.up(multicast(B, 7, b"large"))
         assert [e.requester for e in fake.take_up_events(StateRequested)] == [D]
     else:

@@ -113,7 +113,7 @@ class NoCut(RELAY):
 
 
 class AnyReportCounts(RELAY):
-    """Reports of older views are as good as new ones, and members without one are left out."""
+    """Reports of older views are as good as new ones, and members without a report are left out."""
 
     def start(self) -> None:
         super().start()

@@ -71,7 +71,7 @@ class Net:
         """Sites without WAN."""
         self.split = False
         self.proofs = True
-        """Views tell which of those they lack are dead."""
+        """Views tell which of the departed members are dead."""
         self.touched: dict[Member, None] = {}
         """The members that did something since the oracle looked last."""
         self.listeners: list[Callable[[Member, str, dict[str, Any]], None]] = []

@@ -21,7 +21,7 @@ class SitesOracle:
         self._everybody = everybody
         self._by_raw = by_raw
         self.home_in_order = True
-        """Out-of-band messages may arrive at home in any order."""
+        """False for schedules with out-of-band messages, which may arrive at home in any order."""
         self._home_delivered: dict[str, dict[int, list[Member]]] = {}
 
     def _alive(self, site: str | None = None) -> list[Member]:
@@ -130,8 +130,8 @@ class SitesOracle:
                             raise Violation(f"I4: {one} has {number}, {other} {theirs}")
 
     def lost(self, *, primary: str | None = None, announced_too: bool = False) -> list[str]:
-        """Messages that a survivor at home delivered and a member elsewhere did not get;
-        ``announced_too``: nor was told that it would not."""
+        """Return messages that a survivor at home delivered and a member elsewhere did not get. ``announced_too``:
+        leave out messages that this member heard to be lost."""
         missing = []
         for origin, numbers in self._home_delivered.items():
             sender = next(m for m in self._everybody if m.name == origin)

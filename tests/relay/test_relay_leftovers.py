@@ -188,7 +188,7 @@ def first_site_comes(net: Net) -> None:
 
 @pytest.mark.parametrize("late", [False, True])
 def test_the_first_other_site_gets_messages_of_departed_members(late: bool) -> None:
-    """Or hears that it is lost: until it comes they are remembered (relay 1, of one site)."""
+    """Otherwise it hears that they are lost. Until that site comes they are remembered (relay 1, of one site)."""
     net = Net(NYC="RSMO", config={"max_age": 60.0})
     net.settle(3)
     net.send("O", 2)

@@ -175,7 +175,8 @@ def test_a_member_that_is_asked_answers_only_after_it_has_that_view() -> None:
 
 
 def collecting() -> tuple[Net, int]:
-    """R has crashed, S collects and so much of O, its answer too, has not come; then M crashes."""
+    """R has crashed, and S collects. O's answer has not come yet when M crashes. Return the number of messages from O
+    that S still has to get."""
     net = started(nyc="RSMNO")
     net.hold("uc", dst="S", src="O")
     net.crash("R")

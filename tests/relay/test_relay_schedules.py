@@ -60,7 +60,7 @@ def test_t2_a_message_of_one_survivor_reaches_all_through_two_view_changes() -> 
 
 
 def late_standby() -> Net:
-    """R has crashed, S is relay, N the new standby. 1@N before N's view, not yet at S."""
+    """R has crashed, S is relay, N the new standby. N delivered 1 before its view; S has not delivered it yet."""
     net = started(nyc="RSNO", buffering_members=2)
     net.hold("mc", src="O")
     net.hold("bview")
@@ -529,7 +529,7 @@ def test_a_member_that_missed_forgetting_in_a_partition_forgets_after_the_merge(
 
 
 def test_origins_that_a_merge_shows_to_be_forgotten_go_from_sessions_and_other_sites_too() -> None:
-    """Explored: relay 561. E was beyond a partition while D forgot C; other sites know it by E still."""
+    """Explored: relay 561. E was beyond a partition while D forgot C; other sites still know C because of E."""
     net = Net(NYC="EDC", SFO="TS")
     net.settle(3)
     net.send("C", 3)

@@ -255,7 +255,7 @@ def test_a_member_that_joins_while_the_wan_is_cut_keeps_the_other_sites_missing_
     net = started(nyc="ED", sfo="TS", buffering_members=2)
     net.cut_wan("SFO")
     net.settle(5)
-    net.hold("mc", dst="J")  # it hears of what it joined only what it is told itself
+    net.hold("mc", dst="J")  # it gets messages to itself only
     net.join("J", "NYC")
     net.settle(2)
     for name in "ED":

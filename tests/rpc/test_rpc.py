@@ -132,7 +132,7 @@ async def test_call_first_gives_the_first_and_forgets_the_others(
         assert await a.rpc.call_first("at_own_pace") == Answer(b.address, 1)
         assert a.rpc.statistics().pending == 0
         await trio.sleep(20)
-        assert a.counters.late == 2  # the two that came after it
+        assert a.counters.late == 2  # the two later answers
 
 
 async def test_a_caller_that_stops_early_keeps_its_replies_and_leaves_nothing(
@@ -312,7 +312,7 @@ async def test_replies_that_nobody_takes_are_bounded(open_sim: Open, autojump_cl
 async def test_a_caller_without_credit_does_not_stop_the_others(
     open_sim: Open, autojump_clock: Any
 ) -> None:
-    """Replies go up to a bound of their own beyond what a destination may get."""
+    """Replies may exceed a destination's credit, up to a bound of their own."""
     async with nodes(open_sim, "ABC") as (a, b, c):
         b.channel.outbox.blocked[a.address] = {"UFC": None}  # type: ignore[dict-item]
         with trio.move_on_after(1) as scope:

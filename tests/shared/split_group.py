@@ -44,7 +44,7 @@ class SplitGroup(Generic[N]):
                 await trio.sleep_forever()
 
     def cut(self, *names: str) -> None:
-        """These hear the others no more, nor the others them. Without names all hear each other again."""
+        """Cut the network between these members and the others. Without names the cut ends."""
         self.network.side = {id(self.nodes[name].channel.driver) for name in names}
 
     def kill(self, name: str) -> None:

@@ -60,7 +60,7 @@ def test_a_member_that_stood_still_suspects_nobody_when_it_goes_on(
     victim: int, seconds: float
 ) -> None:
     """relay-udp.xml's times: from about 6 s on the others go on without it. It comes back by a
-    merge, and has not thought ill of anybody."""
+    merge, and has suspected no member."""
     group = Watched("ABC", QUICK, seed=int(seconds))
     world, stopped = group.world, group.members[victim]
     group.talk()
@@ -106,8 +106,8 @@ def test_a_slow_loop_neither_suspects_nor_is_suspected(turn: float) -> None:
 
 @pytest.mark.parametrize(("turn", "limit"), [(0.3, 5.0), (0.8, 12.0)])
 def test_a_slow_coordinator_still_notices_a_death(turn: float, limit: float) -> None:
-    """Patience has a limit: a member with lag must still notice deaths. A proof takes it a turn for
-    each of four ports and four for the rest."""
+    """Patience has a limit: a member with lag must still notice deaths. A proof takes eight of its turns: one for each
+    of four ports, and four for the rest."""
     group = Watched("ABC", QUICK)
     group.members[0].slow_down(turn)
     group.world.run_for(5.0)

@@ -57,7 +57,7 @@ def test_10_after_a_stop_of_the_world_the_group_is_as_before(seconds: int) -> No
 
 
 def test_10_pauses_all_over_a_big_group_make_no_view_flap() -> None:
-    """Twenty seconds in which always some of 12 members stand still, each shorter than FD_ALL3 allows."""
+    """For twenty seconds some of 12 members stand still at any time, each for less time than FD_ALL3 allows."""
     world = World("flapping", inside=LinkSettings(jitter=0.0005))
     members = group(world, [f"M{n}" for n in range(12)])
     view = members[0].view
@@ -137,7 +137,7 @@ def test_14_after_the_end_nothing_is_open_and_nothing_runs(stack: str) -> None:
 
 
 def test_14_a_leaver_that_is_killed_while_it_says_goodbye_is_gone_soon() -> None:
-    """The one that closed its connections in good order and then did not get to leave."""
+    """The leaver closed its connections in good order, and was killed before it could leave."""
     for step in range(8):
         world = World(step)
         members = group(world, list("ABC"))

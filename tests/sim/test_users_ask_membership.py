@@ -95,7 +95,8 @@ def listen(members: list[Member]) -> None:
 
 
 def steps_with_an_outage(stack: str, who: int, end: str, begin: int) -> int:
-    """Somebody goes; ``begin`` steps later discovery is down. Steps until the view."""
+    """The member ``who`` goes, and discovery is down ``begin`` steps later. Return the number of steps until the
+    view."""
     world = World(4)
     members = group(world, stack, "ABCD")
     rest = [m for at, m in enumerate(members) if at != who]

@@ -21,7 +21,7 @@ ITEM = Writable(0, 0)
 
 
 class Line:
-    """A socket that has something at the look number ``at``, and is gone at ``gone``."""
+    """A socket that has an answer at look number ``at``, and is closed at look number ``gone``."""
 
     def __init__(self, at: int = 10**9, gone: int = 10**9) -> None:
         self.at, self.gone = at, gone
@@ -86,7 +86,7 @@ def test_a_watch_ends_in_time_and_ever_more_callers_are_left_out() -> None:
     assert not watch.until(lambda: False)
     assert not watch.until(lambda: False)
     assert not watch.until(lambda: False)
-    assert watch.in_vain == before + 2  # after one in time it begins with one again
+    assert watch.in_vain == before + 2  # an answer in time has set the pause to one again
 
 
 def test_a_connection_that_cannot_be_read_any_more_is_forgotten() -> None:

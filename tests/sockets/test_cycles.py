@@ -40,7 +40,7 @@ async def test_a_thousand_cycles_of_the_full_stack_leave_nothing(
     attributes = {**FAST, "SHARED_LOOPBACK.mcast_port": str(port)}
     async with open_channel("sim.xml", cluster="cycles", attributes=attributes):
         pass  # imports, and whatever is opened once
-    others = channels()  # of earlier tests, kept by what they raised
+    others = channels()  # channels of earlier tests, kept by their exceptions
     before = left_behind()
     for _ in range(1000):
         async with open_channel("sim.xml", cluster="cycles", attributes=attributes) as channel:

@@ -22,7 +22,7 @@ def detect(*options: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.parametrize("stack", ["udp.xml", "tcp.xml"])
 def test_a_killed_process_is_out_of_everybodys_view_soon(stack: str, multicast: object) -> None:
-    # The coordinator, then another. How soon is for the benchmark to say (and for the test of twenty).
+    # The coordinator, then another. The benchmark and the test of twenty measure how soon.
     done = detect("--stack", stack, "--kills", "2", "--json", "--goal", "30s")
     assert done.returncode == 0, done.stdout + done.stderr
     result = json.loads(done.stdout)

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.sockets
 
 GROUP = "239.255.7.7"
 PATIENCE = 100.0
-"""Seconds; more than enough on a busy machine. Seconds after which a test fails."""
+"""Seconds after which a test fails. They are more than enough, even on a busy machine."""
 FIRST = {"GMS.join_timeout": "100ms", "GMS.max_join_attempts": "1"}
 """Settings of the first member, which finds no other one."""
 STACK = """<config>
@@ -39,7 +39,7 @@ def ring_with(ring: Ring, seed: int) -> Ring:
 
 
 def write_ring(file: Path, ring: Ring) -> None:
-    """Puts it there in one step, readable for its owner alone."""
+    """Write the ring to the file in one step, readable for its owner alone."""
     fresh = file.with_suffix(".new")
     with open(os.open(fresh, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600), "w") as out:
         out.write(ring.text())

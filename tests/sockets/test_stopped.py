@@ -50,7 +50,7 @@ async def stop(group: DetectedGroup, name: str, seconds: float) -> None:
 
 
 def blamed(told: dict[str, Any]) -> dict[str, int]:
-    """Suspicions of this member's own, and those it believed."""
+    """Return the numbers of this member's own suspicions, and of those that it believed."""
     return {
         "FD_ALL3": told["FD_ALL3"]["suspected"],
         "FD_SOCK2": told["FD_SOCK2"]["suspicions"],

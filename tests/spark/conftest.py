@@ -1,5 +1,5 @@
-"""One local Spark session for most tests, then one on a standalone cluster; skipped, with a word, where Spark
-or Java is missing."""
+"""One local Spark session for most tests, then one on a standalone cluster; skipped, with the reason, where Spark or
+Java is missing."""
 
 from __future__ import annotations
 

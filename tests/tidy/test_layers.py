@@ -307,7 +307,7 @@ def test_importing_the_package_imports_the_core_only() -> None:
 
 
 def test_a_member_without_keys_loads_neither_cryptography_nor_a_database() -> None:
-    """Ten megabytes of memory and a tenth of a second."""
+    """They would cost ten megabytes of memory and a tenth of a second."""
     code = (
         "import sys; from jgroups_py import open_channel, open_rpc\n"
         "from jgroups_py.stack.stack import make_protocols\n"

@@ -62,7 +62,7 @@ def test_each_stack_has_a_case_for_each_pressure() -> None:
 async def _measured(
     monkeypatch: pytest.MonkeyPatch, case: Case, **found: Any
 ) -> tuple[MperfPlan, dict[str, float]]:
-    """Return the plan that members get, and the figures, when they find this."""
+    """Run a case whose members measure ``found``. Return the plan that they get, and the figures of the bench."""
     asked: list[MperfPlan] = []
 
     async def measure(plan: MperfPlan, *_: object) -> dict[str, Any]:

@@ -213,7 +213,7 @@ def test_a_silent_member_is_passed_over_until_it_is_heard() -> None:
     stack.event_down(Silent(()))
     assert said(writes(stack, handle)) == [(A, FdHeader(FdType.CONNECT, server=B))]
     stack.handle(Received(handle, answer(B)))
-    stack.event_down(Silent((B, C, D)))  # it is we who hear nothing: as without that
+    stack.event_down(Silent((B, C, D)))  # we hear nobody, so this report counts for nothing
     stack.advance(5)
     assert connects(stack) == [] and stack.take_up_events() == []
 

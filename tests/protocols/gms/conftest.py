@@ -264,7 +264,7 @@ class Net:
             assert source is not None and source.delivered.get(sender, 0) >= seqno
             if not self.reach(source, node):
                 return
-            if sender in node.gms.view:  # others are not taken from any more
+            if sender in node.gms.view:  # NAKACK2 takes nothing of other senders
                 node.delivered[sender] = seqno
         node.fake.event_up(Fetched())
 

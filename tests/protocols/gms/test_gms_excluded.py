@@ -169,8 +169,8 @@ def test_an_answer_that_cannot_be_is_counted(garbage: bytes | None) -> None:
 
 def test_answers_to_nobody_are_dropped() -> None:
     fake = excluded()
-    fake.up(said(B, RoundKind.HAS, 2, encode_has(9)))  # of another time
-    fake.up(said(D, RoundKind.HAS, 1, encode_has(9)))  # not asked
+    fake.up(said(B, RoundKind.HAS, 2, encode_has(9)))  # of an earlier question
+    fake.up(said(D, RoundKind.HAS, 1, encode_has(9)))  # D was not asked
     fake.up(said(C, RoundKind.HAS, 1, encode_has(9)))
     assert told(fake) == []
 

@@ -155,8 +155,8 @@ def test_a_stale_member_that_is_no_coordinator_comes_back(net: Any) -> None:
 
 
 def test_a_member_that_has_come_after_the_others_by_itself_is_not_merged(net: Any) -> None:
-    """C's view came while the merge went on: that both answered with is no second subgroup, whose
-    messages would be passed over (merge 21318)."""
+    """C got A's view while the merge went on, and both answered with it. C is no second subgroup then; as one, it would
+    lose messages (merge 21318)."""
     a, b, c, d = net.group("ABCD")
     net.lose = lambda src, dest, batch: dest is c and net.is_view(batch)
     d.dead = True
@@ -181,7 +181,7 @@ def test_a_view_that_a_merge_went_before_is_not_taken(
     net: Any, number: int, departed: str, taken: bool
 ) -> None:
     """C had gone from B's view, and comes back in one of A's: A has been merged with C meanwhile, and B
-    does not know where C's messages go on (merge 24273)."""
+    does not know from which number C's messages go on (merge 24273)."""
     a, b, c = net.group("ABC")
     c.dead = True
     net.suspect("A", "C")
@@ -443,8 +443,8 @@ def test_a_stale_member_is_a_group_of_its_own() -> None:
 
 
 def passed_over(net: Any, follows: str) -> list[Any]:
-    """A is dead. In its last view C is to replace it, which did not get that view and waits for B,
-    who has it. ``follows``: whom C knows as coordinator."""
+    """A is dead. By its last view C is to replace it, but C did not get that view and waits for B, which got it.
+    ``follows``: the coordinator in C's view."""
     a, b, c, d = net.group("ABCD")
     first = [b] if follows == "B" else [a, b]
     old = View(ViewId(first[0].address, 9), tuple(node.address for node in (*first, c)))
@@ -546,7 +546,7 @@ def test_the_digest_is_the_highest_of_all_answers() -> None:
 
 
 def test_a_merge_view_is_taken_only_from_the_view_it_continues(net: Any) -> None:
-    """Somebody whose view we left behind still counts us among its members."""
+    """A member whose view we left behind still counts us among its members."""
     a, b, c = net.group("ABC")
     now = b.gms.view.view_id
 

@@ -55,8 +55,8 @@ def test_a_view_that_is_older_than_that_of_a_round_does_not_end_it(net: Any, tha
 
 @pytest.mark.parametrize("returns", [False, True])
 def test_a_view_of_the_round_before_it_does_not_end_ones_own(net: Any, returns: bool) -> None:
-    """B has done what A's round agreed on and fetches more of A in its own by now: among that is
-    A's view, which C has (merge 9062). When A turns out alive, it is taken."""
+    """B has done what A's round agreed on. By now it fetches more messages of A in a round of its own: A's view, which
+    C has, is among them (merge 9062). If A turns out to be alive, the view is taken."""
     a, b, c, d = net.group("ABCD")
     d.dead = True
     net.lose = lambda src, dest, batch: dest is b and net.is_view(batch)
@@ -87,8 +87,8 @@ def test_a_view_of_the_round_before_it_does_not_end_ones_own(net: Any, returns: 
 def test_a_member_that_has_gone_on_in_a_round_of_its_own_does_not_take_the_view_before_it(
     net: Any, further: str | None
 ) -> None:
-    """B has reported to A's round. In one of its own it hands out what A, or C, sent in A's view; then
-    A turns out alive (merge 21556, 22904)."""
+    """B has reported to A's round. In a round of its own it hands out messages that A, or C, sent in A's view; then A
+    turns out to be alive (merge 21556, 22904)."""
     a, b, c, d = net.group("ABCD")
     net.delivered("A", A=2, B=2, C=2)
     net.delivered("C", A=3, B=3, C=3)
@@ -224,7 +224,7 @@ def test_a_coordinator_that_has_gone_on_meanwhile_decides_anew(net: Any, silent:
 
 
 def test_notes_about_members_that_departed_before_hold_nobody_up(net: Any) -> None:
-    """C has more of its messages than A, and no member can fetch them any more (merge 28608)."""
+    """C has more messages of such a member than A, and no member can fetch them any more (merge 28608)."""
     a, b, c, d, e = net.group("ABCDE")
     e.dead = True
     net.suspect("A", "E")
@@ -242,7 +242,7 @@ def is_decision(batch: Batch) -> bool:
 
 
 def test_goals_that_were_given_up_do_not_let_the_view_in(net: Any) -> None:
-    """A could not fetch messages that D had reported; B, which comes late, has it (merge 25628)."""
+    """A could not fetch messages that D had reported; B, which comes late, has them (merge 25628)."""
     a, b, c, _d = net.group("ABCD")
     net.delivered("D", A=5, B=7, C=5, D=7)
     cannot_fetch(net, a, c)

@@ -83,7 +83,7 @@ class Survivor:
         return self.take(src, RoundKind.DECIDED, number, encode_goals(6, (A, B, C), told))
 
     def puts_off(self, src: Address) -> bool:
-        """The view without D comes."""
+        """Let the view without D come from ``src``, and return whether it has to wait."""
         return self.agreement.puts_off(src, View(ViewId(src, 6), (A, B, C)), None)
 
 

@@ -206,7 +206,8 @@ def test_own_messages_are_held_like_all_others() -> None:
 
 
 def test_an_agreement_after_the_hold_has_ended_opens_no_frozen_sender() -> None:
-    """Held for too long, then the round's goals come after all: of B no more than these."""
+    """We held messages for too long, then the round's goals come after all: no message of B beyond them is handed
+    out."""
     stack = frozen()
     before = delivered(stack, B)[0]
     stack.event_down(Release())

@@ -113,7 +113,7 @@ def departed(after: float) -> FakeStack:
 
 
 def test_a_merge_brings_a_departed_sender_back_at_its_number() -> None:
-    """The other side has it in its view still, although it is dead, and knows less of it."""
+    """The sender is dead. The other side still has it in its view, and has fewer of its messages."""
     stack = departed(after=200.0)
     stack.event_down(MergeDigest(digest(a=0, b=2, c=0)))
     stack.event_down(view_change(5, A, B, C))

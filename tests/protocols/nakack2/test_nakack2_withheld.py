@@ -29,7 +29,7 @@ def test_the_applications_multicasts_wait_for_the_next_view() -> None:
     send(stack, 1, b"a")
     stack.event_down(Withhold())
     send(stack, 2, b"b", b"c")
-    stack.down(Batch(None, (b"view",), {}, A))  # the group's own must go out: a merge needs them
+    stack.down(Batch(None, (b"view",), {}, A))  # GMS's own must go out: merges need them
     send(stack, 4, b"d")
     assert numbered(stack) == [(1, [b"a"]), (2, [b"view"])]
     assert count(stack, "withheld") == 3
