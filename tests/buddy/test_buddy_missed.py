@@ -62,7 +62,7 @@ def test_a_member_that_got_a_copy_after_it_had_said_that_it_has_none_keeps_it() 
     s.hold_views("A")
     s.crash("D")
     s.run()
-    s.free("B", "A")  # that it leaves; the rest of what it says is of the next view
+    s.free("B", "A")  # A says that it leaves; its further messages are of the next view
     s.run()
     copy = s.machine("C").backups.of[A]
     assert copy.complete and s.machine("A").tag[0] == 1 and s.machine("C").tag[0] == 2

@@ -34,7 +34,7 @@ _TELLS: Final = re.compile(
 )
 """Calls that only write to the log or to traces (not those of a log that is replicated)."""
 _WARNS: Final = re.compile(r"(\w+\.)*_?log(ger)?\.(warning|error|exception|log)\(")
-"""Of these calls only the words do not count: a reached limit must be logged."""
+"""These calls must be made, because a reached limit must be logged. Only their words do not count."""
 _COUNTS: Final = re.compile(r"(\w+\.)+(bad|dropped|num_\w+|\w*_(sent|received|dropped))\b")
 _STACKS: Final = "tests/accounts/test_stack_accounts.py"
 _ALONE: Final = "tests/accounts/test_protocol_accounts.py"
