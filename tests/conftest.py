@@ -132,9 +132,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[object]:
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(item: pytest.Item) -> Iterator[object]:
     result = yield
-    if SOCKETS.opened:
-        opened = SOCKETS.opened[0]
-        pytest.fail(f"{item.nodeid} opens sockets ({opened}): mark it pytest.mark.sockets")
+    SOCKETS.check()
     return result
 
 
@@ -151,6 +149,13 @@ class _Sockets:
 
     def allow(self) -> None:
         self._test, self.opened = "", []
+
+    def check(self) -> None:
+        """Fail if the test has opened some."""
+        if self.opened:
+            pytest.fail(
+                f"{self._test} opens sockets ({self.opened[0]}): mark it pytest.mark.sockets"
+            )
 
     def _on_event(self, event: str, arguments: tuple[Any, ...]) -> None:
         if event in ("socket.bind", "socket.connect") and self._test:
