@@ -397,6 +397,24 @@ def test_bounds_of_a_stream_are_kept(world: World, apart: str) -> None:
     assert [p.check for p in checker.problems] == ([] if apart else ["bounds"])
 
 
+@pytest.mark.parametrize(
+    ("size", "count", "kept"),
+    [(3_000_000, 2, True), (3_000_000, 3, False), (50_000, 80, True), (50_000, 81, False)],
+)
+def test_a_stream_may_hold_one_cut_message_beyond_the_credits(
+    world: World, size: int, count: int, kept: bool
+) -> None:
+    checker = Checker()
+    a, b = world.member("A"), world.member("B")
+    for member in (a, b):
+        checker.watch(member)
+    b.reading = False
+    credit = Credit(a.address, True, size)
+    b.unread += [Batch(None, (b"x",), {}, a.address, credits=(credit,))] * count
+    Bounds(checker).look(b)
+    assert (checker.problems == []) == kept
+
+
 def test_leftovers_are_a_violation(world: World) -> None:
     a, b = world.member("A"), world.member("B")
     known: dict[Address, Member] = {m.address: m for m in (a, b)}

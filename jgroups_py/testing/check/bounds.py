@@ -1,11 +1,13 @@
 """bounds: a stack keeps the bounds of its configuration, checked during a run.
 
 It looks at a protocol's own statistics where a limit is simple, and at the reader's stream: the stream holds no more of
-each sender than that sender's credits allow (unless the two were apart: then the sender did not count it).
+each sender than that sender's credits and one message that FRAG2 cut, because the fragments of one are given back in
+advance (unless the two were apart: then the sender did not count it).
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any, Final
 
 from jgroups_py.testing.check.checkers import Checker
@@ -74,8 +76,9 @@ class Bounds:
             if messages.were_apart(sender, member.address):
                 continue  # the sender did not wait for us meanwhile
             limit = self._credits(member, multicast)
-            # A message larger than all credits goes alone.
-            allowed = max(limit, largest[sender, multicast])
+            # A message larger than all credits goes alone. One that was cut comes on top of them.
+            most = largest[sender, multicast]
+            allowed = limit + most if most > self._frag_size(member) else max(limit, most)
             if limit and amount > allowed:
                 name = self._checker.name(sender)
                 self._say(member, f"{amount} bytes of {name} are unread, credits allow {allowed}")
@@ -87,6 +90,15 @@ class Bounds:
                 config: Any = protocol.config
                 return int(config.max_credits)
         return 0
+
+    @staticmethod
+    def _frag_size(member: Member) -> float:
+        """Return the size from which messages are cut; without FRAG2 none is."""
+        for protocol in member.stack.protocols:
+            if protocol.name == "FRAG2":
+                config: Any = protocol.config
+                return int(config.frag_size)
+        return math.inf
 
     def _say(self, member: Member, problem: str) -> None:
         self._checker.say("bounds", member, problem)
