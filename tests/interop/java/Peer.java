@@ -13,6 +13,7 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
+import java.util.concurrent.TimeUnit;
 import java.util.logging.Handler;
 import java.util.logging.Level;
 import java.util.logging.LogRecord;
@@ -55,6 +56,7 @@ import org.jgroups.util.UUID;
 public class Peer implements Receiver {
     private static final long LIFETIME_MS = 120_000;
     private static final int TEXT_MAX = 200;
+    private static final int NAME_WAIT_MAX = 5; // s
 
     private final PrintStream out;
     private final Map<String, long[]> counts = new TreeMap<>();
@@ -299,8 +301,19 @@ public class Peer implements Receiver {
             print("log", "level", "UNCAUGHT", "logger", thread.getName(), "text", e.toString()));
     }
 
+    /** Logical names arrive by discovery and may be later than the first view that has the member (as in names.py). */
     static String nameOf(Address member) {
+        long end = System.nanoTime() + TimeUnit.SECONDS.toNanos(NAME_WAIT_MAX);
         String name = NameCache.get(member);
+        while (name == null && member != null && member.getClass() == UUID.class && System.nanoTime() < end) {
+            try {
+                Thread.sleep(10);
+            } catch (InterruptedException e) {
+                Thread.currentThread().interrupt();
+                break;
+            }
+            name = NameCache.get(member);
+        }
         return name != null ? name : String.valueOf(member);
     }
 
