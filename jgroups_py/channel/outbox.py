@@ -73,6 +73,9 @@ class Outbox:
         self._senders = trio.lowlevel.ParkingLot()
         self.blocked: dict[Address | None, dict[str, FlowBlocked]] = {}
         self.error: Exception | None = None
+        self.is_promised = False
+        """True while somebody has promised to call ``keep_promise`` in this round of the loop or the next one. Until then payloads
+        wait for those that are put in meanwhile, and wake nobody."""
         self.numbers = Numbers()
         self.size_max: int | None = None
         """The most bytes of one message of an application; None: any size. A larger one would never leave (stack/sizes.py)."""
@@ -211,6 +214,12 @@ class Outbox:
         self.turn_bytes += size
         return True
 
+    def keep_promise(self) -> None:
+        """Wake for what was put in since ``is_promised`` was set."""
+        self.is_promised = False
+        if self._runs:
+            self._wake()
+
     @property
     def last_run(self) -> OutboxRun | None:
         """The run that was used last, for ``put_next``; None if it was handed down."""
@@ -306,7 +315,8 @@ class Outbox:
             last = OutboxRun(flags, transient, [], 0, headers, type)
             runs.append(last)
         self._run, self._run_to = last, to
-        self._wake()
+        if not self.is_promised:
+            self._wake()
         return last
 
     # --- waiting
@@ -352,9 +362,9 @@ class Outbox:
     # --- taking out
 
     def hand_down(self, send: Callable[[Batch], None]) -> None:
-        """Give every run to ``send``, in order, except those of blocked destinations."""
+        """Give every run to ``send``, in order, except those of blocked destinations. Do nothing while ``is_promised``."""
         runs = self._runs
-        if not runs:
+        if not runs or self.is_promised:
             return
         self._run = None
         self._runs = {}

@@ -54,15 +54,16 @@ _outcome: Callable[[tuple[Any, ...]], CallOutcome] = partial(tuple.__new__, Call
 
 class PendingCall:
     """A call under way. ``waiting`` has the members that have not answered. ``wake`` is called once, when there is
-    an outcome."""
+    an outcome. ``woken``: ``replied`` has called it, and counted that."""
 
-    __slots__ = ("id", "outcomes", "waiting", "wake")
+    __slots__ = ("id", "outcomes", "waiting", "wake", "woken")
 
     def __init__(self, id: int, waiting: dict[Address, None]) -> None:
         self.id = id
         self.waiting = waiting
         self.outcomes: deque[CallOutcome] = deque()
         self.wake: Callable[[], None] | None = None
+        self.woken = False
 
     @property
     def done(self) -> bool:
@@ -147,12 +148,13 @@ class Correlator:
         payloads: Sequence[Any],
         type: int,
         length: int,
-    ) -> None:
-        """Take replies with numbers from ``first`` on. ``length``: their bytes together."""
+    ) -> int:
+        """Take replies with numbers from ``first`` on. ``length``: their bytes together. Return how many tasks were woken."""
         peer = self._peers.get(src)
         calls = {} if peer is None else peer.calls
         size = length // (len(payloads) or 1)
         most = self._limits.replies_max
+        woken = 0
         for number, payload in enumerate(payloads, first):
             if number >= GROUP_IDS:
                 pending = self._groups.get(number)
@@ -179,7 +181,10 @@ class Correlator:
             pending.outcomes.append(_outcome((src, kind, payload, type, size)))
             wake, pending.wake = pending.wake, None
             if wake is not None:
+                pending.woken = True
+                woken += 1
                 wake()
+        return woken
 
     def take(self, pending: PendingCall) -> CallOutcome | None:
         """Return the next outcome of a call, or None if there is none now."""

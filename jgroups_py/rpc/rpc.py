@@ -9,7 +9,8 @@ A request without items before it, for which that task waits, needs no task (arr
 has handed it up, and its reply leaves in the same turn.
 
 All calls and replies of one turn of the loop leave together (outbox.py), so many callers cost little more than one. A
-caller that calls again and again without others beside it has no calls to join, so its call leaves at once.
+caller that calls again and again without others beside it has no calls to join, so its call leaves at once. Of tasks that
+replies have woken together, the last one that calls sends the calls of all.
 """
 
 from __future__ import annotations
@@ -95,6 +96,7 @@ class Rpc:
     ) -> None:
         self._channel = channel
         self._outbox = channel.outbox
+        self._driver = channel.driver
         self._site = None if channel.relay is None else channel.relay.site
         self._limits = limits
         self._in_order = in_order
@@ -124,6 +126,10 @@ class Rpc:
         self._slots = trio.lowlevel.ParkingLot()  # tasks that wait for handlers_max
         self._handlers = 0
         self._waiting = 0  # tasks that wait for outcomes, or were woken and have not run since
+        self._to_run = 0
+        """Tasks that replies have woken and that have not run since. The last of them keeps the outbox's promise."""
+        self._last_woken: trio.lowlevel.Task | None = None
+        """The last of them, until it calls again."""
         self._one_by_one = False  # no other task waited when the last one began and ended
         self._open_run: _OpenRun | None = None
         self._held_back = 0  # tasks that wait for pending_max
@@ -213,7 +219,21 @@ class Rpc:
         most = self._outbox.size_max
         if (most is not None and len(payload) > most) or not self._outbox.put_next(run, payload):
             return None
-        return correlator.call_next(called, dest)
+        pending = correlator.call_next(called, dest)
+        if self._last_woken is not None:
+            self._last_has_called(called, run, pending)
+        return pending
+
+    def _last_has_called(self, called: CalledMember, run: OutboxRun, pending: PendingCall) -> None:
+        """If all tasks that replies have woken have called again, send their calls at once and look for the answers. Do nothing while
+        other answers of that member are under way: their calls may join."""
+        if self._last_woken is not trio.lowlevel.current_task():
+            return
+        self._last_woken = None
+        driver = self._driver
+        if len(called.calls) == len(run.payloads) and driver.is_between_turns:
+            driver.guarded(driver.turn)
+            driver.watch(pending.is_answered)
 
     async def _begin(
         self, dest: Address, method: str, args: tuple[Any, ...], flags: int
@@ -473,13 +493,15 @@ class Rpc:
     async def _outcome(self, pending: PendingCall) -> CallOutcome:
         """Wait for and return the next outcome of a call. Only one task may wait for a call."""
         others = self._waiting
+        task = None
         self._waiting += 1
         try:
             if self._in_one_step >= _STEPS_MAX and pending.outcomes:
                 self._in_one_step = 0
                 await trio.lowlevel.checkpoint()
             while not pending.outcomes:
-                pending.wake = partial(trio.lowlevel.reschedule, trio.lowlevel.current_task())
+                task = trio.lowlevel.current_task()
+                pending.wake = partial(trio.lowlevel.reschedule, task)
 
                 def abort(_: object) -> trio.lowlevel.Abort:
                     pending.wake = None
@@ -489,6 +511,12 @@ class Rpc:
             outcome = self._correlator.take(pending)
         finally:
             self._waiting -= 1
+            if pending.woken:
+                pending.woken = False
+                self._to_run -= 1
+                if not self._to_run:
+                    self._outbox.keep_promise()
+                    self._last_woken = task
             self._one_by_one = not (others or self._waiting)
         assert outcome is not None
         return outcome
@@ -799,9 +827,12 @@ class Rpc:
                 return False
             self._arrived.add(batch)
         else:
-            self._correlator.replied(
+            woken = self._correlator.replied(
                 batch.src, kind, header.request_id, batch.payloads, batch.type, batch.length
             )
+            if woken:
+                self._to_run += woken
+                self._outbox.is_promised = True
         return True
 
     def view_changed(self, view: View) -> None:

@@ -41,6 +41,21 @@ def test_numbers_that_follow_each_other_become_one_run() -> None:
     assert box.buffered == 0 and (box.sent, box.sent_bytes) == (5, 5)
 
 
+def test_a_promise_wakes_later() -> None:
+    woken: list[None] = []
+    box = Outbox(ChannelLimits(), lambda: woken.append(None), lambda to, seconds: None)
+    box.is_promised = True
+    box.keep_promise()
+    assert not woken and not box.is_promised
+    box.is_promised = True
+    box.put(b"1", A, 0, True)
+    assert not woken and not handed(box)
+    box.keep_promise()
+    assert len(woken) == 1 and len(handed(box)) == 1
+    box.put(b"2", B, 0, True)
+    assert len(woken) == 2
+
+
 @pytest.mark.parametrize(
     ("parts", "each"),
     [

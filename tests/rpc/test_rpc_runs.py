@@ -10,6 +10,7 @@ import pytest
 import trio
 
 from jgroups_py import UUID, Batch, Channel, ChannelClosed, LocalProtocolError, Rpc, View, open_rpc
+from jgroups_py.protocols.transport.base import TP
 from jgroups_py.rpc.correlator import OutcomeKind, PendingCall
 from jgroups_py.rpc.limits import RpcCounters, RpcLimits
 from jgroups_py.rpc.methods import methods_of, with_caller
@@ -157,6 +158,7 @@ async def _pair(open_sim: Open, **limits: Any) -> AsyncIterator[tuple[Channel, C
 def _begun(rpc: Rpc, dest: UUID, value: Any) -> PendingCall:
     """Begin a call as the first of its turn. It does not wait, because there is room."""
     rpc._one_by_one = False
+    rpc._last_woken = None
     with pytest.raises(StopIteration) as done:
         rpc._begin(dest, "note", (value,), 0).send(None)
     pending: PendingCall = done.value.value
@@ -187,6 +189,20 @@ async def test_calls_of_one_turn_join_the_first(open_sim: Open, autojump_clock: 
         assert run.headers[200].request_id == calls[0].id == 4  # type: ignore[attr-defined]
         assert [call.id for call in calls] == [4, 5, 6] and len(run) == 3
         assert rpc.statistics().pending == 0
+
+
+async def test_new_tasks_of_a_caller_that_was_just_answered_call_together(
+    open_sim: Open, autojump_clock: Any
+) -> None:
+    async with _pair(open_sim) as (a, b, rpc, _):
+        transport = a.stack.protocols[0]
+        assert isinstance(transport, TP)
+        before = transport.packets_sent
+        rpc._one_by_one = False  # otherwise the first call leaves alone
+        async with trio.open_nursery() as nursery:
+            for value in range(4):
+                nursery.start_soon(rpc.call, b.address, "note", value)
+        assert transport.packets_sent == before + 1
 
 
 async def test_a_call_joins_only_an_open_run_that_its_number_continues(

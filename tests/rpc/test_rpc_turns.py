@@ -168,30 +168,140 @@ async def test_an_answer_that_comes_soon_wakes_no_task(
 
 
 @pytest.mark.sockets
-async def test_a_second_caller_ends_calls_in_one_step(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Calls of two tasks leave together soon: neither keeps the other from beginning."""
-    attributes = private_attributes(load_stack("tcp.xml"), 2)
-    where: dict[str, Any] = {"cluster": "two", "attributes": attributes}
-    where["transport"] = SocketTransport(DriverLimits(watch=0.01))
+@pytest.mark.parametrize("stack", ["udp.xml", "tcp.xml"])
+async def test_one_of_several_callers_finds_the_answers_of_all(
+    stack: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    attributes = private_attributes(load_stack(stack), 2)
+    where: dict[str, Any] = {"cluster": "several", "attributes": attributes}
+    where["transport"] = SocketTransport(DriverLimits(watch=0.05))
     async with (
-        open_channel("tcp.xml", name="A", **where) as a,
-        open_channel("tcp.xml", name="B", **where) as b,
+        open_channel(stack, name="A", **where) as a,
+        open_channel(stack, name="B", **where) as b,
         open_rpc(a) as rpc,
         open_rpc(b, Target()),
     ):
         await a.wait_members(2)
         the_other_runs(monkeypatch, b)
+        driver = a.driver
+        assert isinstance(driver, SocketDriver)
+        over = False
 
         async def call() -> None:
-            for value in range(50):
+            value = 0
+            while not over:
+                assert await rpc.call(b.address, "note", value) == value
+                value += 1
+
+        async with trio.open_nursery() as nursery:
+            for _ in range(8):
+                nursery.start_soon(call)
+            with trio.fail_after(30):
+                await trio.sleep(0.05)  # each of them waits
+                before = driver._watch.ended
+                while driver._watch.ended < before + 10:
+                    await trio.lowlevel.checkpoint()
+            over = True
+
+
+async def test_calls_of_several_tasks_leave_together(
+    open_sim: Open, autojump_clock: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last task that calls sends all calls in its own step, and looks for the answers when all are under way."""
+    async with (
+        open_sim(name="A") as a,
+        open_sim(name="B") as b,
+        open_rpc(a) as rpc,
+        open_rpc(b, Target()),
+    ):
+        await a.wait_members(2)
+        await trio.sleep(1)
+        sent: list[int] = []
+        looked: list[int] = []
+        send = a.stack._send
+
+        def noting(batch: Batch) -> None:
+            if 200 in batch.headers:
+                sent.append(len(batch))
+            send(batch)
+
+        def watch(_: Callable[[], bool]) -> bool:
+            looked.append(len(sent))
+            return False
+
+        a.stack._send = noting
+        monkeypatch.setattr(a.driver, "watch", watch)
+
+        async def call() -> None:
+            for value in range(20):
                 assert await rpc.call(b.address, "note", value) == value
 
-        await call()
-        watched = a.driver.statistics()["watched"]
+        await rpc.call(b.address, "note", 0)
+        rpc._one_by_one = False
+        sent.clear()
+        looked.clear()
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(call)
-            nursery.start_soon(call)
-        assert a.driver.statistics()["watched"] - watched <= 20
+            for _ in range(8):
+                nursery.start_soon(call)
+        assert sent == [8] * 20 and looked == list(range(2, 21))
+
+
+async def test_calls_leave_at_once_though_others_that_were_answered_do_not_call(
+    open_sim: Open, autojump_clock: Any
+) -> None:
+    """Tasks that were woken together wait for each other's calls, but the last of them need not call."""
+    async with (
+        open_sim(name="A") as a,
+        open_sim(name="B") as b,
+        open_rpc(a) as rpc,
+        open_rpc(b, Target()),
+    ):
+        await a.wait_members(2)
+        await trio.sleep(1)
+
+        async def call(times: int) -> None:
+            for value in range(times):
+                assert await rpc.call(b.address, "note", value) == value
+
+        began = trio.current_time()
+        for _ in range(10):  # trio runs the tasks of a round in either order
+            async with trio.open_nursery() as nursery:
+                for times in (3, 1, 2):
+                    nursery.start_soon(call, times)
+        assert trio.current_time() == began
+        assert rpc._to_run == 0 and not a.outbox.is_promised
+
+
+async def test_a_task_that_is_cancelled_after_its_answer_came_keeps_no_other_waiting(
+    open_sim: Open, autojump_clock: Any
+) -> None:
+    async with (
+        open_sim(name="A") as a,
+        open_sim(name="B") as b,
+        open_rpc(a) as rpc,
+        open_rpc(b, Target()),
+    ):
+        await a.wait_members(2)
+        await trio.sleep(1)
+        scopes: list[trio.CancelScope] = []
+
+        async def call() -> None:
+            with trio.CancelScope() as scope:
+                scopes.append(scope)
+                await rpc.call(b.address, "note", 1)
+                await rpc.call(b.address, "note", 2)
+
+        async with trio.open_nursery() as nursery:
+            for _ in range(3):
+                nursery.start_soon(call)
+            while not rpc._to_run:
+                await trio.lowlevel.checkpoint()
+            for scope in scopes:
+                scope.cancel()
+        assert rpc._to_run == 0 and not a.outbox.is_promised
+        began = trio.current_time()
+        assert await rpc.call(b.address, "note", 3) == 3
+        assert trio.current_time() == began
 
 
 @pytest.mark.sockets
