@@ -31,11 +31,13 @@ Undo = Callable[[], Any]
 class Object:
     """A stateful object with its lock."""
 
-    __slots__ = ("key", "lock", "state")
+    __slots__ = ("is_here", "key", "lock", "state")
 
     def __init__(self, key: str, state: Stateful) -> None:
         self.key = key
         self.state = state
+        self.is_here = state.runs_in == "task"
+        """Do its methods run in the operation's own task?"""
         self.lock = ObjectLock(key)
 
     def method(self, name: str) -> Callable[..., Any]:
@@ -208,15 +210,18 @@ class Space:
         """Return the object, if it exists."""
         return self._objects.get(key)
 
-    def check(self, key: str, method: str, arguments: Sequence[Any] = ()) -> None:
-        """Check a call without creating an object. BadOperation: no such kind or public method."""
+    def check(
+        self, key: str, method: str, arguments: Sequence[Any] = ()
+    ) -> Callable[..., Any] | None:
+        """Check a call without creating an object. Return the method, or None for a removal. BadOperation: no such kind or
+        public method."""
         found = self._objects.get(key)
         kind = self._kind(key) if found is None else type(found.state)
         if method != REMOVAL:
-            method_of(kind, method, key)
-            return
+            return method_of(kind, method, key)
         for name in arguments:
             method_of(kind, name, key)
+        return None
 
     def _kind(self, key: str) -> type[Stateful]:
         kind = key.partition("/")[0]
