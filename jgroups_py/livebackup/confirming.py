@@ -30,7 +30,6 @@ class BackupLag(NamedTuple):
     seconds: float
 
 
-
 class _Sent(msgspec.Struct, Generic[B], gc=False):
     """An operation, and the backups that have confirmed it and are still backups."""
 

@@ -22,7 +22,7 @@ import msgspec
 import trio
 
 from jgroups_py.livebackup.errors import BadOperation
-from jgroups_py.livebackup.messages import NAME_MAX
+from jgroups_py.livebackup.tickets import NAME_MAX
 
 Where = Literal["task", "thread", "process"]
 WHERE: Final[tuple[Where, ...]] = ("task", "thread", "process")

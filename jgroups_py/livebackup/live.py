@@ -147,9 +147,7 @@ class LiveSide:
             raise OutcomeUnknown(f"operation {name}: this node is not live any more")
         return answer.outcome.unwrap()
 
-    async def _parallel(
-        self, answer: _Answer, name: str, operation: Operation, has: Given
-    ) -> None:
+    async def _parallel(self, answer: _Answer, name: str, operation: Operation, has: Given) -> None:
         work = LiveWork(
             name,
             self._wall(),
@@ -188,9 +186,7 @@ class LiveSide:
         finally:
             self._changed.ended(begun)
 
-    async def _alone(
-        self, answer: _Answer, name: str, operation: Operation, has: Given
-    ) -> None:
+    async def _alone(self, answer: _Answer, name: str, operation: Operation, has: Given) -> None:
         confirmed = _Answer()
         try:
             async with self._one_at_a_time:
@@ -204,9 +200,7 @@ class LiveSide:
             self._left(answer)
             answer.give()
 
-    def _op(
-        self, work: Work, has: Given, record: list[Any] | None, raised: str, *more: Any
-    ) -> Op:
+    def _op(self, work: Work, has: Given, record: list[Any] | None, raised: str, *more: Any) -> Op:
         """Make the message of an operation with its number."""
         self.last += 1
         encoded: Any = has.encoded

@@ -8,14 +8,12 @@ from typing import Annotated, Any, Final, NamedTuple
 
 import msgspec
 
+from jgroups_py.livebackup.tickets import NAME_MAX, Key, Number, Ticket
+
 MESSAGE_MAX: Final = 64 * 1024 * 1024
 """The most bytes of one message."""
 ARGUMENTS_MAX: Final = MESSAGE_MAX // 2
 """The most bytes of the arguments of one operation. Its message has the objects that it changed, too."""
-NAME_MAX: Final = 1_000
-
-Number = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
-Key = Annotated[str, msgspec.Meta(min_length=1, max_length=NAME_MAX)]
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=NAME_MAX)]
 
 
@@ -31,7 +29,7 @@ class Op(msgspec.Struct, frozen=True, tag="o", array_like=True, forbid_unknown_f
     arguments: list[Any]
     now: float
     seed: Number
-    record: list[tuple[Key, Number]] | None
+    record: list[Ticket] | None
     outcome: str
     checksums: list[tuple[Number, bytes]] = []
     effects: list[tuple[Name, list[Any], str]] | None = None
