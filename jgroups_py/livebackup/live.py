@@ -17,8 +17,8 @@ from jgroups_py.livebackup.locks import Locks
 from jgroups_py.livebackup.messages import (
     MESSAGE_MAX,
     NOT_PLAIN,
-    Given,
     Op,
+    OperationArguments,
     Part,
     Whole,
     encode,
@@ -147,7 +147,9 @@ class LiveSide:
             raise OutcomeUnknown(f"operation {name}: this node is not live any more")
         return answer.outcome.unwrap()
 
-    async def _parallel(self, answer: _Answer, name: str, operation: Operation, has: Given) -> None:
+    async def _parallel(
+        self, answer: _Answer, name: str, operation: Operation, has: OperationArguments
+    ) -> None:
         work = LiveWork(
             name,
             self._wall(),
@@ -186,7 +188,9 @@ class LiveSide:
         finally:
             self._changed.ended(begun)
 
-    async def _alone(self, answer: _Answer, name: str, operation: Operation, has: Given) -> None:
+    async def _alone(
+        self, answer: _Answer, name: str, operation: Operation, has: OperationArguments
+    ) -> None:
         confirmed = _Answer()
         try:
             async with self._one_at_a_time:
@@ -200,7 +204,9 @@ class LiveSide:
             self._left(answer)
             answer.give()
 
-    def _op(self, work: Work, has: Given, record: list[Any] | None, raised: str, *more: Any) -> Op:
+    def _op(
+        self, work: Work, has: OperationArguments, record: list[Any] | None, raised: str, *more: Any
+    ) -> Op:
         """Make the message of an operation with its number."""
         self.last += 1
         encoded: Any = has.encoded

@@ -163,7 +163,7 @@ def decode(data: bytes | bytearray | memoryview) -> Message:
         raise BadMessage(str(error)[:200]) from None
 
 
-class Given(NamedTuple):
+class OperationArguments(NamedTuple):
     """The arguments of an operation: encoded for the backups, and as the operation gets them. The operation may change
     its lists; the backups get them as they were."""
 
@@ -171,12 +171,12 @@ class Given(NamedTuple):
     values: list[Any]
 
 
-def given(arguments: Sequence[Any]) -> Given:
+def given(arguments: Sequence[Any]) -> OperationArguments:
     """Return the arguments of an operation. TypeError as ``plain``."""
     data = _encoded(arguments)
     if len(data) > ARGUMENTS_MAX:
         raise TypeError(f"arguments of {len(data):,} bytes; at most {ARGUMENTS_MAX:,} are taken")
-    return Given(msgspec.Raw(data), _decode_any(data))
+    return OperationArguments(msgspec.Raw(data), _decode_any(data))
 
 
 def plain(arguments: Sequence[Any]) -> list[Any]:
