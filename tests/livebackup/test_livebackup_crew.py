@@ -14,7 +14,7 @@ import trio
 from livebackup_group import Queue, livebackup_group, open_crew, put
 
 from jgroups_py.livebackup import BadOperation, Work
-from jgroups_py.livebackup.crew import IDLE_MAX, WIDTH_MAX, Crew
+from jgroups_py.livebackup.crew import IDLE_MAX, Crew
 from jgroups_py.livebackup.kinds import outcome_of
 
 MARK: ContextVar[str] = ContextVar("mark", default="none")
@@ -67,65 +67,6 @@ async def test_jobs_that_do_not_wait_share_a_task(autojump_clock: Any) -> None:
             crew.start(job)
         await trio.sleep(1)
     assert len(tasks) == 10 and len(set(tasks)) == 1
-
-
-async def test_jobs_that_wait_begin_in_few_turns_of_the_loop_after_others_have_waited() -> None:
-    """A task that always runs counts the turns."""
-    turns, begun = 0, list[int]()
-    going_on = trio.Event()
-
-    async def job() -> None:
-        begun.append(turns)
-        await going_on.wait()
-
-    async def count() -> None:
-        nonlocal turns
-        while not going_on.is_set():
-            await trio.lowlevel.checkpoint()
-            turns += 1
-
-    async with open_crew() as crew:
-        for number in (WIDTH_MAX, 1, WIDTH_MAX):
-            begun.clear()
-            going_on = trio.Event()
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(count)
-                for _ in range(number):
-                    crew.start(job)
-                while len(begun) < number:
-                    await trio.lowlevel.checkpoint()
-                going_on.set()
-            await trio.testing.wait_all_tasks_blocked()
-    assert begun[-1] - begun[0] <= 1
-
-
-class _Steps(trio.abc.Instrument):
-    """Counts the steps of a crew's tasks."""
-
-    def __init__(self) -> None:
-        self.number = 0
-
-    def before_task_step(self, task: trio.lowlevel.Task) -> None:
-        self.number += "Crew._work" in task.name
-
-
-async def test_jobs_that_do_not_wait_wake_two_tasks_at_most() -> None:
-    async def job() -> None:
-        pass
-
-    steps = _Steps()
-    async with open_crew() as crew:
-        for _ in range(WIDTH_MAX):
-            crew.start(partial(trio.sleep, 0.0))
-        await trio.testing.wait_all_tasks_blocked()
-        crew.start(job)
-        await trio.testing.wait_all_tasks_blocked()
-        trio.lowlevel.add_instrument(steps)
-        for _ in range(WIDTH_MAX):
-            crew.start(job)
-        await trio.testing.wait_all_tasks_blocked()
-        trio.lowlevel.remove_instrument(steps)
-    assert steps.number <= 2
 
 
 async def test_a_job_that_is_next_runs_before_those_that_wait_in_the_task_that_asked(
