@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 import trio
 
@@ -18,6 +18,9 @@ from jgroups_py.livebackup.objects import Space
 from jgroups_py.livebackup.tickets import Ticket
 from jgroups_py.livebackup.waiting import Change, WaitingChange, make_changes
 from jgroups_py.livebackup.work import AloneWork, Work
+
+_new: Final = tuple.__new__
+"""Make a named tuple in half of the time."""
 
 
 class _Turn(WaitingChange):
@@ -36,10 +39,10 @@ class BackupWork(Work):
     """An operation on the backup: each change waits for its turn."""
 
     def __init__(self, op: Op, side: BackupSide) -> None:
-        super().__init__(op.name, op.now, op.seed)
+        self.name, self.now, self.seed = op.name, op.now, op.seed
         self._op, self._side = op, side
         self._made = 0
-        self._checksums = dict(op.checksums)
+        self._checksums = dict(op.checksums) if op.checksums else None
 
     async def make(self, key: str, method: str, arguments: tuple[Any, ...]) -> Any:
         side, number = self._side, self._op.number
@@ -58,14 +61,14 @@ class BackupWork(Work):
         side, place, key = self._side, self._made, ticket.object
         keep = None if side.copies is None else partial(side.copies.keep, ticket)
         outcome, undo = await side.space.change_undoable(key, method, arguments, keep)
-        if place in self._checksums:
+        if self._checksums is not None and place in self._checksums:
             outcome, checksum = await side.space.checked(key, outcome)
             if checksum != self._checksums[place]:
                 raise side.differs(
                     self._op,
                     f"change {place + 1}, {ticket} by {method}: the object is not what it is on the live node",
                 )
-        side.made(Step(self._op.number, place, ticket), undo)
+        side.made(_new(Step, (self._op.number, place, ticket)), undo)
         self._made += 1
         return outcome.unwrap()
 
@@ -109,8 +112,8 @@ class BackupSide:
         """The turn of an operation while a chain makes it, by number."""
         self._moving = 0
         """Running operations that do not wait for a turn."""
-        self._still = trio.Event()
-        self._still.set()
+        self._still: trio.Event | None = None
+        """Set when no operation moves. None: nobody waits for it."""
         self._alone = last + 1
         """The operation whose turn it is, in the reference mode."""
         self._next = trio.Event()
@@ -139,12 +142,13 @@ class BackupSide:
             return
         if op.record is not None:
             try:
-                self._forget(op)
-                self.applier.add(op.number, [Ticket(*one) for one in op.record])
+                if op.forgotten:
+                    self._forget(op)
+                self.applier.add(op.number, op.record)
             except LiveBackupError as error:
                 self._fail(error)
                 return
-        self._go()
+        self._moving += 1
         self._crew.start(partial(self._run, op))
 
     def _forget(self, op: Op) -> None:
@@ -217,7 +221,7 @@ class BackupSide:
         for ready in self.applier.done(step, undo):
             turn = self._turns.pop(ready.op, None)
             if turn is not None:
-                self._go()
+                self._moving += 1
                 before = self._chained.pop(step.op, None)
                 if before is not None:
                     before.follower = turn
@@ -232,13 +236,9 @@ class BackupSide:
             self._chained.pop(turn.number, None)
             turn = turn.follower
 
-    def _go(self) -> None:
-        self._moving += 1
-        self._still = trio.Event() if self._still.is_set() else self._still
-
     def _stop(self) -> None:
         self._moving -= 1
-        if not self._moving:
+        if self._still is not None and not self._moving:
             self._still.set()
 
     # --- operations that differ
@@ -261,7 +261,9 @@ class BackupSide:
         """Finish the operations that can go on, cancel the others and reverse all unconfirmed changes (P13). Return the
         number of operations given up."""
         with trio.move_on_after(timeout):
-            await self._still.wait()
+            if self._moving:
+                self._still = trio.Event()
+                await self._still.wait()
         await self.cancel()
         given_up = len(self.applier)
         for reversal in self.applier.abandon():

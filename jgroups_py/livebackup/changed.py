@@ -50,6 +50,10 @@ class Changed:
         for key, number in record:
             if number <= self._counters[key]:  # otherwise the removal is forgotten already
                 self._by[key] = op
+        if removed:
+            self._note_removed(op, removed)
+
+    def _note_removed(self, op: int, removed: Mapping[str, int]) -> None:
         for key, number in removed.items():
             if number > self._removed.get(key, (0, 0))[0]:
                 self._removed.pop(key, None)
@@ -62,6 +66,8 @@ class Changed:
         An operation that began before the removal was sent may carry an older change, so its end is awaited.
         """
         found: list[str] = []
+        if not self._removed:
+            return found
         oldest = next(iter(self._under_way.values()), None)
         while self._removed and len(found) < FORGOTTEN_MAX:
             key, (number, op) = next(iter(self._removed.items()))

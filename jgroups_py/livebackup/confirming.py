@@ -30,9 +30,6 @@ class BackupLag(NamedTuple):
     seconds: float
 
 
-NO_LAG: Final = BackupLag(0, 0, 0.0)
-
-
 class _Sent(msgspec.Struct, Generic[B], gc=False):
     """An operation, and the backups that have confirmed it and are still backups."""
 
@@ -89,12 +86,19 @@ class Confirming(Generic[B]):
         """Note an operation sent to all backups. Return the operations that may be answered."""
         sent: _Sent[B] = _Sent(size, now)
         self._open[number] = sent
-        for backup in (*self._backups.values(), *self._coming.values()):
+        for backup in self._backups.values():
             backup.behind[number] = sent
             backup.bytes += size
-        for member in [m for m, one in self._coming.items() if len(one.behind) > COMING_MAX]:
-            del self._coming[member]
-        return self._answers((number,))
+        if self._coming:
+            self._note_for_coming(number, sent)
+        return [] if self._backups else self._answers((number,))
+
+    def _note_for_coming(self, number: int, sent: _Sent[B]) -> None:
+        for member, backup in list(self._coming.items()):
+            backup.behind[number] = sent
+            backup.bytes += sent.size
+            if len(backup.behind) > COMING_MAX:
+                del self._coming[member]
 
     def confirmed(self, by: B, numbers: Iterable[int]) -> list[int]:
         """Note confirmations. Return the operations that may be answered. Unknown numbers are ignored."""
@@ -102,11 +106,13 @@ class Confirming(Generic[B]):
         if backup is None:
             return []
         numbers = list(numbers)
+        take, size = backup.behind.pop, 0
         for number in numbers:
-            sent = backup.behind.pop(number, None)
+            sent = take(number, None)
             if sent is not None:
-                backup.bytes -= sent.size
+                size += sent.size
                 sent.confirmed(by)
+        backup.bytes -= size
         return self._answers(numbers)
 
     def given(self, member: B) -> None:
@@ -154,31 +160,43 @@ class Confirming(Generic[B]):
         return True
 
     def lag(self, now: float) -> BackupLag:
-        operations, size, oldest = 0, 0, now
+        operations, size, oldest = self.behind()
+        return BackupLag(operations, size, 0.0 if oldest is None else now - oldest)
+
+    def behind(self) -> tuple[int, int, float | None]:
+        """Return the most operations and bytes that a backup has not confirmed, and the time of the oldest operation."""
+        operations = size = 0
+        oldest: float | None = None
         for one in self._backups.values():
             behind = one.behind
             if behind:
                 operations = len(behind) if len(behind) > operations else operations
                 size = one.bytes if one.bytes > size else size
                 at = next(iter(behind.values())).at
-                oldest = at if at < oldest else oldest
-        return BackupLag(operations, size, now - oldest)
+                oldest = at if oldest is None or at < oldest else oldest
+        return operations, size, oldest
 
     def _answers(self, numbers: Iterable[int]) -> list[int]:
-        answers = [number for number in numbers if number in self._open and self._enough(number)]
-        for number in answers:
-            del self._open[number]
+        needed = self._needed()
+        if needed is None:
+            return []
+        is_open, answers = self._open, []
+        for number in numbers:
+            sent = is_open.get(number)
+            if sent is not None and len(sent.by) >= needed:
+                del is_open[number]
+                answers.append(number)
         return answers
 
-    def _enough(self, number: int) -> bool:
+    def _needed(self) -> int | None:
+        """Return the number of backups that must have confirmed an operation. None: no client is answered now."""
         there = len(self._backups)
-        have = len(self._open[number].by)
         if self._awaited or there < self._backups_min:
-            return False
+            return None
         match self._rule:
             case "all":
-                return have == there
+                return there
             case "quorum":
-                return have + 1 > (there + 1) / 2
+                return (there + 1) // 2  # with the live node more than half
             case "first":
-                return have >= min(1, there)
+                return min(1, there)

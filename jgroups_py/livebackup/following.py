@@ -11,7 +11,7 @@ import trio
 
 from jgroups_py.livebackup.backup import BackupSide
 from jgroups_py.livebackup.errors import Diverged, LiveBackupError
-from jgroups_py.livebackup.gathering import Gathering
+from jgroups_py.livebackup.gathering import GATHER_MANY, Gathering
 from jgroups_py.livebackup.home import Held, Home, PutAside
 from jgroups_py.livebackup.messages import Confirm, Here, Join, Op, Part, Ready, Whole
 from jgroups_py.livebackup.snapshots import RETRY_SECONDS, Arrival, BadSnapshot
@@ -122,14 +122,15 @@ class Following:
             self.side.take(op)
         self._home.become("backup")
 
-    def op(self, op: Op, *, together: bool = False) -> None:
-        """Take an operation of the live node."""
-        self._together = together
-        if self.side is not None:
-            self.side.take(op)
-        elif not self._arrival.keep(op):
-            self._home.counts["tail_full"] += 1
-            self.ask()
+    def take(self, ops: list[Op]) -> None:
+        """Take operations of the live node, which came in one message."""
+        self._together = len(ops) > 1
+        for op in ops:
+            if self.side is not None:
+                self.side.take(op)
+            elif not self._arrival.keep(op):
+                self._home.counts["tail_full"] += 1
+                self.ask()
 
     def still_here(self) -> None:
         """Tell the live node, which is still in the new view, that this node follows it."""
@@ -141,11 +142,9 @@ class Following:
         if not self._confirms:
             self._home.nursery.start_soon(self._send_confirms)
         self._confirms += numbers
-        if not self._unconfirmed:
+        if len(self._confirms) >= GATHER_MANY or not self._unconfirmed():
             self._gathering.hurry()
-        self._gathering.one_more(len(self._confirms))
 
-    @property
     def _unconfirmed(self) -> int:
         """Count the operations that are under way here."""
         return len(self.side.applier) if self.side is not None else 0
@@ -154,7 +153,7 @@ class Following:
         """Send all operations confirmed in one turn of the loop in one message. While others are under way, collect
         them for a millisecond."""
         await trio.lowlevel.checkpoint()
-        await self._gathering.rest(self._unconfirmed, len(self._confirms), gains=self._together)
+        await self._gathering.rest(self._unconfirmed(), len(self._confirms), gains=self._together)
         numbers, self._confirms = self._confirms, []
         if not self._ended:
             for start in range(0, len(numbers), CONFIRMS_MAX):

@@ -46,11 +46,6 @@ class Gathering:
             await self._ended.wait()
         self._ended = None
 
-    def one_more(self, waiting: int) -> None:
-        """Note that ``waiting`` messages wait now. End the wait if they are many."""
-        if waiting >= GATHER_MANY:
-            self.hurry()
-
     def hurry(self) -> None:
         """End the wait: it gains nothing any more."""
         if self._ended is not None:

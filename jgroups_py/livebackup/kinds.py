@@ -16,13 +16,13 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from types import CoroutineType, FunctionType, NoneType
-from typing import Any, ClassVar, Final, Literal, TypeVar
+from typing import Any, ClassVar, Final, Literal, NoReturn, TypeVar
 
 import msgspec
 import trio
 
 from jgroups_py.livebackup.errors import BadOperation
-from jgroups_py.livebackup.messages import NAME_MAX
+from jgroups_py.livebackup.tickets import NAME_MAX
 
 Where = Literal["task", "thread", "process"]
 WHERE: Final[tuple[Where, ...]] = ("task", "thread", "process")
@@ -198,10 +198,16 @@ async def outcome_of(function: Callable[..., Any], *arguments: Any) -> Operation
     except Exception as error:
         return OperationOutcome(None, error)
     except BaseExceptionGroup as group:
-        cancelled, others = group.split(trio.Cancelled)
-        if cancelled is None or (others is not None and not isinstance(others, Exception)):
-            raise
-        raise cancelled from None
+        raise_cancelled(group)
+
+
+def raise_cancelled(group: BaseExceptionGroup[BaseException]) -> NoReturn:
+    """Raise the cancellation of a group without the errors that a nursery raised with it. Raise the group itself if it
+    has another reason to end the task."""
+    cancelled, others = group.split(trio.Cancelled)
+    if cancelled is None or (others is not None and not isinstance(others, Exception)):
+        raise group
+    raise cancelled from None
 
 
 def key_of(kind: type[Stateful], name: str) -> str:

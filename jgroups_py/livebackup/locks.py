@@ -43,15 +43,30 @@ class ObjectLock:
         self._beginning: dict[WaitingChange, None] = {}
 
     async def change(self, begins: bool, change: Change, locks: Locks) -> Any:
-        """Make a change when the object is free; return its value. ``begins``: the operation has changed nothing yet and
-        also waits for ``may_begin``; see ``look_again``."""
-        if not self._held and (not begins or (not self._beginning and locks.may_begin(self))):
-            self._held = True
-            try:
-                return await change()
-            finally:
-                self._held = False
-                self.look_again(locks)
+        """Make a change when the object is free; return its value. ``begins``: as for ``take``."""
+        if not self.take(begins, locks):
+            return await self.change_in_line(begins, change, locks)
+        try:
+            return await change()
+        finally:
+            self.free(locks)
+
+    def take(self, begins: bool, locks: Locks) -> bool:
+        """Take the object for a change, if it is free. The caller calls ``free`` after it. ``begins``: the operation has
+        changed nothing yet and also waits for ``may_begin``; see ``look_again``."""
+        if self._held or (begins and (self._beginning or not locks.may_begin(self))):
+            return False
+        self._held = True
+        return True
+
+    def free(self, locks: Locks) -> None:
+        """The change is made. Let others make theirs."""
+        self._held = False
+        if self._going_on or self._beginning:
+            self.look_again(locks)
+
+    async def change_in_line(self, begins: bool, change: Change, locks: Locks) -> Any:
+        """Wait for the object, which another task takes for this change; return the value of the change."""
         line = self._beginning if begins else self._going_on
         waiting = WaitingChange(change)
         line[waiting] = None

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from hashlib import blake2b
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, NamedTuple
 
 import msgspec
+
+from jgroups_py.livebackup.tickets import NAME_MAX, Key, Number, Ticket
 
 MESSAGE_MAX: Final = 64 * 1024 * 1024
 """The most bytes of one message."""
 ARGUMENTS_MAX: Final = MESSAGE_MAX // 2
 """The most bytes of the arguments of one operation. Its message has the objects that it changed, too."""
-NAME_MAX: Final = 1_000
-
-Number = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
-Key = Annotated[str, msgspec.Meta(min_length=1, max_length=NAME_MAX)]
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=NAME_MAX)]
 
 
@@ -30,7 +29,7 @@ class Op(msgspec.Struct, frozen=True, tag="o", array_like=True, forbid_unknown_f
     arguments: list[Any]
     now: float
     seed: Number
-    record: list[tuple[Key, Number]] | None
+    record: list[Ticket] | None
     outcome: str
     checksums: list[tuple[Number, bytes]] = []
     effects: list[tuple[Name, list[Any], str]] | None = None
@@ -129,6 +128,8 @@ Message = Op | Ops | Confirm | Lead | Here | Gone | Standing | Join | Part | Who
 _encoder: Final = msgspec.msgpack.Encoder()
 _decoder: Final[msgspec.msgpack.Decoder[Message]] = msgspec.msgpack.Decoder(Message)
 
+_decode_any: Final = msgspec.msgpack.Decoder().decode
+
 encode = _encoder.encode
 """Encode a message, or the state of one object to know its size. Values without an encoding raise one of NOT_PLAIN."""
 NOT_PLAIN: Final = (TypeError, OverflowError, ValueError, RecursionError)
@@ -162,12 +163,25 @@ def decode(data: bytes | bytearray | memoryview) -> Message:
         raise BadMessage(str(error)[:200]) from None
 
 
-def plain(value: Any) -> Any:
-    """Return the value as its receiver gets it. TypeError: no plain data, or more than ARGUMENTS_MAX."""
-    data = _encoded(value)
+class OperationArguments(NamedTuple):
+    """The arguments of an operation: encoded for the backups, and as the operation gets them. The operation may change
+    its lists; the backups get them as they were."""
+
+    encoded: msgspec.Raw
+    values: list[Any]
+
+
+def given(arguments: Sequence[Any]) -> OperationArguments:
+    """Return the arguments of an operation. TypeError as ``plain``."""
+    data = _encoded(arguments)
     if len(data) > ARGUMENTS_MAX:
         raise TypeError(f"arguments of {len(data):,} bytes; at most {ARGUMENTS_MAX:,} are taken")
-    return msgspec.msgpack.decode(data)
+    return OperationArguments(msgspec.Raw(data), _decode_any(data))
+
+
+def plain(arguments: Sequence[Any]) -> list[Any]:
+    """Return arguments as their receiver gets them. TypeError: no plain data, or more than ARGUMENTS_MAX."""
+    return given(arguments).values
 
 
 def _encoded(value: Any) -> bytes:

@@ -238,23 +238,24 @@ class LiveBackupNode:
             case Standing():
                 await self._on_standing(sender, message)
             case Ops():
-                for op in message.operations:
-                    self._on_operation(sender, op, together=True)
+                self._on_operations(sender, message.operations)
             case Op():
-                self._on_operation(sender, message, together=False)
+                self._on_operations(sender, [message])
             case Part() | Whole() | Gone():
                 await self._on_live(sender, message)
             case Confirm() | Here() | Join() | Ready():
                 if self._leading is not None:
                     self._leading.hear(sender, message)
 
-    def _on_operation(self, sender: Address, op: Op, *, together: bool) -> None:
-        """Handle an operation, which only the followed live node may send."""
+    def _on_operations(self, sender: Address, ops: list[Op]) -> None:
+        """Handle operations, which only the followed live node may send."""
         following = self._following
-        if following is not None and sender == following.live and op.term == self.term:
-            following.op(op, together=together)
-        elif sender != self._channel.address:
-            self.counts["operations_of_others"] += 1
+        term = self.term if following is not None and sender == following.live else None
+        ours = [op for op in ops if op.term == term]
+        if following is not None and ours:
+            following.take(ours)
+        if sender != self._channel.address:
+            self.counts["operations_of_others"] += len(ops) - len(ours)
 
     async def _on_live(self, sender: Address, message: Part | Whole | Gone) -> None:
         """Handle another message that only the followed live node may send."""

@@ -19,6 +19,7 @@ from jgroups_py.livebackup.kinds import (
     is_only_reading,
     method_of,
     outcome_of,
+    raise_cancelled,
     undo_of,
 )
 from jgroups_py.livebackup.locks import ObjectLock
@@ -31,11 +32,13 @@ Undo = Callable[[], Any]
 class Object:
     """A stateful object with its lock."""
 
-    __slots__ = ("key", "lock", "state")
+    __slots__ = ("is_here", "key", "lock", "state")
 
     def __init__(self, key: str, state: Stateful) -> None:
         self.key = key
         self.state = state
+        self.is_here = state.runs_in == "task"
+        """Do its methods run in the operation's own task?"""
         self.lock = ObjectLock(key)
 
     def method(self, name: str) -> Callable[..., Any]:
@@ -70,7 +73,7 @@ class Object:
         """Call a method. Return its value or an awaitable of it, for ``outcome_of``."""
         state = self.state
         method = method_of(type(state), name, self.key)
-        if state.runs_in == "thread":
+        if not self.is_here:
             return trio.to_thread.run_sync(method, state, *arguments)
         return method(state, *arguments)
 
@@ -89,10 +92,15 @@ class Object:
             assert before is not None
             keep(before)
         try:
-            outcome = await outcome_of(self.call, name, arguments)
-        except BaseException:
+            result = self.call(name, arguments)
+            outcome = OperationOutcome(await result if is_awaited(result) else result, None)
+        except Exception as error:
+            outcome = OperationOutcome(None, error)
+        except BaseException as error:
             if before is not None:
                 self._restore(before)
+            if isinstance(error, BaseExceptionGroup):
+                raise_cancelled(error)
             raise
         if undo_name is None:
             assert before is not None
@@ -166,8 +174,10 @@ _NEVER_CHANGE: Final = frozenset({int, str, bytes, float, bool, type(None)})
 
 def _copied(attributes: dict[str, Any]) -> dict[str, Any]:
     """Copy deeply. Most values of many objects never change, and copy.deepcopy would visit each of them."""
+    if all(map(_NEVER_CHANGE.__contains__, map(type, attributes.values()))):
+        return attributes.copy()
     rest = {n: value for n, value in attributes.items() if type(value) not in _NEVER_CHANGE}
-    return {**attributes, **copy.deepcopy(rest)} if rest else dict(attributes)
+    return {**attributes, **copy.deepcopy(rest)}
 
 
 class Space:
@@ -208,15 +218,18 @@ class Space:
         """Return the object, if it exists."""
         return self._objects.get(key)
 
-    def check(self, key: str, method: str, arguments: Sequence[Any] = ()) -> None:
-        """Check a call without creating an object. BadOperation: no such kind or public method."""
+    def check(
+        self, key: str, method: str, arguments: Sequence[Any] = ()
+    ) -> Callable[..., Any] | None:
+        """Check a call without creating an object. Return the method, or None for a removal. BadOperation: no such kind or
+        public method."""
         found = self._objects.get(key)
         kind = self._kind(key) if found is None else type(found.state)
         if method != REMOVAL:
-            method_of(kind, method, key)
-            return
+            return method_of(kind, method, key)
         for name in arguments:
             method_of(kind, name, key)
+        return None
 
     def _kind(self, key: str) -> type[Stateful]:
         kind = key.partition("/")[0]

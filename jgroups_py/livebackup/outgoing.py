@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Awaitable, Callable, Hashable
-from typing import Final, Generic, NamedTuple, TypeVar
+from typing import Final, Generic, NamedTuple, TypeVar, cast
 
 import trio
 
-from jgroups_py.livebackup.gathering import GATHER_FROM, Gathering
+from jgroups_py.livebackup.gathering import GATHER_FROM, GATHER_MANY, Gathering
 from jgroups_py.livebackup.messages import together
 
 A = TypeVar("A", bound=Hashable)
@@ -34,7 +34,10 @@ class _Waiting(NamedTuple, Generic[A]):
     data: bytes
     to: A | None
     once: Hashable
-    is_operation: bool
+
+
+class _Operations(list[bytes]):
+    """Operations that wait between two other messages. They leave together."""
 
 
 class Outgoing(Generic[A]):
@@ -51,9 +54,12 @@ class Outgoing(Generic[A]):
         ``crowd`` tells whether many operations wait for each other."""
         self._send, self._on_sent = send, on_sent
         self._send_to_others = send_operations
-        self._queue: deque[_Waiting[A]] = deque()
+        self._queue: deque[_Waiting[A] | _Operations] = deque()
+        self._newest: _Operations | None = None
+        """The operations at the end of the queue. None: another message is there."""
         self._answers: dict[tuple[Hashable, A | None], None] = {}
-        self._filled = trio.Event()
+        self._filled: trio.Event | None = None
+        """The queue is empty until this event. None: nobody waits for it."""
         self._crowd = crowd
         self._gathering = Gathering()
         self.operations = 0
@@ -64,16 +70,20 @@ class Outgoing(Generic[A]):
     @property
     def messages(self) -> int:
         """Count the waiting messages, operations included."""
-        return len(self._queue)
+        return sum(len(one) if type(one) is _Operations else 1 for one in self._queue)
 
     def operation(self, data: bytes) -> None:
         """Queue an operation for all."""
         self.operations += 1
         self.bytes += len(data)
-        self._add(data, None, None, True)
+        if self._newest is None:
+            self._newest = _Operations()
+            self._add(self._newest)
+        self._newest.append(data)
         if self.bytes >= TOGETHER_BYTES:
             self.hurry()
-        self._gathering.one_more(self.operations)
+        if self.operations >= GATHER_MANY:
+            self.hurry()
 
     def say(self, data: bytes, to: A | None = None, *, once: Hashable = None) -> bool:
         """Queue a message. ``once``: a key of its content. False: not queued, because a message with that key already
@@ -82,7 +92,8 @@ class Outgoing(Generic[A]):
             if (once, to) in self._answers:
                 return False
             self._answers[once, to] = None
-        self._add(data, to, once, False)
+        self._newest = None
+        self._add(_Waiting(data, to, once))
         self.hurry()
         return True
 
@@ -90,9 +101,10 @@ class Outgoing(Generic[A]):
         """Send waiting operations now, without waiting for more of them."""
         self._gathering.hurry()
 
-    def _add(self, data: bytes, to: A | None, once: Hashable, is_operation: bool) -> None:
-        self._queue.append(_Waiting(data, to, once, is_operation))
-        self._filled.set()
+    def _add(self, one: _Waiting[A] | _Operations) -> None:
+        self._queue.append(one)
+        if self._filled is not None:
+            self._filled.set()
 
     async def run(self) -> None:
         """Send for ever, one message after the other."""
@@ -100,10 +112,12 @@ class Outgoing(Generic[A]):
             while not self._queue:
                 self._filled = trio.Event()
                 await self._filled.wait()
-            if self._queue[0].is_operation:
+                self._filled = None
+            one = self._queue[0]
+            if type(one) is _Operations:
                 await self._send_operations()
             else:
-                one = self._queue.popleft()
+                one = cast("_Waiting[A]", self._queue.popleft())
                 self._answers.pop((one.once, one.to), None)
                 await self._send(one.data, one.to)
 
@@ -118,18 +132,31 @@ class Outgoing(Generic[A]):
                 gains=crowd.in_line >= GATHER_FROM,
             )
         left = self.operations
-        while left > 0 and self._queue[0].is_operation:
-            left -= await self._send_together()
+        while left > 0 and type(self._queue[0]) is _Operations:
+            left -= await self._send_together(self._queue[0])
 
-    async def _send_together(self) -> int:
-        """Send the next operations in one message. Return their number."""
-        datas: list[bytes] = []
-        size = 0
-        while self._queue and self._queue[0].is_operation and size < TOGETHER_BYTES:
-            datas.append(self._queue.popleft().data)
-            size += len(datas[-1])
-        await self._send_to_others(together(datas))
-        self.operations -= len(datas)
+    async def _send_together(self, waiting: _Operations) -> int:
+        """Send the first of these operations in one message, as many as it takes. Return their number."""
+        number, size = len(waiting), self.bytes
+        if size > TOGETHER_BYTES or number < self.operations:
+            number, size = _fitting(waiting)
+        together_now = waiting[:number]
+        if number < len(waiting):
+            del waiting[:number]
+        else:
+            self._queue.popleft()
+            self._newest = None if self._newest is waiting else self._newest
+        await self._send_to_others(together(together_now))
+        self.operations -= number
         self.bytes -= size
         self._on_sent()
-        return len(datas)
+        return number
+
+
+def _fitting(operations: _Operations) -> tuple[int, int]:
+    """Return how many operations one message takes, and their bytes."""
+    number = size = 0
+    while number < len(operations) and size < TOGETHER_BYTES:
+        size += len(operations[number])
+        number += 1
+    return number, size

@@ -76,40 +76,53 @@ class ObjectPace:
         """Count the known objects."""
         return len(self._ahead)
 
-    def sent(self, key: str, number: int) -> None:
-        """Note that operation ``number``, which changed this object first, was sent."""
+    def sent(self, key: str, number: int, now: float) -> None:
+        """Note that operation ``number``, which changed this object first, is sent now."""
         if not self._half:
             return
         self._order.append((number, key))
         ahead = self._ahead.get(key)
         if ahead is None:
             ahead = self._ahead[key] = _Ahead()
-        ahead.sent.append((number, self._clock()))
-        self._empty.pop(key, None)
+        ahead.sent.append((number, now))
+        if key in self._empty:
+            del self._empty[key]
 
-    def _forget(self) -> None:
+    def _forget(self, now: float) -> None:
         """Forget settled operations, and idle objects."""
-        while self._order and self._is_settled(self._order[0][0]):
-            number, key = self._order.popleft()
+        order, is_settled = self._order, self._is_settled
+        newest: float | None = None
+        while order and is_settled(order[0][0]):
+            number, key = order.popleft()
             ahead = self._ahead.get(key)
-            if ahead is not None and ahead.sent and ahead.sent[0][0] == number:
-                self._take_settled(key, ahead)
+            if ahead is None:
+                continue
+            sent = ahead.sent
+            if sent and sent[0][0] == number:  # otherwise it was taken before
+                newest = sent.popleft()[1]
+                if not sent:
+                    self._empty[key] = now
+        if newest is not None:
+            self._note_lag(now - newest)
         while self._empty:
             key, since = next(iter(self._empty.items()))
-            if self._clock() - since <= KEPT:
+            if now - since <= KEPT:
                 break
             del self._empty[key], self._ahead[key]
 
-    def _take_settled(self, key: str, ahead: _Ahead) -> list[tuple[int, float]]:
+    def _take_settled(self, key: str, ahead: _Ahead, now: float) -> list[tuple[int, float]]:
         found = []
         while ahead.sent and self._is_settled(ahead.sent[0][0]):
             found.append(ahead.sent.popleft())
         if found:
-            lag = self._clock() - found[-1][1]
-            self._shortest = lag if self._shortest is None else min(self._shortest, lag)
+            self._note_lag(now - found[-1][1])
             if not ahead.sent:
-                self._empty[key] = self._clock()
+                self._empty[key] = now
         return found
+
+    def _note_lag(self, lag: float) -> None:
+        if self._shortest is None or lag < self._shortest:
+            self._shortest = lag
 
     @property
     def _patience(self) -> float:
@@ -126,7 +139,7 @@ class ObjectPace:
         if ahead is None:
             return True
         if len(ahead.sent) >= LEAST:
-            self._take_settled(lock.key, ahead)
+            self._take_settled(lock.key, ahead, self._clock())
         number = len(ahead.sent)
         if number < LEAST:
             return True
@@ -138,19 +151,21 @@ class ObjectPace:
 
     def confirmed(self) -> list[ObjectLock]:
         """Note confirmations. Return the locks for which to ask ``may_begin`` again."""
+        if not self._order and not self._held and not self._empty:
+            return []
+        now = self._clock()
         locks, self._held = list(self._held), {}
         for lock in locks:
             ahead = self._ahead.get(lock.key)
             if ahead is not None:
-                self._learn(ahead, self._take_settled(lock.key, ahead))
-        self._forget()
+                self._learn(ahead, self._take_settled(lock.key, ahead, now), now)
+        self._forget(now)
         return locks
 
-    def _learn(self, ahead: _Ahead, settled: list[tuple[int, float]]) -> None:
+    def _learn(self, ahead: _Ahead, settled: list[tuple[int, float]], now: float) -> None:
         """Update the rate of a held object. Its operations are seen as soon as they are settled."""
         if not settled:
             return
-        now = self._clock()
         interval = (now - max(ahead.last, settled[0][1])) / len(settled)
         ahead.interval = (ahead.interval + interval) / 2 if ahead.interval else interval
         ahead.last = now

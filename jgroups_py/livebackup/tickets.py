@@ -5,23 +5,32 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import Final, NamedTuple
+from typing import Annotated, Final, NamedTuple
+
+import msgspec
 
 from jgroups_py.livebackup.errors import BadOperation
 
 _TEXT: Final = re.compile(r"\s*([^\s(),]+)\s*\((\d{1,19})\)\s*")
 
 
+Number = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+NAME_MAX: Final = 1_000
+"""The most characters of kind and name of an object."""
+Key = Annotated[str, msgspec.Meta(min_length=1, max_length=NAME_MAX)]
+
+
 class Ticket(NamedTuple):
     """Change ``number`` of ``object``; the first change has number 1 (P6)."""
 
-    object: str
-    number: int
+    object: Key
+    number: Number
 
     def __str__(self) -> str:
         return f"{self.object}({self.number})"
 
 
+_new: Final = tuple.__new__
 Record = tuple[Ticket, ...]
 """All changes of one operation (P7)."""
 
@@ -55,7 +64,7 @@ class Counters:
         """Return the ticket of the next change. The caller holds the object's lock until the change is made."""
         number = self._of.get(name, 0) + 1
         self._of[name] = number
-        return Ticket(name, number)
+        return _new(Ticket, (name, number))  # Ticket(...) takes twice as long
 
     def take(self, ticket: Ticket) -> None:
         """Count a change, which is the next one of its object."""

@@ -19,7 +19,15 @@ import trio
 
 from jgroups_py.livebackup.applier import RECORD_MAX
 from jgroups_py.livebackup.errors import BadOperation, OutsideOperation
-from jgroups_py.livebackup.kinds import REMOVAL, OperationOutcome, Stateful, key_of, outcome_of
+from jgroups_py.livebackup.kinds import (
+    REMOVAL,
+    OperationOutcome,
+    Stateful,
+    is_awaited,
+    key_of,
+    outcome_of,
+    raise_cancelled,
+)
 from jgroups_py.livebackup.locks import Locks
 from jgroups_py.livebackup.messages import plain
 from jgroups_py.livebackup.objects import Object, Space
@@ -113,7 +121,7 @@ class Handle:
         self._work, self._key = work, key
 
     def __getattr__(self, name: str) -> Callable[..., Awaitable[Any]]:
-        if name.startswith("_"):
+        if name[:1] == "_":
             raise AttributeError(name)
 
         def call(*arguments: Any) -> Awaitable[Any]:
@@ -140,9 +148,11 @@ class LiveWork(Work):
         checksum_every: int = 0,
         by_effects: bool = False,
     ) -> None:
-        super().__init__(name, now, seed)
+        self.name, self.now, self.seed = name, now, seed
         self._space, self._counters, self._locks = space, counters, locks
         self._checksum_every = checksum_every
+        self._notes = by_effects or checksum_every > 0
+        """Do backups need more of a change than its number?"""
         self.record: list[Ticket] = []
         self.removed: dict[str, int] = {}
         """The number of an object's removal, by object."""
@@ -152,18 +162,31 @@ class LiveWork(Work):
         """Method, arguments and error of each change, for an operation that backups do not run again."""
 
     async def make(self, key: str, method: str, arguments: tuple[Any, ...]) -> Any:
-        self._space.check(key, method, arguments)
+        function = self._space.check(key, method, arguments)
         if self.effects is not None:
-            arguments = tuple(plain(list(arguments)))
+            arguments = tuple(plain(arguments))
+        locks = self._locks
         while True:
             found, is_new = self._space.obtain(key)
-            change = partial(self._change, found, is_new, method, arguments)
-            value = await found.lock.change(not self.record, change, self._locks)
+            begins = not self.record
+            if found.lock.take(begins, locks):
+                try:
+                    value = await self._change(found, is_new, function, method, arguments)
+                finally:
+                    found.lock.free(locks)
+            else:
+                change = partial(self._change, found, is_new, function, method, arguments)
+                value = await found.lock.change_in_line(begins, change, locks)
             if value is not _GONE:
                 return value
 
     async def _change(
-        self, found: Object, is_new: bool, method: str, arguments: tuple[Any, ...]
+        self,
+        found: Object,
+        is_new: bool,
+        function: Callable[..., Any] | None,
+        method: str,
+        arguments: tuple[Any, ...],
     ) -> Any:
         """Make the change, with the right to change the object. _GONE: it was removed meanwhile."""
         key = found.key
@@ -171,13 +194,21 @@ class LiveWork(Work):
             return _GONE
         ticket = self._counters.next(key)
         self.record.append(ticket)
+        if function is not None and found.is_here and not self._notes:
+            try:
+                value = function(found.state, *arguments)
+                return await value if is_awaited(value) else value
+            except BaseExceptionGroup as group:
+                if isinstance(group, Exception):
+                    raise
+                raise_cancelled(group)
         if method == REMOVAL:
             outcome = await self._space.remove(found, is_new, arguments)
             if self._space.find(key) is None:
                 self.removed[key] = ticket.number
         else:
             outcome = await outcome_of(found.call, method, arguments)
-        if self._checksum_every or self.effects is not None:
+        if self._notes:
             outcome = await self._noted(ticket, method, arguments, outcome)
         return outcome.unwrap()
 

@@ -114,7 +114,14 @@ def test_without_a_quorum_both_sides_confirm_and_one_of_them_is_undone() -> None
 def test_clients_that_are_answered_too_early_lose_operations(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(Confirming, "_enough", lambda self, number: True)
+    usual = Confirming.sent
+
+    def answered_at_once(self: Any, number: int, size: int, now: float) -> list[int]:
+        usual(self, number, size, now)
+        self._open.pop(number, None)
+        return [number]
+
+    monkeypatch.setattr(Confirming, "sent", answered_at_once)
     verdict, found = played(CUT_AND_KILLED)
     assert not verdict.passed and found["lost"]
     monkeypatch.undo()

@@ -26,6 +26,7 @@ from jgroups_py.livebackup.home import ASIDE_MAX
 from jgroups_py.livebackup.live import STATE_MAX
 from jgroups_py.livebackup.messages import ARGUMENTS_MAX, Op, Part, checksum_of, decode, encode
 from jgroups_py.livebackup.snapshots import RETRY_SECONDS
+from jgroups_py.livebackup.tickets import Ticket
 
 NUMBERS: Iterator[int] = itertools.count()
 """A foreign service that gives each caller another answer."""
@@ -453,14 +454,16 @@ async def test_effects_that_do_not_fit_their_list_are_refused(
     async with livebackup_group() as group:
         live, backup = await with_these(group).start("AB")
         backup._following.side.take(
-            Op(live.term, 1, "put", [], 0.0, 1, [("Queue/q", 1)], "", [], effects)
+            Op(live.term, 1, "put", [], 0.0, 1, [Ticket("Queue/q", 1)], "", [], effects)
         )
         assert await group.equal() == {}
         assert backup.counts["diverged"] == 1
 
 
 def test_effects_and_checksums_travel_with_the_operation() -> None:
-    op = Op(1, 2, "put", [], 0.0, 1, [("Queue/q", 1)], "", [(0, b"12345678")], [("put", [1], "")])
+    op = Op(
+        1, 2, "put", [], 0.0, 1, [Ticket("Queue/q", 1)], "", [(0, b"12345678")], [("put", [1], "")]
+    )
     assert decode(encode(op)) == op
 
 

@@ -11,6 +11,7 @@ from livebackup_group import livebackup_group, put, put_both, slow, slow_put, st
 
 from jgroups_py.livebackup import LiveBackupNode, NotLive, OutcomeUnknown
 from jgroups_py.livebackup.messages import Confirm, Gone, Lead, Op, Part, Standing, Whole, encode
+from jgroups_py.livebackup.tickets import Ticket
 
 
 async def put_until_refused(node: LiveBackupNode, queue: str, answered: list[int]) -> Exception:
@@ -258,8 +259,8 @@ async def test_messages_of_nodes_that_are_not_live_change_nothing(autojump_clock
 def forged(term: int) -> list[bytes]:
 
     return [
-        encode(Op(term, 2, "put", ["q", "forged"], 0.0, 1, [("Queue/q", 2)], "")),
-        encode(Op(term + 1, 1, "put", ["q", "forged"], 0.0, 1, [("Queue/q", 2)], "")),
+        encode(Op(term, 2, "put", ["q", "forged"], 0.0, 1, [Ticket("Queue/q", 2)], "")),
+        encode(Op(term + 1, 1, "put", ["q", "forged"], 0.0, 1, [Ticket("Queue/q", 2)], "")),
         encode(Op(term, 1, "nothing", [], 0.0, 1, None, "")),
         encode(Confirm(term, [1, 2, 3])),
         encode(Lead(term - 1, 0, b"")),

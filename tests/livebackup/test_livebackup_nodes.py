@@ -278,6 +278,22 @@ async def test_half_done_operations_are_reversed_when_the_live_node_is_lost(
         assert await backup.run(put, "a", "after") == 2
 
 
+async def empty_into(work: Work, queue: str, messages: list[Any]) -> None:
+    while messages:
+        await work.get(Queue, queue).put(messages.pop())
+
+
+async def test_an_operation_that_changes_its_arguments_does_the_same_on_the_backup(
+    autojump_clock: Any,
+) -> None:
+    async with livebackup_group() as group:
+        group.also(operations=(empty_into,))
+        live, backup = await group.start("AB")
+        await live.run(empty_into, "q", [1, 2, 3])
+        assert (await group.equal())["Queue/q"]["messages"] == [3, 2, 1]
+        assert backup.put_aside == ()
+
+
 async def test_a_live_node_does_not_hear_its_own_operations(
     autojump_clock: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -285,13 +301,13 @@ async def test_a_live_node_does_not_hear_its_own_operations(
         live, backup = await group.start("AB")
         heard: list[str] = []
         for node in (live, backup):
-            usual = node._on_operation
+            usual = node._on_operations
 
             def note(*given: Any, usual: Any = usual, node: Any = node, **more: Any) -> None:
                 heard.append(node.role)
                 usual(*given, **more)
 
-            monkeypatch.setattr(node, "_on_operation", note)
+            monkeypatch.setattr(node, "_on_operations", note)
         await live.run(put, "q", 1)
         await group.equal()
         assert heard == ["backup"]

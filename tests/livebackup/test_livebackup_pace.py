@@ -30,7 +30,7 @@ class Backup:
         """Let as many operations begin as allowed. Return the number on their way."""
         while self.pace.may_begin(self.lock):
             self.newest += 1
-            self.pace.sent(self.lock.key, self.newest)
+            self.pace.sent(self.lock.key, self.newest, self.now)
         return self.on_their_way
 
     def settle(self, seconds: float, number: int = 1) -> None:
@@ -92,7 +92,7 @@ def test_while_the_oldest_one_is_old_only_two_are_on_their_way() -> None:
     backup = Backup(0.05)
     for number in range(LEAST):
         backup.newest = number
-        backup.pace.sent(backup.lock.key, number)
+        backup.pace.sent(backup.lock.key, number, backup.now)
     backup.now = 0.025
     assert backup.pace.may_begin(backup.lock), "it is not old yet"
     backup.now = 0.026
@@ -106,7 +106,7 @@ def test_an_aim_of_0_holds_nothing_back() -> None:
     pace = ObjectPace(0.0, lambda number: False, lambda: now)
     lock = ObjectLock("Queue/q")
     for number in range(5):
-        pace.sent(lock.key, number)
+        pace.sent(lock.key, number, now)
     now = 100.0
     assert pace.may_begin(lock)
 
@@ -116,7 +116,7 @@ def test_objects_that_nobody_asks_for_again_are_forgotten_when_they_are_settled(
     pace = ObjectPace(0.05, lambda number: number <= settled, lambda: now)
     for number in range(100):
         settled, now = number - 10, now + 0.1
-        pace.sent(f"Queue/{number}", number)
+        pace.sent(f"Queue/{number}", number, now)
         pace.confirmed()
     assert len(pace) <= 12 and pace.objects < 25
 

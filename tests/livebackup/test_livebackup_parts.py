@@ -24,7 +24,7 @@ from jgroups_py.livebackup.messages import (
 )
 from jgroups_py.livebackup.objects import Object, Space
 from jgroups_py.livebackup.roles import Decision, Election, Stand
-from jgroups_py.livebackup.tickets import Counters, write_record
+from jgroups_py.livebackup.tickets import Counters, Ticket, write_record
 from jgroups_py.livebackup.work import Work
 
 CATALOGUE = Catalogue.of(KINDS, OPERATIONS)
@@ -328,7 +328,7 @@ async def test_a_method_that_only_reads_copies_nothing() -> None:
 
 
 def test_a_message_is_the_same_after_its_journey() -> None:
-    op = Op(1, 2, "put", ["q", {"a": [1, b"x", None]}], 1.5, 7, [("Queue/q", 1)], "")
+    op = Op(1, 2, "put", ["q", {"a": [1, b"x", None]}], 1.5, 7, [Ticket("Queue/q", 1)], "")
     assert decode(encode(op)) == op
     assert decode(encode(Confirm(1, [3, 2]))) == Confirm(1, [3, 2])
     assert plain((1, ("a", b"b"))) == [1, ["a", b"b"]]

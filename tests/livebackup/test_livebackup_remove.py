@@ -449,7 +449,7 @@ async def test_a_live_node_that_forgets_existing_objects_is_not_believed(
         await group.equal()
         following = backup._following
         assert following is not None and following.side is not None
-        op = Op(live.term, 2, "put", ["b", 1], 0.0, 1, [("Queue/b", 1)], "")
+        op = Op(live.term, 2, "put", ["b", 1], 0.0, 1, [Ticket("Queue/b", 1)], "")
         following.side.take(msgspec.structs.replace(op, forgotten=["Queue/a"]))
         await trio.sleep(0.1)
         await group.equal()
