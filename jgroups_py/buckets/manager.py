@@ -13,6 +13,7 @@ from jgroups_py.buckets.ends import Cep
 from jgroups_py.buckets.findable import FindableProxies
 from jgroups_py.buckets.incoming import IncomingCopies
 from jgroups_py.buckets.lease import Lease
+from jgroups_py.buckets.leaving import LeavingMoves
 from jgroups_py.buckets.messages import (
     Answer,
     AskEntries,
@@ -40,7 +41,6 @@ from jgroups_py.buckets.messages import (
     Taken,
     Told,
 )
-from jgroups_py.buckets.moves import Moves
 from jgroups_py.buckets.pages import Pages
 from jgroups_py.buckets.plugin import EntryBehaviourProvider
 from jgroups_py.buckets.port import Port, index_copies
@@ -70,7 +70,7 @@ class BucketManager:
         self.counts: Counter[str] = Counter()
         self.lease = Lease(port, settings)
         self.incoming = IncomingCopies(provider, settings, self.counts)
-        self.moves = Moves(port, provider, settings, self.counts)
+        self.moves = LeavingMoves(port, provider, settings, self.counts)
         self._pages = Pages(self.counts)
         self._saves = Saves(port, settings, self.counts)
         self._findable = FindableProxies(self.counts)

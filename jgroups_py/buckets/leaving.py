@@ -1,4 +1,4 @@
-"""Moves: the transfers of copies that leave a manager, from the order to move to the row that ends it. It is the source of these moves.
+"""LeavingMoves: the transfers of copies that leave a manager, from the order to move to the row that ends it. It is the source of these moves.
 
 Source: 4.4.3, 4.4.8.
 """
@@ -32,7 +32,7 @@ from jgroups_py.buckets.settings import InstanceSettings
 from jgroups_py.buckets.transfer import Transfer
 
 
-class Moves:
+class LeavingMoves:
     """Methods with a truth value return True when the move was given up: the requests that wait for its bucket go on then."""
 
     def __init__(
