@@ -264,6 +264,12 @@ class Bucket:
         else:
             self._saved[key] = {"": had[0], **change.pieces}, had[1]
 
+    def check_version(self, change: EntryChange) -> None:
+        """Raises ValueError if the plug-in does not read this version of the format."""
+        readable = (self.provider.version, *self.provider.reads)
+        if not change.deletes and change.version not in readable:
+            raise ValueError(f"this plug-in does not read version {change.version}")
+
     def unserialise_entry(self, change: EntryChange) -> None:
         """Take an entry from another manager, and check at once that the plug-in can make it (UnserialiseEntry). It
         replaces an entry of that key. Only its bytes are kept until its first use, to save memory. Raises the plug-in's

@@ -51,6 +51,10 @@ class Copy:
         self.counts["locks"] += 1
         return True
 
+    def unlock(self) -> None:
+        """Let requests in again (UnLockBucket)."""
+        self.locked = False
+
     def new_epoch(self, row: BucketRow) -> None:
         self.row = row
         self.sequence = self.acknowledged = 0

@@ -20,13 +20,14 @@ from dataclasses import dataclass, field
 
 from jgroups_py.buckets.ends import Cep
 from jgroups_py.buckets.errors import BucketError, Busy, Refused, Unavailable
+from jgroups_py.buckets.followers import Followers
+from jgroups_py.buckets.grants import Grants
 from jgroups_py.buckets.messages import (
     EMPTY,
     BucketRow,
     ComponentInfo,
     Follow,
     IndexState,
-    KnownManager,
     Lock,
     LockAnswer,
     Message,
@@ -38,7 +39,6 @@ from jgroups_py.buckets.messages import (
     Redeem,
     Reserve,
     Reserved,
-    Rows,
     SetLocation,
     Told,
     Txn,
@@ -46,13 +46,12 @@ from jgroups_py.buckets.messages import (
 )
 from jgroups_py.buckets.port import Port, index_copies
 from jgroups_py.buckets.reservation import KeptState, Reservation, Reservations
-from jgroups_py.buckets.rows import losses, misplaced, without
+from jgroups_py.buckets.rows import losses
 from jgroups_py.buckets.settings import InstanceSettings
+from jgroups_py.buckets.states import difference, first_state, managers_of, settled, with_row
 
 CHANGES_MAX = 1_000
 """The most updates that wait at one copy. Beyond it they are refused, counted ``changes_full``."""
-FOLLOWERS_MAX = 10_000
-"""The most mirrors that follow one copy. Further ones get no rows, counted ``followers_full``."""
 
 PAUSE_DOUBLED = 3
 """The most times that the pause between two attempts of an update is doubled."""
@@ -107,11 +106,8 @@ class IndexCopy:
         self._reservations = Reservations()
         self._kept: KeptState | None = None
         self._number = self._refusals = 0
-        self._granted: dict[Cep, float] = {}
-        self._granted_floor = port.now + settings.lease
-        self._refused_leases: set[Cep] = set()
-        self._returned: set[Cep] = set()
-        self._followers: dict[Cep, None] = {}
+        self._grants = Grants(port.now, settings.lease)
+        self._followers = Followers(self.counts)
         self._last: Unlock | None = None
 
     # --- questions of others
@@ -123,7 +119,7 @@ class IndexCopy:
     def set_bucket_location(self, row: BucketRow, ended: Ended) -> None:
         """Change a row if its epoch is the one before ``row.epoch`` (SetBucketLocation). An equal row is a success,
         too."""
-        self.update(lambda state: self._with_row(state, row), ended)
+        self.update(lambda state: with_row(state, row, self.port.members), ended)
 
     def update(self, compute: Compute, ended: Ended) -> None:
         """Begin an update."""
@@ -174,21 +170,13 @@ class IndexCopy:
 
     def _on_ping(self, manager: Cep, ping: Ping) -> None:
         known = any(m.cep == manager for m in self.state.managers)
-        if not known or manager in self._refused_leases or manager.member not in self.port.members:
+        here = manager.member in self.port.members
+        if not (known and here and self._grants.grant(manager, self.port.now)):
             self.counts["leases_refused"] += 1
             return
-        self._granted[manager] = self.port.now + self.settings.lease
-        if manager in self._returned:
-            self._returned.discard(manager)
+        if self._grants.has_returned(manager):
             self.port.post(manager, Placed([r for r in self.state.rows.values() if r.epoch > 1]))
         self.port.post(manager, Pong(ping.sent))
-
-    def _leases_end(self, managers: list[Cep]) -> float:
-        """Return the end of the last lease that this copy, or an earlier copy of its name, may have granted to these
-        managers."""
-        return max(
-            (max(self._granted.get(cep, 0.0), self._granted_floor) for cep in managers), default=0.0
-        )
 
     # --- view
 
@@ -196,7 +184,7 @@ class IndexCopy:
         """Act on lost members and on reports of components. ``merged``: messages of updates may be lost, so an update
         of this copy begins anew, or its last result is repeated. The first copy then always makes an update, because
         its state may be old without a sign."""
-        self._followers = {c: None for c in self._followers if c.member in self.port.members}
+        self._followers.on_view(self.port.members)
         update = self._update
         if update is not None and update.reservation is not None and update.state is not None:
             away = not update.reservation.parties() <= set(self.port.members)
@@ -239,55 +227,13 @@ class IndexCopy:
         return self._settling(self.state) is not self.state
 
     def _settling(self, state: IndexState) -> IndexState:
-        if not state.version:
-            return self._bootstrap()
         indices = {cep.component: cep for cep in index_copies(self.port, self.settings)}
-        managers = self._managers()
-        known = {manager.cep for manager in managers}
-        gone = [manager.cep for manager in state.managers if manager.cep not in known]
-        named = {cep for row in state.rows.values() for cep in (row.master, row.slave) if cep}
-        lost = {cep for cep in named if cep.member not in self.port.members}
-        rows = {bucket: without(row, lost) for bucket, row in state.rows.items()}
-        new = IndexState(state.version + 1, rows, indices, managers, sorted({*gone, *lost}))
-        same = (rows, indices, managers) == (state.rows, state.copies, state.managers)
-        return state if same else new
-
-    def _managers(self) -> list[KnownManager]:
-        return sorted(
-            (
-                KnownManager(Cep(member, info.name), info)
-                for member in self.port.members
-                if (hello := self.port.hellos.get(member)) is not None
-                for info in hello.parts
-                if info.kind == "manager"
-            ),
-            key=lambda manager: manager.cep,
-        )
-
-    def _bootstrap(self) -> IndexState:
-        """Return the first state. Raises Refused unless all index copies and all managers of the placement are
-        there."""
+        managers = managers_of(self.port.members, self.port.hellos)
+        if state.version:
+            return settled(state, indices, managers, self.port.members)
         if self.placement is None:
             raise Refused("there is no instance yet, and this copy does not make it")
-        indices = {cep.component: cep for cep in index_copies(self.port, self.settings)}
-        missing = [name for name in self.settings.index_copies if name not in indices]
-        managers = self._managers()
-        known = {manager.cep.component: manager for manager in managers}
-        missing += [
-            n for n in {n: 0 for pair in self.placement.values() for n in pair} if n not in known
-        ]
-        if missing:
-            raise Refused(f"not there yet: {', '.join(missing[:5])}")
-        rows = {}
-        for bucket, (master, slave) in sorted(self.placement.items()):
-            row = BucketRow(
-                bucket, 1, known[master].cep, known[slave].cep, known[slave].info.version
-            )
-            problem = misplaced(row, managers)
-            if problem:
-                raise Refused(f"bucket {bucket}: {problem}")
-            rows[bucket] = row
-        return IndexState(1, rows, indices, managers)
+        return first_state(self.placement, self.settings.index_copies, indices, managers)
 
     # --- an update that this copy has begun
 
@@ -440,10 +386,7 @@ class IndexCopy:
         answer, before = update.answers[cep], update.before
         if answer.version != before.version or answer.newest is not None:
             return state
-        rows = {b: row for b, row in state.rows.items() if row != before.rows.get(b)}
-        return IndexState(
-            state.version, rows, state.copies, state.managers, state.exempted, whole=False
-        )
+        return difference(before, state)
 
     def _on_proposed(self, frm: Cep, proposed: Proposed) -> None:
         update = self._update
@@ -554,7 +497,7 @@ class IndexCopy:
         def ended(state: IndexState | None, problem: BucketError | None) -> None:
             self._tell(reservation.manager, reservation.ask, row.bucket, state, problem)
 
-        return (lambda state: self._with_row(state, row)), ended
+        return (lambda state: with_row(state, row, self.port.members)), ended
 
     def _tell_reserved(self, update: Update, reservation: Reservation | None) -> None:
         """All copies keep the state: now the manager locks its bucket and redeems it."""
@@ -633,13 +576,13 @@ class IndexCopy:
             self.port.post(frm, Proposed(txn, version))
             return
         self.proposed = state
-        self._refused_leases.update(state.exempted)
+        self._grants.refuse(state.exempted)
 
         def agree() -> None:
             if self.locked_by == txn:
                 self.port.post(frm, Proposed(txn, version))
 
-        wait = self._leases_end(state.exempted) - self.port.now
+        wait = self._grants.end(state.exempted) - self.port.now
         if wait > 0:
             self.counts["waited_for_leases"] += 1
             self.port.after(wait, agree)
@@ -658,44 +601,20 @@ class IndexCopy:
         if state.version <= self.state.version:
             return
         before, self.state = self.state, state
-        if self._followers:
-            self._tell_followers(before)
+        for mirror, rows in self._followers.news(before, state):
+            self.port.post(mirror, rows)
         if self.proposed is not None and self.proposed.version <= state.version:
             self.proposed = None
-        known = {manager.cep for manager in state.managers}
-        # A replaced manager may still claim buckets. It may get leases of a quorum before it hears from the deciding
-        # copy. So each copy sends it rows before the next lease.
-        missed = state.version > before.version + 1
-        stayed = set() if missed else {manager.cep for manager in before.managers}
-        self._returned = (self._returned | known - stayed) & known
-        self._refused_leases -= known
-        for cep in [cep for cep in self._granted if cep not in known]:
-            if self._granted[cep] < self.port.now:
-                del self._granted[cep]
+        self._grants.commit(before, state, self.port.now)
         for job in self.on_rows:
             job()
         if self.leads and self._needs_settling():
             self.port.after(0.0, self._settle_again)
 
-    # --- mirrors
-
     def _on_follow(self, mirror: Cep, follow: Follow) -> None:
-        if mirror not in self._followers and len(self._followers) >= FOLLOWERS_MAX:
-            self.counts["followers_full"] += 1
-            return
-        self._followers[mirror] = None
-        if self.state.version > follow.version:
-            self.port.post(mirror, Rows(0, self._without_exempted(self.state.rows, whole=True)))
-
-    def _tell_followers(self, before: IndexState) -> None:
-        rows = {b: row for b, row in self.state.rows.items() if row != before.rows.get(b)}
-        message = Rows(before.version, self._without_exempted(rows, whole=not before.version))
-        for mirror in self._followers:
-            self.port.post(mirror, message)
-
-    def _without_exempted(self, rows: dict[int, BucketRow], whole: bool) -> IndexState:
-        now = self.state
-        return IndexState(now.version, rows, now.copies, now.managers, whole=whole)
+        rows = self._followers.follow(mirror, follow, self.state)
+        if rows is not None:
+            self.port.post(mirror, rows)
 
     # --- rows
 
@@ -719,25 +638,6 @@ class IndexCopy:
         final = problem is None or isinstance(problem, Refused)
         row = (state or self.state).rows.get(bucket) if final else None
         self.port.post(manager, Told(ask, state is not None, str(problem or ""), row))
-
-    def _with_row(self, state: IndexState, row: BucketRow) -> IndexState:
-        now = state.rows.get(row.bucket)
-        if now is None:
-            raise Refused(f"there is no bucket {row.bucket}")
-        if now == row:
-            return state
-        if row.epoch != now.epoch + 1:
-            raise Refused(f"bucket {row.bucket} is in epoch {now.epoch}")
-        known = {manager.cep for manager in state.managers}
-        for cep in (row.master, row.slave):
-            if cep is not None and (cep not in known or cep.member not in self.port.members):
-                raise Refused(f"there is no bucket manager {cep}")
-        if (row.master, row.slave) != (now.master, now.slave):
-            problem = misplaced(row, state.managers)
-            if problem:
-                raise Refused(problem)
-        rows = {**state.rows, row.bucket: row}
-        return IndexState(state.version + 1, rows, state.copies, state.managers)
 
     def losses(self) -> list[str]:
         """Describe pairs without backup and lost pairs, each with its range of digests (A37)."""

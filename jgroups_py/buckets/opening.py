@@ -96,7 +96,7 @@ async def open_buckets(
             parts.build(machine, plugin, placement)
             for manager in machine.managers.values():
                 manager.contents = dict(contents or {})
-                manager.clock = trio.current_time
+                manager.entry_work.clock = trio.current_time
             contents = None  # freed as buckets are created
             node = BucketNode(opened, machine, plugin, nursery)
             opened.more_metrics.append(node.samples)

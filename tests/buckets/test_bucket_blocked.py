@@ -12,8 +12,8 @@ from seats import Seat, seats
 from seed_instance import Instance, key_in
 
 from jgroups_py.buckets import Request
-from jgroups_py.buckets.manager import BLOCKED_AFTER, BLOCKED_TOLD
 from jgroups_py.buckets.objects import Objects
+from jgroups_py.buckets.work import BLOCKED_AFTER, BLOCKED_TOLD
 
 
 class Clock:
@@ -37,10 +37,10 @@ def test_a_request_that_blocks_is_counted_and_told_now_and_then(
     instance = Instance()
     manager, key = instance.manager("n2"), key_in(4)
     with caplog.at_level(logging.WARNING, "jgroups_py.buckets"):
-        manager.clock = Clock(BLOCKED_AFTER)
+        manager.entry_work.clock = Clock(BLOCKED_AFTER)
         assert instance.ask("n1", key, "+x") == "0"
         assert (manager.counts["blocked"], warnings(caplog)) == (0, [])
-        manager.clock = Clock(2.5)
+        manager.entry_work.clock = Clock(2.5)
         for number in range(1, 4):
             assert instance.ask("n1", key, "+x") == str(number)
         assert manager.counts["blocked"] == 3
@@ -64,9 +64,9 @@ async def test_the_method_of_an_object_is_named(
 ) -> None:
     async with bucket_group(plugin=seats()) as group:
         managers = [m for node in group.nodes.values() for m in node.machine.managers.values()]
-        assert all(manager.clock is trio.current_time for manager in managers)
+        assert all(manager.entry_work.clock is trio.current_time for manager in managers)
         for manager in managers:
-            manager.clock = Clock(1.0)
+            manager.entry_work.clock = Clock(1.0)
         with caplog.at_level(logging.WARNING, "jgroups_py.buckets"):
             await Objects(group.nodes["n1"], Seat)["LH400/12A"].book("Ann")
         (said,) = warnings(caplog)

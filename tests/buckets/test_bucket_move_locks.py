@@ -71,7 +71,7 @@ def test_a_quiet_bucket_is_locked_for_one_and_a_half_round_trips(role: str, frm:
         moves = begin(made, role, frm)
         assert made.world.run(1.0, lambda: bool(moves))
     assert isinstance(moves[0], BucketRow)
-    assert made.manager("n2").slowest_lock == pytest.approx(3 * MS)
+    assert made.manager("n2").moves.slowest_lock == pytest.approx(3 * MS)
     decided = {"Unlock": 2, "Told": 1, "Placed": 2}
     assert counted == {"Redeem": 2, "Proposed": 2, **decided}
 
@@ -90,7 +90,7 @@ def test_a_change_on_its_way_makes_the_lock_one_round_trip_longer() -> None:
     assert made.world.run(1.0, lambda: index.counts["reserved"] > 0)
     change()  # it is worked on just before the lock
     assert made.world.run(1.0, lambda: bool(moves and changes))
-    assert 3 * MS < made.manager("n2").slowest_lock <= 5.5 * MS
+    assert 3 * MS < made.manager("n2").moves.slowest_lock <= 5.5 * MS
     assert changes[0][0][1] == b"1" and made.ask("n1", KEY, "?") == "before late"
 
 
@@ -132,7 +132,7 @@ def test_a_move_that_waits_for_its_turn_at_the_index_locks_nothing() -> None:
 
     assert made.world.run(1.0, both)
     assert most == 1 and not [m for m in (*first, *second) if isinstance(m, BucketError)]
-    assert made.manager("n2").slowest_lock == pytest.approx(3 * MS)
+    assert made.manager("n2").moves.slowest_lock == pytest.approx(3 * MS)
 
 
 @pytest.mark.seed("A52")

@@ -74,8 +74,10 @@ def test_a_manager_locks_a_bucket_fills_it_elsewhere_and_deletes_it_or_unlocks_i
     assert "the bucket is locked" in str(moves.pop())
     answers: list[Any] = []
     instance.world.request("n3.1", Request(b"+during", KEY), answers.append)
-    assert instance.world.run(1.0, lambda: any(len(one.bucket) for one in there.incoming.values()))
-    coming = there.incoming[3].bucket
+    assert instance.world.run(
+        1.0, lambda: any(len(one.bucket) for one in there.incoming.copies.values())
+    )
+    coming = there.incoming.copies[3].bucket
     assert coming.state() == copy.bucket.state() == {KEY: ({"": b"before"}, OLD)}
     assert 3 not in there.copies and not answers, "it is filled and answers nothing"
     if ends == "cancelled":
@@ -88,7 +90,7 @@ def test_a_manager_locks_a_bucket_fills_it_elsewhere_and_deletes_it_or_unlocks_i
     assert where.copies[3].bucket.state() == {KEY: ({"": b"before during"}, OLD)}
     assert not where.copies[3].locked and where.copies[3].transfer is None
     assert other.counts["copies_deleted"] == (ends == "decided")
-    assert source.locks.counts(), "the time of the lock is counted"
+    assert source.moves.locks.counts(), "the time of the lock is counted"
     assert instance.ask("n3", KEY, "+after") == "2"
 
 
@@ -156,7 +158,7 @@ def test_moves_that_end_together_ask_one_index_copy_and_wait_there_for_their_tur
     refused = {name: instance.index(name).counts["locks_refused"] for name in ("n1", "n2", "n3")}
     assert refused == {"n1": 0, "n2": 0, "n3": 0}
     assert instance.index("n1").counts["updates"] - before == 3
-    assert max(instance.manager(n).slowest_lock for n in ("n1", "n2", "n3")) < 0.004
+    assert max(instance.manager(n).moves.slowest_lock for n in ("n1", "n2", "n3")) < 0.004
 
 
 @pytest.mark.seed("A52")

@@ -11,8 +11,9 @@ from seed_instance import Instance
 
 from jgroups_py.buckets import messages, rows
 from jgroups_py.buckets.bucket import Bucket
+from jgroups_py.buckets.incoming import IncomingCopy
 from jgroups_py.buckets.index import IndexCopy
-from jgroups_py.buckets.manager import BucketManager, IncomingCopy
+from jgroups_py.buckets.manager import BucketManager
 from jgroups_py.buckets.messages import EntryChange, Kept, Parcel
 from jgroups_py.buckets.node import BucketNode
 from jgroups_py.buckets.plugin import Entry, EntryBucket
@@ -27,6 +28,7 @@ OWNERS: dict[str, Any] = {
     "BucketNode": BucketNode,
     "Entry": Entry,
     "EntryBucket": EntryBucket,
+    "IncomingCopy": IncomingCopy,
     "IndexCopy": IndexCopy,
     "ProxyManager": ProxyManager,
     "Router": Router,
@@ -65,13 +67,13 @@ def test_a_bucket_is_filled_with_entries_and_answers_and_refused_if_some_are_mis
     coming = IncomingCopy(bucket, manager.cep, 1, 1)
     changes = [EntryChange(key, {"": b"x"}, True, OLD) for key in ("a", "b")]
     first = Parcel(8, 1, 0, 1, changes, [Kept(("r", 1), [])])
-    assert manager.unserialise_bucket(coming, first) == ""
+    assert coming.unserialise_bucket(first) == ""
     assert bucket.all_keys() == ["a", "b"] and bucket.remembered(("r", 1)) is not None
-    assert manager.unserialise_bucket(coming, Parcel(8, 1, 1, 1, [], [], last=2)) == ""
-    missing = manager.unserialise_bucket(coming, Parcel(8, 1, 1, 1, [], [], last=3))
+    assert coming.unserialise_bucket(Parcel(8, 1, 1, 1, [], [], last=2)) == ""
+    missing = coming.unserialise_bucket(Parcel(8, 1, 1, 1, [], [], last=3))
     assert missing == "2 of 3 entries came"
     newer = Parcel(8, 1, 1, 1, [EntryChange("c", {"": b"{}"}, True, NEW)], [])
-    assert "does not read version 81" in manager.unserialise_bucket(coming, newer)
+    assert "does not read version 81" in coming.unserialise_bucket(newer)
 
 
 @pytest.mark.seed("A62")

@@ -85,7 +85,8 @@ class Expect:
 
 @dataclass(frozen=True)
 class ExpectBytes:
-    """The stream of ``handle`` brings exactly these bytes next, cut anywhere."""
+    """The stream of ``handle`` brings exactly these bytes next, cut anywhere. ``within``: the longest time without a new
+    byte. A busy machine may need many turns for all of them."""
 
     who: str
     handle: Any
@@ -327,9 +328,12 @@ class _Runner:
         return wanted is Any_ or self.value(wanted) == got
 
     async def read(self, who: str, handle: int, data: bytes, within: float) -> None:
-        got, waited = b"", 0.0
+        got, waited, looked = bytearray(), 0.0, 0
         while len(got) < len(data):
-            for number, item in enumerate(self.harness.inputs(who)):
+            inputs = self.harness.inputs(who)
+            before = len(got)
+            for number in range(looked, len(inputs)):
+                item = inputs[number]
                 if (
                     isinstance(item, Received)
                     and item.handle == handle
@@ -337,6 +341,9 @@ class _Runner:
                 ):
                     self.seen(who).add(number)
                     got += item.data
+            looked = len(inputs)
+            if len(got) > before:
+                waited = 0.0
             assert waited < within, f"{who} read {len(got)} of {len(data)} bytes"
             if len(got) < len(data):
                 await self.harness.wait(STEP)

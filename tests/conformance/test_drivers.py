@@ -7,14 +7,15 @@ from drivers import driver_harness
 from script import SCRIPTS, run_script
 from simulated import SimulatedHarness
 
-from jgroups_py.driver import MemoryNetwork, SocketTransport
+from jgroups_py.driver import DriverLimits, MemoryNetwork, SocketTransport
 from jgroups_py.tools.commands.mperf_ports import free_block
 
 
 @pytest.mark.sockets
 @pytest.mark.parametrize("name", SCRIPTS)
 async def test_sockets_follow_the_script(name: str) -> None:
-    async with driver_harness(SocketTransport()) as harness:
+    # The default lets a closed connection send for 1 s. A busy machine may need more for 16 MiB.
+    async with driver_harness(SocketTransport(DriverLimits(linger=60.0))) as harness:
         await run_script(SCRIPTS[name], harness, free_block(1))
 
 

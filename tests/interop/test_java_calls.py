@@ -59,7 +59,7 @@ class Target:
 
 
 async def until(condition: Callable[[], Any]) -> None:
-    with trio.fail_after(15):
+    with trio.fail_after(40):
         while not condition():  # noqa: ASYNC110
             await trio.sleep(0.02)
 

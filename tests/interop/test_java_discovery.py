@@ -36,7 +36,7 @@ def stack_file(parts: JavaParts, folder: Path, discovery: str) -> Path:
     return file
 
 
-async def agree(*members: Member, seconds: float = 20.0) -> None:
+async def agree(*members: Member, seconds: float = 40.0) -> None:
     """Wait until all members have one view of exactly themselves."""
     names = sorted(member.name for member in members)
 

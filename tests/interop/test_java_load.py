@@ -93,7 +93,7 @@ async def test_more_than_credits_from_python(parts: JavaParts, stack: str, multi
             for n in range(1, COUNT + 1):
                 await python.channel.send(filler(n, SIZE, 8), dest)
         key = f"P {'*' if multicast else '1'}"
-        with trio.fail_after(15):
+        with trio.fail_after(40):
             while (await java.counted()).get(key, [0])[0] < COUNT:  # noqa: ASYNC110
                 await trio.sleep(0.1)
         messages, size, last, out_of_order, wrong = java.counts[key]

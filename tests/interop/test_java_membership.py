@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.java, pytest.mark.timeout(90)]
 STACKS = pytest.mark.parametrize("stack", ["udp", "tcp"])
 
 
-async def agree(*members: Member, seconds: float = 15.0) -> None:
+async def agree(*members: Member, seconds: float = 40.0) -> None:
     """Wait until all members have one view of exactly themselves and hear each other in it."""
     names = sorted(member.name for member in members)
 
@@ -156,7 +156,7 @@ async def test_four_members_that_start_at_once_are_one_group(parts: JavaParts, s
             await j.finished()
             await k.finished()
         p, q = group.python_members
-        await agree(j, k, p, q, seconds=30)
+        await agree(j, k, p, q)
         await hear_each_other(j, k, p, q, mark="one")
 
 
@@ -223,7 +223,7 @@ async def test_a_paused_java_member_is_expelled_and_merges(
         j.kill(signal.SIGSTOP)
         await agree(p, q)
         j.kill(signal.SIGCONT)
-        await agree(j, p, q, seconds=30)
+        await agree(j, p, q)
         await hear_each_other(j, p, q, mark="one again")
 
 
@@ -236,7 +236,7 @@ async def test_groups_that_never_met_merge(parts: JavaParts, leader: str) -> Non
         p = await alone_with(group, lambda ours: (ours.order_key < theirs) is (leader == "python"))
         await hear_each_other(p, mark="alone")
         p.faults.is_cut = None
-        await agree(j, k, p, seconds=30)
+        await agree(j, k, p)
         assert p.views[-1].merge and j.views[-1].merge and k.views[-1].merge
         assert (p.members[0] == "P") is (leader == "python")
         await hear_each_other(j, k, p, mark="one")

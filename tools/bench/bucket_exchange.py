@@ -159,8 +159,8 @@ def locks_of(managers: Collection[BucketManager]) -> dict[str, Any]:
     """The locks of all moves so far, as counts by time, and the longest in milliseconds."""
     counts: Counter[str] = Counter()
     for manager in managers:
-        counts.update(manager.locks.counts())
-    longest = max((manager.slowest_lock for manager in managers), default=0.0)
+        counts.update(manager.moves.locks.counts())
+    longest = max((manager.moves.slowest_lock for manager in managers), default=0.0)
     return {"locks": counts, "longest_lock_ms": round(1000 * longest, 2)}
 
 
