@@ -31,7 +31,7 @@ class Counters:
     async def check(self, reader: TreeCache) -> None:
         for n, (done, perhaps) in enumerate(zip(self.done, self.perhaps, strict=True)):
             value = await reader.get(f"/c/{n}", "n", 0)
-            assert done <= value <= done + perhaps
+            assert done <= value <= done + perhaps, (n, value, done, perhaps)
 
     async def _work(self, scope: trio.CancelScope, cache: TreeCache, rng: random.Random) -> None:
         with scope:
