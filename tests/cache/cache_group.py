@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import trio
+from split_network import SplitNetwork
 
 from jgroups_py import MemoryNetwork
 from jgroups_py.cache import (
@@ -95,6 +96,19 @@ class Group:
             while any(len(cache.members) != len(self.caches) for cache in self.caches.values()):  # noqa: ASYNC110
                 await trio.sleep(0.01)
         await self.protected()
+
+    async def cut(self, *names: str) -> None:
+        """Cut the network, a ``SplitNetwork``, between these members and the others. Returns when both halves have their views
+        and copies. They must be of one size."""
+        assert isinstance(self.network, SplitNetwork)
+        self.network.side = {id(self.caches[name].buddies._channel.driver) for name in names}
+        await self._views_of(len(names) or len(self.caches))
+        await self.protected()
+
+    async def _views_of(self, members: int) -> None:
+        with trio.fail_after(300):
+            while any(len(c.buddies.members) != members for c in self.caches.values()):  # noqa: ASYNC110
+                await trio.sleep(0.1)
 
     async def protected(self) -> None:
         with trio.fail_after(60):

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import trio
 from cache_group import Deaf, counter, group, owners_backed_up_by, settings, total
+from counters import Counters
 from faulty_store import FaultyStore
 from split_network import SplitNetwork
 
@@ -29,7 +30,6 @@ from jgroups_py.channel.channel import Channel
 from jgroups_py.errors import (
     BatchConflict,
     CacheClosed,
-    CacheError,
     CacheRefused,
     Expelled,
     NotOwner,
@@ -414,37 +414,12 @@ async def test_no_acknowledged_increment_is_lost(
 ) -> None:
     """Counters that move between members, one of which crashes or leaves between protected moments."""
     chance = random.Random(seed)
-    done = dict.fromkeys(range(4), 0)
-    perhaps = dict.fromkeys(range(4), 0)
-    stop = False
-
-    async def count(cache: TreeCache, rng: random.Random) -> None:
-        while not stop:
-            n = rng.randrange(4)
-            try:
-                async with cache.batch() as batch:
-                    batch.put(f"/c/{n}", "n", await batch.get(f"/c/{n}", "n", 0) + 1)
-                done[n] += 1
-            except BatchConflict:
-                pass
-            except CacheError as error:
-                if not error.definite:
-                    perhaps[n] += 1
-                if isinstance(error, CacheClosed) or "leaving" in str(error):
-                    return
-            except trio.Cancelled:
-                perhaps[n] += 1
-                raise
-            await trio.sleep(rng.random() / 10)
-
+    counters = Counters(4, rate=10)
     async with group() as g:
         await g.start("ABCD", settings())
         for round in range(rounds):
             async with trio.open_nursery() as writers:
-                for name, cache in g.caches.items():
-                    work = g.work[name] = trio.CancelScope()
-                    rng = random.Random(chance.random())
-                    writers.start_soon(within, work, count, cache, rng)
+                counters.start(writers, g, chance)
                 await trio.sleep(1 + chance.random())
                 victim = chance.choice(sorted(g.caches))
                 if chance.random() < 0.7:
@@ -453,23 +428,16 @@ async def test_no_acknowledged_increment_is_lost(
                 else:
                     await g.close(victim)
                 await trio.sleep(chance.random())
-                stop = True
-            stop = False
+                counters.stop = True
             await g.protected()
             await g.start("EFGH"[round], settings())
         reader = g.caches[sorted(g.caches)[0]]
-        for n in range(4):
-            value = await reader.get(f"/c/{n}", "n", 0)
-            assert done[n] <= value <= done[n] + perhaps[n] and done[n] > 5
+        await counters.check(reader)
+        assert min(counters.done) > 5
         owned = [cache.statistics().nodes for cache in g.caches.values()]
         assert sum(owned) == 4
         await g.protected()
         assert total(list(g.caches.values()), "backup_nodes") == 4
-
-
-async def within(scope: trio.CancelScope, do: Any, *arguments: Any) -> None:
-    with scope:
-        await do(*arguments)
 
 
 @pytest.mark.seed("B22")
@@ -579,26 +547,18 @@ async def test_after_a_split_each_path_has_one_owner_again(
 ) -> None:
     """Both sides write; the last value of the longer history stays, and the values that it lacks are reported."""
     async with group() as g:
-        g.network = network = SplitNetwork()
+        g.network = SplitNetwork()
         a, b, c, d = caches = await g.start("ABCD", settings())
         for n in range(4):
             await caches[n].put(f"/{n}", "k", "before")
-        network.side = {id(x.buddies._channel.driver) for x in (c, d)}
-        with trio.fail_after(300):
-            while any(len(cache.buddies.members) != 2 for cache in caches):  # noqa: ASYNC110
-                await trio.sleep(0.1)
-        await g.protected()
+        await g.cut("C", "D")
         for n in range(4):
             await a.put(f"/{n}", "k", "a")
             await d.put(f"/{n}", "k", "d")
         await d.put("/0", "k", "d again")
         await a.put("/only-a", "k", 1)
         await d.put("/only-d", "k", 1)
-        network.side = set()
-        with trio.fail_after(300):
-            while any(len(cache.buddies.members) != 4 for cache in caches):  # noqa: ASYNC110
-                await trio.sleep(0.1)
-        await g.protected()
+        await g.cut()
         assert sum(cache.statistics().nodes for cache in caches) == 6
         assert total(caches, "backup_nodes") == 6
         seen = [await b.get(f"/{n}", "k") for n in range(4)]

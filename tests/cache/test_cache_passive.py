@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import trio
 from cache_group import Group, counter, group, settings, total
+from counters import Counters
 from faulty_store import Fault, FaultyStore
 from split_network import SplitNetwork
 
@@ -26,7 +27,7 @@ from jgroups_py.cache import (
     open_tree_cache,
     parse_cache_settings,
 )
-from jgroups_py.errors import BatchConflict, CacheError, CacheRefused, ConfigError, StoreError
+from jgroups_py.errors import CacheError, CacheRefused, ConfigError, StoreError
 
 ROOM = 5
 
@@ -52,6 +53,15 @@ async def start(g: Group, names: str, config: CacheSettings) -> list[TreeCache]:
 async def fill(cache: TreeCache, count: int = 20) -> None:
     for n in range(count):
         await cache.put_node(f"/n/{n}", {"k": n, "more": "x" * n})
+
+
+async def parted(g: Group) -> list[TreeCache]:
+    """Return caches A, B, C and D after a cut between B and C. A owns ten nodes from the time before it."""
+    g.network = SplitNetwork()
+    caches = await start(g, "ABCD", small())
+    await fill(caches[0], 10)
+    await g.cut("C", "D")
+    return caches
 
 
 @pytest.mark.seed("B26")
@@ -174,19 +184,12 @@ async def test_a_store_that_fails_makes_others_wait_and_loses_nothing(autojump_c
 
 async def test_a_merge_drops_passive_nodes_from_the_store_too(autojump_clock: Any) -> None:
     async with group() as g:
-        g.network = network = SplitNetwork()
-        a, _, c, d = caches = await start(g, "ABCD", small())
-        await fill(a, 10)
-        network.side = {id(x.buddies._channel.driver) for x in (c, d)}
-        await until_members(caches, 2)
-        await g.protected()
+        a, _, _, d = caches = await parted(g)
         for n in range(10):
             await a.put(f"/n/{n}", "k", f"a{n}")
             for time in range(3):
                 await d.put(f"/n/{n}", "k", f"d{n}-{time}")
-        network.side = set()
-        await until_members(caches, 4)
-        await g.protected()
+        await g.cut()
         assert sum(x.statistics().nodes + counter(x, "passive_nodes") for x in caches) == 10
         seen = [[await x.get(f"/n/{n}", "k") for n in range(10)] for x in caches]
         assert seen[0] == seen[1] == seen[2] == seen[3]
@@ -197,27 +200,14 @@ async def test_a_merge_drops_passive_nodes_from_the_store_too(autojump_clock: An
 
 async def test_a_winner_of_a_merge_that_left_memory_keeps_whole_copies(autojump_clock: Any) -> None:
     async with group() as g:
-        g.network = network = SplitNetwork()
-        a, _, c, d = caches = await start(g, "ABCD", small())
-        await fill(a, 10)
-        network.side = {id(x.buddies._channel.driver) for x in (c, d)}
-        await until_members(caches, 2)
-        await g.protected()
+        a, _, c, d = await parted(g)
         for n in range(10):
             await c.put(f"/n/{n}", "k", f"c{n}")
-        network.side = set()
-        await until_members(caches, 4)
-        await g.protected()
+        await g.cut()
         assert counter(c, "passive_nodes") >= 5 and counter(d, "backup_nodes") == 10
         await g.kill("C")
         await g.protected()
         assert [await a.get(f"/n/{n}", "k") for n in range(10)] == [f"c{n}" for n in range(10)]
-
-
-async def until_members(caches: list[TreeCache], count: int) -> None:
-    with trio.fail_after(300):
-        while any(len(cache.buddies.members) != count for cache in caches):  # noqa: ASYNC110
-            await trio.sleep(0.1)
 
 
 @pytest.mark.parametrize("seed", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 2, 3))])
@@ -225,51 +215,23 @@ async def test_counters_that_leave_memory_and_move_lose_no_increment(
     seed: int, autojump_clock: Any
 ) -> None:
     chance = random.Random(seed)
-    done, perhaps = dict.fromkeys(range(20), 0), dict.fromkeys(range(20), 0)
-    stop = False
-
-    async def count(cache: TreeCache, rng: random.Random) -> None:
-        while not stop:
-            n = rng.randrange(20)
-            try:
-                async with cache.batch() as batch:
-                    batch.put(f"/c/{n}", "n", await batch.get(f"/c/{n}", "n", 0) + 1)
-                done[n] += 1
-            except BatchConflict:
-                pass
-            except CacheError as error:
-                perhaps[n] += not error.definite
-            except trio.Cancelled:
-                perhaps[n] += 1
-                raise
-            await trio.sleep(rng.random() / 50)
-
+    counters = Counters(20, rate=50)
     async with group() as g:
         await start(g, "ABC", small(2))
         victim = chance.choice("ABC")
         async with trio.open_nursery() as writers:
-            for name, cache in g.caches.items():
-                g.work[name] = trio.CancelScope()
-                rng = random.Random(chance.random())
-                writers.start_soon(within, g.work[name], count, cache, rng)
+            counters.start(writers, g, chance)
             await trio.sleep(0.4)
             g.work[victim].cancel()
             await g.kill(victim)
             await trio.sleep(0.2)
-            stop = True
+            counters.stop = True
         await g.protected()
         caches = list(g.caches.values())
         assert total(caches, "buddy_activated") > 30 < total(caches, "buddy_gravitations")
         assert all(cache.statistics().nodes <= ROOM for cache in caches)
-        for n in range(20):
-            value = await caches[0].get(f"/c/{n}", "n", 0)
-            assert done[n] <= value <= done[n] + perhaps[n]
-        assert sum(done.values()) > 50
-
-
-async def within(scope: trio.CancelScope, do: Any, *arguments: Any) -> None:
-    with scope:
-        await do(*arguments)
+        await counters.check(caches[0])
+        assert sum(counters.done) > 50
 
 
 class Slow(FaultyStore):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +13,8 @@ from jgroups_py.drill.file.model import Expectation, FilePlace
 from jgroups_py.drill.judge.evidence import Evidence
 from jgroups_py.drill.judge.verdict import Verdict, judge
 from jgroups_py.drill.log import DrillRecord
+
+sys.path.insert(0, str(Path(__file__).parent))  # made_up.py, played_drill.py
 
 HOME, AWAY = 0.001, 0.05  # seconds to a member of the own and of the other site
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import trio
+from played_drill import play, refuse
 
 from jgroups_py.drill import judged
 from jgroups_py.drill.file import loader, plan
@@ -49,11 +50,7 @@ def text(*timeline: str) -> str:
 
 def played(*timeline: str, seed: int | None = None) -> tuple[BucketVerdict, dict[str, Any]]:
     """Return the verdict and the result of a simulated run."""
-    planned = plan.build(loader.loads(text(*timeline)), seed)
-    judged.check(planned)
-    outcome = judged.run(planned, judged.runner_of(planned, False), NoProgress())
-    assert isinstance(outcome.verdict, BucketVerdict)
-    return outcome.verdict, outcome.result
+    return play(text(*timeline), BucketVerdict, seed=seed)
 
 
 def hits(result: dict[str, Any]) -> list[tuple[str, str, str]]:
@@ -209,11 +206,7 @@ def test_an_event_without_a_victim_is_told_with_its_place() -> None:
 def test_an_impossible_target_is_reported_with_its_place(
     old: str, new: str, line: int, words: str
 ) -> None:
-    drill = text("at: 500ms, crash: NYC.target, during: move")
-    assert old in drill
-    with pytest.raises(ConfigError) as caught:
-        loader.loads(drill.replace(old, new, 1), "d.yaml")
-    assert f"d.yaml:{line}" in str(caught.value) and words in str(caught.value), str(caught.value)
+    refuse(text("at: 500ms, crash: NYC.target, during: move"), old, new, line, words)
 
 
 @pytest.mark.parametrize(
@@ -242,8 +235,6 @@ def test_a_real_drill_kills_components(tmp_path: Path) -> None:
         "at: 500ms, upgrade: [NYC.B, NYC.N]", "at: 500ms, crash: NYC.slave, during: upgrade"
     )
     drill = drill.replace("settle: 2s", "settle: 6s").replace("alone: 0", "alone: <= 6")
-    planned = plan.build(loader.loads(drill))
-    judged.check(planned)
-    outcome = judged.run(planned, judged.runner_of(planned, True), NoProgress())
-    assert outcome.verdict.passed, outcome.result["expectations"]
-    assert [role for _, _, role in hits(outcome.result)] == ["slave during upgrade"]
+    verdict, result = play(drill, BucketVerdict, real=True)
+    assert verdict.passed, result["expectations"]
+    assert [role for _, _, role in hits(result)] == ["slave during upgrade"]

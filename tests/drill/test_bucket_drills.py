@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from played_drill import play, refuse
 
 from jgroups_py.drill import judged
 from jgroups_py.drill.file import loader, plan
@@ -18,7 +19,6 @@ from jgroups_py.drill.run.bucket_user import (
     DrillEntry,
     DrillProvider,
 )
-from jgroups_py.drill.run.runner import NoProgress
 from jgroups_py.driver import probe_multicast
 from jgroups_py.errors import ConfigError
 from jgroups_py.tools.cli import run
@@ -54,11 +54,7 @@ def text(timeline: str) -> str:
 
 def played(timeline: str) -> tuple[BucketVerdict, dict[str, Any]]:
     """Return the verdict and the result of a simulated run."""
-    planned = plan.build(loader.loads(text(timeline)))
-    judged.check(planned)
-    outcome = judged.run(planned, judged.runner_of(planned, False), NoProgress())
-    assert isinstance(outcome.verdict, BucketVerdict)
-    return outcome.verdict, outcome.result
+    return play(text(timeline), BucketVerdict)
 
 
 def test_a_node_is_killed_while_copies_move_and_nothing_answered_is_lost() -> None:
@@ -169,11 +165,7 @@ def test_a_modification_that_is_carried_out_twice_is_found(monkeypatch: pytest.M
     ],
 )  # fmt: skip
 def test_a_wrong_setting_is_told_with_its_place(old: str, new: str, line: int, words: str) -> None:
-    drill = DRILL.format(timeline=KILL)
-    assert old in drill
-    with pytest.raises(ConfigError) as caught:
-        loader.loads(drill.replace(old, new, 1), "d.yaml")
-    assert f"d.yaml:{line}" in str(caught.value) and words in str(caught.value), str(caught.value)
+    refuse(DRILL.format(timeline=KILL), old, new, line, words)
 
 
 @pytest.mark.parametrize(

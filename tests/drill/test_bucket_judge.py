@@ -5,28 +5,22 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from made_up import MadeUp, kinds_of, limit, parted
 from rich.console import Console
 
-from jgroups_py.drill.file.model import Expectation, FilePlace
+from jgroups_py.drill.file.model import Expectation
 from jgroups_py.drill.judge.bucket_judge import BucketVerdict, figures, judge
 from jgroups_py.drill.judge.bucket_result import result
-from jgroups_py.drill.judge.evidence import Evidence
-from jgroups_py.drill.log import DrillRecord
 from jgroups_py.drill.report.bucket_report import show
 
 
-class Store:
+class Store(MadeUp):
     """Members A, B and C. Additions are written ``A1``."""
 
     def __init__(self) -> None:
-        self.records: list[DrillRecord] = []
+        super().__init__()
         for name in "ABC":
-            self.add(-2.0, name, "join")
-            self.add(-1.5, name, "view", id="A#1|3", members=["A#1", "B#1", "C#1"])
-
-    def add(self, t: float, who: str, event: str, entry: str | None = None, **detail: Any) -> None:
-        origin, seqno = (None, None) if entry is None else _parted(entry)
-        self.records.append(DrillRecord(t, "NYC", who, event, origin, seqno, detail or None))
+            self.start(name)
 
     def write(
         self, t: float, entry: str, place: int, before: str | None, took: float = 0.1, key: int = 7
@@ -34,38 +28,25 @@ class Store:
         """``took`` 0: without an answer."""
         self.add(t, entry[0], "put", entry, keys=[key])
         if took:
-            at = [[place, list(_parted(before)) if before else None]]
+            at = [[place, list(parted(before)) if before else None]]
             self.add(t + took, entry[0], "acked", entry, keys=[key], at=at)
 
     def read(self, t: float, who: str, found: str, took: float = 0.1) -> None:
         """Began at ``t``."""
-        entries = [list(_parted(one)) for one in found.split()]
+        entries = [list(parted(one)) for one in found.split()]
         self.add(t + took, who, "got", key=7, took=took, length=len(entries), newest=entries[-1:])
 
     def end(self, found: str, *expect: Expectation, alone: int = 0, **others: Any) -> BucketVerdict:
         """Judge an end in which all members but ``others`` read this at 9 s; None: they cannot read it."""
         for name in "ABC":
             got = others.get(name, found)
-            owned = {} if got is None else {"7": [list(_parted(one)) for one in got.split()]}
+            owned = {} if got is None else {"7": [list(parted(one)) for one in got.split()]}
             missing = [7] if got is None else []
             self.add(9.0, name, "census", owned=owned, missing=missing, alone=alone)
         return self.judged(*expect)
 
     def judged(self, *expect: Expectation) -> BucketVerdict:
-        records = sorted(self.records, key=lambda record: record.t)
-        return judge(Evidence.of(records, ["NYC"]), expect=expect)
-
-
-def _parted(entry: str) -> tuple[str, int]:
-    return f"{entry[0]}#1", int(entry[1:])
-
-
-def _limit(name: str, limit: float = 0, compare: str = "=") -> Expectation:
-    return Expectation(name, compare, limit, f"{compare} {limit:g}", FilePlace("f", 1, 1))
-
-
-def _kinds(verdict: BucketVerdict) -> list[tuple[str, str, int]]:
-    return [(one.kind, *one.entry) for one in verdict.findings]
+        return judge(self.evidence, expect=expect)
 
 
 def _two(store: Store) -> None:
@@ -98,8 +79,10 @@ def test_final_reads_of_members_are_compared(found: str, kinds: list[Any]) -> No
     store = Store()
     _two(store)
     names = ("lost", "undone", "half", "duplicated")
-    verdict = store.end("A1 B1", *map(_limit, names), C=found)
-    assert _kinds(verdict) == kinds and all(one.at == ("NYC.C#1",) for one in verdict.findings)
+    verdict = store.end("A1 B1", *map(limit, names), C=found)
+    assert kinds_of(verdict.findings) == kinds and all(
+        one.at == ("NYC.C#1",) for one in verdict.findings
+    )
     assert not verdict.passed
     shown = result(verdict, name="n", mode="m", seed=1, virtual_s=None, wall_s=0.0)
     assert [one["why"] for kind in names for one in shown[kind]]
@@ -110,14 +93,14 @@ def test_a_modification_without_an_answer_is_there_once_or_not() -> None:
         store = Store()
         store.write(1.0, "A1", 0, None)
         store.write(2.0, "B1", 1, "A1", took=0)
-        assert _kinds(store.end(found)) == kinds
+        assert kinds_of(store.end(found).findings) == kinds
 
 
 def test_a_request_that_certainly_was_not_carried_out_is_absent() -> None:
     store = Store()
     store.add(1.0, "A", "put", "A1", keys=[7])
     store.add(1.1, "A", "failed", "A1", keys=[7], why="busy", definite=True)
-    assert _kinds(store.end("A1")) == [("half", "A#1", 1)]
+    assert kinds_of(store.end("A1").findings) == [("half", "A#1", 1)]
 
 
 def test_a_read_has_all_items_answered_before_it_began() -> None:
@@ -128,7 +111,7 @@ def test_a_read_has_all_items_answered_before_it_began() -> None:
     store = Store()
     _two(store)
     store.read(2.2, "C", "A1")
-    verdict = store.end("A1 B1", _limit("stale"))
+    verdict = store.end("A1 B1", limit("stale"))
     assert verdict.stale == [7] and not verdict.passed
 
 
@@ -154,7 +137,7 @@ def test_a_read_shows_nothing_that_is_gone_later() -> None:
 def test_entries_that_cannot_be_read_and_buckets_with_one_copy_are_told() -> None:
     store = Store()
     _two(store)
-    limits = [_limit("unavailable"), _limit("alone"), _limit("lost")]
+    limits = [limit("unavailable"), limit("alone"), limit("lost")]
     verdict = store.end("A1 B1", *limits, alone=2, B=None)
     assert verdict.unavailable == [7] and verdict.alone == 2
     assert [j.measured for j in verdict.expectations] == [1, 2, 0]
@@ -163,7 +146,7 @@ def test_entries_that_cannot_be_read_and_buckets_with_one_copy_are_told() -> Non
 def test_no_loss_is_measured_where_no_node_is_left() -> None:
     store = Store()
     _two(store)
-    verdict = store.judged(_limit("lost"), _limit("alone"))
+    verdict = store.judged(limit("lost"), limit("alone"))
     assert not verdict.passed and [j.measured for j in verdict.expectations] == [None, None]
 
 
@@ -173,7 +156,7 @@ def test_the_interruption_is_that_of_the_entry_that_waited_longest() -> None:
     store.write(2.1, "A1", 0, None, took=0.2, key=1)
     store.write(2.5, "A2", 0, None, took=1.5, key=7)
     store.write(2.9, "B1", 1, "A2", took=1.2, key=7)
-    verdict = store.judged(_limit("interruption", 1.4, "<="))
+    verdict = store.judged(limit("interruption", 1.4, "<="))
     assert verdict.recoveries[0].seconds == pytest.approx(1.5)
     assert not verdict.passed
 
@@ -184,7 +167,7 @@ def test_a_store_that_does_not_go_on_has_no_interruption_that_holds() -> None:
     store.write(1.1, "A1", 0, None, key=1)
     store.add(2.0, "B", "crash")
     store.write(2.1, "A2", 0, None, took=0)
-    verdict = store.judged(_limit("interruption", 9, "<="))
+    verdict = store.judged(limit("interruption", 9, "<="))
     assert verdict.expectations[0].measured is None and not verdict.passed
     assert figures(verdict).not_recovered[0].name == "crash NYC.B"
 

@@ -8,15 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from played_drill import play, refuse
 
-from jgroups_py.drill import judged
 from jgroups_py.drill.file import loader, plan
 from jgroups_py.drill.file.live_keys import LiveLoad
 from jgroups_py.drill.judge.live_judge import LiveVerdict
 from jgroups_py.drill.run.live_user import DrillLog
-from jgroups_py.drill.run.runner import NoProgress
 from jgroups_py.driver import probe_multicast
-from jgroups_py.errors import ConfigError
 from jgroups_py.livebackup.applier import Applier
 from jgroups_py.livebackup.confirming import Confirming
 from jgroups_py.livebackup.objects import Space
@@ -52,11 +50,7 @@ def played(
     timeline: str, change: Callable[[str], str] = str, **more: str
 ) -> tuple[LiveVerdict, dict[str, Any]]:
     """Return the verdict and the result of a simulated run."""
-    planned = plan.build(loader.loads(change(text(timeline, **more))))
-    judged.check(planned)
-    outcome = judged.run(planned, judged.runner_of(planned, False), NoProgress())
-    assert isinstance(outcome.verdict, LiveVerdict)
-    return outcome.verdict, outcome.result
+    return play(change(text(timeline, **more)), LiveVerdict)
 
 
 @pytest.mark.seed("P9", "P13")
@@ -181,11 +175,7 @@ def test_a_node_that_does_something_else_is_found(monkeypatch: pytest.MonkeyPatc
     ],
 )  # fmt: skip
 def test_a_wrong_setting_is_told_with_its_place(old: str, new: str, line: int, words: str) -> None:
-    drill = text(KILL)
-    assert old in drill
-    with pytest.raises(ConfigError) as caught:
-        loader.loads(drill.replace(old, new, 1), "d.yaml")
-    assert f"d.yaml:{line}" in str(caught.value) and words in str(caught.value), str(caught.value)
+    refuse(text(KILL), old, new, line, words)
 
 
 def test_settings_reach_the_plan() -> None:

@@ -8,13 +8,13 @@ from typing import Any
 
 import msgspec
 import pytest
+from played_drill import play, refuse
 
 from jgroups_py.drill import judged
 from jgroups_py.drill.file import loader, plan
 from jgroups_py.drill.file.map_keys import MapLoad
 from jgroups_py.drill.judge.map_judge import MapVerdict
 from jgroups_py.drill.run.map_simulated import SimulatedFile
-from jgroups_py.drill.run.runner import NoProgress
 from jgroups_py.driver import probe_multicast
 from jgroups_py.errors import ConfigError
 from jgroups_py.maps import replica as replicas
@@ -60,12 +60,7 @@ expect: {lost: 0, diverged: 0, stale: 0, unsent: 0}
 
 def played(timeline: str = CUT, removed: str = "20%") -> tuple[MapVerdict, dict[str, Any]]:
     """Return the verdict and the result of a simulated run."""
-    text = DRILL.format(seed=1, timeline=timeline).replace("20%", removed)
-    planned = plan.build(loader.loads(text))
-    judged.check(planned)
-    outcome = judged.run(planned, judged.runner_of(planned, False), NoProgress())
-    assert isinstance(outcome.verdict, MapVerdict)
-    return outcome.verdict, outcome.result
+    return play(DRILL.format(seed=1, timeline=timeline).replace("20%", removed), MapVerdict)
 
 
 @pytest.mark.seed("K6")
@@ -200,11 +195,7 @@ def test_changes_that_do_not_leave_are_lost(monkeypatch: pytest.MonkeyPatch) -> 
     ],
 )  # fmt: skip
 def test_a_wrong_setting_is_told_with_its_place(old: str, new: str, line: int, words: str) -> None:
-    text = DRILL.format(seed=1, timeline=CUT)
-    assert old in text
-    with pytest.raises(ConfigError) as caught:
-        loader.loads(text.replace(old, new, 1), "d.yaml")
-    assert f"d.yaml:{line}" in str(caught.value) and words in str(caught.value), str(caught.value)
+    refuse(DRILL.format(seed=1, timeline=CUT), old, new, line, words)
 
 
 def test_settings_reach_the_plan() -> None:

@@ -32,6 +32,14 @@ async def network(
         nursery.cancel_scope.cancel()
 
 
+def both_serve(net: MemoryNetwork) -> tuple[Recorded, Recorded]:
+    """Return the hosts of the map "fx" at ports 1 and 2."""
+    one, two = Recorded(), Recorded()
+    net.ports[1].serve("fx", one)
+    net.ports[2].serve("fx", two)
+    return one, two
+
+
 async def raw(net: MemoryNetwork, number: int = 1, host: str = "stranger") -> Any:
     """Return a plain stream to a port."""
     ours, theirs = trio.testing.memory_stream_pair()
@@ -54,9 +62,7 @@ async def test_messages_arrive_in_order_both_ways(
     autojump_clock: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with network(monkeypatch, 2) as net:
-        one, two = Recorded(), Recorded()
-        net.ports[1].serve("fx", one)
-        net.ports[2].serve("fx", two)
+        one, two = both_serve(net)
         peer = net.ports[1].dial("fx", "localhost:2")
         await until(lambda: one.links and two.links)
         assert (peer.node, peer.problem, net.ports[1].is_linked(peer)) == (2, "", True)
@@ -73,9 +79,7 @@ async def test_one_connection_stays_of_two_hosts_that_dial_each_other(
 ) -> None:
     for _ in range(20):
         async with network(monkeypatch, 2) as net:
-            one, two = Recorded(), Recorded()
-            net.ports[1].serve("fx", one)
-            net.ports[2].serve("fx", two)
+            one, two = both_serve(net)
             net.ports[1].dial("fx", "localhost:2")
             net.ports[2].dial("fx", "localhost:1")
             await until(lambda: one.links and two.links)  # noqa: B023
@@ -92,9 +96,7 @@ async def test_a_peer_that_is_listed_twice_has_one_link(
     autojump_clock: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with network(monkeypatch, 2) as net:
-        one, two = Recorded(), Recorded()
-        net.ports[1].serve("fx", one)
-        net.ports[2].serve("fx", two)
+        one, two = both_serve(net)
         peers = [net.ports[1].dial("fx", place) for place in ("localhost:2", "127.0.0.1:2")]
         await trio.sleep(60)
         assert len(one.links) == len(two.links) == 1 and one.opened == 1
@@ -116,9 +118,7 @@ async def test_a_peer_that_is_down_is_dialled_less_and_less_and_back_soon_after_
     autojump_clock: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with network(monkeypatch, 2, retry_first=0.1, retry_max=10.0) as net:
-        one, two = Recorded(), Recorded()
-        net.ports[1].serve("fx", one)
-        net.ports[2].serve("fx", two)
+        one, _ = both_serve(net)
         net.down.add(2)
         peer = net.ports[1].dial("fx", "localhost:2")
         await trio.sleep(300)
@@ -139,9 +139,7 @@ async def test_a_link_that_is_quiet_stays_and_one_that_is_silent_ends(
     autojump_clock: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with network(monkeypatch, 2, silence_timeout=10.0) as net:
-        one, two = Recorded(), Recorded()
-        net.ports[1].serve("fx", one)
-        net.ports[2].serve("fx", two)
+        one, _ = both_serve(net)
         net.ports[1].dial("fx", "localhost:2")
         await trio.sleep(100)
         assert len(one.links) == 1 and one.opened == 1
@@ -213,9 +211,7 @@ async def test_silent_strangers_keep_nobody_out(
     autojump_clock: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with network(monkeypatch, 2, strangers_max=4, strangers_per_host=3) as net:
-        one, two = Recorded(), Recorded()
-        net.ports[1].serve("fx", one)
-        net.ports[2].serve("fx", two)
+        one, two = both_serve(net)
         for number in range(50):
             await raw(net, 2, f"host{number % 5}")
         net.ports[1].dial("fx", "localhost:2")
@@ -277,9 +273,7 @@ async def test_a_closed_link_sends_its_waiting_changes_before_it_ends(
     autojump_clock: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with network(monkeypatch, 2) as net:
-        one, two = Recorded(), Recorded()
-        net.ports[1].serve("fx", one)
-        net.ports[2].serve("fx", two)
+        one, two = both_serve(net)
         net.ports[1].dial("fx", "localhost:2")
         await until(lambda: two.links)
         one.send(b"the last word")
@@ -294,9 +288,7 @@ async def test_closed_ports_do_not_lose_sent_messages(
     autojump_clock: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with network(monkeypatch, 2) as net:
-        one, two = Recorded(), Recorded()
-        net.ports[1].serve("fx", one)
-        net.ports[2].serve("fx", two)
+        one, two = both_serve(net)
         net.ports[1].dial("fx", "localhost:2")
         await until(lambda: two.links)
         one.send(b"the last word")

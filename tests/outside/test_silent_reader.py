@@ -6,6 +6,8 @@ import logging
 import math
 import subprocess
 import sys
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -55,16 +57,24 @@ def lines(caplog: pytest.LogCaptureFixture, member: str, part: str) -> list[str]
     ]
 
 
+@asynccontextmanager
+async def members(names: str) -> AsyncIterator[tuple[list[Channel], trio.Nursery]]:
+    """The members of a group in memory, and a nursery that ends before they leave."""
+    network = MemoryNetwork()
+    async with AsyncExitStack() as stack:
+        opening = [
+            open_channel("udp.xml", cluster="demo", name=name, transport=network) for name in names
+        ]
+        channels = [await stack.enter_async_context(channel) for channel in opening]
+        nursery = await stack.enter_async_context(trio.open_nursery())
+        yield channels, nursery
+        nursery.cancel_scope.cancel()
+
+
 async def test_the_reader_is_named_and_leaves_so_that_others_can_send(
     autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    network = MemoryNetwork()
-    async with (
-        open_channel("udp.xml", cluster="demo", name="A", transport=network) as a,
-        open_channel("udp.xml", cluster="demo", name="B", transport=network) as b,
-        open_channel("udp.xml", cluster="demo", name="C", transport=network) as c,
-        trio.open_nursery() as nursery,
-    ):
+    async with members("ABC") as ((a, b, c), nursery):
         sending = Sending()
         nursery.start_soon(read, a)
         nursery.start_soon(read, c)
@@ -92,22 +102,16 @@ async def test_the_reader_is_named_and_leaves_so_that_others_can_send(
             await b.send(b"x")
         with pytest.raises(Expelled, match="took nothing"):
             await read(b)
-        nursery.cancel_scope.cancel()
 
 
 async def test_a_member_that_does_not_read_itself_is_told_so(
     autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    network = MemoryNetwork()
-    async with (
-        open_channel("udp.xml", cluster="demo", name="A", transport=network) as a,
-        trio.open_nursery() as nursery,
-    ):
+    async with members("A") as ((a,), nursery):
         nursery.start_soon(send, a, Sending())
         await trio.sleep(60)
         assert "this member's own reader" in lines(caplog, "A", "no credit from")[0]
         assert "A cannot send" in lines(caplog, "A", "nobody takes items from this channel")[0]
-        nursery.cancel_scope.cancel()
 
 
 @pytest.mark.parametrize("reads", ["one an hour", "one a minute"])
@@ -115,12 +119,7 @@ async def test_a_reader_that_is_slow_or_holds_nobody_up_stays(
     reads: str, autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A little unread traffic does no harm; a message a minute is slow, not silent."""
-    network = MemoryNetwork()
-    async with (
-        open_channel("udp.xml", cluster="demo", name="A", transport=network) as a,
-        open_channel("udp.xml", cluster="demo", name="B", transport=network) as b,
-        trio.open_nursery() as nursery,
-    ):
+    async with members("AB") as ((a, b), nursery):
         nursery.start_soon(read, a)
         if reads == "one an hour":
             for _ in range(50):
@@ -133,24 +132,16 @@ async def test_a_reader_that_is_slow_or_holds_nobody_up_stays(
                 await trio.sleep(60)
                 await anext(b)
         assert len(a.view.members) == 2
-        nursery.cancel_scope.cancel()
 
 
 async def test_an_rpc_of_which_nobody_reads_the_rest_is_named_too(
     autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    network = MemoryNetwork()
-    async with (
-        open_channel("udp.xml", cluster="demo", name="A", transport=network) as a,
-        open_channel("udp.xml", cluster="demo", name="B", transport=network) as b,
-        open_rpc(b, {"now": trio.current_time}),
-        trio.open_nursery() as nursery,
-    ):
+    async with members("AB") as ((a, b), nursery), open_rpc(b, {"now": trio.current_time}):
         nursery.start_soon(read, a)
         nursery.start_soon(send, a, Sending())
         await trio.sleep(60)
         assert "A cannot send" in lines(caplog, "B", "nobody takes items from this channel")[0]
-        nursery.cancel_scope.cancel()
 
 
 async def never(limits: ChannelLimits | None, timeout: float | None, seconds: float) -> int:

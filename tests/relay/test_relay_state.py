@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from msgspec.structs import replace
+from relay_harness import Net, told
 from relay_harness import five_and_five as started
-from relay_harness import told
+from relay_member import Member
 
 from jgroups_py.protocols.relay.wire import (
     CONTROL_FLAGS,
@@ -63,6 +64,16 @@ def test_statements_of_the_relay_while_a_state_is_awaited_count_from_the_state_o
     assert member.relay.counters.skipped == 2
 
 
+def gets_its_state(net: Net, joiner: Member, provider: str, state: bytes) -> None:
+    """Let multicasts reach a joiner that waits for its state, and then the state."""
+    net.holds = []
+    net.settle(1)
+    assert joiner.got == {}, "it waits for the state"
+    joiner.machine.enter()
+    joiner.bottom.pass_event_up(StateReceived(net.members[provider].id, state))
+    joiner.machine.leave()
+
+
 def test_a_joiner_with_state_begins_where_the_state_ends() -> None:
     net = started()
     net.send("C", 2)
@@ -73,16 +84,10 @@ def test_a_joiner_with_state_begins_where_the_state_ends() -> None:
     net.deliver()
     net.send("C", 2)
     net.settle(2)
-    provider = net.members["S"]
-    provider.bottom.pass_event_up(StateRequested(joiner.id, 1))
+    net.members["S"].bottom.pass_event_up(StateRequested(joiner.id, 1))
     net.send("C", 2)
     net.settle(2)
-    net.holds = []
-    net.settle(1)
-    assert joiner.got == {}, "it waits for the state"
-    joiner.machine.enter()
-    joiner.bottom.pass_event_up(StateReceived(provider.id, b"everything up to C#4"))
-    joiner.machine.leave()
+    gets_its_state(net, joiner, "S", b"everything up to C#4")
     assert joiner.got["C"] == [5, 6]
     net.settle()
     net.at_rest(lost=True)
@@ -100,12 +105,7 @@ def test_the_digests_of_a_state_are_those_of_its_provider() -> None:
         net.settle(2)
         net.members[name].bottom.pass_event_up(StateRequested(joiner.id, 1))
     net.settle(2)
-    net.holds = []
-    net.settle(1)
-    assert joiner.got == {}, "it waits for the state"
-    joiner.machine.enter()
-    joiner.bottom.pass_event_up(StateReceived(net.members["S"].id, b"everything up to C#2"))
-    joiner.machine.leave()
+    gets_its_state(net, joiner, "S", b"everything up to C#2")
     assert joiner.got["C"] == [3, 4]
     net.settle()
     net.at_rest(lost=True)
@@ -199,7 +199,7 @@ def test_messages_that_wait_for_a_state_are_bounded_and_come_again() -> None:
     net.at_rest()
 
 
-def given_a_state(net: Any, name: str, provider: str) -> None:
+def given_a_state(net: Net, name: str, provider: str) -> None:
     """Give ``name`` a state that has all messages that it lacks now."""
     member, giver = net.members[name], net.members[provider]
     giver.bottom.pass_event_up(StateRequested(member.id, 1))

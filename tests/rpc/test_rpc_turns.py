@@ -86,18 +86,28 @@ class Target:
         self.running -= 1
 
 
-@pytest.mark.sockets
-async def test_a_call_on_sockets_costs_three_steps_of_tasks() -> None:
-    """The called member's reader serves and answers in one step, the caller's reader hands over the reply, the caller goes on."""
-    attributes = private_attributes(load_stack("tcp.xml"), 2)
-    where: dict[str, Any] = {"cluster": "steps", "attributes": attributes}
+@asynccontextmanager
+async def _on_sockets(
+    stack: str, watch: float | None = None
+) -> AsyncIterator[tuple[Channel, Channel, Any]]:
+    """Members A and B on loopback, and A's Rpc. B has a ``Target``. ``watch``: seconds that a caller watches its sockets."""
+    where: dict[str, Any] = {"attributes": private_attributes(load_stack(stack), 2)}
+    if watch is not None:
+        where["transport"] = SocketTransport(DriverLimits(watch=watch))
     async with (
-        open_channel("tcp.xml", name="A", **where) as a,
-        open_channel("tcp.xml", name="B", **where) as b,
+        open_channel(stack, cluster="turns", name="A", **where) as a,
+        open_channel(stack, cluster="turns", name="B", **where) as b,
         open_rpc(a) as rpc,
         open_rpc(b, Target()),
     ):
         await a.wait_members(2)
+        yield a, b, rpc
+
+
+@pytest.mark.sockets
+async def test_a_call_on_sockets_costs_three_steps_of_tasks() -> None:
+    """The called member's reader serves and answers in one step, the caller's reader hands over the reply, the caller goes on."""
+    async with _on_sockets("tcp.xml") as (_, b, rpc):
         for _ in range(3):
             await rpc.call(b.address, "note", 1)
         with Steps() as steps:
@@ -130,9 +140,6 @@ async def test_an_answer_that_comes_soon_wakes_no_task(
     stack: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The caller finds it in its own step. Other tasks run after four such calls."""
-    attributes = private_attributes(load_stack(stack), 2)
-    where: dict[str, Any] = {"cluster": "soon", "attributes": attributes}
-    where["transport"] = SocketTransport(DriverLimits(watch=0.5))
     rounds = 0
 
     async def runs_too() -> None:
@@ -141,13 +148,7 @@ async def test_an_answer_that_comes_soon_wakes_no_task(
             await trio.lowlevel.checkpoint()
             rounds += 1
 
-    async with (
-        open_channel(stack, name="A", **where) as a,
-        open_channel(stack, name="B", **where) as b,
-        open_rpc(a) as rpc,
-        open_rpc(b, Target()),
-    ):
-        await a.wait_members(2)
+    async with _on_sockets(stack, watch=0.5) as (a, b, rpc):
         monkeypatch.setattr(a.driver._watch, "_limit", 0)  # type: ignore[attr-defined]
         for _ in range(10):
             await rpc.call(b.address, "note", 1)
@@ -172,16 +173,7 @@ async def test_an_answer_that_comes_soon_wakes_no_task(
 async def test_one_of_several_callers_finds_the_answers_of_all(
     stack: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    attributes = private_attributes(load_stack(stack), 2)
-    where: dict[str, Any] = {"cluster": "several", "attributes": attributes}
-    where["transport"] = SocketTransport(DriverLimits(watch=0.05))
-    async with (
-        open_channel(stack, name="A", **where) as a,
-        open_channel(stack, name="B", **where) as b,
-        open_rpc(a) as rpc,
-        open_rpc(b, Target()),
-    ):
-        await a.wait_members(2)
+    async with _on_sockets(stack, watch=0.05) as (a, b, rpc):
         the_other_runs(monkeypatch, b)
         driver = a.driver
         assert isinstance(driver, SocketDriver)
@@ -306,15 +298,7 @@ async def test_a_task_that_is_cancelled_after_its_answer_came_keeps_no_other_wai
 
 @pytest.mark.sockets
 async def test_a_socket_that_brings_one_datagram_at_a_time_is_seldom_asked_for_a_second() -> None:
-    attributes = private_attributes(load_stack("udp.xml"), 2)
-    where: dict[str, Any] = {"cluster": "asked", "attributes": attributes}
-    async with (
-        open_channel("udp.xml", name="A", **where) as a,
-        open_channel("udp.xml", name="B", **where) as b,
-        open_rpc(a) as rpc,
-        open_rpc(b, Target()),
-    ):
-        await a.wait_members(2)
+    async with _on_sockets("udp.xml") as (a, b, rpc):
         driver = a.driver
         assert isinstance(driver, SocketDriver)
         for _ in range(30):

@@ -4,6 +4,7 @@
     many.py        many seeds on all cores          pool.py   jobs over processes
     case_text.py   a case as JSON, and back
     shrink.py      a smaller case                   back_ends.py   all back ends, files of all kinds
+    clusters.py    settings of explored clusters
     stacks/        whole clusters of any stack      caches/   callers of caches
     buddies/       the machine of buddy replication alone
     bytes/         hostile bytes for decoders and clusters

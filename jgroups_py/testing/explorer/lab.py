@@ -11,7 +11,7 @@ draws cases from seeds, plays and judges them, proposes smaller ones, and writes
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Generic, TypeVar
@@ -21,6 +21,7 @@ from jgroups_py.testing.check.violation import Violation
 from jgroups_py.testing.explorer.shrink import RUNS_MAX, Pass, shrink
 
 C = TypeVar("C")
+D = TypeVar("D")
 LENGTH_MAX: Final = 10_000_000
 """The most characters of a case's file."""
 
@@ -42,6 +43,14 @@ class RunOutcome:
     @property
     def first(self) -> Violation | None:
         return self.problems[0] if self.problems else None
+
+
+def drawing_of(drawings: Mapping[str, D], profile: str) -> D:
+    """Return the function that draws the cases of a profile. Raises ``ConfigError`` for an unknown profile."""
+    drawing = drawings.get(profile)
+    if drawing is None:
+        raise ConfigError(f"profile: one of {', '.join(drawings)}, not {profile!r}")
+    return drawing
 
 
 SITES_MAX: Final = 9

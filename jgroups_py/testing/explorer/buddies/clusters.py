@@ -20,6 +20,7 @@ from jgroups_py.buddy.outputs import BuddyEvent, BuddyOutcome, Completed, SendMe
 from jgroups_py.buddy.values import Path, Wanted, covers
 from jgroups_py.testing.check.violation import Violated, violations_in
 from jgroups_py.testing.explorer.buddies.oracle import Oracle
+from jgroups_py.testing.explorer.clusters import QUICK, SECONDS
 from jgroups_py.testing.explorer.lab import RunOutcome
 from jgroups_py.testing.sim import Member, World
 from jgroups_py.values.address import Address
@@ -29,18 +30,8 @@ from jgroups_py.values.view import View
 
 PATHS: Final[tuple[Path, ...]] = (("a",), ("a", "b"), ("c",), ("d",))
 MEMBERS_MAX: Final = 6
-SECONDS: Final = 10.0
-"""Virtual time with faults."""
 REST_MAX: Final = 300.0
 """Virtual time in which everything must have come to rest."""
-QUICK: Final = {
-    "FD_ALL3.timeout": "1.5s",
-    "FD_ALL3.interval": "0.5s",
-    "VERIFY_SUSPECT2.timeout": "0.3s",
-    "MERGE3.min_interval": "0.5s",
-    "MERGE3.max_interval": "1s",
-}
-"""Settings with which partitions are noticed, and merges come, within ``SECONDS``."""
 STEP: Final = 0.05
 
 

@@ -26,7 +26,7 @@ from jgroups_py.testing.explorer.caches.schedule import (
     FaultKind,
     Store,
 )
-from jgroups_py.testing.explorer.lab import ANYTHING, Size
+from jgroups_py.testing.explorer.lab import ANYTHING, Size, drawing_of
 from jgroups_py.testing.explorer.stacks.schedule import Link
 
 NAMES: Final = "ABCDEFGH"
@@ -40,9 +40,7 @@ CALM: Final = 0.35
 def draw_caches(seed: int, profile: str, wanted: Size = ANYTHING) -> CacheSchedule:
     """Return the schedule of a seed. Raises ``ConfigError`` for an unknown profile, or an impossible group of
     caches."""
-    drawing = _PROFILES.get(profile)
-    if drawing is None:
-        raise ConfigError(f"profile: one of {', '.join(_PROFILES)}, not {profile!r}")
+    drawing = drawing_of(_PROFILES, profile)
     if wanted.sites not in (None, 1):
         raise ConfigError(f"sites: caches are drawn on one site, not {wanted.sites}")
     if wanted.members is not None and wanted.members[1] > MEMBERS_MAX:

@@ -25,6 +25,7 @@ from jgroups_py.maps.replica_settings import ReplicaSettings
 from jgroups_py.maps.stamp import HybridClock, MapStamp
 from jgroups_py.maps.table import MemoryTable
 from jgroups_py.testing.check.violation import Violated, violations_in
+from jgroups_py.testing.explorer.clusters import QUICK, SECONDS
 from jgroups_py.testing.explorer.lab import RunOutcome
 from jgroups_py.testing.sim import Member, World
 from jgroups_py.values.address import Address
@@ -32,18 +33,9 @@ from jgroups_py.values.batch import Batch
 from jgroups_py.values.view import View
 
 HOSTS_MAX: Final = 5
-SECONDS: Final = 10.0
-"""Virtual time with faults."""
 REST_MAX: Final = 120.0
 """Virtual time in which all maps must have become equal."""
 STEP: Final = 0.02
-QUICK: Final = {
-    "FD_ALL3.timeout": "1.5s",
-    "FD_ALL3.interval": "0.5s",
-    "VERIFY_SUSPECT2.timeout": "0.3s",
-    "MERGE3.min_interval": "0.5s",
-    "MERGE3.max_interval": "1s",
-}
 
 
 def explore_cluster(seed: int) -> RunOutcome:

@@ -19,8 +19,7 @@ from typing import Final
 
 import msgspec
 
-from jgroups_py.errors import ConfigError
-from jgroups_py.testing.explorer.lab import ANYTHING, Size
+from jgroups_py.testing.explorer.lab import ANYTHING, Size, drawing_of
 from jgroups_py.testing.explorer.stacks.draw_faults import FaultDraw
 from jgroups_py.testing.explorer.stacks.draw_stack import draw_relay_settings, draw_settings
 from jgroups_py.testing.explorer.stacks.schedule import (
@@ -41,10 +40,7 @@ MESSAGES: Final = 600
 
 def draw(seed: int, profile: str, wanted: Size = ANYTHING) -> Schedule:
     """Return the schedule of a seed. Raises ``ConfigError`` for an unknown profile."""
-    drawing = _PROFILES.get(profile)
-    if drawing is None:
-        raise ConfigError(f"profile: one of {', '.join(_PROFILES)}, not {profile!r}")
-    return drawing(_Draw(seed, profile, wanted))
+    return drawing_of(_PROFILES, profile)(_Draw(seed, profile, wanted))
 
 
 class _Draw:
