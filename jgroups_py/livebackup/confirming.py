@@ -9,6 +9,7 @@ Without backups an operation is answered at once, unless ``backups_min`` asks fo
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import Final, Generic, Literal, NamedTuple, TypeVar
 
@@ -153,7 +154,9 @@ class Confirming(Generic[B]):
                     return False
         return True
 
-    def lag(self, now: float) -> BackupLag:
+    def lag(self, now: float, running_since: float = math.inf) -> BackupLag:
+        """Return the lag. ``running_since``: when the operation began that runs for longest on the live node. The
+        seconds leave out operations sent after it: a backup may have to wait for that one, and it is not late then."""
         operations, size, oldest = 0, 0, now
         for one in self._backups.values():
             behind = one.behind
@@ -161,7 +164,8 @@ class Confirming(Generic[B]):
                 operations = len(behind) if len(behind) > operations else operations
                 size = one.bytes if one.bytes > size else size
                 at = next(iter(behind.values())).at
-                oldest = at if at < oldest else oldest
+                if at < oldest and at < running_since:
+                    oldest = at
         return BackupLag(operations, size, now - oldest)
 
     def _answers(self, numbers: Iterable[int]) -> list[int]:

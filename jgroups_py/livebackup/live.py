@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any
@@ -35,9 +36,10 @@ PART_REMOVED = 1_000
 class _Answer:
     """The answer that one caller waits for. It wakes the caller's task, without an event between them."""
 
-    __slots__ = ("_is_given", "_task", "is_confirmed", "outcome")
+    __slots__ = ("_is_given", "begun", "_task", "is_confirmed", "outcome")
 
     def __init__(self) -> None:
+        self.begun = trio.current_time()
         self._is_given = False
         self._task: trio.lowlevel.Task | None = None
         self.is_confirmed = False
@@ -116,6 +118,12 @@ class LiveSide:
     def oldest_running(self) -> str:
         """Return the name of the operation that has been running longest, or an empty text."""
         return next(iter(self._running.values()), "")
+
+    def lag(self) -> BackupLag:
+        """Return the lag of the slowest backup."""
+        oldest = next(iter(self._running), None)
+        since = math.inf if oldest is None else oldest.begun
+        return self.confirming.lag(trio.current_time(), since)
 
     # --- operations
 
@@ -245,7 +253,7 @@ class LiveSide:
 
     def _is_behind(self) -> bool:
         limits, out = self._settings, self._out
-        lag = self.confirming.lag(trio.current_time()) if self.confirming.backups else NO_LAG
+        lag = self.lag() if self.confirming.backups else NO_LAG
         most = max(lag.operations, len(self.confirming), out.operations)
         return not self.ended and (
             most + len(self._running) >= limits.lag_operations
