@@ -10,7 +10,7 @@ from typing import Any
 import trio
 
 from jgroups_py.livebackup.changed import Changed
-from jgroups_py.livebackup.confirming import NO_LAG, Confirming
+from jgroups_py.livebackup.confirming import NO_LAG, BackupLag, Confirming
 from jgroups_py.livebackup.crew import Job
 from jgroups_py.livebackup.errors import BadOperation, NotLive, OutcomeUnknown
 from jgroups_py.livebackup.kinds import Operation, OperationOutcome, is_by_effects, outcome_of
