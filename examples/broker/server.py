@@ -20,6 +20,8 @@ _log = logging.getLogger("broker")
 
 CONNECTIONS_MAX: Final = 1_000
 HOST: Final = "127.0.0.1"
+TOLD_AFTER: Final = 2.0
+"""The seconds after which a live node that does not listen yet says why."""
 
 
 class Broker:
@@ -54,6 +56,7 @@ class Broker:
                     async with trio.open_nursery() as nursery:
                         self._nursery = nursery
                         nursery.start_soon(self._serve_live, port)
+                        nursery.start_soon(self._tell_of_waiting)
                         await self.node.wait_role("joining", "backup", "fenced")
                         nursery.cancel_scope.cancel()
                 except* LiveBackupError as errors:
@@ -69,6 +72,13 @@ class Broker:
         self.is_listening = True
         _log.info("%s is live, clients: %s:%d", self.node.channel.name, HOST, self.port)
         await trio.serve_listeners(self._client, [trio.SocketListener(port)])
+
+    async def _tell_of_waiting(self) -> None:
+        """Say why a live node lets nobody in: its first operation waits for backups, too."""
+        await trio.sleep(TOLD_AFTER)
+        if not self.is_listening:
+            name, there = self.node.channel.name, len(self.node.backups)
+            _log.warning("%s is live, and waits for confirmations: backups: %d", name, there)
 
     async def _client(self, stream: trio.SocketStream) -> None:
         async with stream:

@@ -167,6 +167,7 @@ class BucketNode:
                 await trio.sleep(settings.backoff_max)
         raise Unavailable(f"bucket {bucket} has no master for {settings.request_timeout:g} s")
 
+    @trio.lowlevel.enable_ki_protection
     async def _page(self, row: BucketRow, after: str, size: int) -> Entries:
         self._check_open()
         waiter: _Waiter[Entries] = _Waiter()
@@ -178,6 +179,7 @@ class BucketNode:
             self._machine.pager.ask(row, after, size, paged)
         return await self._wait(waiter)
 
+    @trio.lowlevel.enable_ki_protection
     async def _answered(
         self, begin: Callable[[Router, Callable[[Replies | BucketError], None]], RequestId | None]
     ) -> Replies:
@@ -397,6 +399,7 @@ class BucketNode:
             # A later deadline is not set: one useless wake-up is cheaper than setting it for each message.
             self._timer.deadline = due
 
+    @trio.lowlevel.enable_ki_protection
     async def read(self) -> None:
         """Read the channel, as a task."""
         async for item in self._channel.batches():
@@ -427,6 +430,7 @@ class BucketNode:
             self._machine.on_view(tuple(self._addresses), merged=merged)
         self._tell()
 
+    @trio.lowlevel.enable_ki_protection
     async def tick(self) -> None:
         """Let time pass, as a task."""
         while True:

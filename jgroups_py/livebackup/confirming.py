@@ -9,6 +9,7 @@ Without backups an operation is answered at once, unless ``backups_min`` asks fo
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import Final, Generic, Literal, NamedTuple, TypeVar
 
@@ -159,12 +160,17 @@ class Confirming(Generic[B]):
                     return False
         return True
 
-    def lag(self, now: float) -> BackupLag:
-        operations, size, oldest = self.behind()
+    def lag(self, now: float, running_since: float = math.inf) -> BackupLag:
+        """Return the lag. ``running_since``: as for ``behind``."""
+        operations, size, oldest = self.behind(running_since)
         return BackupLag(operations, size, 0.0 if oldest is None else now - oldest)
 
-    def behind(self) -> tuple[int, int, float | None]:
-        """Return the most operations and bytes that a backup has not confirmed, and the time of the oldest operation."""
+    def behind(self, running_since: float = math.inf) -> tuple[int, int, float | None]:
+        """Return the most operations and bytes that a backup has not confirmed, and the time of the oldest operation.
+
+        ``running_since``: when the operation began that runs for longest on the live node. The oldest one is sought among
+        those sent before it: a backup may have to wait for that one, and it is not late then.
+        """
         operations = size = 0
         oldest: float | None = None
         for one in self._backups.values():
@@ -173,7 +179,8 @@ class Confirming(Generic[B]):
                 operations = len(behind) if len(behind) > operations else operations
                 size = one.bytes if one.bytes > size else size
                 at = next(iter(behind.values())).at
-                oldest = at if oldest is None or at < oldest else oldest
+                if at < running_since and (oldest is None or at < oldest):
+                    oldest = at
         return operations, size, oldest
 
     def _answers(self, numbers: Iterable[int]) -> list[int]:

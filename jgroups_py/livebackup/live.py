@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import trio
 
 from jgroups_py.livebackup.changed import Changed
-from jgroups_py.livebackup.confirming import Confirming
+from jgroups_py.livebackup.confirming import BackupLag, Confirming
 from jgroups_py.livebackup.crew import Job
 from jgroups_py.livebackup.errors import BadOperation, NotLive, OutcomeUnknown
 from jgroups_py.livebackup.kinds import Operation, OperationOutcome, is_by_effects, outcome_of
@@ -44,9 +45,10 @@ PART_REMOVED = 1_000
 class _Answer:
     """The answer that one caller waits for. It wakes the caller's task, without an event between them."""
 
-    __slots__ = ("_is_given", "_task", "is_confirmed", "outcome")
+    __slots__ = ("_is_given", "begun", "_task", "is_confirmed", "outcome")
 
     def __init__(self) -> None:
+        self.begun = trio.current_time()
         self._is_given = False
         self._task: trio.lowlevel.Task | None = None
         self.is_confirmed = False
@@ -128,6 +130,15 @@ class LiveSide:
     def oldest_running(self) -> str:
         """Return the name of the operation that has been running longest, or an empty text."""
         return next(iter(self._running.values()), "")
+
+    def lag(self) -> BackupLag:
+        """Return the lag of the slowest backup."""
+        return self.confirming.lag(trio.current_time(), self._running_since())
+
+    def _running_since(self) -> float:
+        """Return when the operation began that runs for longest."""
+        oldest = next(iter(self._running), None)
+        return math.inf if oldest is None else oldest.begun
 
     # --- operations
 
@@ -253,7 +264,7 @@ class LiveSide:
 
     def _is_behind(self) -> bool:
         limits, out, confirming = self._settings, self._out, self.confirming
-        operations, size, oldest = confirming.behind()
+        operations, size, oldest = confirming.behind(self._running_since())
         most = max(operations, len(confirming), out.operations)
         return not self.ended and (
             most + len(self._running) >= limits.lag_operations

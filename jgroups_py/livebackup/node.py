@@ -200,7 +200,7 @@ class LiveBackupNode:
         found["term"], found["objects"] = self.term, len(self.space)
         found["waiting_messages"] = self.out.messages
         if self._leading is not None:
-            lag = self._leading.side.confirming.lag(trio.current_time())
+            lag = self._leading.side.lag()
             found |= {
                 "slowed": self._leading.side.slowed,
                 "held_back": self._leading.side.pace.held,

@@ -63,8 +63,9 @@ class Client:
 
 
 class Brokers:
-    def __init__(self, nursery: trio.Nursery) -> None:
+    def __init__(self, nursery: trio.Nursery, settings: LiveBackupSettings) -> None:
         self._nursery = nursery
+        self._settings = settings
         self._network = SplitNetwork()
         self._scopes: dict[str, trio.CancelScope] = {}
         self.brokers: dict[str, Broker] = {}
@@ -82,7 +83,7 @@ class Brokers:
                 name=name,
                 kinds=KINDS,
                 operations=OPERATIONS,
-                settings=LiveBackupSettings(),
+                settings=self._settings,
                 transport=self._network,
             ) as node:
                 await node.wait_role("live", "backup")
@@ -125,9 +126,9 @@ class Brokers:
 
 
 @asynccontextmanager
-async def open_brokers(names: Iterable[str] = "A") -> AsyncIterator[Brokers]:
+async def open_brokers(names: Iterable[str] = "A", backups_min: int = 0) -> AsyncIterator[Brokers]:
     async with trio.open_nursery() as nursery:
-        brokers = Brokers(nursery)
+        brokers = Brokers(nursery, LiveBackupSettings(backups_min=backups_min))
         for name in names:
             await brokers.start(name)
         try:

@@ -3,6 +3,7 @@ both copies."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import Any
 
@@ -69,6 +70,8 @@ def later_pieces(bucket: Any) -> None:
         (pieces(*map(str, range(MANY)), data=BIG), "its pieces have at most"),
         (pieces(*map(str, range(PIECES_MAX + 1))), f"at most {PIECES_MAX} pieces"),
         (raises(SystemExit(3)), "SystemExit: 3"),
+        (raises(KeyboardInterrupt()), "KeyboardInterrupt"),
+        (raises(asyncio.CancelledError("ended")), "CancelledError: ended"),
         (raises(Untold()), "Untold, which has no text"),
         (raises(ValueError("\ud800")), r"ValueError: \ud800"),
         (raises(ValueError("x" * 5_000)), "ValueError: xxx"),

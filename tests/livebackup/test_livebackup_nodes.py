@@ -429,6 +429,24 @@ async def test_a_backup_that_is_too_far_behind_slows_the_live_node(
         await group.equal()
 
 
+@pytest.mark.parametrize("confirm", ["all", "first"])
+async def test_an_operation_that_never_ends_does_not_stop_clients_of_other_objects(
+    confirm: Any, autojump_clock: Any
+) -> None:
+    async with livebackup_group(confirm=confirm, lag_seconds=10.0) as group:
+        live, _ = await group.start("AB")
+        with trio.move_on_after(1):
+            await live.run(put_both, "a", "b", 1, 1e9)
+        with trio.move_on_after(1) as waited:
+            await live.run(put, "a", 2)  # the backup needs the first change of "a" for this
+        assert waited.cancelled_caught
+        for n in range(1, 6):
+            await trio.sleep(10)
+            with trio.fail_after(1):
+                assert await live.run(put, "c", n) == n
+        assert live.statistics()["lag_seconds"] == live.statistics()["slowed"] == 0
+
+
 async def test_a_caller_that_gives_up_does_not_end_the_operation(autojump_clock: Any) -> None:
     async with livebackup_group() as group:
         live, _ = await group.start("AB")
