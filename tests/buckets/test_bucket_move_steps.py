@@ -1,4 +1,5 @@
-"""A move, and the loss of each party at each of its steps, one millisecond after the other: a message takes a millisecond here."""
+"""Each party of a move is lost at each of its steps, one millisecond after the other; a message takes a millisecond
+here."""
 
 from __future__ import annotations
 

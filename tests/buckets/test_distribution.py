@@ -1,5 +1,5 @@
-"""The first places of buckets: rules hold for all deployments, the seed's example comes out, and each possible
-distribution is found."""
+"""The first places of buckets: rules hold for all deployments, the seed's example has the expected result, and
+every possible distribution is found."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ nodes:
 
 
 def by_node(found: Distribution) -> dict[str, tuple[int, int]]:
-    """Node -> masters, slaves."""
+    """Return the masters and slaves of each node."""
     names = {name for pair in found.nodes.values() for name in pair}
     return {
         name: (
@@ -80,7 +80,7 @@ def test_the_seeds_own_layout_can_be_pinned() -> None:
 
 
 def drawn(seed: int) -> str:
-    """Return a deployment at the edge of its capacity, where a node has one cause of failure at most."""
+    """Return a deployment at the limit of its capacity, in which a node has at most one cause of failure."""
     r = random.Random(seed)
     buckets = r.randint(1, 7)
     lines = ["name: a", f"buckets: {buckets}", "settings: {index_quorum: 1}", "nodes:"]

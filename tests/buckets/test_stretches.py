@@ -28,7 +28,7 @@ Do = Callable[[StretchTask], StretchDone]
 
 @pytest.fixture(autouse=True)
 def points(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A point at about each tenth entry, as an archive of some GB has."""
+    """A restart point at about each tenth entry, as in an archive of some GB."""
     monkeypatch.setattr(writer, "POINT_BYTES", 250)
 
 
@@ -40,7 +40,7 @@ def archive(file: Path, records: Sequence[Record] = RECORDS) -> Path:
 
 
 def here(do: Do, tasks: Sequence[StretchTask]) -> Iterator[StretchDone]:
-    """Make the stretches in this process; everything that is sent is pickled."""
+    """Make the stretches in this process, but pickle all data that would be sent."""
     for task in pickle.loads(pickle.dumps(list(tasks))):
         yield pickle.loads(pickle.dumps(do(task)))
 
