@@ -58,7 +58,7 @@ class _Any:
     pass
 
 
-# Typed Any, because they stand where the real thing will be.
+# Typed Any, because they stand in place of real values.
 Local: Any = _Local
 Took: Any = _Took
 HOST: Any = _Host()
@@ -85,7 +85,7 @@ class Expect:
 
 @dataclass(frozen=True)
 class ExpectBytes:
-    """The stream of ``handle`` brings exactly these bytes next, cut anywhere."""
+    """Expect that the stream of ``handle`` brings exactly these bytes next, in any pieces."""
 
     who: str
     handle: Any

@@ -146,7 +146,7 @@ def test_a_late_write_does_not_restore_the_row_of_a_former_member() -> None:
     listing.stack.event_down(became(view(A, C, number=4), view(A)))
     listing.answer()
     listing.stack.event_down(became(view(A, number=5), view(A, C, number=4)))
-    # C may leave before we have a view without it: our answered write may have come after its removal, too.
+    # C may leave before we have a view without it: our answered write may also have come after its removal.
     assert removed(listing.answer()) == [f"uuid://{C}"]
     assert [r[0] for r in written(listing.answer())] == [f"uuid://{A}"]
 

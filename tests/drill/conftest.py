@@ -12,7 +12,7 @@ from jgroups_py.drill.judge.evidence import Evidence
 from jgroups_py.drill.judge.verdict import Verdict, judge
 from jgroups_py.drill.log import DrillRecord
 
-HOME, AWAY = 0.001, 0.05  # seconds to a member of the own and of the other site
+HOME, AWAY = 0.001, 0.05  # seconds to a member of the same site and of the other site
 
 
 class Story:

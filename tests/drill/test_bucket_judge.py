@@ -1,4 +1,4 @@
-"""The judge of bucket stores: made-up histories of three members, each with one thing wrong, or none."""
+"""The judge of bucket stores: made-up histories of three members, each with one fault or none."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ class Store:
     def write(
         self, t: float, entry: str, place: int, before: str | None, took: float = 0.1, key: int = 7
     ) -> None:
-        """``took`` 0: without an answer."""
+        """``took`` 0: the addition got no answer."""
         self.add(t, entry[0], "put", entry, keys=[key])
         if took:
             at = [[place, list(_parted(before)) if before else None]]
             self.add(t + took, entry[0], "acked", entry, keys=[key], at=at)
 
     def read(self, t: float, who: str, found: str, took: float = 0.1) -> None:
-        """Began at ``t``."""
+        """An addition that began at ``t``."""
         entries = [list(_parted(one)) for one in found.split()]
         self.add(t + took, who, "got", key=7, took=took, length=len(entries), newest=entries[-1:])
 
     def end(self, found: str, *expect: Expectation, alone: int = 0, **others: Any) -> BucketVerdict:
-        """Judge an end in which all members but ``others`` read this at 9 s; None: they cannot read it."""
+        """Judge an end at 9 s in which all members but ``others`` read this; None: they cannot read it."""
         for name in "ABC":
             got = others.get(name, found)
             owned = {} if got is None else {"7": [list(_parted(one)) for one in got.split()]}
@@ -133,7 +133,7 @@ def test_a_read_has_all_items_answered_before_it_began() -> None:
 
 
 def test_a_read_has_all_items_of_earlier_reads() -> None:
-    """Changes that were not answered belong to it, too."""
+    """Unanswered changes belong to the value, too."""
     store = Store()
     store.write(1.0, "A1", 0, None)
     store.write(2.0, "B1", 1, "A1", took=0)

@@ -1,4 +1,4 @@
-"""The judge of live and backup: made-up histories of three nodes, each with one thing wrong, or none."""
+"""The judge of live and backup: made-up histories of three nodes, each with one fault or none."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ class Nodes:
         self.records.append(DrillRecord(t, "NYC", who, event, origin, seqno, detail or None))
 
     def run(self, t: float, entry: str, logs: Logs, took: float | None = 0.1) -> None:
-        """An operation. ``logs``: the contents of each log at the end. ``took`` None: its outcome is unknown."""
+        """An operation. ``logs``: the contents of each log at the end. ``took`` None: the outcome of the
+        operation is unknown."""
         self.add(t, entry[0], "put", entry, keys=list(logs))
         if took is None:
             self.add(t + 1, entry[0], "failed", entry, keys=list(logs), why="?", definite=False)
@@ -48,7 +49,7 @@ class Nodes:
         self.add(t, who, "census", owned=owned, role=role, **more)
 
     def end(self, logs: Logs, *expect: Expectation, **others: Logs) -> LiveVerdict:
-        """Judge an end in which all nodes but ``others`` have these logs at 9 s."""
+        """Judge an end at 9 s in which all nodes but ``others`` have these logs."""
         for name, role in zip("ABC", ("live", "backup", "backup"), strict=True):
             self.census(9.0, name, role, others.get(name, logs))
         return self.judged(*expect)
@@ -119,7 +120,7 @@ def test_the_entry_before_it_must_be_the_one_that_its_client_was_told() -> None:
     nodes.run(2.0, "A2", {0: "A1 A2"})
     nodes.run(3.0, "B1", {0: "B1"}, took=None)
     verdict = nodes.end({0: "B1 A2"})
-    assert _kinds(verdict) == [("undone", "A#1", 2)]  # it saw A1, which is gone
+    assert _kinds(verdict) == [("undone", "A#1", 2)]  # it had read A1, which was lost
 
 
 def test_an_operation_of_unknown_outcome_is_there_or_not_but_whole() -> None:

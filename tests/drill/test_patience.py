@@ -1,4 +1,4 @@
-"""On a busy machine a real drill waits longer for its processes."""
+"""On a busy machine a drill with real processes waits longer for them."""
 
 from __future__ import annotations
 

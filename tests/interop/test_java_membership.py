@@ -20,7 +20,7 @@ STACKS = pytest.mark.parametrize("stack", ["udp", "tcp"])
 
 
 async def agree(*members: Member, seconds: float = 15.0) -> None:
-    """Wait until all members have one view of exactly themselves and hear each other in it."""
+    """Wait until all members have one view of exactly themselves and receive each other's messages in it."""
     names = sorted(member.name for member in members)
 
     def settled() -> bool:
@@ -77,7 +77,7 @@ async def test_two_java_members_join_python_and_everyone_leaves(
 async def test_python_takes_over_from_a_java_coordinator_that_leaves(
     parts: JavaParts, stack: str
 ) -> None:
-    # A Java member that has left hears multicasts until its sockets are closed, and logs a warning about a view.
+    # A Java member that has left receives multicasts until its sockets are closed, and logs a warning about a view.
     async with mixed_group(parts, stack, allowed=["J: not member of view"]) as group:
         j = await group.java("J")
         p = await group.python("P")
@@ -142,9 +142,9 @@ async def test_two_of_four_are_killed_at_once(parts: JavaParts, stack: str) -> N
 
 @STACKS
 async def test_four_members_that_start_at_once_are_one_group(parts: JavaParts, stack: str) -> None:
-    """Any member may found the group: it is one group in the end, by joining or by merging."""
+    """Any member may found the group: in the end there is one group, by joining or by merging."""
     merging = {"MERGE3.min_interval": "500", "MERGE3.max_interval": "1000"}
-    # Two that connect to each other at once close the same connection, from both ends.
+    # Two members that connect to each other at the same time close the same connection, from both ends.
     crossed = "failed sending graceful close"
     async with mixed_group(parts, stack, merging, allowed=[crossed]) as group:
         j, k = [await group.java(name, connect=False) for name in ("J", "K")]
@@ -162,7 +162,8 @@ async def test_four_members_that_start_at_once_are_one_group(parts: JavaParts, s
 
 @STACKS
 async def test_a_quiet_group_stays_as_it_is(parts: JavaParts, stack: str) -> None:
-    """Heartbeats, announcements, stability and idle connections are so frequent that 4 s show them."""
+    """Heartbeats, announcements, stability messages and closings of idle connections are so
+    frequent that 4 s show them."""
     pace = {
         "STABLE.desired_avg_gossip": "500",
         "UNICAST3.conn_expiry_timeout": "1000",
@@ -188,7 +189,7 @@ async def test_a_quiet_group_stays_as_it_is(parts: JavaParts, stack: str) -> Non
             await java.tell("stats", stack.upper())
             assert java.stats["different_version_messages"] == "0"
             assert java.stats.get("dropped_messages", "0") == "0"
-        # Connections that were closed for being idle open again.
+        # Connections that were closed as idle open again.
         await j.tell("send", "P", "-", "again")
         await p.send("again", j)
         await p.until(lambda: p.texts(j, multicast=False) == ["again"])
@@ -243,7 +244,7 @@ async def test_groups_that_never_met_merge(parts: JavaParts, leader: str) -> Non
 
 
 async def alone_with(group: Group, wanted: Callable[[UUID], bool]) -> PythonMember:
-    """Return a Python member whose address is as wanted, cut off from everybody."""
+    """Return a Python member whose address meets the condition, and which is cut off from all others."""
     seed = next(n for n in count() if wanted(UUID.make(random.Random(n))))
     member = await group.python("P", seed=seed, faults=FaultFilter(is_cut=lambda endpoint: True))
     assert wanted(member.channel.address)

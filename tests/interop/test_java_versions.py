@@ -1,4 +1,5 @@
-"""Members of JGroups' minor version before ours: their number in every packet, and few differences."""
+"""Members of the minor version of JGroups before ours: every packet has their version number, and there are few other
+differences."""
 
 from __future__ import annotations
 

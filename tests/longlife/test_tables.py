@@ -1,4 +1,4 @@
-"""The walk finds every container that an object leads to, wherever it hides, once."""
+"""The walk finds every container that an object refers to, directly or through others, once."""
 
 from __future__ import annotations
 
