@@ -1,4 +1,4 @@
-"""The account of one sender's bytes: what may be given back, and when it is worth a message."""
+"""The account of one sender's bytes: the bytes that may be given back, and the time when that is worth a message."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from jgroups_py.protocols.flow.account import CreditAccount
 
 
 def account(*, received: int, read: int = 0, incomplete: int = 0) -> CreditAccount:
-    """60 bytes are given unasked."""
+    """60 bytes are given back before a request."""
     made = CreditAccount(60)
     made.held = received
     made.hold_incomplete(incomplete)

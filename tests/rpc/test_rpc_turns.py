@@ -1,5 +1,4 @@
-"""Calls reach their method and their caller: without other tasks where no call stands before them, and in order where
-one does."""
+"""Calls reach their method and their caller: without other tasks if no call is before them, and in order otherwise."""
 
 from __future__ import annotations
 
@@ -88,7 +87,8 @@ class Target:
 
 @pytest.mark.sockets
 async def test_a_call_on_sockets_costs_three_steps_of_tasks() -> None:
-    """The called member's reader serves and answers in one step, the caller's reader hands over the reply, the caller goes on."""
+    """The called member's reader serves and answers in one step, the caller's reader hands over the reply, and the
+    caller goes on."""
     attributes = private_attributes(load_stack("tcp.xml"), 2)
     where: dict[str, Any] = {"cluster": "steps", "attributes": attributes}
     async with (
@@ -112,7 +112,7 @@ async def test_a_call_on_sockets_costs_three_steps_of_tasks() -> None:
 
 
 def the_other_runs(monkeypatch: pytest.MonkeyPatch, other: Channel) -> None:
-    """Let ``other``, of the same process, take its inputs whenever a caller offers the processor to others."""
+    """Let ``other``, in the same process, take its inputs whenever a caller yields the processor."""
 
     def take() -> None:
         driver = other.driver
@@ -129,7 +129,7 @@ def the_other_runs(monkeypatch: pytest.MonkeyPatch, other: Channel) -> None:
 async def test_an_answer_that_comes_soon_wakes_no_task(
     stack: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The caller finds it in its own step. Other tasks run after four such calls."""
+    """The caller finds the answer in its own step. Other tasks run after four such calls."""
     attributes = private_attributes(load_stack(stack), 2)
     where: dict[str, Any] = {"cluster": "soon", "attributes": attributes}
     where["transport"] = SocketTransport(DriverLimits(watch=0.5))
@@ -169,7 +169,7 @@ async def test_an_answer_that_comes_soon_wakes_no_task(
 
 @pytest.mark.sockets
 async def test_a_second_caller_ends_calls_in_one_step(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Calls of two tasks leave together soon: neither keeps the other from beginning."""
+    """Calls of two tasks leave together soon: neither task delays the other's call."""
     attributes = private_attributes(load_stack("tcp.xml"), 2)
     where: dict[str, Any] = {"cluster": "two", "attributes": attributes}
     where["transport"] = SocketTransport(DriverLimits(watch=0.01))
@@ -313,7 +313,7 @@ async def _alone(open_sim: Open) -> AsyncIterator[tuple[Channel, Any, Target]]:
 
 @contextmanager
 def _step(channel: Channel) -> Iterator[None]:
-    """A step of the stack: calls that are put off until its end run when the block ends."""
+    """A step of the stack: calls that are postponed until its end run when the block ends."""
     machine = channel.stack.machine
     machine.enter()
     yield

@@ -74,7 +74,7 @@ def der(tag: int, content: bytes) -> bytes:
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "JCEKS"])
 def test_a_store_without_a_check_sum_is_read(tmp_path: Path, kind: str) -> None:
-    """keytool makes such ones with -J-Dkeystore.pkcs12.macAlgorithm=NONE: no store password is needed."""
+    """keytool makes such keystores with -J-Dkeystore.pkcs12.macAlgorithm=NONE: they need no store password."""
     path, data, key = store(tmp_path, kind)
     top = whole(data)
     version, content, _mac = top.children()

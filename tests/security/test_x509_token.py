@@ -1,4 +1,4 @@
-"""X509Token: members with the certificate of the group let each other in, and no other process."""
+"""X509Token: members with the certificate of the group admit each other, and no other process."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def test_the_value_is_not_on_the_wire_and_tokens_of_two_members_differ(
         bytes(request_of(settings, seed).headers[ID].token.value)  # type: ignore[attr-defined]
         for seed in (1, 2, 1)
     ]
-    assert tokens[0] == tokens[2] != tokens[1]  # a simulation repeats
+    assert tokens[0] == tokens[2] != tokens[1]  # in a simulation random numbers repeat
     assert all(b"Chris" not in token for token in tokens)
 
 

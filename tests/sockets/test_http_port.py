@@ -33,7 +33,7 @@ class Served:
         return b"number 1\n"
 
     async def ask(self, request: bytes) -> bytes:
-        """Return the whole answer; empty if the port hung up."""
+        """Return the whole answer; empty if the port closed the connection."""
         with trio.fail_after(30):
             try:
                 async with await trio.open_tcp_stream(*self.place) as stream:
@@ -87,7 +87,7 @@ async def test_other_requests_get_no_page(
 ) -> None:
     async with served() as port:
         answer = await port.ask(request_)
-        if status:  # the port may hang up before all of a long request was read
+        if status:  # the port may close before all of a long request was read
             assert answer.split()[1] == status
         with trio.fail_after(30):
             while port.refused != refused:  # noqa: ASYNC110 - it is told after the answer

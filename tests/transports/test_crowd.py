@@ -1,4 +1,4 @@
-"""Strangers' connections are bounded, and members get theirs all the same: TCP, FD_SOCK2, the gossip router."""
+"""Strangers' connections are bounded, and members still get theirs: TCP, FD_SOCK2, the gossip router."""
 
 from __future__ import annotations
 
