@@ -303,7 +303,7 @@ async def test_a_loss_is_shown_and_an_order_that_fails_is_named(autojump_clock: 
                 await carry_out(administrator, [gone], lambda order: None)
 
 
-async def test_an_instance_that_is_not_there_is_told(autojump_clock: Any) -> None:
+async def test_an_instance_that_is_not_there_is_reported(autojump_clock: Any) -> None:
     async with trio.open_nursery() as nursery:
         group = Nodes(nursery, deployed())
         await group.start("n1")

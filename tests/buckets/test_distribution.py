@@ -182,7 +182,7 @@ def test_managers_of_a_node_share_its_buckets_and_unequal_nodes_get_unequal_shar
     }
 
 
-def test_overload_after_a_loss_and_copies_that_fail_together_are_told() -> None:
+def test_overload_after_a_loss_and_copies_that_fail_together_are_reported() -> None:
     text = "name: a\nbuckets: 6\nseparate: nodes\nsettings: {index_quorum: 1}\nnodes: {n1: {fails_with: r, masters: 4}, n2: {fails_with: r, masters: 4}}\n"
     deployment = parse_deployment(text)
     found = distribute(deployment)

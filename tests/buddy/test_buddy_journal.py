@@ -40,7 +40,7 @@ def test_a_large_entry_is_told_whole_when_its_last_piece_is_here() -> None:
     s.rest()
 
 
-def test_a_node_that_only_moves_is_not_told() -> None:
+def test_a_node_that_only_moves_is_not_reported() -> None:
     s = Script(3)
     s.write("A", "a")
     s.call("C", "read", "a")

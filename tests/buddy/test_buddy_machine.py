@@ -366,7 +366,7 @@ def test_with_majority_a_member_that_left_on_purpose_is_not_missed() -> None:
     assert s.owner("x") == "A"
 
 
-def test_a_leave_that_leaves_too_few_members_is_told() -> None:
+def test_a_leave_that_leaves_too_few_members_is_reported() -> None:
     s = Script(3)
     s.leave("B")
     assert "leaves_below" not in s.machine("B").statistics

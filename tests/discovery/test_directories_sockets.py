@@ -120,7 +120,7 @@ def test_the_command_runs_a_router_until_it_is_interrupted() -> None:
             process.kill()
 
 
-def test_the_command_listens_beyond_loopback_only_if_that_is_meant(
+def test_the_command_listens_beyond_loopback_only_if_that_is_requested(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert run(["router", "--bind-addr", "10.1.2.3"]) == 2

@@ -347,7 +347,7 @@ def test_a_table_that_cannot_be_made_or_read_is_final(database: Database) -> Non
     assert caught.value.final
 
 
-def test_a_wrong_password_and_a_wrong_database_are_final_and_not_told(server: Server) -> None:
+def test_a_wrong_password_and_a_wrong_database_are_final_and_not_reported(server: Server) -> None:
     for url, password in ((server.url, "wr0ng"), (f"{server.url}x", PASSWORD)):
         with pytest.raises(DirectoryProblem) as caught:
             rows(Database(url, USER, password, 5.0))

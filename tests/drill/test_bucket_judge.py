@@ -151,7 +151,7 @@ def test_a_read_shows_nothing_that_is_gone_later() -> None:
     assert store.end("").stale == [7]
 
 
-def test_entries_that_cannot_be_read_and_buckets_with_one_copy_are_told() -> None:
+def test_entries_that_cannot_be_read_and_buckets_with_one_copy_are_reported() -> None:
     store = Store()
     _two(store)
     limits = [_limit("unavailable"), _limit("alone"), _limit("lost")]
@@ -189,7 +189,7 @@ def test_a_store_that_does_not_go_on_has_no_interruption_that_holds() -> None:
     assert figures(verdict).not_recovered[0].name == "crash NYC.B"
 
 
-def test_the_interruption_of_each_entry_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_interruption_of_each_entry_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
     store = Store()
     store.add(2.0, "C", "crash")
     store.write(2.1, "A1", 0, None, took=0.2, key=1)

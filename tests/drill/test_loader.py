@@ -98,7 +98,7 @@ def test_the_example_of_the_contract_is_read() -> None:
     ]
 
 
-def test_defaults_hold_where_nothing_is_said() -> None:
+def test_defaults_hold_for_missing_keys() -> None:
     drill = loader.loads(SMALL, "folder/some.yaml")
     assert drill.name == "some"
     assert drill.primary == "NYC"

@@ -151,7 +151,7 @@ async def test_an_attacker_in_between_with_a_trusted_certificate_cannot_pass_pro
         nursery.cancel_scope.cancel()
 
 
-async def test_a_renewed_certificate_is_used_and_an_end_is_told(
+async def test_a_renewed_certificate_is_used_and_an_end_is_reported(
     authority: CertificateAuthority,
     theirs: TlsSettings,
     monkeypatch: pytest.MonkeyPatch,

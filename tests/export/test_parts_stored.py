@@ -132,7 +132,7 @@ async def test_the_parts_have_own_nodes_in_memory_and_in_stores(
 
 
 @pytest.mark.seed("B40")
-async def test_rows_that_stay_in_the_store_of_a_former_owner_are_not_told() -> None:
+async def test_rows_that_stay_in_the_store_of_a_former_owner_are_not_reported() -> None:
     """Nodes that a call is using are not in it, either."""
     async with group() as g:
         a, b = caches = await started(g, "AB", passivation=False, remove_on_find=False)

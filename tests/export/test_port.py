@@ -105,7 +105,7 @@ async def test_garbage_is_answered_and_hurts_nobody() -> None:
         assert await cache.exists("/a") is False
 
 
-async def test_clients_beyond_the_limit_are_told() -> None:
+async def test_clients_beyond_the_limit_are_reported() -> None:
     async with exported(connections_max=2) as (_, port), client_of(port), client_of(port):
         with pytest.raises(Busy, match="connections_max"):
             await in_thread(ExportClient, port.address, TOKEN)
@@ -273,7 +273,7 @@ async def test_only_the_attempts_that_are_named_are_written_once() -> None:
         assert port._staging["cache"].size == 0
 
 
-async def test_an_aborted_job_and_one_that_is_not_here_are_told() -> None:
+async def test_an_aborted_job_and_one_that_is_not_here_are_reported() -> None:
     async with exported() as (cache, port), client_of(port) as client:
         await in_thread(stage, client, "j", 0, 0, [write(1)])
         with pytest.raises(UnknownJob, match="task 0, attempt 1"):

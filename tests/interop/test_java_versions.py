@@ -42,7 +42,7 @@ async def talk(group: Group, **options: Any) -> None:
 
 
 @pytest.mark.parametrize("stack", ["udp", "tcp"])
-async def test_the_version_is_told(older_parts: JavaParts, stack: str) -> None:
+async def test_the_version_is_reported(older_parts: JavaParts, stack: str) -> None:
     async with mixed_group(
         older_parts, stack, allowed=["failed sending graceful close", "JGRP000010"]
     ) as group:

@@ -337,6 +337,6 @@ def test_kept_texts_of_a_peer_are_short(message: Message) -> None:
         ({"origins_max": 65_537}, "origins_max must be from 2"),
     ],
 )
-def test_bounds_that_cannot_be_are_told(settings: dict[str, Any], problem: str) -> None:
+def test_bounds_that_cannot_be_are_reported(settings: dict[str, Any], problem: str) -> None:
     with pytest.raises(ValueError, match=problem):
         ReplicaSettings(map="m", node=1, origin=1, file=b"", **settings)

@@ -91,7 +91,7 @@ def test_an_option_that_cannot_be_is_named(
 
 
 @pytest.mark.parametrize("path", ["", "a\0b", "/tmp/" + "x" * 300])
-def test_a_path_that_cannot_be_is_told(path: str) -> None:
+def test_a_path_that_cannot_be_is_reported(path: str) -> None:
     with pytest.raises(MapError, match=r"path .* is empty|cannot be opened") as caught:
         blocking.open_map(path)
     assert not path or isinstance(caught.value, MapFileError)

@@ -357,7 +357,7 @@ async def test_a_place_that_is_none_is_refused(
             net.ports[1].dial("fx", place)
 
 
-async def test_clear_messages_leave_this_machine_only_if_that_is_said(
+async def test_unencrypted_messages_leave_this_machine_only_if_that_is_allowed(
     autojump_clock: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with network(monkeypatch, 1) as net:

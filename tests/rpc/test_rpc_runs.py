@@ -112,7 +112,7 @@ def test_values_that_follow_each_other_are_one_run_of_replies() -> None:
     ],
     ids=["raises", "no bytes for it", "no such method", "arguments", "unreadable", "async"],
 )
-def test_what_gives_no_value_stands_alone_in_its_place(
+def test_an_outcome_without_a_value_stands_alone_in_its_place(
     other: bytes, found: tuple[Any, ...]
 ) -> None:
     served = Served()

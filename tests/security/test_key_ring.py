@@ -85,7 +85,7 @@ def test_a_bad_line_is_told_with_its_number_and_without_its_secret(line: str, pr
         (b"#" * (RING_SIZE_MAX + 1), "ring.keys: is larger than 65536 bytes"),
     ],
 )
-def test_a_file_that_is_no_ring_is_told(data: bytes, problem: str) -> None:
+def test_a_file_that_is_no_ring_is_reported(data: bytes, problem: str) -> None:
     with pytest.raises(ConfigError) as caught:
         parse_ring(data, "ring.keys")
     assert problem in str(caught.value)

@@ -93,7 +93,9 @@ def test_a_store_without_a_check_sum_is_read(tmp_path: Path, kind: str) -> None:
     ],
     ids=["empty", "text", "jks", "large"],
 )
-def test_a_file_that_is_no_keystore_is_told(tmp_path: Path, content: bytes, problem: str) -> None:
+def test_a_file_that_is_no_keystore_is_reported(
+    tmp_path: Path, content: bytes, problem: str
+) -> None:
     path = tmp_path / "x"
     path.write_bytes(content)
     with pytest.raises(KeystoreError) as caught:
@@ -101,6 +103,6 @@ def test_a_file_that_is_no_keystore_is_told(tmp_path: Path, content: bytes, prob
     assert problem in str(caught.value)
 
 
-def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
+def test_a_file_that_is_not_there_is_reported(tmp_path: Path) -> None:
     with pytest.raises(KeystoreError, match="No such file or directory"):
         read_secret_key(str(tmp_path / "none"), "changeit", "changeit", "mykey")

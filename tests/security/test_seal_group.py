@@ -223,7 +223,7 @@ def test_a_dropped_key_shuts_out_members_without_another(tmp_path: Path) -> None
 # --- settings
 
 
-def test_settings_that_make_no_sense_are_told(tmp_path: Path) -> None:
+def test_settings_that_make_no_sense_are_reported(tmp_path: Path) -> None:
     for line, problem in (
         ("<SEAL/>", "key_file: is not given; it must name a key ring"),
         ('<SEAL key_file="a" keys="b"/>', "key_file and keys are both given"),

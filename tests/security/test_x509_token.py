@@ -151,7 +151,7 @@ def test_a_wrong_setting_is_told_with_its_place(tmp_path: Path) -> None:
     assert {a: problem_of(tmp_path, a)[: len(text)] for a, text in said.items()} == said
 
 
-def test_a_keystore_that_cannot_be_used_is_told(
+def test_a_keystore_that_cannot_be_used_is_reported(
     settings: dict[str, Any], group: Issued, authority: CertificateAuthority, tmp_path: Path
 ) -> None:
     jks, nothing = tmp_path / "jks", tmp_path / "missing"

@@ -428,7 +428,7 @@ def test_leftovers_are_a_violation(world: World) -> None:
     assert list(leftovers(a, known, [a])) == ["A: STATE_TRANSFER.forgotten_things still names B#1"]
 
 
-def test_waiting_messages_are_told(world: World) -> None:
+def test_waiting_messages_are_reported(world: World) -> None:
     a = world.member("A")
     assert waiting(a.stack) is None
     a.send(b"one")

@@ -136,7 +136,7 @@ def test_a_port_of_another_form_is_refused(where: str) -> None:
         open_port("metrics", where)
 
 
-async def test_a_range_is_tried_in_order_and_a_taken_port_is_told() -> None:
+async def test_a_range_is_tried_in_order_and_a_taken_port_is_reported() -> None:
     first = free_block(2)
     with open_port("metrics", f"{first}-{first + 1}").socket as one:
         other = open_port("metrics", f"127.0.0.1:{first}-{first + 1}")

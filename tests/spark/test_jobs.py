@@ -244,7 +244,7 @@ def test_commands_complain_in_one_line(
             assert code == 2 and said in complaint, (said_words, complaint)
 
 
-def test_the_progress_of_a_job_is_told(
+def test_the_progress_of_a_job_is_reported(
     spark: Any,
     token_file: str,
     tmp_path: Path,

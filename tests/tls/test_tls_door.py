@@ -190,7 +190,7 @@ def test_a_connection_that_ends_without_a_word_is_lost(pair: Pair) -> None:
     assert pair.a.statistics()["tls_connections"] == 0 == pair.a.statistics()["connections"]
 
 
-def test_bytes_that_the_peer_does_not_take_are_told(pair: Pair) -> None:
+def test_bytes_that_the_peer_does_not_take_are_reported(pair: Pair) -> None:
     pair.send(b"hello")
     pair.b.handle(Writable(pair.handles["B"], 50))
     pair.b.handle(Writable(pair.handles["B"], 0))

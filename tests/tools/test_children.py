@@ -112,7 +112,7 @@ async def test_children_that_are_late_are_told_and_leave(autojump_clock: object)
     assert (one.returncode, two.returncode) == (0, 0)
 
 
-async def test_the_last_words_of_a_child_that_died_are_told(autojump_clock: object) -> None:
+async def test_the_last_lines_of_a_child_that_died_are_reported(autojump_clock: object) -> None:
     one, two = FakeProcess("ready"), FakeProcess(ended="Traceback\nConfigError: no such stack\n")
     with pytest.raises(ExceptionGroup) as raised:
         await played(one, two)

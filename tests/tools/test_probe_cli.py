@@ -85,7 +85,7 @@ def test_the_passcode_comes_from_a_file_and_opens(
     assert "letmein" not in capsys.readouterr().out
 
 
-def test_a_passcode_file_that_is_not_there_is_told(
+def test_a_passcode_file_that_is_not_there_is_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "passcode"
